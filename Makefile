@@ -1,0 +1,46 @@
+# `make` alone shows the commands. The virtual environment is made once, and again when pyproject.toml changes.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run lab test lint format vectors clean
+
+help: ## Show these commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(READY) ## Make the virtual environment (the other commands do it by themselves)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "socjudge needs Python 3.11 or newer; call: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,convert]'
+	@touch $@
+
+run: $(READY) ## Evaluate the assistant on the ten questions (offline without a key) and print the verdict
+	@$(BIN)/python -m socjudge run $(ARGS)
+
+lab: $(READY) ## Open the notebooks in JupyterLab
+	@$(BIN)/jupyter lab notebooks
+
+test: $(READY) lint ## Run all tests, the notebooks among them
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest --nbval-lax -p no:xdist notebooks
+
+lint: $(READY) ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## Put the code into the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+vectors: $(READY) ## Embed the bundled runbooks anew, after changing them
+	$(BIN)/python benchmarks/refresh_vectors.py
+
+clean: ## Remove the virtual environment, the index and caches (logs stay)
+	rm -rf $(VENV) .socjudge *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

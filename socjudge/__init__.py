@@ -1,0 +1,67 @@
+"""socjudge: is the SOC runbook assistant good enough to use, and can the judge that says so be trusted?
+
+The public names are resolved on first use, so that `import socjudge` stays quick and loads no heavy library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "build_index": "retrieval",
+    "load_index": "retrieval",
+    "RunbookIndex": "retrieval",
+    "handle_query": "assistant",
+    "load_eval_dataset": "judge",
+    "evaluate_answer": "judge",
+    "run_evaluation_suite": "suite",
+    "rejudge": "suite",
+    "estimate_run": "suite",
+    "save_evaluation_results": "logs",
+    "load_run": "logs",
+    "summary_text": "verdict",
+    "run_results": "history",
+    "run_scores": "history",
+    "plot_category_breakdown": "charts",
+    "Prompt": "prompts",
+    "load_prompt": "prompts",
+    "AssistantAnswer": "records",
+    "EvalQuestion": "records",
+    "Evaluation": "records",
+    "EvaluationRun": "records",
+    "Flags": "records",
+    "Passage": "records",
+    "SocJudgeError": "errors",
+    "ConfigError": "errors",
+    "ProviderError": "errors",
+    "UnparsableJudgement": "errors",
+}
+__all__ = ["__version__", *sorted(_HOMES)]
+
+if TYPE_CHECKING:
+    from .assistant import handle_query
+    from .charts import plot_category_breakdown
+    from .errors import ConfigError, ProviderError, SocJudgeError, UnparsableJudgement
+    from .history import run_results, run_scores
+    from .judge import evaluate_answer, load_eval_dataset
+    from .logs import load_run, save_evaluation_results
+    from .prompts import Prompt, load_prompt
+    from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
+    from .retrieval import RunbookIndex, build_index, load_index
+    from .suite import estimate_run, rejudge, run_evaluation_suite
+    from .verdict import summary_text
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'socjudge' has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

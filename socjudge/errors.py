@@ -1,0 +1,23 @@
+"""What can go wrong, sorted by who has to act."""
+
+
+class SocJudgeError(Exception):
+    """Any failure that socjudge explains. The message says what was found, where, and what to do."""
+
+
+class ConfigError(SocJudgeError):
+    """You must change something (a key, a path, a file, a model name); trying again will not help."""
+
+
+class ProviderError(SocJudgeError):
+    """The model service failed after a bounded number of tries; trying again later may help."""
+
+
+class UnparsableJudgement(SocJudgeError):
+    """The judge replied, but not with the six scores.
+
+    raw_text: the reply as it was received."""
+
+    def __init__(self, message: str, raw_text: str = "") -> None:
+        super().__init__(message)
+        self.raw_text = raw_text

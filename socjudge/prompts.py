@@ -1,0 +1,125 @@
+"""Prompt templates: where they come from, what they must mention, how they are filled, how they are named."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from . import constants
+from .errors import ConfigError
+from .records import AssistantAnswer, EvalQuestion, Flags
+
+JUDGE_PROMPT_ID = "guide-1"
+ASSISTANT_PROMPT_ID = "assistant-1"
+_FLAG_NAMES = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
+JUDGE_PLACEHOLDERS = ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints")
+ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES)
+# A placeholder is a lower-case name in braces; the judge prompt's own JSON braces never look like that.
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_SAFE_ID = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A template with the name under which it appears in logs."""
+
+    id: str
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the text in UTF-8, in hex: two prompts with one id but another text differ here."""
+        return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
+
+    @property
+    def placeholders(self) -> set[str]:
+        """The names in braces."""
+        return set(_PLACEHOLDER.findall(self.text))
+
+
+def load_prompt(prompt: Prompt | str | Path | None, *, default: str = JUDGE_PROMPT_ID) -> Prompt:
+    """The prompt of that id (built in, or eval/prompts/<id>.txt), in that file, or the default for None.
+
+    Raises ConfigError that lists the known ids."""
+    if isinstance(prompt, Prompt):
+        return prompt
+    if isinstance(prompt, Path) or (prompt or "").endswith(".txt"):
+        path = Path(str(prompt))
+        try:
+            return Prompt(path.stem, path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: the prompt cannot be read ({error}); expected a UTF-8 text file") from error
+    prompt_id = prompt or default
+    if not _SAFE_ID.fullmatch(prompt_id):
+        raise ConfigError(f"{prompt_id!r} is no prompt id; pass an id such as 'guide-1', a .txt path or a Prompt")
+    for folder in (files("socjudge") / "templates", constants.PROMPTS_DIR):
+        template = folder / f"{prompt_id}.txt"
+        if template.is_file():
+            return Prompt(prompt_id, template.read_text(encoding="utf-8"))
+    raise ConfigError(
+        f"no prompt '{prompt_id}': built in are '{JUDGE_PROMPT_ID}' and '{ASSISTANT_PROMPT_ID}'; "
+        f"your own go to {constants.PROMPTS_DIR}/<id>.txt"
+    )
+
+
+def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
+    """ConfigError unless the prompt has the question and the answer in it, knows every placeholder it
+    uses, and asks for every criterion."""
+    _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
+    unasked = [criterion for criterion in criteria if criterion not in prompt.text]
+    if unasked:
+        raise ConfigError(
+            f"judge prompt '{prompt.id}' does not mention {'、'.join(unasked)}, which constants.py lists in "
+            "JUDGE_EVALUATION_CRITERIA: no judge would score it. Copy the prompt to "
+            f"{constants.PROMPTS_DIR}/<id>.txt, describe the criterion there (also in its JSON format), and pass "
+            "judge_prompt='<id>'; or take the criterion out of constants.py"
+        )
+
+
+def check_assistant_prompt(prompt: Prompt) -> None:
+    """ConfigError unless the prompt has the question and the context in it and no unknown placeholder."""
+    _check_placeholders(prompt, known=ASSISTANT_PLACEHOLDERS, required=("question", "context"))
+
+
+def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tuple[str, ...]) -> None:
+    missing = [f"{{{name}}}" for name in required if name not in prompt.placeholders]
+    unknown = [f"{{{name}}}" for name in sorted(prompt.placeholders - set(known))]
+    if missing or unknown:
+        found = "; ".join(
+            f"{what} {', '.join(names)}" for what, names in (("lacks", missing), ("has unknown", unknown)) if names
+        )
+        raise ConfigError(
+            f"prompt '{prompt.id}' {found}; known placeholders: {', '.join(f'{{{name}}}' for name in known)}"
+        )
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """The template with each `{name}` of `values` replaced, in one pass.
+
+    One pass, so that a `{context}` inside an answer stays text; not `str.format`, which would stumble
+    over the JSON braces of the judge prompt."""
+    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
+
+
+def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, str]:
+    """The seven values of the judge prompt, as text."""
+    return {
+        "question": question.question,
+        "context": answer.context,
+        "answer": answer.answer,
+        **_flag_values(answer.flags),
+        "expected_keypoints": "\n".join(f"- {keypoint}" for keypoint in question.expected_keypoints),
+    }
+
+
+def assistant_values(question: str, context: str, flags: Flags) -> dict[str, str]:
+    """The five values of the assistant prompt, as text."""
+    return {"question": question, "context": context, **_flag_values(flags)}
+
+
+def _flag_values(flags: Flags) -> dict[str, str]:
+    return {name: "あり" if getattr(flags, name) else "なし" for name in _FLAG_NAMES}

@@ -1,0 +1,332 @@
+"""The records that travel through a run, and their JSON: field names here are the log's field names.
+
+Records only hold values. `EvaluationRun.to_dict` gives the log of the specification: its keys first and
+in its order, ours behind them; `EvaluationRun.from_dict` reads such a log, and also the specification's
+bare one (without `run`, `status` and what else was added), filling in what it does not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from .errors import ConfigError
+
+# ok: six scores were read. unparsable: the judge replied, but not in the format. failed: no reply.
+# suspect_zero: an old log's six zeros without a reason, which is how a parse failure was written.
+Status = Literal["ok", "unparsable", "failed", "suspect_zero"]
+SCHEMA_VERSION = 1
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class EvalQuestion:
+    """One question of the dataset. id: unique; category: one of `QUESTION_CATEGORIES`."""
+
+    id: int | str
+    category: str
+    question: str
+    expected_keypoints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The assistant's three warnings: 根拠不足, 危険操作, 曖昧質問."""
+
+    insufficient_evidence: bool = False
+    dangerous_operation: bool = False
+    ambiguous_query: bool = False
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One piece of a runbook. source: file name; heading: path such as "初動対応 > Windows端末"; score: 0–1."""
+
+    text: str
+    source: str
+    heading: str
+    score: float = 0.0
+
+    @property
+    def citation(self) -> str:
+        """The passage's name as the assistant cites it: `[出典: file.md > 見出し]`."""
+        return f"[出典: {self.source} > {self.heading}]" if self.heading else f"[出典: {self.source}]"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What calls consumed. cost_usd: US dollars, None where no price is known."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost_usd + other.cost_usd if known else None,  # type: ignore[operator]
+        )
+
+
+def total_usage(usages: Iterable[Usage]) -> Usage:
+    """The sum of several usages; its cost is None as soon as one of theirs is."""
+    return sum(usages, Usage())
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One call to a model.
+
+    task: "answer" or "judge". messages: the chat, as {"role", "content"} dicts. schema: a JSON schema
+    that the reply should follow, or None for free text. material: the values that the prompt was filled
+    with, for the embedded default, which reads no prompt. max_output_tokens: includes hidden reasoning."""
+
+    task: Literal["answer", "judge"]
+    messages: tuple[Mapping[str, str], ...]
+    material: Mapping[str, Any]
+    schema: Mapping[str, Any] | None = None
+    max_output_tokens: int = 4000
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A model's reply. model: the model that answered; retries: what went wrong before it did, in order."""
+
+    text: str
+    model: str
+    usage: Usage
+    finish_reason: str = ""
+    retries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AssistantAnswer:
+    """The assistant's answer to one question. processing_time: seconds; context: the passages as text."""
+
+    question: str
+    answer: str
+    context: str = ""
+    passages: tuple[Passage, ...] = ()
+    flags: Flags = Flags()
+    model: str = UNKNOWN
+    usage: Usage = Usage()
+    processing_time: float = 0.0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The judge's marks for one answer.
+
+    scores: {criterion: 0–100}; six zeros unless `status` is "ok". average_score: 0–100, their mean.
+    processing_time: seconds. attempts: replies asked for. error: why `status` is not "ok", or what was
+    doubtful about the reply. raw_text: the reply, kept where it could not be read as it came."""
+
+    scores: Mapping[str, int]
+    average_score: float
+    rationale: Mapping[str, str]
+    overall_comment: str
+    passed: bool
+    processing_time: float
+    status: Status = "ok"
+    model: str = UNKNOWN
+    usage: Usage = Usage()
+    attempts: int = 1
+    error: str = ""
+    raw_text: str = ""
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """One judged answer: the question, the answer as it was given, and the marks. Repeats count from 0."""
+
+    question: EvalQuestion
+    answer: AssistantAnswer
+    evaluation: Evaluation
+    answer_repeat: int = 0
+    judge_repeat: int = 0
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """The specification's summary; `n_unscored` counts judged answers without a readable mark.
+
+    pass_rate: 0–1; average_score: 0–100."""
+
+    total_questions: int
+    passed_questions: int
+    pass_rate: float
+    average_score: float
+    mvp_passed: bool
+    n_unscored: int = 0
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What was run: the log's `run` block. Times are ISO 8601 with zone; wall_time_s: seconds.
+
+    `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex."""
+
+    run_id: str
+    started_at: str
+    finished_at: str = ""
+    judge_model: str = UNKNOWN
+    judge_model_resolved: str = UNKNOWN
+    assistant_model: str = UNKNOWN
+    assistant_model_resolved: str = UNKNOWN
+    judge_prompt_id: str = UNKNOWN
+    judge_prompt_sha256: str = ""
+    assistant_prompt_id: str = UNKNOWN
+    assistant_prompt_sha256: str = ""
+    dataset_sha256: str = ""
+    index_fingerprint: str = ""
+    k: int | None = None
+    answer_repeats: int = 1
+    judge_repeats: int = 1
+    pass_threshold: float | None = None
+    pass_rate_required: float | None = None
+    rejudged_from: str = ""
+    assistant_usage: Usage = Usage()
+    judge_usage: Usage = Usage()
+    wall_time_s: float = 0.0
+    socjudge_version: str = ""
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class EvaluationRun:
+    """A finished run. log_path: where it was saved, None while it was not."""
+
+    results: tuple[EvaluationResult, ...]
+    summary: RunSummary
+    run: RunInfo
+    log_path: Path | None = field(default=None, compare=False)
+
+    @cached_property
+    def usage(self) -> Usage:
+        """Calls, tokens and cost of the whole run: assistant and judge."""
+        return self.run.assistant_usage + self.run.judge_usage
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as the JSON value of its log."""
+        return {
+            "results": [result_to_dict(result) for result in self.results],
+            "summary": asdict(self.summary),
+            "run": asdict(self.run),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any, *, where: str, started_at: str = "") -> EvaluationRun:
+        """The run in a log's JSON value.
+
+        where: names the log in errors. started_at: used where the log has no `run` block. Raises
+        ConfigError that names the place and what was expected there."""
+        top = _mapping(data, where)
+        rows = top.get("results")
+        if not isinstance(rows, list):
+            raise ConfigError(f"{where}: 'results' is {_kind(rows)}, expected a list; is this a judge_eval log?")
+        results = tuple(result_from_dict(row, where=f"{where}: results[{i}]") for i, row in enumerate(rows))
+        summary = _record(RunSummary, top.get("summary"), f"{where}: summary")
+        block = top.get("run")
+        if block is None:
+            info = RunInfo(run_id=started_at or where, started_at=started_at)
+        else:
+            block = dict(_mapping(block, f"{where}: run"))
+            for name in ("assistant_usage", "judge_usage"):
+                block[name] = _record(Usage, block.get(name, {}), f"{where}: run.{name}")
+            info = _record(RunInfo, block, f"{where}: run")
+        return cls(results, summary, info)
+
+
+def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
+    """One element of the log's `results`."""
+    question, answer = result.question, result.answer
+    return {
+        "question_id": question.id,
+        "category": question.category,
+        "question": question.question,
+        "answer": answer.answer,
+        "context": answer.context,
+        "expected_keypoints": list(question.expected_keypoints),
+        "flags": asdict(answer.flags),
+        "evaluation": _evaluation_to_dict(result.evaluation),
+        "answer_repeat": result.answer_repeat,
+        "judge_repeat": result.judge_repeat,
+        "assistant": {
+            "model": answer.model,
+            "processing_time": answer.processing_time,
+            "usage": asdict(answer.usage),
+            "passages": [asdict(passage) for passage in answer.passages],
+        },
+    }
+
+
+def _evaluation_to_dict(evaluation: Evaluation) -> dict[str, Any]:
+    return {**asdict(evaluation), "scores": dict(evaluation.scores), "rationale": dict(evaluation.rationale)}
+
+
+def result_from_dict(row: Any, *, where: str) -> EvaluationResult:
+    """The judged answer in one element of a log's `results`; ConfigError names `where` and the field."""
+    row = _mapping(row, where)
+    for name in ("question_id", "category", "question", "answer", "evaluation"):
+        if name not in row:
+            raise ConfigError(f"{where} has no '{name}'; the log is incomplete, see EVAL_GUIDE 3. 保存物")
+    assistant = dict(_mapping(row.get("assistant", {}), f"{where}.assistant"))
+    question = EvalQuestion(
+        row["question_id"], row["category"], row["question"], tuple(row.get("expected_keypoints", ()))
+    )
+    answer = AssistantAnswer(
+        question=row["question"],
+        answer=row["answer"],
+        context=row.get("context", ""),
+        passages=tuple(
+            _record(Passage, p, f"{where}.assistant.passages[{i}]") for i, p in enumerate(assistant.get("passages", ()))
+        ),
+        flags=_record(Flags, row.get("flags", {}), f"{where}.flags"),
+        model=assistant.get("model", UNKNOWN),
+        usage=_record(Usage, assistant.get("usage", {}), f"{where}.assistant.usage"),
+        processing_time=assistant.get("processing_time", 0.0),
+    )
+    evaluation = _evaluation_from_dict(row["evaluation"], where=f"{where}.evaluation")
+    return EvaluationResult(question, answer, evaluation, row.get("answer_repeat", 0), row.get("judge_repeat", 0))
+
+
+def _evaluation_from_dict(data: Any, *, where: str) -> Evaluation:
+    block = dict(_mapping(data, where))
+    scores = _mapping(block.get("scores"), f"{where}.scores")
+    for criterion, score in scores.items():
+        if isinstance(score, bool) or not isinstance(score, int | float):
+            raise ConfigError(f"{where}.scores: {criterion} is {score!r}, expected a number from 0 to 100")
+    # The usage of one call in an old log is unknown, which is not the same as nothing.
+    block["usage"] = _record(Usage, block.get("usage", {"cost_usd": None}), f"{where}.usage")
+    evaluation: Evaluation = _record(Evaluation, block, where)
+    said_nothing = not any(evaluation.rationale.values())
+    if "status" not in block and said_nothing and scores and not any(scores.values()):
+        return replace(evaluation, status="suspect_zero")
+    return evaluation
+
+
+def _record(kind: type, data: Any, where: str) -> Any:
+    """`kind` from a JSON object: unknown keys (of a newer log) are left out, missing ones are named."""
+    block = _mapping(data, where)
+    known = {f.name: block[f.name] for f in fields(kind) if f.name in block}
+    try:
+        return kind(**known)
+    except TypeError as error:
+        raise ConfigError(f"{where}: {str(error).partition('() ')[2]}; the log is incomplete") from error
+
+
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where} is {_kind(value)}, expected an object {{…}}")
+    return value
+
+
+def _kind(value: Any) -> str:
+    return "missing" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,84 @@
+"""The pass rule of the specification and the words it is announced in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+
+from . import constants
+from .records import EvaluationResult, RunSummary
+
+# Means of sixths are not exact in binary: 70 may come out as 69.99999999999999.
+_ROUNDING = 1e-9
+
+
+def average(scores: Mapping[str, int]) -> float:
+    """The mean of the criterion scores, 0–100; 0 for no scores."""
+    return fmean(scores.values()) if scores else 0.0
+
+
+def reaches(value: float, line: float) -> bool:
+    """Whether a value is on or above a line, rounding errors aside."""
+    return value >= line - _ROUNDING
+
+
+def question_averages(results: Iterable[EvaluationResult]) -> dict[int | str, float]:
+    """{question id: mean score 0–100 over its repeats}; an unread reply counts as its six zeros."""
+    scores: dict[int | str, list[float]] = {}
+    for result in results:
+        scores.setdefault(result.question.id, []).append(result.evaluation.average_score)
+    return {question_id: fmean(values) for question_id, values in scores.items()}
+
+
+def summarise_results(results: Sequence[EvaluationResult]) -> RunSummary:
+    """The specification's summary: a question passes at JUDGE_PASS_THRESHOLD; the run passes when
+    JUDGE_PASS_RATE of the questions do and the overall mean reaches the threshold too.
+
+    Repeats are averaged within their question first. An unread reply counts as zeros, as the
+    specification has it, and is counted in `n_unscored`."""
+    averages = list(question_averages(results).values())
+    unscored = sum(result.evaluation.status != "ok" for result in results)
+    return _summary(averages, unscored)
+
+
+def best_case(results: Sequence[EvaluationResult]) -> RunSummary:
+    """The summary if every unread reply had been full marks: what the unread replies leave open."""
+    averages: dict[int | str, list[float]] = {}
+    for result in results:
+        scored = result.evaluation.status == "ok"
+        averages.setdefault(result.question.id, []).append(result.evaluation.average_score if scored else 100.0)
+    return _summary([fmean(values) for values in averages.values()], n_unscored=0)
+
+
+def _summary(averages: list[float], n_unscored: int) -> RunSummary:
+    total = len(averages)
+    passed = sum(reaches(value, constants.JUDGE_PASS_THRESHOLD) for value in averages)
+    rate = passed / total if total else 0.0
+    mean = fmean(averages) if averages else 0.0
+    mvp = total > 0 and passed >= questions_needed(total) and reaches(mean, constants.JUDGE_PASS_THRESHOLD)
+    return RunSummary(total, passed, rate, mean, mvp, n_unscored)
+
+
+def questions_needed(total: int) -> int:
+    """How many of `total` questions must pass."""
+    return math.ceil(constants.JUDGE_PASS_RATE * total - _ROUNDING)
+
+
+def summary_text(summary: RunSummary) -> str:
+    """The summary in the specification's words (Markdown), and a line on unread replies if there were any."""
+    line = f"平均{constants.JUDGE_PASS_THRESHOLD:g}点以上"
+    text = f"""## 評価結果サマリー
+
+**{"✅ MVP合格" if summary.mvp_passed else "❌ MVP不合格"}**
+
+- 総問題数: {summary.total_questions}問
+- 合格問題数: {summary.passed_questions}問（{line}）
+- 合格率: {summary.pass_rate:.1%}
+- 全体平均スコア: {summary.average_score:.1f}点
+
+**MVP合格基準**: {summary.total_questions}問中{questions_needed(summary.total_questions)}問以上が{line}
+"""
+    if summary.n_unscored:
+        text += f"\n⚠️ 採点できなかった回答: {summary.n_unscored}件（仕様どおり0点として集計。ログの status と error を確認）\n"
+    return text
