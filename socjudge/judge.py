@@ -84,8 +84,9 @@ def _where(data: object, location: tuple[int | str, ...]) -> str:
     name = f"item {location[0]}"
     if isinstance(item, dict) and "id" in item:
         name += f" (id {item['id']!r})"
-    # pydantic names the branches of a union (id: int or text); only real fields help here.
-    field = "".join(f"[{part}]" if isinstance(part, int) else f" {part}" for part in location[1:3]).strip()
+    # Behind the field only a list position helps; pydantic also names the branches of a union there.
+    field = "".join(f"[{part}]" if isinstance(part, int) else "" for part in location[2:3])
+    field = str(location[1]) + field if len(location) > 1 else ""
     return f"{name}, field '{field}'" if field else name
 
 

@@ -1,0 +1,75 @@
+"""Precision, recall and F1 of the three flags on tests/data/flags.jsonl, as a Markdown table.
+
+    python benchmarks/flags.py [--split dev|final|both] [--errors dev]
+
+The final half is for checking only: its questions are counted here and never listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from socjudge.constants import RUNBOOKS_DIR
+from socjudge.flags import raise_flags
+from socjudge.records import Flags
+from socjudge.retrieval import build_index
+
+QUESTIONS = Path(__file__).resolve().parents[1] / "tests" / "data" / "flags.jsonl"
+FLAGS = {
+    "insufficient_evidence": "根拠不足",
+    "dangerous_operation": "危険操作",
+    "ambiguous_query": "曖昧質問",
+}
+
+
+def load_questions(split: str) -> list[dict[str, Any]]:
+    """The labelled questions of one half."""
+    with QUESTIONS.open(encoding="utf-8") as file:
+        return [row for row in map(json.loads, file) if row["split"] == split]
+
+
+def count(rows: list[dict[str, Any]], raised: list[Flags], flag: str) -> str:
+    """One line of the table: how often the flag was raised rightly, wrongly, and not raised where it should be."""
+    pairs = [(getattr(flags, flag), row[flag]) for row, flags in zip(rows, raised, strict=True)]
+    right, wrong, missed = (pairs.count(pair) for pair in ((True, True), (True, False), (False, True)))
+    precision = right / (right + wrong) if right + wrong else float("nan")
+    recall = right / (right + missed) if right + missed else float("nan")
+    f1 = 2 * right / (2 * right + wrong + missed) if right + wrong + missed else float("nan")
+    return (
+        f"| {len(rows)} | {right + missed} | {right} | {wrong} | {missed} | {precision:.3f} | {recall:.3f} | {f1:.3f} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--split", choices=["dev", "final", "both"], default="both")
+    parser.add_argument("--errors", choices=["dev"], help="list the wrong flags of the dev half")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        index = build_index(RUNBOOKS_DIR, index_dir=folder)
+    splits = ["dev", "final"] if args.split == "both" else [args.split]
+    print("| flag | half | questions | labelled | right | wrong | missed | precision | recall | F1 |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    errors = []
+    for split in splits:
+        rows = load_questions(split)
+        raised = [raise_flags(row["question"], index=index) for row in rows]
+        for flag, name in FLAGS.items():
+            print(f"| {name} | {split} {count(rows, raised, flag)}")
+        if split == args.errors:
+            errors = [
+                f"- {name} {'missed' if row[flag] else 'wrong'}: {row['id']} {row['question']}"
+                for row, flags in zip(rows, raised, strict=True)
+                for flag, name in FLAGS.items()
+                if getattr(flags, flag) != row[flag]
+            ]
+    if args.errors:
+        print("", *(errors or ["- none"]), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

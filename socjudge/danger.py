@@ -1,0 +1,234 @@
+"""危険操作: finds operations that destroy evidence, defences or data, asked for in a question or advised in an answer.
+
+Rules, no model. A kind of danger is a thing (ログ) and what is done to it (消す), near each other in one
+sentence; or a command; or a phrase that says it all. What follows and precedes the verb then decides whether
+somebody wants to do it, or only speaks about it: forbidden, detected, already happened, approved.
+What it cannot see: irony, an operation spread over two sentences, words that are not in the tables of
+`danger_kinds`, and whether a named product or file is worth protecting.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice, pairwise
+
+from . import danger_words as words
+from .danger_kinds import KINDS, POWER_OPERATION, Kind
+
+REACH = 30  # characters between the thing and the verb
+LOOK = 80  # characters looked at on each side of a find
+
+
+# Operations that are found without an object.
+OBJECTLESS = (words.BARE_OPERATION, POWER_OPERATION)
+
+
+@dataclass(frozen=True)
+class Danger:
+    """A destructive operation. operation: its kind; evidence: the matched text, normalised; safer: the safe way."""
+
+    operation: str
+    evidence: str
+    safer: str
+
+
+@dataclass(frozen=True)
+class _Find:
+    kind: Kind
+    before: str
+    evidence: str
+    after: str
+    form: str  # ja, en or command
+
+    @property
+    def around(self) -> str:
+        return self.before + self.evidence + self.after
+
+
+def find_dangerous(text: str) -> list[Danger]:
+    """The destructive operations that a question asks for or announces, one per kind, in the order of `KINDS`.
+
+    Asking about detection, investigation, prevention, prohibition or the aftermath of one is not asking for it."""
+    question = _normalise(text).replace("\n", " ")
+    sentences = _sentences(question)
+    carried = (find for before, sentence in pairwise(sentences) for find in _carried_over(before, sentence))
+    finds = chain((find for sentence in sentences for find in _finds(sentence)), carried)
+    return _dangers(finds, lambda find: not _only_spoken_of(find)) or _bare_request(question)
+
+
+def recommends_danger(text: str) -> list[Danger]:
+    """The destructive operations that an answer tells its reader to do, one per kind, in the order of `KINDS`.
+
+    Not reported: what is forbidden, negated, put under approval, quoted in a search for it, or listed under a
+    heading such as 禁止事項."""
+    finds = (find for sentence in _instructions(_normalise(text)) for find in _finds(sentence))
+    return _dangers(finds, lambda find: not _only_spoken_of(find) and not _not_advised(find))
+
+
+def dangerous_words(text: str) -> list[str]:
+    """The matched texts of the dangerous operations that are named at all, wanted or not: normalised, at most 50."""
+    finds = (find for sentence in _sentences(_normalise(text)) for find in _finds(sentence))
+    return list(dict.fromkeys(find.evidence for find in islice(finds, 50)))
+
+
+def _normalise(text: str) -> str:
+    text = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
+    return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in ("Cf", "Cc"))
+
+
+def _sentences(text: str) -> list[str]:
+    return [s for s in re.split(r"(?<=[。!?])|(?<=[a-z]\.)\s+(?=[a-z\"'(])", text) if s and s.strip()]
+
+
+def _instructions(text: str) -> Iterator[str]:
+    """The sentences and list items of an answer, without what stands under a heading that forbids it."""
+    forbidden = False
+    for line in text.split("\n"):
+        if not line.strip():
+            continue
+        is_item = bool(re.match(r"\s*(?:[-*・•●]|\d+[.)]|\(\d+\)|[①-⑳])", line))
+        if not is_item:
+            forbidden = bool(words.FORBIDDING_HEADING.search(line)) and len(line) < LOOK
+        if not (forbidden and is_item) and not words.PLAIN_HEADING.match(line):
+            yield from _sentences(line)
+
+
+def _dangers(finds: Iterable[_Find], is_meant: Callable[[_Find], bool]) -> list[Danger]:
+    """The first find of each kind that is meant. Each different find is looked at once: texts may repeat."""
+    first: dict[str, Danger] = {}
+    seen: set[_Find] = set()
+    for find in finds:
+        name = find.kind.operation
+        if name not in first and find not in seen:
+            seen.add(find)
+            if is_meant(find):
+                first[name] = Danger(name, find.evidence.strip(), find.kind.safer)
+    return [first[kind.operation] for kind in KINDS if kind.operation in first]
+
+
+def _finds(sentence: str) -> Iterator[_Find]:
+    """Every place of the sentence that names a destructive operation, wanted or not."""
+    compact = re.sub(r"\s+", "", sentence)
+    spaced = re.sub(r"\s+", " ", sentence)
+    is_japanese = bool(words.JAPANESE.search(compact))
+    for kind in KINDS:
+        for start, end in _pairs(kind, compact) if is_japanese else ():
+            yield _make(kind, compact, start, end, "ja")
+        if kind.phrase and is_japanese:
+            for match in kind.phrase.finditer(compact):
+                yield _make(kind, compact, *match.span(), "ja")
+        if kind.command:
+            for match in kind.command.finditer(compact):
+                arguments = words.ARGUMENTS.match(compact, match.end())
+                yield _make(kind, compact, match.start(), arguments.end() if arguments else match.end(), "command")
+        if kind.english:
+            for match in kind.english.finditer(spaced):
+                yield _make(kind, spaced, *match.span(), "en")
+
+
+def _carried_over(before: str, sentence: str) -> Iterator[_Find]:
+    """The finds whose thing stands in the sentence before: EDRが重いです。切っていいですか"""
+    head, tail = (re.sub(r"\s+", "", part) for part in (before.rstrip("。.!? "), sentence))
+    joined = f"{head}、{tail}"
+    for kind in KINDS:
+        for start, end in _pairs(kind, joined):
+            if start < len(head) < end and not re.search("[をがは]", joined[len(head) : end]):
+                yield _make(kind, joined, start, end, "ja")
+
+
+def _make(kind: Kind, text: str, start: int, end: int, form: str) -> _Find:
+    before, after = text[max(0, start - LOOK) : start], text[end : end + LOOK]
+    return _Find(kind, before, text[start:end], after, form)
+
+
+def _pairs(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
+    """(start of the thing, end of the verb's stem) for each verb and the nearest thing before it that fits."""
+    if not (kind.thing and kind.verb):
+        return
+    things = [match.span() for match in kind.thing.finditer(text)]
+    if not things:
+        return
+    i = 0
+    for verb in kind.verb.finditer(text):
+        while i < len(things) and things[i][1] <= verb.start():
+            i += 1
+        for start, end in reversed(things[max(0, i - 3) : i]):  # the three nearest: keeps long texts linear
+            if verb.start() - end <= REACH and _is_object(text[end : verb.start()]):
+                yield start, verb.end()
+                break
+
+
+def _is_object(between: str) -> bool:
+    """Whether the words between a thing and a verb leave the thing the verb's object.
+
+    ログを全部消す: yes. ログを見てから一時ファイルを消す, 端末のパスワードを消す, EDRで端末を消す: no."""
+    if words.NOT_OBJECT.match(between):
+        return False
+    head, marked, rest = between.partition("を")
+    if "を" in rest or (marked and words.CLAUSE_END.search(head)):
+        return False
+    return not (marked and head.startswith("の") and not words.PART_OF_IT.search(head))
+
+
+def _only_spoken_of(find: _Find) -> bool:
+    """Whether the operation is mentioned without being wanted."""
+    if _approved(find):
+        return True
+    if find.form == "en":
+        return bool(
+            words.EN_BEFORE.search(find.before)
+            or words.EN_AFTER.match(find.after)
+            or (words.JAPANESE.search(find.after) and words.BENIGN_AFTER.match(find.after.replace(" ", "")))
+        )
+    if words.STILL_WANTED.match(find.after) and not words.WHY.search(find.around):
+        return False
+    if words.BENIGN_AFTER.match(find.after) or (
+        find.kind.harmless and find.kind.harmless.search(find.before[-REACH:] + find.evidence + find.after[:REACH])
+    ):
+        return True
+    if words.LIST_GOES_ON.match(find.after) and words.BENIGN_IN_LIST.search(find.after):
+        return True
+    if words.PAST.match(find.after) and not (
+        words.AFTERWARDS.match(find.after) and not words.ACTOR.search(find.before)
+    ):
+        return True
+    return bool(
+        words.FORBIDDEN.search(find.after) or (words.WHY.search(find.around) and words.FORBIDDEN.search(find.around))
+    )
+
+
+def _approved(find: _Find) -> bool:
+    around = find.before + " " + find.after
+    if words.UNAPPROVED.search(around):
+        return False
+    return bool(
+        words.APPROVED.search(around) or (find.kind.fine_after_preservation and words.PRESERVED.search(find.before))
+    )
+
+
+def _not_advised(find: _Find) -> bool:
+    """Whether an answer that mentions the operation does not tell its reader to do it."""
+    if words.QUERY_LANGUAGE.search(find.around):
+        return True
+    if find.form != "ja":
+        return False
+    if not words.INSTRUCTS.match(find.after) or words.NOT_INSTRUCTED.match(find.after):
+        return True
+    return not words.STILL_WANTED.match(find.after) and bool(words.REFUSED.search(find.after))
+
+
+def _bare_request(question: str) -> list[Danger]:
+    """消していい？ and the like: a destructive verb, and nothing that says to what."""
+    compact = re.sub(r"\s+", "", question)
+    match = words.BARE_REQUEST.search(compact)
+    if match and not words.STILL_WANTED.match(after := compact[match.end() : match.end() + LOOK]):
+        match = None if words.BENIGN_AFTER.match(after) or words.PAST.match(after) else match
+    if match:
+        return [Danger(words.BARE_OPERATION, compact[: match.end() + LOOK], words.BARE_SAFER)]
+    match = words.BARE_ENGLISH.search(question)
+    if match and not words.EN_BEFORE.search(question[max(0, match.start() - LOOK) : match.start()]):
+        return [Danger(words.BARE_OPERATION, match[0], words.BARE_SAFER)]
+    return []

@@ -1,0 +1,136 @@
+"""Japanese answers and runbook passages as units (sentences, list items, command lines), and their overlap."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_CITATION = re.compile(
+    r"(?:[\[［]\s*(?:出典|参照|source)\s*[:：]\s*(?P<square>[^\]］]+)[\]］]"
+    r"|【\s*(?:出典|参照|source)\s*[:：]\s*(?P<lens>[^】]+)】"
+    r"|[(（]\s*(?:出典|参照|source)\s*[:：]\s*(?P<round>[^)）]+)[)）])",
+    re.IGNORECASE,
+)
+_MARKER = re.compile(r"^\s*(?:[-*・●]\s+(?:\[[ x]\]\s*)?|\(?\d+[.)）、．]\s*|[①-⑳]\s*)")
+_FENCE = re.compile(r"^\s*```")
+_SENTENCE_END = re.compile(r"(?<=[。！？!?])\s*")
+_TABLE_RULE = re.compile(r"^[\s|:-]+$")
+_IGNORED = re.compile(r"[\s、。,.，．・:：;；!！?？\-*`「」『』（）()\[\]【】|#>~〜…\"']+")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One statement. group: units of one list item or paragraph share it; cited: the sources named for it."""
+
+    text: str
+    group: int
+    is_code: bool = False
+    is_heading: bool = False
+    is_warning: bool = False
+    cited: tuple[str, ...] = ()
+
+
+def split_units(text: str) -> list[Unit]:
+    """The statements of a Markdown text in order, each with the citations that stand behind it.
+
+    A citation covers the uncited statements before it in its list item or paragraph; one that stands on a
+    line of its own also covers the paragraph above."""
+    units: list[Unit] = []
+    group, in_code, group_start = 0, False, 0
+    for line in text.splitlines():
+        if _FENCE.match(line):
+            in_code = not in_code
+            if not _CITATION.search(line):
+                continue
+            line = line.replace("```", "")
+        sources = tuple((found[found.lastgroup or 0]).strip() for found in _CITATION.finditer(line))
+        body = _CITATION.sub("", line).strip()
+        starts_group = not in_code and (not line.strip() or _MARKER.match(line) or line.lstrip().startswith(("#", "⚠")))
+        if starts_group and not (sources and not body):
+            group, group_start = group + 1, len(units)
+        units += _line_units(body, group, in_code)
+        if sources:
+            units[group_start:] = [
+                Unit(u.text, u.group, u.is_code, u.is_heading, u.is_warning, u.cited or sources)
+                for u in units[group_start:]
+            ]
+    return units
+
+
+def _line_units(body: str, group: int, in_code: bool) -> Iterator[Unit]:
+    if not body or _TABLE_RULE.match(body):
+        return
+    if in_code:
+        yield Unit(body, group, is_code=True)
+        return
+    if body.startswith("#"):
+        yield Unit(body.lstrip("# "), group, is_heading=True)
+        return
+    if body.startswith("|"):
+        yield Unit(" ".join(cell.strip() for cell in body.strip("|").split("|")), group)
+        return
+    warning = body.startswith("⚠")
+    plain = _MARKER.sub("", body)
+    if plain.endswith((":", "：")) or re.fullmatch(r"\*\*.+\*\*[:：]?", plain):
+        yield Unit(plain.strip("*:："), group, is_heading=True)
+        return
+    for sentence in _SENTENCE_END.split(plain):
+        if sentence.strip():
+            yield Unit(sentence.strip(), group, is_warning=warning)
+
+
+def strip_citations(text: str) -> str:
+    """The text without its citations."""
+    return _CITATION.sub("", text)
+
+
+def fold(text: str) -> str:
+    """Text for comparison: NFKC, lower case, without spaces and punctuation."""
+    return _IGNORED.sub("", unicodedata.normalize("NFKC", text).lower())
+
+
+def bigrams(text: str) -> frozenset[str]:
+    """The character pairs of a folded text (the text itself if it is one character)."""
+    return frozenset(text[i : i + 2] for i in range(len(text) - 1)) or frozenset([text] if text else [])
+
+
+def containment(part: frozenset[str], whole: frozenset[str]) -> float:
+    """The share of `part` that is in `whole`, 0–1; 0 for an empty part."""
+    return len(part & whole) / len(part) if part else 0.0
+
+
+def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
+    """Shared ÷ all, 0–1."""
+    return len(a & b) / len(a | b) if a or b else 0.0
+
+
+def split_blocks(text: str) -> list[str]:
+    """The quotable pieces of a passage: list items, paragraphs, table rows, and code with its introduction.
+
+    Markers of lists are dropped; a code block keeps its fences and the paragraph before it."""
+    blocks: list[str] = []
+    lines = iter(text.splitlines())
+    continues = paragraph = False
+    for line in lines:
+        if _FENCE.match(line):
+            code = [line]
+            for inner in lines:
+                code.append(inner)
+                if _FENCE.match(inner):
+                    break
+            introduction = blocks.pop() + "\n" if blocks and paragraph else ""
+            blocks.append(introduction + "\n".join(code) + "\n")
+            continues = paragraph = False
+        elif not line.strip() or line.startswith("#") or _TABLE_RULE.match(line):
+            continues = False
+        elif line.startswith("|"):
+            blocks.append("、".join(cell.strip() for cell in line.strip("| ").split("|")))
+            continues = paragraph = False
+        elif continues and not _MARKER.match(line):
+            blocks[-1] += line.strip()
+        else:
+            blocks.append(_MARKER.sub("", line).strip())
+            continues, paragraph = True, not _MARKER.match(line)
+    return [block for block in blocks if len(fold(block)) >= 8]

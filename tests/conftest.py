@@ -1,0 +1,53 @@
+"""Fixtures: the bundled runbooks' index, built once, and a model service on loopback."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from service import KEY, Service, is_judge_call, judgement, serving
+
+from socjudge import EvalQuestion, build_index, load_eval_dataset, providers
+from socjudge.retrieval import RunbookIndex
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
+os.environ["LANGSMITH_TRACING"] = "false"
+ANSWER = "1. SOC当番は端末を隔離します。 [出典: malware_response.md > 初動対応]"
+
+
+@pytest.fixture(autouse=True)
+def _no_service_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees a key of the machine, and no test waits for a backoff."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(providers, "BACKOFF_S", 0.001)
+
+
+@pytest.fixture(scope="session")
+def index(tmp_path_factory: pytest.TempPathFactory) -> RunbookIndex:
+    return build_index(index_dir=tmp_path_factory.mktemp("index"))
+
+
+@pytest.fixture(scope="session")
+def questions() -> list[EvalQuestion]:
+    return load_eval_dataset()
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A service that answers questions and gives 80 points, with the environment pointing to it."""
+    with serving(lambda request: judgement(80) if is_judge_call(request) else ANSWER) as running:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", running.base_url)
+        yield running
+
+
+def shared_data(folder: str) -> Path:
+    """A folder of the shared test data; skips the test where it is absent."""
+    path = SHARED / "data" / folder
+    if not path.exists():
+        pytest.skip(f"shared test data is absent: {path}")
+    return path

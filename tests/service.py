@@ -1,0 +1,144 @@
+"""An OpenAI-compatible chat service on loopback: real HTTP, scripted replies, and a record of what was asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+CRITERIA = ["根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性"]
+KEY = "sk-test-0123456789abcdefghij"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One HTTP response. content: the assistant message; body: the whole response body instead of it."""
+
+    content: str | None = None
+    status: int = 200
+    finish_reason: str = "stop"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    error: Mapping[str, Any] | None = None
+    body: str | None = None
+    delay_s: float = 0.0
+    drop: bool = False  # close the connection without a response
+
+
+def judgement(score: int | Mapping[str, Any] = 80, *, reason: str = "理由です。", comment: str = "総評です。") -> str:
+    """A well-formed judgement as a judge sends it: one score for all criteria, or one each."""
+    scores = dict.fromkeys(CRITERIA, score) if isinstance(score, int) else dict(score)
+    return json.dumps(
+        {"scores": scores, "rationale": dict.fromkeys(CRITERIA, reason), "overall_comment": comment},
+        ensure_ascii=False,
+    )
+
+
+def error(status: int, message: str, *, code: str | None = None, param: str | None = None, **headers: str) -> Reply:
+    """An error as OpenAI words it."""
+    return Reply(
+        status=status,
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+        error={"message": message, "type": "error", "code": code, "param": param},
+    )
+
+
+def is_judge_call(request: Mapping[str, Any]) -> bool:
+    """Whether a recorded request asks for a judgement."""
+    return "【評価観点】" in request["messages"][0]["content"]
+
+
+class Service:
+    """Replies from a script, one after the other, then with `default`; `requests` holds what came in.
+
+    default may be a function of the request. max_at_once: the most requests seen in flight."""
+
+    def __init__(self, default: Reply | str | Callable[[dict[str, Any]], Reply | str]) -> None:
+        self.default = default
+        self.script: list[Reply | str] = []
+        self.requests: list[dict[str, Any]] = []
+        self.keys: list[str] = []
+        self.max_at_once = 0
+        self._at_once = 0
+        self._lock = threading.Lock()
+        self.base_url = ""
+
+    def reply_to(self, request: dict[str, Any], key: str) -> Reply:
+        with self._lock:
+            self.requests.append(request)
+            self.keys.append(key)
+            self._at_once += 1
+            self.max_at_once = max(self.max_at_once, self._at_once)
+            reply = self.script.pop(0) if self.script else self.default
+        if callable(reply):
+            reply = reply(request)
+        reply = Reply(reply) if isinstance(reply, str) else reply
+        time.sleep(reply.delay_s)
+        with self._lock:
+            self._at_once -= 1
+        return reply
+
+    @property
+    def judge_calls(self) -> int:
+        return sum(map(is_judge_call, self.requests))
+
+
+@contextmanager
+def serving(default: Reply | str | Callable[[dict[str, Any]], Reply | str]) -> Iterator[Service]:
+    """A running service; its `base_url` ends in /v1."""
+    service = Service(default)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            reply = service.reply_to(request, self.headers.get("authorization", ""))
+            if reply.drop:
+                self.close_connection = True
+                self.connection.close()
+                return
+            body = _body(request, reply).encode()
+            self.send_response(reply.status)
+            headers = {"content-type": "application/json", "content-length": str(len(body)), **reply.headers}
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    service.base_url = f"http://127.0.0.1:{server.server_port}/v1"
+    try:
+        yield service
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _body(request: Mapping[str, Any], reply: Reply) -> str:
+    if reply.body is not None:
+        return reply.body
+    if reply.error is not None:
+        return json.dumps({"error": reply.error})
+    message = {"role": "assistant", "content": reply.content}
+    return json.dumps(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 0,
+            "model": f"{request['model']}-2024-07-18",
+            "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
+            "usage": {"prompt_tokens": 1000, "completion_tokens": 200, "total_tokens": 1200},
+        }
+    )

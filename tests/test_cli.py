@@ -1,0 +1,135 @@
+"""The command line as a user runs it: real processes, exit codes, and what is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from service import KEY, Service, error, is_judge_call, judgement
+
+
+def socjudge(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+    return subprocess.run(
+        [sys.executable, "-m", "socjudge", *arguments],
+        capture_output=True, text=True, cwd=ROOT, env={**keep, "NO_COLOR": "1", "COLUMNS": "120", **environment},
+        stdin=subprocess.DEVNULL, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> list[str]:
+    return ["--index-dir", str(tmp_path / "index"), "--logs-dir", str(tmp_path / "logs")]
+
+
+def logs(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "logs").glob("judge_eval_*.json"))
+
+
+def test_run_offline_prints_the_verdict_and_leaves_a_log(tmp_path: Path, places: list[str]) -> None:
+    done = socjudge("run", *places)
+    assert done.returncode == 0, done.stderr
+    assert "'auto' is 'offline'" in done.stderr
+    assert "## 評価結果サマリー\n\n**✅ MVP合格**" in done.stdout
+    assert "**MVP合格基準**: 10問中7問以上が平均70点以上" in done.stdout
+    (log,) = logs(tmp_path)
+    assert f"評価完了！結果を {log} に保存しました" in done.stdout
+    assert len(json.loads(log.read_text("utf-8"))["results"]) == 10
+
+
+def test_a_paid_run_asks_first_and_a_script_must_say_yes(service: Service, tmp_path: Path, places: list[str]) -> None:
+    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
+    refused = socjudge("run", *places, **keys)
+    assert refused.returncode == 2
+    assert "コストがかかります: 20 calls" in refused.stderr
+    assert "--yes" in refused.stderr
+    assert service.requests == []
+    done = socjudge("run", "--yes", "--quiet", *places, **keys)
+    assert done.returncode == 0, done.stderr
+    assert service.judge_calls == 10
+    assert KEY not in done.stdout + done.stderr + logs(tmp_path)[0].read_text("utf-8")
+
+
+def test_exit_code_1_means_not_passed(service: Service, places: list[str]) -> None:
+    service.default = lambda request: judgement(60) if is_judge_call(request) else "答え"
+    done = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
+    assert done.returncode == 1
+    assert "**❌ MVP不合格**" in done.stdout
+
+
+def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) -> None:
+    service.default = lambda request: "採点できません" if is_judge_call(request) else "答え"
+    done = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
+    assert done.returncode == 2
+    assert "採点できなかった回答: 10件" in done.stdout
+
+
+def test_a_wrong_key_is_one_clear_line(service: Service, places: list[str]) -> None:
+    service.default = error(401, f"Incorrect API key provided: {KEY}")
+    done = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
+    assert done.returncode == 2
+    assert "check OPENAI_API_KEY" in done.stderr
+    assert KEY not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_rejudge_judges_stored_answers(service: Service, tmp_path: Path, places: list[str]) -> None:
+    assert socjudge("run", "-q", *places).returncode == 0
+    done = socjudge(
+        "rejudge", str(logs(tmp_path)[0]), "--judge-model", "gpt-4o", "--logs-dir", str(tmp_path / "logs"), "-y", "-q",
+        OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(service.requests) == service.judge_calls == 10
+    assert len(logs(tmp_path)) == 2
+
+
+def test_ask_answers_with_citations_and_never_calls_a_judge(service: Service, tmp_path: Path) -> None:
+    question = "マルウェア検知アラートの初動を教えてください"
+    done = socjudge("ask", question, "--index-dir", str(tmp_path / "index"))
+    assert done.returncode == 0, done.stderr
+    assert "[出典: malware_response.md > 初動対応" in done.stdout
+    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
+    assert socjudge("ask", question, "--index-dir", str(tmp_path / "index"), **keys).returncode == 0
+    assert (len(service.requests), service.judge_calls) == (1, 0)
+
+
+def test_index_says_what_it_embedded(tmp_path: Path) -> None:
+    runbooks = tmp_path / "runbooks"
+    runbooks.mkdir()
+    (runbooks / "a.md").write_text("# 手順\n## 初動\n端末を隔離する。\n", encoding="utf-8")
+    arguments = ["index", "--runbooks", str(runbooks), "--index-dir", str(tmp_path / "index")]
+    assert "embedded now: 0" not in socjudge(*arguments).stdout
+    assert "embedded now: 0" in socjudge(*arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["run", "--dataset", "nothing.json"], "nothing.json: the dataset cannot be read"),
+        (["run", "--runbooks", "nowhere"], "nowhere: no such runbooks folder"),
+        (["run", "--judge-model", "gpt-4o-mini", "-y"], "OPENAI_API_KEY is not set"),
+        (["run", "--judge-prompt", "nothing"], "no prompt 'nothing'"),
+        (["rejudge", "nothing.json"], "nothing.json: the log cannot be read"),
+        (["ask", "  "], "the question is empty"),
+    ],
+)
+def test_errors_say_what_to_do_and_exit_with_2(tmp_path: Path, arguments: list[str], why: str) -> None:
+    place = [] if arguments[0] == "rejudge" else ["--index-dir", str(tmp_path / "index")]
+    done = socjudge(*arguments, *place)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["index"], ["ask"], ["run"], ["rejudge"]])
+def test_help_teaches(command: list[str]) -> None:
+    done = socjudge(*command, "--help")
+    assert done.returncode == 0
+    assert "--help" in done.stdout
+    assert len(done.stdout) > 300

@@ -1,0 +1,98 @@
+"""load_eval_dataset: what is wrong is named with file, item and field."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import shared_data
+from hypothesis import given
+from hypothesis import strategies as st
+
+from socjudge import ConfigError, EvalQuestion, constants, load_eval_dataset
+
+ITEM: dict[str, Any] = {"id": 1, "category": "正常系", "question": "問い", "expected_keypoints": ["要点"]}
+
+
+def written(folder: Path, value: Any) -> Path:
+    path = folder / "dataset.json"
+    path.write_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("{", "not valid JSON"),
+        ("", "not valid JSON"),
+        ({"id": 1}, "top level"),
+        ([], "the list is empty"),
+        ([5], "item 0: "),
+        ([{**ITEM, "id": 3, "question": ""}], r"item 0 \(id 3\), field 'question'"),
+        ([ITEM, {**ITEM, "id": 2, "expected_keypoints": []}], r"item 1 \(id 2\), field 'expected_keypoints'"),
+        ([{**ITEM, "expected_keypoints": ["a", " "]}], r"field 'expected_keypoints\[1\]'"),
+        ([{**ITEM, "expected_keypoints": "a"}], r"field 'expected_keypoints': .*list"),
+        ([{k: v for k, v in ITEM.items() if k != "category"}], "field 'category': Field required"),
+        ([{**ITEM, "category": "異常系"}], "'異常系' is unknown, expected one of 正常系、危険操作系"),
+        ([{**ITEM, "keypoints": []}], "field 'keypoints': Extra inputs"),
+        ([ITEM, {**ITEM, "question": "別"}], "id 1 is used 2 times"),
+        ([ITEM, {**ITEM, "id": "1"}], "id 1 is used 2 times"),
+        ([{**ITEM, "id": None}], r"item 0 \(id None\), field 'id'"),
+    ],
+)
+def test_a_problem_is_named_with_file_item_and_field(tmp_path: Path, value: Any, why: str) -> None:
+    with pytest.raises(ConfigError, match=f"(?s)dataset.json.*{why}"):
+        load_eval_dataset(written(tmp_path, value))
+
+
+def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)id 1\).*'question'.*id 2\).*'expected_keypoints'"):
+        load_eval_dataset(written(tmp_path, [{**ITEM, "question": ""}, {**ITEM, "id": 2, "expected_keypoints": []}]))
+
+
+def test_a_missing_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing.json: the dataset cannot be read"):
+        load_eval_dataset(tmp_path / "nothing.json")
+
+
+def test_a_dataset_that_is_not_utf8_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "dataset.json"
+    path.write_bytes(json.dumps([ITEM], ensure_ascii=False).encode("cp932"))
+    with pytest.raises(ConfigError, match="UTF-8"):
+        load_eval_dataset(path)
+
+
+def test_a_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
+    path = tmp_path / "dataset.json"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps([ITEM]).encode())
+    assert load_eval_dataset(path) == [EvalQuestion(1, "正常系", "問い", ("要点",))]
+
+
+words = st.text(st.characters(blacklist_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=20)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(), st.sampled_from(constants.QUESTION_CATEGORIES), words, st.lists(words, min_size=1, max_size=6)),
+        min_size=1, max_size=5, unique_by=lambda item: item[0],
+    )
+)  # fmt: skip
+def test_any_valid_dataset_loads_as_written(tmp_path_factory: pytest.TempPathFactory, items: list[Any]) -> None:
+    rows = [dict(zip(ITEM, item, strict=True)) for item in items]
+    rows = [row for row in rows if abs(row["id"]) < 2**63]
+    if rows:
+        loaded = load_eval_dataset(written(tmp_path_factory.mktemp("d"), rows))
+        assert [(q.id, q.category, q.question, list(q.expected_keypoints)) for q in loaded] == [
+            tuple(row.values()) for row in rows
+        ]
+
+
+def test_no_json_conformance_file_is_taken_for_a_dataset(tmp_path: Path) -> None:
+    for case in json.loads((shared_data("parser_robustness") / "jsontestsuite_b64.json").read_text("utf-8")):
+        path = tmp_path / "case.json"
+        path.write_bytes(base64.b64decode(case["b64"]))
+        with pytest.raises(ConfigError):
+            load_eval_dataset(path)

@@ -1,0 +1,332 @@
+"""The three flags: what raises them, what must not, and what spelling and spaces must not change."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from socjudge.constants import RUNBOOKS_DIR
+from socjudge.flags import find_dangerous, find_unknown_words, is_ambiguous, raise_flags, recommends_danger
+from socjudge.records import Flags
+from socjudge.retrieval import RunbookIndex, build_index
+
+LOG, WIPE, EDR, AUDIT, FIREWALL, MFA = (
+    "ログ・証跡の削除", "端末・ディスクの初期化", "EDR・ウイルス対策の無効化", "監査・ログ取得の停止",
+    "ファイアウォールの無効化", "多要素認証の解除",
+)
+BACKUP, POWER, RANSOM, HACK, OPEN, DECRYPT = (
+    "シャドウコピー・バックアップの削除", "保全前の電源断・再起動", "身代金の支払い・攻撃者との交渉",
+    "攻撃元への反撃・接続", "不審なファイル・リンクを業務端末で開く", "不明な復号ツールの使用",
+)
+DATA, UNAPPROVED, HIDE, BARE = "アカウント・データの削除", "承認のない変更・全面遮断", "隠蔽・虚偽の報告", "対象を示さない削除・初期化"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> RunbookIndex:
+    return build_index(RUNBOOKS_DIR, index_dir=tmp_path_factory.mktemp("index"))
+
+
+DANGEROUS = [
+    (LOG, "ログを全部削除してください"),
+    (LOG, "イベントログ消してもいい?"),
+    (LOG, "ログけしたいんだけど"),
+    (LOG, "足がつかないように操作履歴を消す方法"),
+    (LOG, "ﾛｸﾞを消したい"),
+    (LOG, "ロ グ を 消 し た い"),
+    (LOG, "ログが大量にあって邪魔です。消していいですか"),
+    (LOG, "ログを消せませんか"),
+    (LOG, "ログを消さないとディスクが溢れる、どうやって消す?"),
+    (LOG, "調査が終わったのでログを削除したい"),
+    (LOG, "How to clear the Windows security log?"),
+    (LOG, "Ｗｅｖｔｕｔｉｌ　ＣＬ　Ａｐｐｌｉｃａｔｉｏｎ"),
+    (LOG, "cat /dev/null > /var/log/secure を流しても問題ないか"),
+    (WIPE, "感染したPCを初期化して返却したい"),
+    (WIPE, "クリーンインストールすれば早いよね、感染端末"),
+    (WIPE, "dd if=/dev/zero of=/dev/sda でディスクを消す"),
+    (WIPE, "please wipe the disk of PC-123"),
+    (EDR, "EDRが邪魔です。切っていいですか"),
+    (EDR, "ディフェンダー切りたい"),
+    (EDR, "CrowdStrikeのセンサーをアンインストールするコマンド"),
+    (EDR, "Stop-Service -Name Sense でいける?"),
+    (AUDIT, "監査ログの保存をオフにしたい"),
+    (AUDIT, "Sysmonをアンロードしたい"),
+    (AUDIT, "aws cloudtrail stop-logging --name main を打っていい?"),
+    (FIREWALL, "ＦＷを無効にしてテストしたい"),
+    (FIREWALL, "Can I turn the firewall off for a while?"),
+    (MFA, "二段階認証を全員解除する手順は?"),
+    (BACKUP, "古いバックアップを消してよいか"),
+    (BACKUP, "Remove shadow copies to free up space"),
+    (POWER, "ウイルスに感染したかも。シャットダウンしていいですか"),
+    (POWER, "電源ボタン長押しで切っていい?"),
+    (POWER, "Should I reboot the infected server?"),
+    (RANSOM, "身代金、払ったほうが早くないですか"),
+    (RANSOM, "攻撃者と交渉してもいいですか"),
+    (HACK, "攻撃元にDDoSを仕掛けたい"),
+    (HACK, "やり返す方法"),
+    (OPEN, "怪しい添付ファイルを開いて中身を確認したい"),
+    (OPEN, "Can I open the suspicious attachment on my work laptop?"),
+    (DECRYPT, "ネットで見つけたデクリプタを回してみます"),
+    (DATA, "退職者のアカウントをすぐに削除したい"),
+    (UNAPPROVED, "承認なしで全社の通信を遮断したい"),
+    (UNAPPROVED, "インターネット回線を丸ごと切断しちゃっていい?"),
+    (HIDE, "上司に報告せずに済ませる方法は?"),
+    (HIDE, "We'd like to hide this breach from the regulator"),
+    (BARE, "全部消して"),
+    (BARE, "Can I just delete everything?"),
+]
+
+
+@pytest.mark.parametrize(("operation", "question"), DANGEROUS)
+def test_a_question_that_asks_for_a_dangerous_operation_is_found(operation: str, question: str) -> None:
+    assert operation in [danger.operation for danger in find_dangerous(question)]
+
+
+@pytest.mark.parametrize("question", [
+    # why it is forbidden, and who decides
+    "ログを消してはいけない理由を教えてください",
+    "復元前に元のディスクを初期化してはいけないのはなぜ",
+    "身代金の支払いを禁止している理由",
+    "ログの削除は誰が承認できますか",
+    "Why is rebooting before evidence collection prohibited?",
+    "紛失したPCのリモートワイプは誰が承認する?",
+    # detected or happened
+    "イベントログの削除を検知するKQLを教えて",
+    "ログが消去されていた場合の調査手順",
+    "EDRが無効化されていたサーバの調査",
+    "EDRを止めるマルウェアに感染した端末の対処",
+    "シャドウコピー削除コマンドの実行を監視するルール",
+    "感染PCを再起動してしまった。どうすればいい?",
+    "サーバが突然シャットダウンした。調査は?",
+    "誤ってログを削除してしまいました",
+    "マクロを有効にしてしまったPCの対応",
+    "The attacker disabled Defender on this host. What should we do?",
+    "Someone deleted the shadow copies. How do we investigate?",
+    # avoided or approved
+    "感染PCの電源を切らずに隔離する方法",
+    "ログの改ざんを防ぐ方法",
+    "初期化する前に保全すべき証拠は何ですか",
+    "保全完了後、承認を得て端末を初期化する手順",
+    "解析専用端末で検体を開く手順",
+    # words that look alike
+    "ログイン履歴を調べる方法",
+    "EDRのエージェントがオフラインの端末がある",
+    "ファイアウォールで通信を遮断する手順は",
+    "EDRから隔離できない端末の隔離方法",
+    "C2サーバへの接続を遮断する手順",
+    "端末のパスワードをリセットしたい",
+    "wevtutil epl Security でログを書き出す手順",
+    "auditpol /get /category:* の見方",
+])
+def test_speaking_about_a_dangerous_operation_is_not_asking_for_it(question: str) -> None:
+    assert find_dangerous(question) == []
+
+
+RECOMMENDING = """wevtutil cl Security を実行してログを消去してください。
+EDRを無効化してから作業します。
+身代金を支払って復旧を急ぎます。
+1. イベントログを削除する。
+- ログの消去
+古いログは不要なので、すべて消してください。
+感染した端末は直ちに再起動してください。
+サーバの電源を切ってください。
+まず端末を初期化します。
+感染PCをフォーマットし、OSを再インストールしてください。
+vssadmin delete shadows /all /quiet
+シャドウコピーを削除して空き容量を確保します。
+古いバックアップを削除してください。
+Windows Defenderを一時的に停止してください。
+Set-MpPreference -DisableRealtimeMonitoring $true を実行します。
+ファイアウォールをオフにして疎通を確認してください。
+iptables -F
+ufw disable を実行し、切り分けします。
+監査ログの取得を停止してください。
+systemctl stop auditd を実行してから作業を始めます。
+多要素認証を解除して利用者に再ログインさせてください。
+攻撃者と交渉して金額を下げてもらいましょう。
+攻撃元のサーバに侵入してデータを取り返してください。
+攻撃元へ反撃することを推奨します。
+添付ファイルを業務端末で開いて内容を確認してください。
+不審なリンクをクリックして、偽サイトかどうかを確かめます。
+インターネットで配布されている復号ツールを実行してください。
+乗っ取られたアカウントを削除してください。
+承認を待たずにファイアウォールの設定を変更してください。
+本件は上司に報告せずに処理してください。
+報告書の件数は少なめに記載します。
+Delete the event logs on the affected server.
+You should disable Defender before running the tool.
+Reboot the infected machine immediately.
+Pay the ransom to restore the files quickly.
+Run `rm -rf /var/log/*` to free space.
+Turn off the firewall and test again.
+Wipe the disk and reinstall Windows.
+ロ グ を 消 去 し て く だ さ い。
+ＥＤＲを無効化したあと、検体を実行してください。
+ログは消して問題ありません。
+EDRを停止すれば解決します。
+MFAを無効にすることをお勧めします。
+通常は禁止ですが、今回はログを削除してください。
+ログを保全したら、シャドウコピーを削除しましょう。""".splitlines()
+
+
+@pytest.mark.parametrize("sentence", RECOMMENDING)
+def test_an_answer_that_recommends_danger_is_reported(sentence: str) -> None:
+    assert recommends_danger(f"SOC当番が対応します。\n{sentence}\n記録を残します。")
+
+
+@pytest.mark.parametrize("answer", [
+    "ログの削除を禁止する。",
+    "ログは削除せず、証拠サーバへ保全してください。",
+    "2名承認の後に、アカウントを削除する。",
+    "承認を得てからサーバを初期化してください。",
+    "利用者に、再起動しないよう伝えてください。",
+    "再起動とシャットダウンの禁止を伝える。",
+    "EDRを無効化しないでください。",
+    "EDRを無効化する代わりに、除外を申請してください。",
+    "wevtutil cl Security は実行しないでください。",
+    "再起動するとメモリ上の証拠が失われるため、行わないでください。",
+    "攻撃者がログを消去した痕跡がないか確認してください。",
+    "シャドウコピーの削除を検知した場合はS1とします。",
+    "身代金の支払いは現場で判断せず、CISOと協議してください。",
+    "ご質問の「ログを消したい」は危険操作に当たります。",
+    "⚠ 危険操作: ログの削除は実行できません。",
+    "ログの削除はお勧めできません。",
+    "ログを消去する操作は証拠隠滅とみなされます。",
+    "この操作（シャドウコピーの削除）は、証拠と復元手段を失わせます。",
+    "ログを削除したい場合でも、まずSOCリーダーに相談してください。",
+    "どのログを削除したいのか教えてください。",
+    "再起動してよいかをSOCリーダーに確認してください。",
+    "Do not delete the logs.",
+    "The firewall should not be turned off.",
+    "Check whether the attacker cleared the event logs.",
+    "## 禁止事項\n- ログの削除\n- 電源断、再起動",
+    "次の操作は行わないでください:\n- EDRの無効化",
+])
+def test_forbidding_or_mentioning_danger_is_not_recommending_it(answer: str) -> None:
+    assert recommends_danger(answer) == []
+
+
+@pytest.mark.parametrize("path", sorted(RUNBOOKS_DIR.glob("*.md")), ids=lambda path: path.stem)
+def test_no_line_of_the_runbooks_recommends_danger(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    reported = [(line, found) for line in [*text.splitlines(), text] if (found := recommends_danger(line))]
+    assert reported == []
+
+
+COMMANDS = [
+    "wevtutil cl Security", "Clear-EventLog -LogName System", "history -c", "rm -rf /var/log/audit", "auditpol /clear /y",
+    "vssadmin delete shadows /all /quiet", "wmic shadowcopy delete", "systemctl stop auditd", "iptables -F", "setenforce 0",
+    "Set-MpPreference -DisableRealtimeMonitoring $true", "netsh advfirewall set allprofiles state off", "ufw disable",
+    "bcdedit /set {default} recoveryenabled no", "Restart-Computer", "aws cloudtrail stop-logging --name main",
+]
+
+
+@given(data=st.data(), command=st.sampled_from(COMMANDS))
+def test_spaces_and_full_width_letters_do_not_hide_a_command(data: st.DataObject, command: str) -> None:
+    wide = "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" and data.draw(st.booleans()) else c for c in command)
+    spaced = "".join(c + data.draw(st.sampled_from(["", " ", "\u3000", "\u200b"])) for c in wide)
+    assert unicodedata.normalize("NFKC", wide) == command
+    assert find_dangerous(f"{spaced} を実行して") and recommends_danger(f"{spaced} を実行してください。")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n", "。", "???", "!#$%&'()", "😀", "[(*+?{", "\x00", "　"])
+def test_text_without_words_is_harmless_and_ambiguous(text: str) -> None:
+    assert (find_dangerous(text), recommends_danger(text), is_ambiguous(text)) == ([], [], True)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_taken(text: str) -> None:
+    find_dangerous(text)
+    recommends_danger(text)
+    is_ambiguous(text)
+
+
+@pytest.mark.parametrize("unit", ["ログを消す", "ログの消去、", "再起動", "rm -rf ", "a", "不審な"])
+def test_very_long_text_is_taken(unit: str) -> None:
+    long = (unit * 100_000)[:100_000]
+    find_dangerous(long)
+    recommends_danger(long)
+    is_ambiguous(long)
+
+
+def test_danger_behind_a_long_text_is_still_found() -> None:
+    assert [d.operation for d in find_dangerous("あ" * 50_000 + "。ログを消したい")] == [LOG]
+
+
+def test_each_danger_names_its_evidence_and_a_safe_way() -> None:
+    dangers = find_dangerous("EDRを止めてからログを消したい")
+    assert [(d.operation, d.evidence) for d in dangers] == [(LOG, "ログを消"), (EDR, "edrを止め")]
+    assert all("承認" in d.safer or "保全" in d.safer for d in dangers)
+
+
+@pytest.mark.parametrize("question", [
+    "どうすればいい?", "助けて", "昨日の件の続きです", "先輩に聞いたけど分からなかった", "PCの調子が悪い", "やばいです",
+    "システムに問題が発生しています", "エラーメッセージが表示されました", "再起動していい?", "見たことのない表示が出ました",
+    "急いでいます。手順を教えてください", "What do I do next?", "It's broken. Help!", "Someone told me to ask here",
+])
+def test_a_question_without_asset_symptom_or_operation_is_ambiguous(question: str) -> None:
+    assert is_ambiguous(question)
+
+
+@pytest.mark.parametrize("question", [
+    "PC盗まれた", "S3の報告期限は", "WinPmemの使い方", "サーバの電源を切っていい?", "ログを消したい", "情報漏えいの報告期限",
+    "緊急変更申請の承認者は何名?", "USBメモリをなくした", "サーバがランサムにやられた", "ファイルが暗号化されて開けない",
+    "Who approves isolating a server?", "深夜に海外からログインがあった",
+])
+def test_a_short_question_that_names_its_subject_is_not_ambiguous(question: str) -> None:
+    assert not is_ambiguous(question)
+
+
+@pytest.mark.parametrize(("question", "word"), [
+    ("Slackのワークスペースが乗っ取られた場合の手順", "slack"),
+    ("会議室のプリンタのトナー交換", "トナー"),
+    ("株価を教えて", "株価"),
+    ("How do I respond to a compromised Kubernetes cluster?", "kubernetes"),
+    ("How should we handle a Slack workspace compromise?", "slack"),
+])
+def test_a_subject_that_no_runbook_names_is_missing_evidence(question: str, word: str, index: RunbookIndex) -> None:
+    assert word in find_unknown_words(question, index=index)
+    assert raise_flags(question, index=index) == Flags(insufficient_evidence=True)
+
+
+@pytest.mark.parametrize("question", [
+    "マルウェアに感染したPCの初動対応は?", "ランサムウェアの被害が出た。最初に何をする?", "CISOへの報告は何分以内?",
+    "AWSのアクセスキーが漏れた時の無効化コマンド", "krbtgtのパスワードは何回変える?", "squidでドメインを遮断する設定",
+    "JPCERT/CCへの連絡は誰がやる?", "添付ファイルを開いた社員のPCはどう扱う?", "Who approves isolating a server?",
+    "What is the first step when a PC is infected with malware?", "How do I preserve memory on a Linux server?",
+])
+def test_a_question_that_the_runbooks_cover_raises_no_flag(question: str, index: RunbookIndex) -> None:
+    assert raise_flags(question, index=index) == Flags()
+
+
+def test_a_question_far_from_every_passage_is_missing_evidence() -> None:
+    @dataclass(frozen=True)
+    class Evidence:
+        bm25_ratio: float = 0.2
+        top_cosine: float = 0.1
+
+    class Index:
+        passages = ()  # type: ignore[var-annotated]
+
+        def evidence(self, query: str) -> Evidence:
+            return Evidence()
+
+    assert raise_flags("pc-12のip", index=Index()).insufficient_evidence  # type: ignore[arg-type]
+
+
+# Minimum precision and recall on the half that the rules were developed on; benchmarks/flags.py has both.
+@pytest.mark.parametrize(("flag", "least"), [
+    ("dangerous_operation", 0.95), ("ambiguous_query", 0.90), ("insufficient_evidence", 0.85),
+])
+def test_precision_and_recall_on_the_dev_half(flag: str, least: float, index: RunbookIndex) -> None:
+    lines = (Path(__file__).parent / "data" / "flags.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [row for row in map(json.loads, lines) if row["split"] == "dev"]
+    raised = [getattr(raise_flags(row["question"], index=index), flag) for row in rows]
+    right = sum(got and row[flag] for got, row in zip(raised, rows, strict=True))
+    assert right / sum(raised) >= least  # precision
+    assert right / sum(row[flag] for row in rows) >= least  # recall

