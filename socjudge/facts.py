@@ -62,9 +62,13 @@ def blank_facts(statement: str) -> str:
     """The folded statement with every fact replaced by one letter for its kind.
 
     What is left is what a wrong number, command or role does not change."""
+    return fold(_NEGATION.sub("", neutral_facts(statement)))
+
+
+def neutral_facts(statement: str) -> str:
+    """The statement with a placeholder for every fact, still fit to be embedded."""
     text = unicodedata.normalize("NFKC", statement)
-    text = _FACT.sub(lambda match: {"role": "役", "term": "語", "number": "数"}[match.lastgroup or "term"], text)
-    return fold(_NEGATION.sub("", text))
+    return _FACT.sub(lambda match: {"role": "役", "term": "語", "number": "数"}[match.lastgroup or "term"], text)
 
 
 def is_negative(statement: str) -> bool:

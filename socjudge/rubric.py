@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from .danger import find_dangerous, recommends_danger
-from .facts import EITHER_ROLE, blank_facts, find_wrong_facts, is_negative
+from .facts import EITHER_ROLE, blank_facts, find_wrong_facts, is_negative, neutral_facts
 from .lexical import content_words
 from .offline import embed
 from .records import AssistantAnswer, EvalQuestion
@@ -98,8 +98,9 @@ class _Reading:
 
     @cached_property
     def claim_likeness(self) -> Any:
-        """(claims, sources) cosine similarity."""
-        return embed([u.text for u in self.claims]) @ embed([u.text for u in self.sources]).T
+        """(claims, sources) cosine similarity, facts blanked."""
+        claims = embed([neutral_facts(u.text) for u in self.claims])
+        return claims @ embed([neutral_facts(u.text) for u in self.sources]).T
 
     @cached_property
     def origins(self) -> list[str]:
