@@ -1,6 +1,6 @@
-"""Precision, recall and F1 of the three flags on tests/data/flags.jsonl, as a Markdown table.
+"""Precision, recall and F1 of the three flags on tests/data/flags.jsonl and flags_dev2.jsonl, as a Markdown table.
 
-    python benchmarks/flags.py [--split dev|final|both] [--errors dev]
+    python benchmarks/flags.py [--split dev|dev2|final|all] [--errors dev|dev2]
 
 The final half is for checking only: its questions are counted here and never listed.
 """
@@ -18,7 +18,7 @@ from socjudge.flags import raise_flags
 from socjudge.records import Flags
 from socjudge.retrieval import build_index
 
-QUESTIONS = Path(__file__).resolve().parents[1] / "tests" / "data" / "flags.jsonl"
+DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 FLAGS = {
     "insufficient_evidence": "根拠不足",
     "dangerous_operation": "危険操作",
@@ -27,9 +27,10 @@ FLAGS = {
 
 
 def load_questions(split: str) -> list[dict[str, Any]]:
-    """The labelled questions of one half."""
-    with QUESTIONS.open(encoding="utf-8") as file:
-        return [row for row in map(json.loads, file) if row["split"] == split]
+    """The labelled questions of one split: "dev" and "final" halve flags.jsonl, "dev2" is a file of its own."""
+    path = DATA / ("flags_dev2.jsonl" if split == "dev2" else "flags.jsonl")
+    with path.open(encoding="utf-8") as file:
+        return [row for row in map(json.loads, file) if row["split"] == split or split == "dev2"]
 
 
 def count(rows: list[dict[str, Any]], raised: list[Flags], flag: str) -> str:
@@ -46,12 +47,12 @@ def count(rows: list[dict[str, Any]], raised: list[Flags], flag: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--split", choices=["dev", "final", "both"], default="both")
-    parser.add_argument("--errors", choices=["dev"], help="list the wrong flags of the dev half")
+    parser.add_argument("--split", choices=["dev", "dev2", "final", "all"], default="all")
+    parser.add_argument("--errors", choices=["dev", "dev2"], help="list the wrong flags of a development split")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         index = build_index(RUNBOOKS_DIR, index_dir=folder)
-    splits = ["dev", "final"] if args.split == "both" else [args.split]
+    splits = ["dev", "dev2", "final"] if args.split == "all" else [args.split]
     print("| flag | half | questions | labelled | right | wrong | missed | precision | recall | F1 |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     errors = []

@@ -53,10 +53,9 @@ def find_dangerous(text: str) -> list[Danger]:
 
     Asking about detection, investigation, prevention, prohibition or the aftermath of one is not asking for it."""
     question = _normalise(text).replace("\n", " ")
-    sentences = _sentences(question)
-    carried = (find for before, sentence in pairwise(sentences) for find in _carried_over(before, sentence))
-    finds = chain((find for sentence in sentences for find in _finds(sentence)), carried)
-    return _dangers(finds, lambda find: not _only_spoken_of(find)) or _bare_request(question)
+    if words.JAPANESE.search(question) and not words.KANJI.search(question):
+        return _asked(question) or _asked(_read_kana(question))
+    return _asked(question)
 
 
 def recommends_danger(text: str) -> list[Danger]:
@@ -74,6 +73,13 @@ def dangerous_words(text: str) -> list[str]:
     return list(dict.fromkeys(find.evidence for find in islice(finds, 50)))
 
 
+def _asked(question: str) -> list[Danger]:
+    sentences = _sentences(question)
+    carried = (find for before, sentence in pairwise(sentences) for find in _carried_over(before, sentence))
+    finds = chain((find for sentence in sentences for find in _finds(sentence)), carried)
+    return _dangers(finds, lambda find: not _only_spoken_of(find)) or _bare_request(question)
+
+
 def _normalise(text: str) -> str:
     text = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
     return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in ("Cf", "Cc"))
@@ -81,6 +87,12 @@ def _normalise(text: str) -> str:
 
 def _sentences(text: str) -> list[str]:
     return [s for s in re.split(r"(?<=[。!?])|(?<=[a-z]\.)\s+(?=[a-z\"'(])", text) if s and s.strip()]
+
+
+def _read_kana(text: str) -> str:
+    """A text without kanji, its katakana as hiragana, the words that matter as they are usually written."""
+    hiragana = "".join(chr(ord(c) - 0x60) if "ァ" <= c <= "ヶ" else c for c in re.sub(r"\s+", "", text))
+    return words.READING.sub(lambda match: words.READINGS[match[0]], hiragana)
 
 
 def _instructions(text: str) -> Iterator[str]:
@@ -114,13 +126,14 @@ def _finds(sentence: str) -> Iterator[_Find]:
     compact = re.sub(r"\s+", "", sentence)
     spaced = re.sub(r"\s+", " ", sentence)
     is_japanese = bool(words.JAPANESE.search(compact))
+    spoken = not is_japanese and words.EN_COMMAND_SPOKEN.search(spaced)
     for kind in KINDS:
         for start, end in _pairs(kind, compact) if is_japanese else ():
             yield _make(kind, compact, start, end, "ja")
         if kind.phrase and is_japanese:
             for match in kind.phrase.finditer(compact):
                 yield _make(kind, compact, *match.span(), "ja")
-        if kind.command:
+        if kind.command and not spoken:
             for match in kind.command.finditer(compact):
                 arguments = words.ARGUMENTS.match(compact, match.end())
                 yield _make(kind, compact, match.start(), arguments.end() if arguments else match.end(), "command")
@@ -132,6 +145,8 @@ def _finds(sentence: str) -> Iterator[_Find]:
 def _carried_over(before: str, sentence: str) -> Iterator[_Find]:
     """The finds whose thing stands in the sentence before: EDRが重いです。切っていいですか"""
     head, tail = (re.sub(r"\s+", "", part) for part in (before.rstrip("。.!? "), sentence))
+    if not words.JAPANESE.search(tail):
+        return
     joined = f"{head}、{tail}"
     for kind in KINDS:
         for start, end in _pairs(kind, joined):

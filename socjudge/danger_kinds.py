@@ -36,17 +36,18 @@ def _any(*parts: str) -> re.Pattern[str]:
 _DELETE = (
     r"削除|消去|抹消|破棄|除去|デリート|クリア(?!ラ)|パージ|(?<!取り)(?<!打ち)消(?=[さしすせそ])|(?<![付分受助続掛片向])け(?=し[てちとたま]|す|そう)"
     r"|まっさら|まっ更|真っ白|白紙|空っぽ|空(?=に)|ゼロに|きれい(?=に|さっぱり)|綺麗(?=に)|掃除|[な無]かったこと|捨て|廃棄"
-    r"|改ざん|改竄|書き?換え|上書き|ふっ?飛ば|吹き?飛ば|処分|始末|delete|clear(?!ly)|purge|wipe"
+    r"|改ざん|改竄|書き?換え|上書き|ふっ?飛ば|吹き?飛ば|処分|始末|[な無]くし(?=[てたちと])|削(?=[らりるれろっ])"
+    r"|葬(?=[らりるれろっ])|一掃|焼却|破砕|粉砕|(?<![a-z])(?:rm|drop|truncate|erase)(?=し|す|で)|delete|clear(?!ly)|purge|wipe"
 )
 _DISABLE = (
-    r"無効|停止|オフ(?!ライン|ィス|セット)|off(?!line|ice|set)|切(?=[らるれろっ]|り(?![替分離戻出取抜]))|(?<![っはすく])き(?=っ[てちと])|止め"
-    r"|とめ(?=[てるたまち])|外(?=[さしすせそ])"
-    r"|はず(?=[さしすせそ])|殺(?=[さしすせそ])|落と|アンインストール|アンスト|ディスエーブル|ディセーブル|バイパス|すり抜け|黙らせ"
-    r"|シャットダウン|disable|kill|stop(?!logging)|uninstall|[な無]し(?=に)|眠らせ|ストップ|アンロード|剥が|解除|撤去|抜(?=[いかきくけこ])"
+    r"無効|停止|オフ(?!ライン|ィス|セット)|off(?!line|ice|set)|切(?=[らるれろっ]|り(?![替分離戻出取抜]))|(?<![っはすく])き(?=っ[てちと])|(?<![突受])(?<!突き)(?<!受け)止め"
+    r"|(?<!突き)とめ(?=[てるたまち])|外(?=[さしすせそ])"
+    r"|はず(?=[さしすせそ])|殺(?=[さしすせそ])|落と|アンインスト|アンスト|ディスエーブル|ディセーブル|バイパス|すり抜け|黙らせ"
+    r"|シャットダウン|disable|kill|stop(?!logging)|uninstall|[な無]し(?=」?に|でい)|回避|迂回|素通|くぐ(?=[らりるれろっ])|解約|permissive|緩め|弱め|眠らせ|ストップ|アンロード|剥が|解除|撤去|抜(?=[いかきくけこ])"
 )
 _WIPE = (
     r"初期化|再(?:セットアップ|インストール|イメージ)|リイメージ|クリーンインストール|フォーマット|工場出荷|ファクトリーリセット|リセット"
-    r"|ワイプ|wipe|入れ直|作り直|まっさら|まっ更|真っ白|消去|上書き|セットアップし直|焼き直|ゼロ埋め|ゼロフィル|reimage|format(?!-)"
+    r"|ワイプ|wipe|入れ直|作り直|立て直|作り替え|リカバリ(?=をかけ|かけ|し|す)|ゼロで|破砕|破壊|粉砕|スクラップ|まっさら|まっ更|真っ白|消去|上書き|セットアップし直|焼き直|ゼロ埋め|ゼロフィル|reimage|format(?!-)"
 )
 _RUN = r"回(?=[さしすせそ])|実行|走らせ|動か|起動|使(?=[わいうえおっ])|試(?=[さしすせそ])|ダウンロード|インストール|入れ(?!替)|かけ(?=[てるたまよ])|適用|流(?=[さしすせそ])|落と"
 _OPEN = (
@@ -56,11 +57,11 @@ _OPEN = (
 _NOT_LOG = r"(?<![ブタアプイ])(?<!バック)"  # ブログ, カタログ, ダイアログ, ...
 _LOG = (
     rf"{_NOT_LOG}ログ(?!イン|オン|オフ|アウト|イベント|チャ|ローテ)|イベントビュー[アワ]ー?|履歴|ヒストリー?|足跡|足あと|痕跡|証跡|形跡|証拠|記録|ジャーナル"
-    r"|journal|history|audit\.log|syslog|evtx|/var/log|検体|脅迫文|ランサムノート|メモリダンプ|(?<![a-z])logs?(?![a-z])"
+    r"|journal|history|audit\.log|syslog|evtx|/var/log|検体|脅迫文|ランサムノート|録画(?!機)|映像|メモリダンプ|(?<![a-z])logs?(?![a-z])"
 )
 _HOST = (
     r"pc|パソコン|端末|サーバ|マシン|ディスク|ssd|hdd|ドライブ|デバイス|スマホ|スマートフォン|iphone|android|タブレット|機器|nas|録画機"
-    r"|ノート|ホスト|インスタンス|(?<![a-z])vm(?![a-z])|仮想マシン|ボリューム|ストレージ|ノード|コンテナ|機(?=を|は|も|、)"
+    r"|ノート|ホスト|インスタンス|(?<![a-z])(?:vm|ec2)(?![a-z])|仮想マシン|ボリューム|ストレージ|ノード|コンテナ|機(?=を|は|も|、)"
 )
 _SUSPICIOUS = (
     r"(?:不審|怪し[いげ]|あやし[いげ]|疑わし|変な|謎の|フィッシング|偽|詐欺|スパム|迷惑|知らない|届いた|攻撃者|脅迫|マルウェア|悪意)[^、。を]{0,14}?"
@@ -70,21 +71,38 @@ _SUSPICIOUS = (
     r"|one|zip)(?![a-z])"
     r"|拾った(?:usb|ファイル)|マクロ|コンテンツの有効化"
 )
-_ATTACKER = r"(?:攻撃元|攻撃者|犯人|犯罪者|相手|ハッカー|(?<![a-z])c2|c&c|指令サーバ|送信元|加害|敵|向こう)"
+_ATTACKER = r"(?:攻撃元|攻撃者|(?:フィッシング|偽)サイト|犯人|犯罪者|相手|ハッカー|(?<![a-z])c2|c&c|指令サーバ|送信元|加害|敵|向こう)"
 _RANSOM = r"身代金|身の代金|ランサム(?:代|金|の要求額)|要求(?:額|金|された(?:金|額|ビットコイン|仮想通貨))|脅迫[^、。]{0,6}(?:金|額)|(?:攻撃者|犯人|ハッカー|犯罪者)に(?:お)?金"
+
+# -- commands: AWS CLI and PowerShell join verb and noun by a hyphen, other tools take them in either order --------
+_TOOL = (
+    r"(?:(?<![a-z])(?:aws|az|gcloud|sc|net1?|reg|oc|log|rc|doc)|kubectl|docker|systemctl|service|launchctl|vssadmin|diskshadow"
+    r"|wbadmin|wmic|esxcli|vim-cmd|virsh|gsutil|tmutil|diskutil|fltmc|falconctl|sentinelctl|mdatp|ufw|firewall-cmd|nft|wevtutil"
+    r"|auditpol|journalctl|fsutil|netsh|csrutil|spctl|kextunload|bcdedit|pfctl|dism|schtasks|zfs|lvremove|restic|borg|velero)(?:\.exe)?"
+)
+_CMD_DELETE = r"(?:delete|remove|clear|purge|erase|drop|truncate|destroy|prune|forget|resize|vacuum|rm|rb)"
+_CMD_DISABLE = r"(?:stop|disabled?|mask|kill|unload|bootout|uninstall|remove|delete|suspend|deactivate|pause|unregister|false|off)"
+_ARGS = r"[!-~]{0,60}?"
+
+
+def _cli(verb: str, nouns: str) -> str:
+    return rf"{verb}-[a-z-]{{0,20}}?(?:{nouns})|{_TOOL}{_ARGS}(?:{verb}{_ARGS}(?:{nouns})|(?:{nouns}){_ARGS}{verb}(?![a-z]))"
+
 
 # -- English building blocks: base and -ing forms only, as the past tells of what has happened ----------------
 _EN_DELETE = (
     r"\b(?:delet(?:e|ing)|clear(?:ing)?(?: out)?|wip(?:e|ing)|eras(?:e|ing)|purg(?:e|ing)|remov(?:e|ing)"
     r"|scrub(?:bing)?|destroy(?:ing)?"
     r"|get(?:ting)? rid of|shred(?:ding)?|nuk(?:e|ing)|truncat(?:e|ing)|clean(?:ing)? (?:up|out)|overwrit(?:e|ing)"
-    r"|tamper(?:ing)? with|zero(?:ing)? out)\b"
+    r"|tamper(?:ing)? with|zero(?:ing)? out|blow(?:ing)? away|trash(?:ing)?|dump(?:ing)?|drop(?:ping)?|flush(?:ing)?"
+    r"|throw(?:ing)? (?:out|away)|edit(?:ing)?|alter(?:ing)?|rewrit(?:e|ing)|rm)\b"
 )
 _EN_DISABLE = (
     r"\b(?:disabl(?:e|ing)|turn(?:ing)? off|switch(?:ing)? off|shut(?:ting)? (?:off|down)|stop(?:ping)?"
     r"|kill(?:ing)?|uninstall(?:ing)?|remov(?:e|ing)"
     r"|bypass(?:ing)?|deactivat(?:e|ing)|paus(?:e|ing)|suspend(?:ing)?|get(?:ting)? rid of|drop(?:ping)?"
-    r"|flush(?:ing)?)\b"
+    r"|flush(?:ing)?|unload(?:ing)?|evad(?:e|ing)|circumvent(?:ing)?|mut(?:e|ing)|silenc(?:e|ing)|whitelist(?:ing)?"
+    r"|opt(?:ing)? out of|skip(?:ping)?)\b"
 )
 # No other verb in between: "wiping it destroys evidence" is about wiping something else.
 _GAP = r"(?:(?!\b(?:destroys?|loses?|violates?|will|would|may|might|could|is|are|can) )[^.?!;,]){0,45}?"
@@ -98,6 +116,7 @@ def _en(verb: str, things: str) -> re.Pattern[str]:
     return re.compile(rf"{verb}{_GAP}\b(?:{things})\b{split}")
 
 
+_WHOLE = r"(?:c:\\?(?![a-z\\])|[cd]ドライブ|全(?:フォルダ|ドライブ|ファイル)|(?:丸|まる)ごと|すべて|全部)"
 _SAFE_DEFENCE = "止めずに作業し、支障があれば対象と期限を限った除外を緊急変更申請（SOCリーダーとシステム責任者の2名承認）で求めてください。"
 _DISABLE_HARMLESS = re.compile(r"検知対象|失効|隔離を解除|分離を解除|分離から解放|ロックを解除|遮断を解除")
 
@@ -109,27 +128,27 @@ KINDS: tuple[Kind, ...] = (
         "ログや証拠は消さず、証拠サーバ（\\\\evidence01\\cases\\<チケット番号>）に保全し、容量不足なら退避して保存領域を増やしてください。",
         thing=_any(_LOG),
         verb=_any(_DELETE, r"リセット"),
+        phrase=_any(
+            r"(?:ログ|履歴|足跡|痕跡|証拠|証跡|記録|足)[がをはも]?(?:一切|何も|絶対)?(?:残[さら]|つか)(?:ない(?=よう|で(?!す)|方法|やり方|形)|ず(?=に))",
+            r"ログ(?:から|の中の)[^。を]{0,20}(?:だけ|を|行)(?:抜(?=[いか])|消(?=[さしすせそ])|削(?=[らりっる除])|除い)",
+        ),
         command=_any(
+            _cli(
+                _CMD_DELETE,
+                r"event-?logs?|wineventlogs?|logs?(?![a-z])|log-?(?:group|stream)s?|sinks?|trail|history|journal|usn"
+                r"|(?:time|size|files)(?==)|diagnostic-settings",
+            ),
             r"wevtutil(?:\.exe)?(?:cl|clear-log)",
-            r"clear-eventlog",
-            r"remove-eventlog",
             r"auditpol(?:\.exe)?/(?:clear|remove)",
             r"history-(?:c|w)",
-            r"clear-history",
-            r"unsethistfile",
-            r"histfile=/dev/null",
-            r"histsize=0",
-            r"ln-sf/dev/null~/\.bash_history",
+            r"unsethistfile|histfile=/dev/null|histsize=0|ln-sf/dev/null~/\.bash_history|set\+ohistory",
             r"(?:rm|shred|srm|unlink)(?:-[a-z]{1,6}|--[a-z]{1,12}){0,3}(?:sudo)?['\"]?(?:/var/log"
             r"|~?/?[\w/.]{0,30}\.bash_history|[\w/.]{0,40}(?:\.log|\.evtx|journal))",
+            r"find[\w/.-]{0,20}log[!-~]{0,60}-(?:delete|execrm)",
             r"truncate(?:-s0|--size[= ]?0)[\w/.*-]{0,60}",
             r"(?:cat/dev/null|echo['\"]{0,2}|:)?>/var/log/[\w/.-]{1,40}",
-            r"journalctl[\w-]{0,20}--vacuum-(?:time|size|files)",
             r"(?:del|erase|remove-item)[^。]{0,40}(?:\.evtx|winevt|\.log(?![a-z]))",
-            r"cloudtraildelete-trail",
-            r"logsdelete-log-(?:group|stream)",
-            r"fsutilusndeletejournal",
-            r"clear-wineventlog",
+            r"(?:(?<![a-z])|sudo)logerase",
         ),
         english=_en(
             _EN_DELETE,
@@ -146,28 +165,20 @@ KINDS: tuple[Kind, ...] = (
         phrase=_any(
             r"クリーンインストール|工場出荷(?:状態|時)|(?:os|windows|イメージ)(?:を|の|から|ごと)?(?:再インストール|入れ直|クリーンインストール)",
             r"(?:ランサム|感染|ウイルス|侵入|乗っ取)[^。を]{0,20}(?:初期化|フォーマット|リセット)",
+            r"(?:調査|保全|報告|相談)(?:の|する)?前に[^。を]{0,12}を?[^。を]{0,10}(?:初期化|リセット|フォーマット|ワイプ|破砕|処分|廃棄|交換)",
             r"(?:調べ|確認せ|保全せ|調査せ|報告せ|相談せ|取ら)ず(?:に)?[^。を]{0,12}(?:初期化|リセット|フォーマット|ワイプ)",
         ),
         command=_any(
             r"(?<![a-z-])format(?:\.com)?[a-z]:",
-            r"diskpart[^。]{0,40}clean",
-            r"clear-disk",
-            r"(?<![a-z])mkfs(?:\.\w{2,6})?[-/\w]{0,12}/dev/",
-            r"ddif=/dev/(?:zero|u?random)",
+            r"diskpart[^。]{0,40}clean|(?:clear|reset|initialize)-disk|format-volume|reset-?computer|systemreset",
+            r"(?<![a-z])mkfs(?:\.\w{2,6})?[-/\w]{0,12}/dev/|ddif=/dev/(?:zero|u?random)|shred[-\w]{0,12}/dev/",
             r"rm-(?:rf|fr|r)(?:--no-preserve-root)?/(?:\*|\s|$|[を。、で])",
-            r"cipher/w",
-            r"systemreset",
-            r"sdelete",
-            r"wipefs",
-            r"shred[-\w]{0,12}/dev/",
-            r"reset-?computer",
-            r"deploymentdeleteall",
-            r"blkdiscard",
-            r"hdparm[-\w]{0,20}security-erase",
+            r"cipher/w|sdelete|wipefs|blkdiscard|hdparm[-\w]{0,20}security-erase|nvmeformat",
+            r"diskutil(?:secure)?(?:erase|zero)|aws[!-~]{0,20}deletevolume|ec2delete-volume",
         ),
         english=_en(
             r"\b(?:wip(?:e|ing)|re-?imag(?:e|ing)|format(?:ting)?|re-?install(?:ing)?|factory[- ]reset(?:ting)?"
-            r"|reset(?:ting)?|re-?initiali[sz](?:e|ing)|eras(?:e|ing)|nuk(?:e|ing))\b",
+            r"|reset(?:ting)?|re-?initiali[sz](?:e|ing)|rebuild(?:ing)?|destroy(?:ing)?|eras(?:e|ing)|nuk(?:e|ing))\b",
             r"pcs?|computers?|machines?|hosts?|servers?|laptops?|workstations?|endpoints?|disks?|drives?"
             r"|devices?|phones?|os|operating system|windows|box(?:es)?",
         ),
@@ -199,21 +210,26 @@ KINDS: tuple[Kind, ...] = (
             r"tamper",
             r"保護ビュー",
             r"マクロ(?:制限|ブロック)",
+            r"センサー?(?=を|は|も|だけ|、)",
             r"smartscreen",
             r"(?<![a-z])(?:amsi|applocker|dlp|asr|mdatp)(?![a-z])",
         ),
         verb=_any(_DISABLE),
+        phrase=_any(
+            rf"{_WHOLE}[^。]{{0,12}}(?:除外|許可リスト|ホワイトリスト)",
+            rf"(?:除外|許可リスト|ホワイトリスト)[^。]{{0,10}}{_WHOLE}",
+        ),
         command=_any(
             r"set-mppreference[^。]{0,60}-disable\w{3,40}",
-            r"add-mppreference-exclusionpath['\"]?c:\\?(?:['\"]|$|\s|[を。、で])",
-            r"(?:sc|net|stop-service|net1)(?:\.exe)?(?:stop|config|delete)?-?(?:name|force)?['\"]?(?:windefend"
-            r"|sense(?!r)|wdnissvc|csagent|csfalconservice|mdcoresvc|sentinelagent)",
-            r"uninstall-windowsfeature[^。]{0,20}defender",
-            r"disableantispyware",
-            r"systemctl(?:stop|disable|mask)(?:--now)?(?:mdatp|falcon-sensor|clamav|clamd|crowdstrike|sentinelone)",
-            r"mdatp[\w-]{0,20}config[\w-]{0,30}(?:disabled|passive)",
-            r"(?:taskkill|pkill|killall)[^。]{0,30}(?:msmpeng|mssense|falcon|mdatp|wdavdaemon)",
-            r"mpcmdrun(?:\.exe)?-removedefinitions",
+            r"(?:add|set)-mppreference-exclusion(?:extension|process|path['\"]?c:\\?(?:['\"]|$|\s|[を。、で]))",
+            _cli(
+                _CMD_DISABLE,
+                r"windefend|windows-?defender|sense(?!r)|wdnissvc|csagent|csfalcon\w{0,8}|mdcoresvc|sentinel(?:agent|one)?(?![a-z])"
+                r"|mdatp|falcon-sensor|clam(?:av|d)|crowdstrike|real-?time-?protection|cbagent|xagt|wdavdaemon",
+            ),
+            r"(?:falconctl|sentinelctl|mdatp|cytool)[!-~]{0,40}(?:unload|uninstall|stop|disabled?|passive)",
+            r"disableantispyware|disablerealtimemonitoring|csrutildisable|spctl--master-disable|mpcmdrun(?:\.exe)?-removedefinitions",
+            r"(?:taskkill|pkill|killall|stop-process)[^。]{0,30}(?:msmpeng|mssense|falcon|mdatp|wdavdaemon|sentinel)",
         ),
         english=_en(
             _EN_DISABLE,
@@ -242,21 +258,18 @@ KINDS: tuple[Kind, ...] = (
             r"rsyslog",
             r"syslog",
             r"イベント(?:の)?記録",
+            r"アラート(?=を)",
         ),
         verb=_any(_DISABLE),
         command=_any(
-            r"systemctl(?:stop|disable|mask|kill)(?:--now)?(?:auditd?|rsyslogd?|systemd-journald|syslog|sysmon)",
-            r"service(?:auditd?|rsyslogd?|syslog)stop",
-            r"auditctl-(?:e0|d)",
+            _cli(
+                _CMD_DISABLE,
+                r"auditd?(?![a-z])|auditing|rsyslogd?|systemd-journald|syslog|sysmon(?:64)?|sysmondrv|eventlog|logging|detector"
+                r"|flow-logs|configuration-recorder|guardduty|security-?hub|diagnostic-settings",
+            ),
+            r"auditctl-(?:e0|d)|fltmcunloadsysmon|sysmon(?:64)?(?:\.exe)?-u|service(?:auditd?|rsyslogd?|syslog)stop",
             r"auditpol(?:\.exe)?/set[^。]{0,80}(?:success|failure):disable",
-            r"cloudtrailstop-logging",
-            r"guarddutydelete-detector",
-            r"(?:sc|net|stop-service)(?:\.exe)?(?:stop|config)?(?:-name|-force)?['\"]?(?:eventlog|sysmon)",
-            r"fltmcunloadsysmon",
-            r"sysmon(?:64)?(?:\.exe)?-u",
             r"wevtutil(?:\.exe)?sl[^。]{0,40}/e:false",
-            r"ec2delete-flow-logs",
-            r"configservicestop-configuration-recorder",
             r"set-adminauditlogconfig[^。]{0,60}\$false",
         ),
         english=_en(
@@ -279,20 +292,16 @@ KINDS: tuple[Kind, ...] = (
         ),
         verb=_any(_DISABLE),
         phrase=_any(
-            r"(?:any[-/]?any|全許可|フルオープン|全(?:ポート|通信|開放))[^。]{0,8}(?:許可|開放|開け|ルール)[^。]{0,6}(?:追加|入れ|設定|作|し(?:て|た|ま))"
+            r"(?:any[-/]?any|フルオープン|全許可|全(?:ポート|通信|開放|世界)|どこからでも)[^。]{0,12}(?:許可|permit|allow|開放|開け|あけ|公開|ルールを?(?:追加|入れ|作))",
+            r"(?:ファイ[アヤ]ー?ウォール|(?<![a-z])fw)(?:を|は)?[^。を]{0,10}(?:開け(?=[てたまよ])|開放|全開|ザルに)",
         ),
         command=_any(
+            _cli(_CMD_DISABLE, r"firewall(?:d|profile)?(?![a-z])|nftables|iptables|ufw|mpssvc|bfe(?![a-z])"),
             r"netsh(?:adv)?firewallset\w{1,20}(?:state|opmodemode?=?)?(?:off|disable)",
             r"set-netfirewallprofile[^。]{0,60}-enabled:?(?:\$?false|0)",
-            r"iptables-(?:f|x|pinputaccept)(?![a-z])",
-            r"nftflushruleset",
-            r"ufw(?:--force)?(?:disable|reset)",
-            r"setenforce(?:0|permissive)",
-            r"systemctl(?:stop|disable|mask)(?:--now)?(?:firewalld|nftables|iptables|ufw)",
-            r"(?:net|sc)(?:\.exe)?stop(?:mpssvc|bfe)",
-            r"firewall-cmd--panic-off",
-            r"selinux=(?:disabled|permissive)",
-            r"service(?:iptables|firewalld)stop",
+            r"iptables-(?:f|x|p(?:input|forward|output)accept)(?![a-z])",
+            r"nftflushruleset|ufw(?:--force)?(?:disable|reset)|pfctl-d|setenforce(?:0|permissive)|selinux=(?:disabled|permissive)",
+            r"firewall-cmd--panic-off|authorize-security-group-ingress[!-~]{0,60}0\.0\.0\.0/0",
         ),
         english=_en(_EN_DISABLE, r"firewalls?|firewall rules|iptables|selinux|waf|ips|proxy"),
         harmless=re.compile(r"検知対象|遮断を解除|waf(?:の)?ルール|例外"),
@@ -300,8 +309,9 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "多要素認証の解除",
         "多要素認証は外さず、本人確認のうえ対象者だけ再登録し、変更は緊急変更申請の2名承認を得てください。",
-        thing=_any(r"(?:多|二|2)(?:要素|段階)認証", r"(?<![a-z])(?:mfa|2fa)(?![a-z])", r"ワンタイムパスワード"),
+        thing=_any(r"(?:多|二|2)(?:要素|段階)認証", r"(?<![a-z])(?:mfa|2fa)(?![a-z])", r"ワンタイムパスワード", r"(?:2|二|多)要素"),
         verb=_any(_DISABLE, r"スキップ", r"リセット(?=し(?:て|たい)?(?:全|みん))"),
+        phrase=_any(r"(?:認証|(?<![a-z])(?:mfa|2fa))(?:なし|無し|抜き)で[^。]{0,14}(?:よう(?:に|、)|させ|通(?=し))"),
         english=_en(_EN_DISABLE, r"mfa|2fa|(?:multi|two)[- ]factor(?: auth\w*)?"),
     ),
     Kind(
@@ -319,25 +329,24 @@ KINDS: tuple[Kind, ...] = (
             r"snapshot",
             r"(?:古い|過去の)世代",
             r"世代(?=を|も|は)",
+            r"テープ",
         ),
         verb=_any(_DELETE, r"間引(?=[いかきくけ])"),
+        phrase=_any(r"バックアップ(?:の)?(?:ジョブ|取得|処理|スケジュール)?(?:が[^。、を]{0,12}を?[^。、を]{0,8}ので、?|を|は)[^。を]{0,8}(?:止め|停止(?=し|す)|無効|オフ)"),
         command=_any(
-            r"vssadmin(?:\.exe)?(?:delete|resize)shadow(?:s|storage)",
-            r"(?:wmic)?(?:\.exe)?shadowcopydelete",
-            r"wbadmin(?:\.exe)?delete(?:catalog|backup|systemstatebackup)",
-            r"bcdedit[^。]{0,40}recoveryenabled(?:no|off)",
-            r"bcdedit[^。]{0,40}ignoreallfailures",
-            r"ec2delete-snapshot",
-            r"rdsdelete-db-snapshot",
-            r"restic[^。]{0,40}(?:forget|prune)",
+            _cli(
+                _CMD_DELETE,
+                r"shadow(?:s|storage|copy)?(?![a-z])|catalog|(?:systemstate)?backups?|snapshots?|localsnapshots|recovery-points?"
+                r"|wbbackupset|vmsnapshot|vmcheckpoint|restore-?points?",
+            ),
+            r"shadowcopydelete|bcdedit[^。]{0,40}(?:recoveryenabled(?:no|off)|ignoreallfailures)",
+            r"(?:restic|borg)[^。]{0,40}(?:forget|prune|delete)",
             r"win32_shadowcopy[^。]{0,40}(?:delete|remove)",
             r"s3(?:rm|rb)[^。]{0,60}--(?:recursive|force)",
-            r"remove-(?:wbbackupset|vmsnapshot|vmcheckpoint)",
             r"rm-(?:rf|fr)[^。]{0,30}backup",
-            r"backupdelete-recovery-point",
         ),
         english=_en(_EN_DELETE, r"shadow cop(?:y|ies)|shadows|back-?ups?|restore points?|snapshots?"),
-        harmless=re.compile(r"自動削除を(?:一時)?停止"),
+        harmless=re.compile(r"自動削除を(?:一時)?停止|(?:上書き|感染|拡大|汚染)(?:され|し)?(?:ない|を防)"),
     ),
     Kind(
         POWER_OPERATION,
@@ -355,7 +364,8 @@ KINDS: tuple[Kind, ...] = (
             r"コンセント[^、。]{0,5}抜(?=[いかきくけこ])",
             r"(?:サーバー?|pc|パソコン|端末|マシン|ホスト)(?!の(?!電源))[^、。で]{0,10}?落と",
             r"立ち上げ直",
-            r"再立ち上げ",
+            r"再立ち上げ|落と(?=し)[^。、]{0,6}(?:上げ|起動)|ハードリセット|強制停止|パワーオフ",
+            r"(?:紛失|盗難|見つかった|戻ってきた)[^。]{0,30}(?:起動|電源を入れ|ログイン)(?=し|す|て|る)",
             r"バッテリー[^、。]{0,4}(?:抜(?=[いかきくけこ])|外(?=[さしすせそ]))",
             r"電プチ",
             r"ec2をterminate",
@@ -369,8 +379,8 @@ KINDS: tuple[Kind, ...] = (
             r"(?<![a-z])init[06](?!\d)",
             r"(?:sudo)(?:reboot|poweroff|halt)(?![a-z])",
             r"(?<![a-z])(?:poweroff|reboot)-f",
-            r"ec2(?:terminate|reboot|stop)-instances",
-            r"virsh(?:destroy|reboot|shutdown)",
+            r"(?:terminate|reboot|stop)-instances?(?![a-z])|(?:stop|restart)-vm(?![a-z])|instances(?:stop|delete|reset)",
+            r"virsh(?:destroy|reboot|shutdown)|vmsvc/power\.(?:off|reset)|esxcli[!-~]{0,30}(?:shutdown|reboot|kill)",
         ),
         english=re.compile(
             r"\b(?:re-?boot(?:ing)?|re-?start(?:ing)?|power(?:ing)?[- ](?:off|down|cycl(?:e|ing))"
@@ -394,6 +404,7 @@ KINDS: tuple[Kind, ...] = (
         thing=_any(
             _RANSOM,
             r"ビットコイン",
+            r"\dbtc",
             r"仮想通貨",
             r"暗号資産",
             r"(?:攻撃者|犯人|ハッカー|犯罪者|脅迫(?:者|文|メール))(?=と|に|の)",
@@ -403,6 +414,9 @@ KINDS: tuple[Kind, ...] = (
             r"支払",
             r"はら(?=[わいうえおっ])",
             r"送金",
+            r"送(?=[らりるれろっ])",
+            r"返事",
+            r"取引",
             r"振り?込",
             r"渡(?=[さしすせそ])",
             r"応じ",
@@ -414,16 +428,18 @@ KINDS: tuple[Kind, ...] = (
             r"工面",
         ),
         english=_any(
-            r"\bpay(?:ing)?\b[^.?!;,]{0,40}\b(?:ransom|attackers?|hackers?|criminals?|extortion\w*|bitcoin)\b",
+            r"\bpay(?:ing)?\b[^.?!;,]{0,40}\b(?:ransom|attackers?|hackers?|criminals?|extortion\w*|bitcoin|them)\b",
+            r"\bsend(?:ing)?\b[^.?!;,]{0,20}\b(?:bitcoins?|btc|ransom)\b",
             r"\b(?:negotiat(?:e|ing)|bargain(?:ing)?) with\b[^.?!;,]{0,30}\b(?:attackers?|hackers?|criminals?|gang"
             r"|them)\b",
             r"\bransom (?:payment|should be paid|must be paid)",
         ),
         phrase=_any(
             r"(?:攻撃者|犯人|ハッカー|犯罪者)(?:へ|に)の(?:支払|送金)",
+            r"(?:値下げ|値引き?|減額)(?:を|の|して)?(?:交渉|頼|お願い|持ちかけ)",
             r"復号(?:キー|鍵|ツール)[^、。]{0,4}(?:買(?=[わいうえおっ])|購入)",
         ),
-        harmless=re.compile(r"可否|要否|是非|判断|協議|決定権|誰が(?:決|判)|相談"),
+        harmless=re.compile(r"可否|要否|是非|(?<!現場)(?<!現場の)(?<!独自)判断|協議|決定権|誰が(?:決|判)|相談"),
     ),
     Kind(
         "攻撃元への反撃・接続",
@@ -446,7 +462,7 @@ KINDS: tuple[Kind, ...] = (
             r"つぶ(?=[さしすせそ])",
             r"ダウンさせ",
             r"パケットを(?:大量に)?送",
-            r"フラッド",
+            r"フラッド|flood|黙らせ|送りつけ",
             r"エクスプロイト",
             r"ウイルスを?(?:送|仕込)",
             r"落と(?=し|す|せ)",
@@ -459,7 +475,7 @@ KINDS: tuple[Kind, ...] = (
             r"逆(?:ハック|侵入|探知して侵入)",
             r"報復",
             r"仕返し",
-            r"(?:侵入|攻撃|ハッキング|ハック|スキャン|ddos|乗り込み|潜り込|打ち|送り)し?返(?=[さしすせそ])",
+            r"(?:侵入|攻撃|ハッキング|ハック|スキャン|ddos|乗り込み|潜り込|打ち|送り|投げ|撃ち)し?返(?=[さしすせそ])",
             r"逆に[^、。]{0,14}(?:侵入し|攻撃し|ハック|スキャンし|乗り込)",
             r"お返しに[^、。]{0,14}(?:攻撃|侵入|ハック)",
         ),
@@ -526,10 +542,10 @@ KINDS: tuple[Kind, ...] = (
             r"(?<![a-z])メール(?!アドレス|サーバ)",
             r"(?:受信(?:トレイ)?|転送)ルール",
             r"ボックス",
-            r"(?:不審|感染|悪意|暗号化|怪し|改ざん|マルウェア|ランサム|被害|漏え?い|流出)[^、。を]{0,10}ファイル",
+            r"(?:不審|感染|悪意|暗号化|怪し|改ざん|マルウェア|ランサム|被害|漏え?い|流出|隔離)[^、。を]{0,10}(?:ファイル|\.html?|\.php|ページ|コンテナ|プログラム)",
             r"(?:全|すべての|全ての|まとめて|共有の?)ファイル",
             r"共有フォルダー?",
-            r"web ?シェル",
+            r"web ?(?:シェル|shell)",
             r"ウェブシェル",
             r"バックドア",
             r"マルウェア(?!対策|感染)",
@@ -543,20 +559,15 @@ KINDS: tuple[Kind, ...] = (
             .replace("|改ざん|改竄|書き?換え", "")
         ),
         command=_any(
-            r"remove-(?:aduser|adcomputer|mailbox|mguser|localuser|item-recurse)",
-            r"(?<![a-z])userdel(?:-r)?(?=[a-z-])",
-            r"netuser[\w.-]{1,40}/delete",
-            r"iamdelete-(?:user|access-key|role)",
-            r"harddelete",
-            r"drop(?:table|database|schema)",
-            r"rm-(?:rf|fr)(?:/|~|\*|\.)",
-            r"dsrm",
-            r"rd/s",
-            r"del/[sfq]",
-            r"remove-item[^。]{0,60}-recurse",
-            r"dynamodbdelete-table",
-            r"azaduserdelete",
-            r"s3rb",
+            _cli(
+                _CMD_DELETE,
+                r"(?:ad|mg|local|iam)?users?(?![a-z])|adcomputer|mailbox|access-key|role(?![a-z])|bucket|instance(?![a-z])"
+                r"|volumes?|pods?(?![a-z])|ns(?![a-z])|namespace|deploy(?:ment)?|containers?|resource-?group|group(?![a-z])",
+            ),
+            r"(?<![a-z])userdel(?:-r)?(?=[a-z-])|netuser[\w.-]{1,40}/delete|harddelete|dsrm|dscl[!-~]{0,20}-delete",
+            r"drop(?:table|database|schema|index|user)|truncatetable|deletefrom[\w.]|db\.[\w.]{1,30}(?:drop|deletemany|remove)\(|flushall",
+            r"rm-(?:rf|fr)(?:/|~|\*|\.)|rd/s|del/[sfq]|remove-item[^。]{0,60}-recurse|s3rb",
+            r"delete-table|kubectldelete(?:ns|pods?|deploy|all)",
         ),
         english=_en(
             _EN_DELETE,
@@ -572,7 +583,7 @@ KINDS: tuple[Kind, ...] = (
         "SOCリーダー等の承認を先に得てください（全社的な遮断や社外向けサービスの停止はCSIRT責任者、設定変更は緊急変更申請の2名承認）。承認待ちの間は対象端末の隔離を優先します。",
         thing=_any(
             r"(?:全社|社内全|社外向け|海外|すべて|全て|ぜんぶ|全部|丸ごと|まるごと|あらゆる|全)(?:的な|の|員の|体の)?[^、。を]{0,8}(?:通信|ネットワーク|アクセス|ポート|回線"
-            r"|インターネット|サービス|サイト|ipアドレス|アカウント|端末)",
+            r"|インターネット|ネット|サービス|サイト|ipアドレス|アカウント|端末)",
             r"(?:通信|ネットワーク|回線|インターネット|アクセス)(?:を|は)?(?:全部|すべて|全て|ぜんぶ|丸ごと|まるごと|一斉|片っ端)",
         ),
         verb=_any(
@@ -591,8 +602,8 @@ KINDS: tuple[Kind, ...] = (
         ),
         phrase=_any(
             r"(?:承認|許可|申請|稟議|決裁)(?:は|を|の|も|手続き?(?:を|は)?)?(?:なし|無し|抜き|待たず|待たな|後回し|後で|あとで|事後に|飛ば|すっ飛ば|スキップ|省|取らず|得ず"
-            r"|もらわず|いらな|無視)[^。]{0,25}(?:遮断|止め|隔離|停止|変更|適用|切|落と|無効|入れ|実行|実施|作業|進め|やっ|やり|投入|ブロック|削除|設定|コミット|対応|変え|いじ"
-            r"|足し|追加|開け|通し)",
+            r"|もらわず|いらな|無視|事後|出さ(?:ず|ない)|取るのめん|待って(?:い)?(?:られ|たら)|面倒|めんど|すっとば)[^。]{0,40}(?:遮断|止め|隔離|停止|変更|適用|切|落と|無効|入れ|実行|実施|作業|進め|やっ|やり|投入|ブロック|削除|設定|コミット|対応|変え|いじ"
+            r"|足し|追加|開け|通し|拒否)",
             r"(?:勝手に|独断で|黙って|無断で)[^。]{0,20}(?:遮断|止め|隔離|停止|変更|適用|切(?=[らりるれろっ])|落と|無効|ブロック|削除)",
         ),
         english=_any(
@@ -625,7 +636,10 @@ KINDS: tuple[Kind, ...] = (
             r"(?:バレ|ばれ)(?:ない(?=よう|で|方法|やり方|形|うち|ため)|ずに|ません(?=よう))",
             r"(?:外|表|社外|公)に(?:出さ|漏らさ|知らせ)(?:ず|ない(?=で|よう|方))[^。]{0,14}(?:済|終|収|処理|し(?=[たて])|方法)",
             r"口裏",
-            r"(?:上司|監督|委員会|当局|顧客|本人|警察|経営|客先|お客)[^、。]{0,10}(?:黙って|知られ(?:ず|ない(?=よう|で))|伏せて|隠して|内緒)",
+            r"(?:上|上司|soc|リーダー|責任者|会社)に(?:は|も)?(?:上げ|言わ|伝え|報告し|知らせ)(?:なくて(?:も)?[いよ良]|ない(?=で(?!す)|よう|方)|ず(?=に))",
+            r"黙って(?=お[いこくけ]|い(?:れば|よう|て)|れば|よう|済)|黙っと[こくけ]",
+            r"(?:って|という|[いた])ことに(?=し(?:て(?:お|くだ|ほし|、?[^。]{0,6}(?:届|報告|出|閉))|た[いく]|と[いこくけ]|ち[ゃま]|よう|ましょ|ません)|でき)",
+            r"(?:上司|監督|委員会|当局|顧客|本人|警察|経営|客先|お客)(?:さん)?[^、。]{0,10}(?:黙って|知られ(?:ず|ない(?=よう|で))|伏せ(?=[たてとる])|隠して|内緒)",
             r"見なかったこと",
             r"(?:漏え?い|漏洩|流出|事故|インシデント|侵害|被害|感染|ミス|件)(?:の(?:事実|件))?(?:を|は|ごと)隠(?=[さしすせそ])",
             r"嘘の(?:報告|記録|時刻)",
@@ -642,7 +656,7 @@ KINDS: tuple[Kind, ...] = (
             r"\bsweep\b[^.?!;,]{0,15}\bunder the (?:rug|carpet)",
         ),
         harmless=re.compile(
-            r"隠蔽(?:され|の(?:有無|疑い|痕跡))|攻撃者(?:に|から)[^。]{0,8}(?:バレ|ばれ|知られ)|難読化"
+            r"誤って|間違え|うっかり|隠蔽(?:され|の(?:有無|疑い|痕跡))|攻撃者(?:に|から)[^。]{0,8}(?:バレ|ばれ|知られ)|難読化"
         ),
     ),
 )

@@ -10,8 +10,8 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from .embeddings import Vectors
 from .errors import ConfigError
 from .runbooks import Chunk
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,15 @@ class StoredIndex:
     """What is saved.
 
     chunks: the passages. vectors: (rows, dimension) float32; one row per passage, then one per sentence, in
-    the order of `Chunk.sentences`. embedder: name. files: {source: SHA-256}. runbooks: their folder."""
+    the order of `Chunk.sentences`. embedder: name. files: {source: SHA-256}. runbooks: their folder. synonyms:
+    {everyday word: words of the runbooks}."""
 
     chunks: tuple[Chunk, ...]
     vectors: Vectors
     embedder: str
     files: Mapping[str, str]
     runbooks: Path
+    synonyms: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def texts(self) -> list[str]:
@@ -60,6 +62,7 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
         "vectors": list(stored.vectors.shape),
         "runbooks": _relative(stored.runbooks, index_dir),
         "files": dict(stored.files),
+        "synonyms": dict(stored.synonyms),
         "sha256": {"passages.jsonl": _sha256(passages), "vectors.npy": _sha256(vectors)},
     }
     manifest["sha256_of_this"] = _manifest_checksum(manifest)
@@ -98,7 +101,14 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
         raise _damaged(index_dir / "vectors.npy", f"{vectors.dtype} {vectors.shape}, not a float16 table")
     # Not resolved: a link to the runbooks may point elsewhere later.
     runbooks = Path(os.path.normpath(index_dir.absolute() / manifest["runbooks"]))
-    stored = StoredIndex(chunks, vectors.astype(np.float32), manifest["embedder"], manifest["files"], runbooks)
+    stored = StoredIndex(
+        chunks,
+        vectors.astype(np.float32),
+        manifest["embedder"],
+        manifest["files"],
+        runbooks,
+        manifest["synonyms"],
+    )
     if len(vectors) != len(stored.texts):
         raise _damaged(
             index_dir / "vectors.npy",

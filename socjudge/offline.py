@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from . import constants
 from .lexical import content_words
 from .records import Completion, EvalQuestion, Flags, ModelRequest, Passage, Usage
 from .texts import split_blocks
@@ -22,8 +23,6 @@ from .texts import split_blocks
 JUDGE_NAME = "offline-rubric-1"
 ASSISTANT_NAME = "offline-extract-1"
 MAX_STEPS = 10
-# Sections that say why or when, not what to do; quoted only if nothing else was found.
-_BACKGROUND = ("目的", "発動条件", "関連手順書", "チェックリスト")
 
 
 class OfflineModel:
@@ -88,7 +87,7 @@ def _ask_back(passages: Sequence[Passage]) -> str:
         "- 対象: 端末名・サーバ名・アカウント・IPアドレスのどれに起きていますか。",
         "- 症状: どのような表示・動作・アラート（検知名、重大度）ですか。",
         "- 発生時刻: いつから起きていますか。今も続いていますか。",
-        "- 実施済みの操作: すでに行った操作（再起動、隔離、削除など）はありますか。",
+        "- 実施済みの操作: すでに行ったことがあれば、その内容と時刻を教えてください。",
     ]
     precautions = _choose_steps(
         "証拠保全前の電源断や再起動、ログの削除をしない。SOCリーダーへ報告する", passages, limit=2
@@ -104,11 +103,10 @@ def _decline(passages: Sequence[Passage]) -> str:
     lines = [
         "ご質問の内容は、手順書に該当する記載がありません。推測による手順は示しません。",
         "",
-        "- SOCリーダーまたはCSIRT責任者に確認し、指示を受けてください。",
-        "- 確認した内容はSOCチケットに記録してください。",
+        "SOCリーダーまたはCSIRT責任者に確認し、指示を受けてください。",
     ]
     if near:
-        lines += ["", "参考（近い内容の手順書。ご質問への回答ではありません）: " + " ".join(near)]
+        lines += ["", "参考（近い内容の手順書。ご質問への回答ではありません）:", " ".join(near)]
     return "\n".join(lines)
 
 
@@ -116,7 +114,8 @@ def _choose_steps(
     question: str, passages: Sequence[Passage], *, dangerous: bool = False, limit: int = MAX_STEPS
 ) -> list[tuple[str, str]]:
     """(text, citation) of the statements that bear on the question most, in the passages' order."""
-    useful = [p for p in passages if not p.heading.startswith(_BACKGROUND)] or list(passages)
+    # Background is quoted only if nothing else was found.
+    useful = [p for p in passages if not p.heading.startswith(constants.BACKGROUND_SECTIONS)] or list(passages)
     candidates = [(rank, passage, block) for rank, passage in enumerate(useful) for block in split_blocks(passage.text)]
     if not candidates:
         return []
@@ -131,6 +130,8 @@ def _choose_steps(
         if "```" in block:
             bonus += 0.4 if wants_command else -0.6
         scored.append((passage.score + float(cosine) + shared + bonus, position, passage, block))
-    # The best of each passage first: a procedure spread over several sections is not answered from one.
     best = sorted(scored, key=lambda item: (-item[0], item[1]))[:limit]
-    return [(block, passage.citation) for _, _, passage, block in sorted(best, key=lambda item: item[1])]
+    # The passage with the best statement first; within a passage its own order, as steps follow each other.
+    order = list(dict.fromkeys(passage for _, _, passage, _ in best))
+    best.sort(key=lambda item: (order.index(item[2]), item[1]))
+    return [(block, passage.citation) for _, _, passage, block in best]

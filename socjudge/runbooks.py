@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import unicodedata
@@ -16,11 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from .convert import CONVERTERS, convert_to_markdown
 from .errors import ConfigError
+from .lexical import normalise_text
 
 if TYPE_CHECKING:
     from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 TEXT_SUFFIXES = (".md", ".markdown", ".txt")
+
+# Beside the runbooks, optional: {"everyday word": ["runbook word", ...]}.
+SYNONYMS_NAME = "synonyms.json"
 
 # Characters per passage at most: most sections stay whole, with their commands. docs/retrieval.md compares.
 CHUNK_SIZE = 800
@@ -97,6 +102,8 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
     root = folder.resolve()
     found = []
     for path in _walk(folder):
+        if path == folder / SYNONYMS_NAME:
+            continue
         if not path.resolve().is_relative_to(root):
             warnings.warn(f"{path}: leads out of the runbooks folder; skipped", stacklevel=2)
         elif path.is_dir():
@@ -115,7 +122,30 @@ def hash_runbooks(folder: Path | str) -> dict[str, str]:
         return {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is skipped was said when the index was built
-        return {source: hashlib.sha256(_read_bytes(path)).hexdigest() for path, source in find_runbooks(folder)}
+        files = find_runbooks(folder)
+    synonyms = Path(folder) / SYNONYMS_NAME
+    if synonyms.is_file():
+        files.append((synonyms, SYNONYMS_NAME))
+    return {source: hashlib.sha256(_read_bytes(path)).hexdigest() for path, source in files}
+
+
+def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
+    """{everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder; empty without one.
+
+    The everyday words are normalised. ConfigError that names the file and what is wrong with it."""
+    path = Path(folder) / SYNONYMS_NAME
+    if not path.is_file():
+        return {}
+    try:
+        entries = json.loads(_read_bytes(path))
+    except ValueError as error:
+        raise ConfigError(f"{path}: not valid JSON in UTF-8 ({error})") from error
+    if not isinstance(entries, dict):
+        raise ConfigError(f'{path}: expected an object {{"everyday word": ["runbook word", …]}}')
+    for word, terms in entries.items():
+        if not word.strip() or not isinstance(terms, list) or not all(isinstance(t, str) and t.strip() for t in terms):
+            raise ConfigError(f"{path}: the entry {word!r} needs a list of runbook words, found {terms!r}")
+    return {normalise_text(word): terms for word, terms in entries.items()}
 
 
 def load_runbook_text(path: Path | str) -> tuple[str, list[str]]:
