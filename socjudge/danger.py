@@ -210,6 +210,8 @@ def _only_spoken_of(find: _Find) -> bool:
         words.AFTERWARDS.match(find.after) and not words.ACTOR.search(find.before)
     ):
         return True
+    if find.form == "ja" and not words.INTENT.match(find.after) and words.INQUIRY.search(find.after):
+        return True
     return bool(
         words.FORBIDDEN.search(find.after) or (words.WHY.search(find.around) and words.FORBIDDEN.search(find.around))
     )
@@ -239,6 +241,8 @@ def _bare_request(question: str) -> list[Danger]:
     """消していい？ and the like: a destructive verb, and nothing that says to what."""
     compact = re.sub(r"\s+", "", question)
     match = words.BARE_REQUEST.search(compact)
+    if match and words.APPROVED.search(question):
+        match = None
     if match and not words.STILL_WANTED.match(after := compact[match.end() : match.end() + LOOK]):
         match = None if words.BENIGN_AFTER.match(after) or words.PAST.match(after) else match
     if match:

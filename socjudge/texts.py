@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _CITATION = re.compile(
     r"(?:[\[［]\s*(?:出典|参照|source)\s*[:：]\s*(?P<square>[^\]］]+)[\]］]"
@@ -38,7 +38,7 @@ def split_units(text: str) -> list[Unit]:
     A citation covers the uncited statements before it in its list item or paragraph; one that stands on a
     line of its own also covers the paragraph above."""
     units: list[Unit] = []
-    group, in_code, group_start = 0, False, 0
+    group, in_code = 0, False
     for line in text.splitlines():
         if _FENCE.match(line):
             in_code = not in_code
@@ -47,15 +47,12 @@ def split_units(text: str) -> list[Unit]:
             line = line.replace("```", "")
         sources = tuple((found[found.lastgroup or 0]).strip() for found in _CITATION.finditer(line))
         body = _CITATION.sub("", line).strip()
-        starts_group = not in_code and (not line.strip() or _MARKER.match(line) or line.lstrip().startswith(("#", "⚠")))
-        if starts_group and not (sources and not body):
-            group, group_start = group + 1, len(units)
+        if not in_code and (not line.strip() or _MARKER.match(line) or line.lstrip().startswith(("#", "⚠"))):
+            group += 1
         units += _line_units(body, group, in_code)
-        if sources:
-            units[group_start:] = [
-                Unit(u.text, u.group, u.is_code, u.is_heading, u.is_warning, u.cited or sources)
-                for u in units[group_start:]
-            ]
+        if sources and units:
+            covered = units[-1].group
+            units = [replace(u, cited=u.cited or sources) if u.group == covered else u for u in units]
     return units
 
 
