@@ -40,7 +40,7 @@ format: $(READY) ## Put the code into the house style
 	$(BIN)/ruff format .
 
 vectors: $(READY) ## Embed the bundled runbooks anew, after changing them
-	$(BIN)/python benchmarks/refresh_vectors.py
+	$(BIN)/python -c "from socjudge.retrieval import save_bundled_vectors as save; print(save())"
 
 clean: ## Remove the virtual environment, the index and caches (logs stay)
 	rm -rf $(VENV) .socjudge *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

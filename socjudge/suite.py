@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from .retrieval import RunbookIndex
 
 STORED = "stored"  # the assistant model of a run over answers that were given before
-# For estimates: five passages of a runbook, an answer, and a judge's JSON, in tokens.
-_CONTEXT_TOKENS, _ANSWER_TOKENS, _JUDGEMENT_TOKENS = 1500, 500, 700
+# For estimates, in tokens: five passages and an answer (means over the ten questions), and a judge's JSON.
+_CONTEXT_TOKENS, _ANSWER_TOKENS, _JUDGEMENT_TOKENS = 1100, 500, 700
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,8 @@ def estimate_run(
         + (estimate_tokens(answers[i].context + answers[i].answer) if answers else _CONTEXT_TOKENS + _ANSWER_TOKENS)
         for i, q in enumerate(questions)
     ]
-    answer_in = [] if answers else [_CONTEXT_TOKENS + 500 + estimate_tokens(q.question) for q in questions]
+    answering = estimate_tokens(load_prompt(None, default=ASSISTANT_PROMPT_ID).text) + _CONTEXT_TOKENS
+    answer_in = [] if answers else [answering + estimate_tokens(q.question) for q in questions]
     parts = [
         _estimate(judge_model, judge_in, _JUDGEMENT_TOKENS, answer_repeats * judge_repeats),
         _estimate(assistant_model, answer_in, _ANSWER_TOKENS, answer_repeats),
