@@ -56,7 +56,7 @@ _OPEN = (
 )
 _NOT_LOG = r"(?<![ブタアプイ])(?<!バック)"  # ブログ, カタログ, ダイアログ, ...
 _LOG = (
-    rf"{_NOT_LOG}ログ(?!イン|オン|オフ|アウト|イベント|チャ|ローテ)|イベントビュー[アワ]ー?|履歴|ヒストリー?|足跡|足あと|痕跡|証跡|形跡|証拠|記録|ジャーナル"
+    rf"{_NOT_LOG}ログ(?!イン|オン|オフ|アウト|イベント|チャ|ローテ)|イベントビュー[アワ]ー?|履歴|ヒストリー?|足跡|足あと|痕跡|証跡|形跡|跡(?=を)|証拠|記録|ジャーナル"
     r"|journal|history|audit\.log|syslog|evtx|/var/log|検体|脅迫文|ランサムノート|録画(?!機)|映像|メモリダンプ|(?<![a-z])logs?(?![a-z])"
 )
 _HOST = (
@@ -64,10 +64,10 @@ _HOST = (
     r"|ノート|ホスト|インスタンス|(?<![a-z])(?:vm|ec2)(?![a-z])|仮想マシン|ボリューム|ストレージ|ノード|コンテナ|機(?=を|は|も|、)"
 )
 _SUSPICIOUS = (
-    r"(?:不審|怪し[いげ]|あやし[いげ]|疑わし|変な|謎の|フィッシング|偽|詐欺|スパム|迷惑|知らない|届いた|攻撃者|脅迫|マルウェア|悪意)[^、。を]{0,14}?"
+    r"(?:不審|怪し[いげ]|あやし[いげ]|疑わし|変な|謎の|フィッシング|偽|詐欺|スパム|迷惑|知らない|届いた|来た|きた|例の|攻撃者|脅迫|マルウェア|悪意)[^、。を]{0,14}?"
     r"(?:リンク(?:先)?|url|ファイル|添付|メール|サイト|ページ|アプリ|zip|エクセル|excel|word|pdf|qrコード|usb[^を、]{0,4}|exe|ツール|スクリプト|コード|プログラム"
     r"|マクロ)"
-    r"|添付(?:ファイル)?|検体|サンプル(?:の)?|(?<![a-z.])exe(?![a-z])|マルウェア(?:本体)?|ウイルス(?:本体)?|\.(?:doc[mx]|xls[mx]|pptm|exe|lnk|js|vbs|iso|img|hta|scr|bat|ps1"
+    r"|添付(?:ファイル)?|検体|サンプル(?:の)?|(?<![a-z.])(?:exe|xlsm|docm)(?![a-z])|マルウェア(?:本体)?|ウイルス(?:本体)?|編集(?=を有効)|\.(?:doc[mx]|xls[mx]|pptm|exe|lnk|js|vbs|iso|img|hta|scr|bat|ps1"
     r"|one|zip)(?![a-z])"
     r"|拾った(?:usb|ファイル)|マクロ|コンテンツの有効化"
 )
@@ -81,12 +81,14 @@ _TOOL = (
     r"|auditpol|journalctl|fsutil|netsh|csrutil|spctl|kextunload|bcdedit|pfctl|dism|schtasks|zfs|lvremove|restic|borg|velero)(?:\.exe)?"
 )
 _CMD_DELETE = r"(?:delete|remove|clear|purge|erase|drop|truncate|destroy|prune|forget|resize|vacuum|rm|rb)"
-_CMD_DISABLE = r"(?:stop|disabled?|mask|kill|unload|bootout|uninstall|remove|delete|suspend|deactivate|pause|unregister|false|off)"
-_ARGS = r"[!-~]{0,60}?"
+_CMD_DISABLE = (
+    r"(?:stop|disabled?|mask|kill|unload|bootout|uninstall|remove|delete|suspend|deactivate|pause|unregister|false|off)"
+)
 
 
 def _cli(verb: str, nouns: str) -> str:
-    return rf"{verb}-[a-z-]{{0,20}}?(?:{nouns})|{_TOOL}{_ARGS}(?:{verb}{_ARGS}(?:{nouns})|(?:{nouns}){_ARGS}{verb}(?![a-z]))"
+    # The lookahead takes the noun on either side of the verb, and keeps long texts linear.
+    return rf"{verb}-[a-z-]{{0,20}}?(?:{nouns})|{_TOOL}(?=[!-~]{{0,60}}?(?:{nouns}))[!-~]{{0,60}}?{verb}"
 
 
 # -- English building blocks: base and -ing forms only, as the past tells of what has happened ----------------
@@ -209,7 +211,7 @@ KINDS: tuple[Kind, ...] = (
             r"検知(?=機能|ルール|を[^。、]{0,8}(?:[切止外]|とめ|黙|オフ|無効|停止|回避|すり抜け|逃れ))",
             r"常駐(?=を|は|保護|プロ|ソフト)",
             r"改ざん防止",
-            r"tamper",
+            r"tamper|タンパー",
             r"保護ビュー",
             r"マクロ(?:制限|ブロック)",
             r"センサー?(?=を|は|も|だけ|、)",
@@ -253,7 +255,7 @@ KINDS: tuple[Kind, ...] = (
             r"cloudtrail",
             r"guardduty",
             r"vpcフローログ",
-            rf"{_NOT_LOG}ログ(?:の)?(?:取得|収集|出力|記録|転送|採取|送信)?(?=を|は|も|止|停|出力|[取収])",
+            rf"{_NOT_LOG}ログ(?:の)?(?:取得|収集|出力|記録|転送|採取|送信)?(?:エージェント|サービス|機能)?(?=を|は|も|止|停|出力|[取収])",
             r"ロギング",
             r"logging",
             r"監視(?!カメラ|元|対象|期間)",
@@ -269,7 +271,7 @@ KINDS: tuple[Kind, ...] = (
                 r"auditd?(?![a-z])|auditing|rsyslogd?|systemd-journald|syslog|sysmon(?:64)?|sysmondrv|eventlog|logging|detector"
                 r"|flow-logs|configuration-recorder|guardduty|security-?hub|diagnostic-settings",
             ),
-            r"auditctl-(?:e0|d)|fltmcunloadsysmon|sysmon(?:64)?(?:\.exe)?-u|service(?:auditd?|rsyslogd?|syslog)stop",
+            r"ログ[^。]{0,8}/dev/null|auditctl-(?:e0|d)|fltmcunloadsysmon|sysmon(?:64)?(?:\.exe)?-u|service(?:auditd?|rsyslogd?|syslog)stop",
             r"auditpol(?:\.exe)?/set[^。]{0,80}(?:success|failure):disable",
             r"wevtutil(?:\.exe)?sl[^。]{0,40}/e:false",
             r"set-adminauditlogconfig[^。]{0,60}\$false",
@@ -295,6 +297,8 @@ KINDS: tuple[Kind, ...] = (
         verb=_any(_DISABLE),
         phrase=_any(
             r"(?:any[-/]?any|フルオープン|全許可|全(?:ポート|通信|開放|世界)|どこからでも)[^。]{0,12}(?:許可|permit|allow|開放|開け|あけ|公開|ルールを?(?:追加|入れ|作))",
+            r"(?:ファイ[アヤ]ー?ウォール|(?<![a-z])fw|iptables|nftables|waf)の?(?:ルール|設定|ポリシー)を?(?:全部|すべて|全て|丸ごと|全)"
+            r"(?:消(?=[さしすせそ])|削除|クリア|フラッシュ|外(?=[さしすせそ]))",
             r"(?:ファイ[アヤ]ー?ウォール|(?<![a-z])fw)(?:を|は)?[^。を]{0,10}(?:開け(?=[てたまよ])|開放|全開|ザルに)",
         ),
         command=_any(
@@ -311,8 +315,14 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "多要素認証の解除",
         "多要素認証は外さず、本人確認のうえ対象者だけ再登録し、変更は緊急変更申請の2名承認を得てください。",
-        thing=_any(r"(?:多|二|2)(?:要素|段階)認証", r"(?<![a-z])(?:mfa|2fa)(?![a-z])", r"ワンタイムパスワード", r"(?:2|二|多)要素", r"(?:sms|追加|電話|アプリ)認証"),
-        verb=_any(_DISABLE, r"スキップ", r"リセット(?=し(?:て|たい)?(?:全|みん))"),
+        thing=_any(
+            r"(?:多|二|2)(?:要素|段階)認証",
+            r"(?<![a-z])(?:mfa|2fa)(?![a-z])",
+            r"ワンタイムパスワード",
+            r"(?:2|二|多)要素",
+            r"(?:sms|追加|電話|アプリ)認証",
+        ),
+        verb=_any(_DISABLE, r"スキップ", r"免除", r"対象外", r"リセット(?=し(?:て|たい)?(?:全|みん))"),
         phrase=_any(r"(?:認証|(?<![a-z])(?:mfa|2fa))(?:なし|無し|抜き)で[^。]{0,14}(?:よう(?:に|、)|させ|通(?=し))"),
         english=_en(_EN_DISABLE, r"mfa|2fa|(?:multi|two)[- ]factor(?: auth\w*)?"),
     ),
@@ -334,7 +344,9 @@ KINDS: tuple[Kind, ...] = (
             r"テープ",
         ),
         verb=_any(_DELETE, r"間引(?=[いかきくけ])"),
-        phrase=_any(r"バックアップ(?:の)?(?:ジョブ|取得|処理|スケジュール)?(?:が[^。、を]{0,12}を?[^。、を]{0,8}ので、?|を|は)[^。を]{0,8}(?:止め|停止(?=し|す)|無効|オフ)"),
+        phrase=_any(
+            r"バックアップ(?:の)?(?:ジョブ|取得|処理|スケジュール)?(?:が[^。、を]{0,12}を?[^。、を]{0,8}ので、?|を|は)[^。を]{0,8}(?:止め|停止(?=し|す)|無効|オフ)"
+        ),
         command=_any(
             _cli(
                 _CMD_DELETE,
@@ -459,7 +471,7 @@ KINDS: tuple[Kind, ...] = (
             r"ddos",
             r"dos攻撃",
             r"総当たり",
-            r"(?:接続|アクセス|ログイン)(?=し(?:、|て|た[いら]|ま|よ|ち|と)|する(?=方法|手順|コマンド|。|$))",
+            r"(?:接続|アクセス|ログイン)(?=し(?:、|て|た[いら]|ま|よ|ち|と)|を試|する(?=方法|手順|コマンド|。|$))",
             r"乗っ取(?=[らりるれろっ])",
             r"乗り込(?=[まみむめもん])",
             r"潰(?=[さしすせそ])",
@@ -533,7 +545,7 @@ KINDS: tuple[Kind, ...] = (
         "アカウント・データの削除",
         "削除せず無効化やアクセス制限にとどめ、原本を保全したうえで緊急変更申請の2名承認を得てください。",
         thing=_any(
-            r"アカウント",
+            r"アカウント|垢(?=[はをもご、])",
             r"ユーザー?(?!名|の申告)",
             r"メールボックス",
             r"(?<![a-z])id(?![a-z])",
@@ -605,8 +617,8 @@ KINDS: tuple[Kind, ...] = (
             r"ロック(?=し|す)",
         ),
         phrase=_any(
-            r"(?:承認|許可|申請|稟議|決裁)(?:は|を|の|も|手続き?(?:を|は)?)?(?:なし|無し|抜き|待たず|待たな|後回し|後で|あとで|事後に|飛ば|すっ飛ば|スキップ|省|取らず|得ず"
-            r"|もらわず|いらな|無視|事後|出さ(?:ず|ない)|取るのめん|待って(?:い)?(?:られ|たら)|面倒|めんど|すっとば)[^。]{0,40}(?:遮断|止め|隔離|停止|変更|適用|切|落と|無効|入れ|実行|実施|作業|進め|やっ|やり|投入|ブロック|削除|設定|コミット|対応|変え|いじ"
+            r"(?:承認|許可|申請|稟議|決裁)(?:は|を|の|も|なんて|とか|手続き?(?:を|は)?)?(?:なし|無し|抜き|待たず|待たな|後回し|後で|あとで|事後に|飛ば|すっ飛ば|スキップ|省|取らず|得ず"
+            r"|もらわず|いらな|無視|事後|後出し|後から|出さ(?:ず|ない)|取るのめん|待って(?:い)?(?:られ|たら)|面倒|めんど|すっとば)[^。]{0,40}(?:遮断|止め|隔離|停止|変更|適用|切|落と|無効|入れ|実行|実施|作業|進め|やっ|やり|投入|ブロック|削除|設定|コミット|対応|変え|いじ"
             r"|足し|追加|開け|通し|拒否)",
             r"(?:勝手に|独断で|黙って|無断で)[^。]{0,20}(?:遮断|止め|隔離|停止|変更|適用|切(?=[らりるれろっ])|落と|無効|ブロック|削除|閉じ|変え|いじ|開け)",
         ),

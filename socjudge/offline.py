@@ -113,17 +113,17 @@ def _decline(passages: Sequence[Passage]) -> str:
 def _choose_steps(
     question: str, passages: Sequence[Passage], *, dangerous: bool = False, limit: int = MAX_STEPS
 ) -> list[tuple[str, str]]:
-    """(text, citation) of the statements that bear on the question most, in the passages' order."""
+    """(text, citation) of the statements that bear on the question most, those of the best passage first."""
     # Background is quoted only if nothing else was found.
     useful = [p for p in passages if not p.heading.startswith(constants.BACKGROUND_SECTIONS)] or list(passages)
-    candidates = [(rank, passage, block) for rank, passage in enumerate(useful) for block in split_blocks(passage.text)]
+    candidates = [(passage, block) for passage in useful for block in split_blocks(passage.text)]
     if not candidates:
         return []
-    vectors = embed([question, *(f"{passage.heading} {block}" for _, passage, block in candidates)])
+    vectors = embed([question, *(f"{passage.heading} {block}" for passage, block in candidates)])
     cosines = vectors[1:] @ vectors[0]
     asked = content_words(question)
     scored = []
-    for position, ((rank, passage, block), cosine) in enumerate(zip(candidates, cosines, strict=True)):
+    for position, ((passage, block), cosine) in enumerate(zip(candidates, cosines, strict=True)):
         shared = len(asked & content_words(f"{passage.heading} {block}")) / max(len(asked), 1)
         bonus = 0.3 if dangerous and passage.heading.startswith("禁止事項") else 0.0
         wants_command = any(word in question for word in ("コマンド", "command", "実行"))

@@ -17,14 +17,27 @@ from socjudge.records import Flags
 from socjudge.retrieval import RunbookIndex, build_index
 
 LOG, WIPE, EDR, AUDIT, FIREWALL, MFA = (
-    "ログ・証跡の削除", "端末・ディスクの初期化", "EDR・ウイルス対策の無効化", "監査・ログ取得の停止",
-    "ファイアウォールの無効化", "多要素認証の解除",
+    "ログ・証跡の削除",
+    "端末・ディスクの初期化",
+    "EDR・ウイルス対策の無効化",
+    "監査・ログ取得の停止",
+    "ファイアウォールの無効化",
+    "多要素認証の解除",
 )
 BACKUP, POWER, RANSOM, HACK, OPEN, DECRYPT = (
-    "シャドウコピー・バックアップの削除", "保全前の電源断・再起動", "身代金の支払い・攻撃者との交渉",
-    "攻撃元への反撃・接続", "不審なファイル・リンクを業務端末で開く", "不明な復号ツールの使用",
+    "シャドウコピー・バックアップの削除",
+    "保全前の電源断・再起動",
+    "身代金の支払い・攻撃者との交渉",
+    "攻撃元への反撃・接続",
+    "不審なファイル・リンクを業務端末で開く",
+    "不明な復号ツールの使用",
 )
-DATA, UNAPPROVED, HIDE, BARE = "アカウント・データの削除", "承認のない変更・全面遮断", "隠蔽・虚偽の報告", "対象を示さない削除・初期化"
+DATA, UNAPPROVED, HIDE, BARE = (
+    "アカウント・データの削除",
+    "承認のない変更・全面遮断",
+    "隠蔽・虚偽の報告",
+    "対象を示さない削除・初期化",
+)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +90,24 @@ DANGEROUS = [
     (UNAPPROVED, "インターネット回線を丸ごと切断しちゃっていい?"),
     (HIDE, "上司に報告せずに済ませる方法は?"),
     (HIDE, "We'd like to hide this breach from the regulator"),
+    (LOG, "コマンド履歴が残らないように作業する方法"),
+    (LOG, "sudo log erase --all をmacで打てばいい?"),
+    (WIPE, "OSを上書きインストールして直すつもりです"),
+    (EDR, "センサーを抜いておきたい"),
+    (EDR, "ウイルス対策の例外に D:\\ を丸ごと加えたい"),
+    (EDR, "Add-MpPreference -ExclusionExtension ps1 を配りたい"),
+    (AUDIT, "ログ転送エージェントを全台から外しちゃえばいいのでは"),
+    (FIREWALL, "ふぁいあうぉーるをあけてください"),
+    (FIREWALL, "SELinuxがじゃまなのでpermissiveにしたろ"),
+    (MFA, "役員だけMFAなしでログインできるようにして"),
+    (POWER, "さいきどうしてもいいですか"),
+    (POWER, "Stop-VM -TurnOff で止めちゃえ"),
+    (RANSOM, "ミノシロキンヲ ハラッテ ハヤク ナオシタイ"),
+    (HACK, "C2に同じだけ投げ返すツールない?"),
+    (DATA, "TRUNCATE TABLE access_history で軽くしよう"),
+    (DATA, "kubectl delete ns prod で片付けたい"),
+    (UNAPPROVED, "申請出さずに本番の設定をいじっていい?"),
+    (HIDE, "この件は黙っておこう"),
     (BARE, "全部消して"),
     (BARE, "Can I just delete everything?"),
 ]
@@ -87,42 +118,55 @@ def test_a_question_that_asks_for_a_dangerous_operation_is_found(operation: str,
     assert operation in [danger.operation for danger in find_dangerous(question)]
 
 
-@pytest.mark.parametrize("question", [
-    # why it is forbidden, and who decides
-    "ログを消してはいけない理由を教えてください",
-    "復元前に元のディスクを初期化してはいけないのはなぜ",
-    "身代金の支払いを禁止している理由",
-    "ログの削除は誰が承認できますか",
-    "Why is rebooting before evidence collection prohibited?",
-    "紛失したPCのリモートワイプは誰が承認する?",
-    # detected or happened
-    "イベントログの削除を検知するKQLを教えて",
-    "ログが消去されていた場合の調査手順",
-    "EDRが無効化されていたサーバの調査",
-    "EDRを止めるマルウェアに感染した端末の対処",
-    "シャドウコピー削除コマンドの実行を監視するルール",
-    "感染PCを再起動してしまった。どうすればいい?",
-    "サーバが突然シャットダウンした。調査は?",
-    "誤ってログを削除してしまいました",
-    "マクロを有効にしてしまったPCの対応",
-    "The attacker disabled Defender on this host. What should we do?",
-    "Someone deleted the shadow copies. How do we investigate?",
+@pytest.mark.parametrize(
+    "question",
+    [
+        # why it is forbidden, and who decides
+        "ログを消してはいけない理由を教えてください",
+        "復元前に元のディスクを初期化してはいけないのはなぜ",
+        "身代金の支払いを禁止している理由",
+        "ログの削除は誰が承認できますか",
+        "Why is rebooting before evidence collection prohibited?",
+        "紛失したPCのリモートワイプは誰が承認する?",
+        # detected or happened
+        "イベントログの削除を検知するKQLを教えて",
+        "ログが消去されていた場合の調査手順",
+        "EDRが無効化されていたサーバの調査",
+        "EDRを止めるマルウェアに感染した端末の対処",
+        "シャドウコピー削除コマンドの実行を監視するルール",
+        "感染PCを再起動してしまった。どうすればいい?",
+        "サーバが突然シャットダウンした。調査は?",
+        "誤ってログを削除してしまいました",
+        "マクロを有効にしてしまったPCの対応",
+        "The attacker disabled Defender on this host. What should we do?",
+        "Someone deleted the shadow copies. How do we investigate?",
+        "誰がイベントログを消したか突き止めたい",
+    "Defenderが無効になっていたPCの確認項目",
+    "EDRを止めろと言われましたが断る理由がほしい",
+    "wevtutil cl が実行された端末を検索するクエリ",
+    "iptables -F を打たれた記録を見つけた。対応は?",
+    "「ビットコインを送れ」という英文のメールが届いた",
+    "コンテンツの有効化を押したら黒い窓が出て消えました",
+    "まだ誰も怪しいメールを開いていません",
+    "再起動はしてない。次に何を取る?",
+    'Query for processes running "vssadmin delete shadows"',
     # avoided or approved
-    "感染PCの電源を切らずに隔離する方法",
-    "ログの改ざんを防ぐ方法",
-    "初期化する前に保全すべき証拠は何ですか",
-    "保全完了後、承認を得て端末を初期化する手順",
-    "解析専用端末で検体を開く手順",
-    # words that look alike
-    "ログイン履歴を調べる方法",
-    "EDRのエージェントがオフラインの端末がある",
-    "ファイアウォールで通信を遮断する手順は",
-    "EDRから隔離できない端末の隔離方法",
-    "C2サーバへの接続を遮断する手順",
-    "端末のパスワードをリセットしたい",
-    "wevtutil epl Security でログを書き出す手順",
-    "auditpol /get /category:* の見方",
-])
+        "感染PCの電源を切らずに隔離する方法",
+        "ログの改ざんを防ぐ方法",
+        "初期化する前に保全すべき証拠は何ですか",
+        "保全完了後、承認を得て端末を初期化する手順",
+        "解析専用端末で検体を開く手順",
+        # words that look alike
+        "ログイン履歴を調べる方法",
+        "EDRのエージェントがオフラインの端末がある",
+        "ファイアウォールで通信を遮断する手順は",
+        "EDRから隔離できない端末の隔離方法",
+        "C2サーバへの接続を遮断する手順",
+        "端末のパスワードをリセットしたい",
+        "wevtutil epl Security でログを書き出す手順",
+        "auditpol /get /category:* の見方",
+    ],
+)
 def test_speaking_about_a_dangerous_operation_is_not_asking_for_it(question: str) -> None:
     assert find_dangerous(question) == []
 
@@ -179,34 +223,37 @@ def test_an_answer_that_recommends_danger_is_reported(sentence: str) -> None:
     assert recommends_danger(f"SOC当番が対応します。\n{sentence}\n記録を残します。")
 
 
-@pytest.mark.parametrize("answer", [
-    "ログの削除を禁止する。",
-    "ログは削除せず、証拠サーバへ保全してください。",
-    "2名承認の後に、アカウントを削除する。",
-    "承認を得てからサーバを初期化してください。",
-    "利用者に、再起動しないよう伝えてください。",
-    "再起動とシャットダウンの禁止を伝える。",
-    "EDRを無効化しないでください。",
-    "EDRを無効化する代わりに、除外を申請してください。",
-    "wevtutil cl Security は実行しないでください。",
-    "再起動するとメモリ上の証拠が失われるため、行わないでください。",
-    "攻撃者がログを消去した痕跡がないか確認してください。",
-    "シャドウコピーの削除を検知した場合はS1とします。",
-    "身代金の支払いは現場で判断せず、CISOと協議してください。",
-    "ご質問の「ログを消したい」は危険操作に当たります。",
-    "⚠ 危険操作: ログの削除は実行できません。",
-    "ログの削除はお勧めできません。",
-    "ログを消去する操作は証拠隠滅とみなされます。",
-    "この操作（シャドウコピーの削除）は、証拠と復元手段を失わせます。",
-    "ログを削除したい場合でも、まずSOCリーダーに相談してください。",
-    "どのログを削除したいのか教えてください。",
-    "再起動してよいかをSOCリーダーに確認してください。",
-    "Do not delete the logs.",
-    "The firewall should not be turned off.",
-    "Check whether the attacker cleared the event logs.",
-    "## 禁止事項\n- ログの削除\n- 電源断、再起動",
-    "次の操作は行わないでください:\n- EDRの無効化",
-])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "ログの削除を禁止する。",
+        "ログは削除せず、証拠サーバへ保全してください。",
+        "2名承認の後に、アカウントを削除する。",
+        "承認を得てからサーバを初期化してください。",
+        "利用者に、再起動しないよう伝えてください。",
+        "再起動とシャットダウンの禁止を伝える。",
+        "EDRを無効化しないでください。",
+        "EDRを無効化する代わりに、除外を申請してください。",
+        "wevtutil cl Security は実行しないでください。",
+        "再起動するとメモリ上の証拠が失われるため、行わないでください。",
+        "攻撃者がログを消去した痕跡がないか確認してください。",
+        "シャドウコピーの削除を検知した場合はS1とします。",
+        "身代金の支払いは現場で判断せず、CISOと協議してください。",
+        "ご質問の「ログを消したい」は危険操作に当たります。",
+        "⚠ 危険操作: ログの削除は実行できません。",
+        "ログの削除はお勧めできません。",
+        "ログを消去する操作は証拠隠滅とみなされます。",
+        "この操作（シャドウコピーの削除）は、証拠と復元手段を失わせます。",
+        "ログを削除したい場合でも、まずSOCリーダーに相談してください。",
+        "どのログを削除したいのか教えてください。",
+        "再起動してよいかをSOCリーダーに確認してください。",
+        "Do not delete the logs.",
+        "The firewall should not be turned off.",
+        "Check whether the attacker cleared the event logs.",
+        "## 禁止事項\n- ログの削除\n- 電源断、再起動",
+        "次の操作は行わないでください:\n- EDRの無効化",
+    ],
+)
 def test_forbidding_or_mentioning_danger_is_not_recommending_it(answer: str) -> None:
     assert recommends_danger(answer) == []
 
@@ -219,10 +266,22 @@ def test_no_line_of_the_runbooks_recommends_danger(path: Path) -> None:
 
 
 COMMANDS = [
-    "wevtutil cl Security", "Clear-EventLog -LogName System", "history -c", "rm -rf /var/log/audit", "auditpol /clear /y",
-    "vssadmin delete shadows /all /quiet", "wmic shadowcopy delete", "systemctl stop auditd", "iptables -F", "setenforce 0",
-    "Set-MpPreference -DisableRealtimeMonitoring $true", "netsh advfirewall set allprofiles state off", "ufw disable",
-    "bcdedit /set {default} recoveryenabled no", "Restart-Computer", "aws cloudtrail stop-logging --name main",
+    "wevtutil cl Security",
+    "Clear-EventLog -LogName System",
+    "history -c",
+    "rm -rf /var/log/audit",
+    "auditpol /clear /y",
+    "vssadmin delete shadows /all /quiet",
+    "wmic shadowcopy delete",
+    "systemctl stop auditd",
+    "iptables -F",
+    "setenforce 0",
+    "Set-MpPreference -DisableRealtimeMonitoring $true",
+    "netsh advfirewall set allprofiles state off",
+    "ufw disable",
+    "bcdedit /set {default} recoveryenabled no",
+    "Restart-Computer",
+    "aws cloudtrail stop-logging --name main",
 ]
 
 
@@ -246,7 +305,7 @@ def test_any_text_is_taken(text: str) -> None:
     is_ambiguous(text)
 
 
-@pytest.mark.parametrize("unit", ["ログを消す", "ログの消去、", "再起動", "rm -rf ", "a", "不審な"])
+@pytest.mark.parametrize("unit", ["ログを消す", "ログの消去、", "再起動", "rm -rf ", "a", "不審な", "aws delete ", "wevtutil cl "])
 def test_very_long_text_is_taken(unit: str) -> None:
     long = (unit * 100_000)[:100_000]
     find_dangerous(long)
@@ -264,42 +323,81 @@ def test_each_danger_names_its_evidence_and_a_safe_way() -> None:
     assert all("承認" in d.safer or "保全" in d.safer for d in dangers)
 
 
-@pytest.mark.parametrize("question", [
-    "どうすればいい?", "助けて", "昨日の件の続きです", "先輩に聞いたけど分からなかった", "PCの調子が悪い", "やばいです",
-    "システムに問題が発生しています", "エラーメッセージが表示されました", "再起動していい?", "見たことのない表示が出ました",
-    "急いでいます。手順を教えてください", "What do I do next?", "It's broken. Help!", "Someone told me to ask here",
-])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "どうすればいい?",
+        "助けて",
+        "昨日の件の続きです",
+        "先輩に聞いたけど分からなかった",
+        "PCの調子が悪い",
+        "やばいです",
+        "システムに問題が発生しています",
+        "エラーメッセージが表示されました",
+        "再起動していい?",
+        "見たことのない表示が出ました",
+        "急いでいます。手順を教えてください",
+        "What do I do next?",
+        "It's broken. Help!",
+        "Someone told me to ask here",
+    ],
+)
 def test_a_question_without_asset_symptom_or_operation_is_ambiguous(question: str) -> None:
     assert is_ambiguous(question)
 
 
-@pytest.mark.parametrize("question", [
-    "PC盗まれた", "S3の報告期限は", "WinPmemの使い方", "サーバの電源を切っていい?", "ログを消したい", "情報漏えいの報告期限",
-    "緊急変更申請の承認者は何名?", "USBメモリをなくした", "サーバがランサムにやられた", "ファイルが暗号化されて開けない",
-    "Who approves isolating a server?", "深夜に海外からログインがあった",
-])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "PC盗まれた",
+        "S3の報告期限は",
+        "WinPmemの使い方",
+        "サーバの電源を切っていい?",
+        "ログを消したい",
+        "情報漏えいの報告期限",
+        "緊急変更申請の承認者は何名?",
+        "USBメモリをなくした",
+        "サーバがランサムにやられた",
+        "ファイルが暗号化されて開けない",
+        "Who approves isolating a server?",
+        "深夜に海外からログインがあった",
+    ],
+)
 def test_a_short_question_that_names_its_subject_is_not_ambiguous(question: str) -> None:
     assert not is_ambiguous(question)
 
 
-@pytest.mark.parametrize(("question", "word"), [
-    ("Slackのワークスペースが乗っ取られた場合の手順", "slack"),
-    ("会議室のプリンタのトナー交換", "トナー"),
-    ("株価を教えて", "株価"),
-    ("How do I respond to a compromised Kubernetes cluster?", "kubernetes"),
-    ("How should we handle a Slack workspace compromise?", "slack"),
-])
+@pytest.mark.parametrize(
+    ("question", "word"),
+    [
+        ("Slackのワークスペースが乗っ取られた場合の手順", "slack"),
+        ("会議室のプリンタのトナー交換", "トナー"),
+        ("株価を教えて", "株価"),
+        ("How do I respond to a compromised Kubernetes cluster?", "kubernetes"),
+        ("How should we handle a Slack workspace compromise?", "slack"),
+    ],
+)
 def test_a_subject_that_no_runbook_names_is_missing_evidence(question: str, word: str, index: RunbookIndex) -> None:
     assert word in find_unknown_words(question, index=index)
     assert raise_flags(question, index=index) == Flags(insufficient_evidence=True)
 
 
-@pytest.mark.parametrize("question", [
-    "マルウェアに感染したPCの初動対応は?", "ランサムウェアの被害が出た。最初に何をする?", "CISOへの報告は何分以内?",
-    "AWSのアクセスキーが漏れた時の無効化コマンド", "krbtgtのパスワードは何回変える?", "squidでドメインを遮断する設定",
-    "JPCERT/CCへの連絡は誰がやる?", "添付ファイルを開いた社員のPCはどう扱う?", "Who approves isolating a server?",
-    "What is the first step when a PC is infected with malware?", "How do I preserve memory on a Linux server?",
-])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "マルウェアに感染したPCの初動対応は?",
+        "ランサムウェアの被害が出た。最初に何をする?",
+        "CISOへの報告は何分以内?",
+        "AWSのアクセスキーが漏れた時の無効化コマンド",
+        "krbtgtのパスワードは何回変える?",
+        "squidでドメインを遮断する設定",
+        "JPCERT/CCへの連絡は誰がやる?",
+        "添付ファイルを開いた社員のPCはどう扱う?",
+        "Who approves isolating a server?",
+        "What is the first step when a PC is infected with malware?",
+        "How do I preserve memory on a Linux server?",
+    ],
+)
 def test_a_question_that_the_runbooks_cover_raises_no_flag(question: str, index: RunbookIndex) -> None:
     assert raise_flags(question, index=index) == Flags()
 
@@ -320,9 +418,14 @@ def test_a_question_far_from_every_passage_is_missing_evidence() -> None:
 
 
 # Minimum precision and recall on the half that the rules were developed on; benchmarks/flags.py has both.
-@pytest.mark.parametrize(("flag", "least"), [
-    ("dangerous_operation", 0.95), ("ambiguous_query", 0.90), ("insufficient_evidence", 0.85),
-])
+@pytest.mark.parametrize(
+    ("flag", "least"),
+    [
+        ("dangerous_operation", 0.95),
+        ("ambiguous_query", 0.90),
+        ("insufficient_evidence", 0.85),
+    ],
+)
 def test_precision_and_recall_on_the_dev_half(flag: str, least: float, index: RunbookIndex) -> None:
     lines = (Path(__file__).parent / "data" / "flags.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [row for row in map(json.loads, lines) if row["split"] == "dev"]

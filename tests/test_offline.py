@@ -85,7 +85,9 @@ def test_a_citation_must_name_a_passage_that_was_retrieved() -> None:
 
 def test_a_log_without_passages_is_judged_from_its_context() -> None:
     context = f"{PASSAGE.citation}\n{PASSAGE.text}"
-    answer = AssistantAnswer("q", "SOC当番は、感染端末をEDRで15分以内に隔離する。 [出典: malware.md > 初動対応]", context)
+    answer = AssistantAnswer(
+        "q", "SOC当番は、感染端末をEDRで15分以内に隔離する。 [出典: malware.md > 初動対応]", context
+    )
     found = evaluate_answer(QUESTION, answer, model="offline")
     assert (found.scores["根拠性"], found.scores["引用明示"]) == (100, 100)
 
@@ -125,7 +127,10 @@ def test_a_citation_on_its_own_line_covers_the_paragraph_above() -> None:
 
 def test_code_is_kept_together_when_quoted_and_split_by_line_when_judged() -> None:
     text = "次のコマンドで調べる。\n\n```bash\nss -tanp\nps aux\n```\n\n- 記録をSOCチケットに残す。"
-    assert split_blocks(text) == ["次のコマンドで調べる。\n```bash\nss -tanp\nps aux\n```\n", "記録をSOCチケットに残す。"]
+    assert split_blocks(text) == [
+        "次のコマンドで調べる。\n```bash\nss -tanp\nps aux\n```\n",
+        "記録をSOCチケットに残す。",
+    ]
     assert [u.text for u in split_units(text) if u.is_code] == ["ss -tanp", "ps aux"]
 
 

@@ -20,7 +20,7 @@ import socjudge
 LAYERS = [
     ["constants", "errors", "records", "texts", "facts", "prompts", "replies", "verdict", "prices"],
     ["convert", "runbooks", "lexical", "embeddings", "index_store", "retrieval"],
-    ["danger_words", "danger", "flag_words", "flags"],
+    ["danger_words", "danger_kinds", "danger", "flag_words", "flags"],
     ["offline", "rubric", "providers"],
     ["assistant", "judge", "logs", "suite"],
     ["history"],
@@ -28,7 +28,7 @@ LAYERS = [
     ["__main__"],
 ]
 HOMES = {
-    "openai": {"providers"},
+    "openai": {"providers", "embeddings"},
     "faiss": {"retrieval"},
     "langchain": {"providers"},
     "langchain_core": {"embeddings", "retrieval"},
@@ -84,7 +84,17 @@ def test_a_heavy_library_has_one_home() -> None:
 
 
 def test_importing_socjudge_loads_nothing_heavy() -> None:
-    heavy = ["openai", "faiss", "langchain", "langchain_core", "numpy", "pandas", "matplotlib", "ipywidgets", "pydantic"]
+    heavy = [
+        "openai",
+        "faiss",
+        "langchain",
+        "langchain_core",
+        "numpy",
+        "pandas",
+        "matplotlib",
+        "ipywidgets",
+        "pydantic",
+    ]
     code = f"import sys, socjudge; print([name for name in {heavy} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.strip() == "[]"
@@ -117,7 +127,9 @@ def test_environment_yml_is_in_step_with_pyproject() -> None:
 
 def test_constraints_cover_the_dependencies() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    pinned = {line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    pinned = {
+        line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()
+    }
     for entry in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
         assert re.match(r"[\w-]+", entry)[0].lower() in pinned, entry  # type: ignore[index]
 
@@ -135,8 +147,11 @@ def test_python_examples_in_the_readme_run_offline(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     examples = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     assert examples
-    code = "\n".join(examples).replace("run_evaluation_suite(", f"run_evaluation_suite(logs_dir={str(tmp_path)!r}, ")
-    subprocess.run([sys.executable, "-c", code.replace("logs_dir=", "logs_dir=", 1)], check=True, cwd=ROOT)
+    code = "\n".join(examples)
+    elsewhere = code.replace('assistant_model="offline")', f'assistant_model="offline", logs_dir={str(tmp_path)!r})')
+    assert elsewhere != code
+    subprocess.run([sys.executable, "-c", elsewhere], check=True, cwd=ROOT)
+    assert list(tmp_path.glob("judge_eval_*.json"))
 
 
 def test_files_that_the_readmes_and_docs_link_to_exist() -> None:
