@@ -21,6 +21,7 @@ __all__ = ["Danger", "find_dangerous", "find_unknown_words", "is_ambiguous", "ra
 LIKENESS_WEIGHT = 1.84
 CROWD_WEIGHT = 0.2  # for each further unknown word in one clause, up to two
 OFFSET = 0.28
+LOW_COSINE = 0.23  # below: no passage is about anything of the kind
 SHORTEST_CLAUSE = 6  # characters
 LONG_COMPOUND = 6
 
@@ -49,14 +50,14 @@ def lacks_evidence(question: str, *, index: RunbookIndex) -> bool:
     """根拠不足: whether the question is about something that the runbooks do not know.
 
     Taken by clauses, because people tell stories: a strange word in a side remark says little, strange words in
-    every clause, or several in one, say much; and one clause that a passage resembles closely speaks for the
+    every clause, or several in one, say much (in every clause they decide); and one clause that a passage resembles closely speaks for the
     runbooks. The BM25 ratio beside these added nothing (docs/flags.md)."""
     clauses = [clause for clause in _CLAUSE.split(question) if len(clause) >= SHORTEST_CLAUSE] or [question]
     unknown = find_unknown_words(question, index=index)
     counts = [sum(word in _join(clause) for word in unknown) for clause in clauses]
     strangeness = sum(count > 0 for count in counts) / len(clauses) + CROWD_WEIGHT * min(2, max(0, max(counts) - 1))
     likeness = max(index.evidence(clause).top_cosine for clause in clauses)
-    return strangeness > LIKENESS_WEIGHT * likeness - OFFSET
+    return likeness < LOW_COSINE or strangeness > min(0.99, LIKENESS_WEIGHT * likeness - OFFSET)
 
 
 def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
