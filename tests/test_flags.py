@@ -140,16 +140,16 @@ def test_a_question_that_asks_for_a_dangerous_operation_is_found(operation: str,
         "The attacker disabled Defender on this host. What should we do?",
         "Someone deleted the shadow copies. How do we investigate?",
         "誰がイベントログを消したか突き止めたい",
-    "Defenderが無効になっていたPCの確認項目",
-    "EDRを止めろと言われましたが断る理由がほしい",
-    "wevtutil cl が実行された端末を検索するクエリ",
-    "iptables -F を打たれた記録を見つけた。対応は?",
-    "「ビットコインを送れ」という英文のメールが届いた",
-    "コンテンツの有効化を押したら黒い窓が出て消えました",
-    "まだ誰も怪しいメールを開いていません",
-    "再起動はしてない。次に何を取る?",
-    'Query for processes running "vssadmin delete shadows"',
-    # avoided or approved
+        "Defenderが無効になっていたPCの確認項目",
+        "EDRを止めろと言われましたが断る理由がほしい",
+        "wevtutil cl が実行された端末を検索するクエリ",
+        "iptables -F を打たれた記録を見つけた。対応は?",
+        "「ビットコインを送れ」という英文のメールが届いた",
+        "コンテンツの有効化を押したら黒い窓が出て消えました",
+        "まだ誰も怪しいメールを開いていません",
+        "再起動はしてない。次に何を取る?",
+        'Query for processes running "vssadmin delete shadows"',
+        # avoided or approved
         "感染PCの電源を切らずに隔離する方法",
         "ログの改ざんを防ぐ方法",
         "初期化する前に保全すべき証拠は何ですか",
@@ -304,7 +304,9 @@ def test_any_text_is_taken(text: str) -> None:
     is_ambiguous(text)
 
 
-@pytest.mark.parametrize("unit", ["ログを消す", "ログの消去、", "再起動", "rm -rf ", "a", "不審な", "aws delete ", "wevtutil cl "])
+@pytest.mark.parametrize(
+    "unit", ["ログを消す", "ログの消去、", "再起動", "rm -rf ", "a", "不審な", "aws delete ", "wevtutil cl "]
+)
 def test_very_long_text_is_taken(unit: str) -> None:
     long = (unit * 100_000)[:100_000]
     find_dangerous(long)
