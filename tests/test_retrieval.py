@@ -447,6 +447,10 @@ def test_paraphrases_find_their_passage_far_more_often_than_by_words_alone(proje
     assert hits(as_built) >= 5 * hits(by_words)
 
 
+def test_a_fresh_clone_embeds_nothing(project_index: RunbookIndex) -> None:
+    assert project_index.n_embedded == 0  # if this fails: make vectors
+
+
 # --- synonyms and reranking
 
 
