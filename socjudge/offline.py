@@ -8,16 +8,13 @@ judge's comment, and in the log.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from . import constants
+from .embeddings import embed_texts
 from .lexical import content_words
-from .records import Completion, EvalQuestion, Flags, ModelRequest, Passage, Usage
+from .records import Completion, Flags, ModelRequest, Passage, Usage
+from .rubric import judge
 from .texts import split_blocks
 
 JUDGE_NAME = "offline-rubric-1"
@@ -34,30 +31,10 @@ class OfflineModel:
         """The reply to an "answer" or a "judge" request; see `providers.Model.complete`."""
         material = request.material
         if request.task == "judge":
-            from .rubric import judge
-
-            question: EvalQuestion = material["question"]
-            reply = judge(question, material["answer"], material["criteria"])
+            reply = judge(material["question"], material["answer"], material["criteria"])
             return Completion(json.dumps(reply, ensure_ascii=False), JUDGE_NAME, Usage(calls=1), "stop")
         text = compose_answer(material["question"], material["passages"], material["flags"])
         return Completion(text, ASSISTANT_NAME, Usage(calls=1), "stop")
-
-
-_lock = threading.Lock()
-_embedder: Any = None
-
-
-def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    """Unit vectors by the default embedder, (len(texts), 512); (0, 512) for no texts."""
-    global _embedder
-    if not texts:
-        return np.zeros((0, 512), dtype=np.float32)
-    with _lock:
-        if _embedder is None:
-            from .embeddings import make_embeddings
-
-            _embedder = make_embeddings("use")
-    return np.asarray(_embedder.embed_documents(list(texts)), dtype=np.float32)
 
 
 def compose_answer(question: str, passages: Sequence[Passage], flags: Flags) -> str:
@@ -119,7 +96,7 @@ def _choose_steps(
     candidates = [(passage, block) for passage in useful for block in split_blocks(passage.text)]
     if not candidates:
         return []
-    vectors = embed([question, *(f"{passage.heading} {block}" for passage, block in candidates)])
+    vectors = embed_texts([question, *(f"{passage.heading} {block}" for passage, block in candidates)])
     cosines = vectors[1:] @ vectors[0]
     asked = content_words(question)
     scored = []

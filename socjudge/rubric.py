@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from .danger import find_dangerous, recommends_danger
+from .embeddings import embed_texts
 from .facts import EITHER_ROLE, blank_facts, find_wrong_facts, is_negative, neutral_facts
 from .lexical import content_words
-from .offline import embed
 from .records import AssistantAnswer, EvalQuestion
 from .texts import Unit, bigrams, containment, fold, jaccard, split_units
 
@@ -99,8 +99,8 @@ class _Reading:
     @cached_property
     def claim_likeness(self) -> Any:
         """(claims, sources) cosine similarity, facts blanked."""
-        claims = embed([neutral_facts(u.text) for u in self.claims])
-        return claims @ embed([neutral_facts(u.text) for u in self.sources]).T
+        claims = embed_texts([neutral_facts(u.text) for u in self.claims])
+        return claims @ embed_texts([neutral_facts(u.text) for u in self.sources]).T
 
     @cached_property
     def origins(self) -> list[str]:
@@ -204,7 +204,7 @@ def _covered(wanted: Sequence[str], reading: _Reading) -> list[float]:
     if not clauses:
         return [0.0] * len(wanted)
     words = [content_words(clause) for clause in clauses]
-    vectors = embed(clauses).T
+    vectors = embed_texts(clauses).T
     found = []
     for keypoint in wanted:
         if _ADMITS.search(keypoint):
@@ -215,7 +215,7 @@ def _covered(wanted: Sequence[str], reading: _Reading) -> list[float]:
         options = [EITHER_ROLE.sub(r"\1", topic), EITHER_ROLE.sub(r"\2", topic)]
         if options[0] == topic:
             options = topic.split("または")
-        likeness = embed(options) @ vectors
+        likeness = embed_texts(options) @ vectors
         found.append(
             max(
                 0.5 * float(likeness[i, j]) + 0.5 * _shared(content_words(option), words[j])

@@ -21,7 +21,7 @@ LAYERS = [
     ["constants", "errors", "records", "texts", "facts", "prompts", "replies", "verdict", "prices"],
     ["convert", "runbooks", "lexical", "embeddings", "index_store", "retrieval"],
     ["danger_words", "danger_kinds", "danger", "flag_words", "flags"],
-    ["offline", "rubric", "providers"],
+    ["rubric", "offline", "providers"],
     ["assistant", "judge", "logs", "suite"],
     ["history"],
     ["charts"],
