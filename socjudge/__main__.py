@@ -203,10 +203,11 @@ def _stop(message: str) -> Never:
     raise typer.Exit(COULD_NOT_JUDGE)
 
 
-def _plain_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"socjudge: {message}", err=True)
+def main() -> None:
+    """The `socjudge` command; warnings come as plain lines."""
+    warnings.showwarning = lambda message, *_, **__: typer.echo(f"socjudge: {message}", err=True)
+    app(prog_name="socjudge")
 
 
 if __name__ == "__main__":
-    warnings.showwarning = _plain_warning
-    app(prog_name="socjudge")
+    main()
