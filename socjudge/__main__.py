@@ -4,7 +4,9 @@ Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also a
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Annotated, Any, Never
@@ -12,7 +14,7 @@ from typing import Annotated, Any, Never
 import typer
 
 from . import constants
-from .errors import SocJudgeError
+from .errors import ConfigError, SocJudgeError
 from .records import EvaluationRun
 
 PASSED, NOT_PASSED, COULD_NOT_JUDGE = 0, 1, 2
@@ -135,9 +137,14 @@ def rejudge(
 
 
 def _index(runbooks: Path, index_dir: Path) -> Any:
-    """The index, built or brought up to date: unchanged passages are not embedded again."""
-    from .retrieval import build_index
+    """The index as it is kept, or built anew where it is missing or older than its runbooks."""
+    from .retrieval import build_index, load_index
 
+    with warnings.catch_warnings(), contextlib.suppress(ConfigError):
+        warnings.simplefilter("ignore")  # an outdated index is built anew, so nothing need be said
+        kept = load_index(index_dir)
+        if kept.runbooks.resolve() == runbooks.resolve() and not kept.stale_files():
+            return kept
     return _or_exit(build_index, runbooks, index_dir=index_dir)
 
 
@@ -206,7 +213,11 @@ def _stop(message: str) -> Never:
 def main() -> None:
     """The `socjudge` command; warnings come as plain lines."""
     warnings.showwarning = lambda message, *_, **__: typer.echo(f"socjudge: {message}", err=True)
-    app(prog_name="socjudge")
+    try:
+        app(prog_name="socjudge")
+    except Exception:  # Python would exit with 1, which here means "not passed"
+        traceback.print_exc()
+        sys.exit(COULD_NOT_JUDGE)
 
 
 if __name__ == "__main__":

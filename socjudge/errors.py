@@ -13,6 +13,10 @@ class ProviderError(SocJudgeError):
     """The model service failed after a bounded number of tries; trying again later may help."""
 
 
+class RequestRefused(ProviderError):
+    """The service refuses this one request (a content filter, too long a text); others may go through."""
+
+
 class UnparsableJudgement(SocJudgeError):
     """The judge replied, but not with the six scores.
 

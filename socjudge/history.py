@@ -2,10 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from . import constants
 from .records import EvaluationRun
+
+# The columns and their types, the same for a run without results.
+_RESULT_TYPES = {
+    "question_id": "int64",
+    "category": str,
+    "question": str,
+    "answer_repeat": "int64",
+    "judge_repeat": "int64",
+    "average_score": "Float64",
+    "passed": "boolean",
+    "status": str,
+    "insufficient_evidence": bool,
+    "dangerous_operation": bool,
+    "ambiguous_query": bool,
+    "overall_comment": str,
+    "error": str,
+    "judge_model": str,
+    "processing_time": "float64",
+    "cost_usd": "Float64",
+}
+_SCORE_TYPES = {
+    "question_id": "int64",
+    "category": str,
+    "answer_repeat": "int64",
+    "judge_repeat": "int64",
+    "criterion": str,
+    "score": "Float64",
+    "rationale": str,
+    "status": str,
+    "judge_model": str,
+}
 
 
 def run_results(run: EvaluationRun) -> pd.DataFrame:
@@ -38,7 +71,7 @@ def run_results(run: EvaluationRun) -> pd.DataFrame:
                 "cost_usd": evaluation.usage.cost_usd,
             }
         )
-    frame = pd.DataFrame(rows).astype({"average_score": "Float64", "passed": "boolean", "cost_usd": "Float64"})
+    frame = _frame(rows, _RESULT_TYPES)
     return frame.assign(category=_ordered(frame["category"], constants.QUESTION_CATEGORIES))
 
 
@@ -62,11 +95,17 @@ def run_scores(run: EvaluationRun) -> pd.DataFrame:
         for result in run.results
         for criterion, score in result.evaluation.scores.items()
     ]
-    frame = pd.DataFrame(rows).astype({"score": "Float64"})
+    frame = _frame(rows, _SCORE_TYPES)
     return frame.assign(
         category=_ordered(frame["category"], constants.QUESTION_CATEGORIES),
         criterion=_ordered(frame["criterion"], constants.JUDGE_EVALUATION_CRITERIA),
     )
+
+
+def _frame(rows: list[dict[str, Any]], types: dict[str, Any]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=list(types))
+    ids = frame["question_id"].dtype if rows else "int64"  # numbers, text or both; the dataset's are numbers
+    return frame.astype({**types, "question_id": ids})
 
 
 def _ordered(values: pd.Series, known: list[str]) -> pd.Categorical:

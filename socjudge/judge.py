@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from . import constants
-from .errors import ConfigError, SocJudgeError, UnparsableJudgement
+from .errors import ConfigError, ProviderError, SocJudgeError, UnparsableJudgement
 from .prompts import Prompt, check_judge_prompt, fill, judge_values, load_prompt
 from .providers import Model, open_model
 from .records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, total_usage
 from .replies import Judgement, judgement_schema, parse_judgement
+from .texts import encodable
 from .verdict import average, reaches
 
 if TYPE_CHECKING:
@@ -45,13 +46,11 @@ def load_eval_dataset(path: Path | str = constants.EVAL_DATASET_PATH) -> list[Ev
     JSON, missing or empty fields, unknown categories, ids used twice."""
     try:
         raw = Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: the dataset cannot be read ({error.strerror}); pass the path of a JSON file"
-        ) from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: the dataset cannot be read ({error}); pass the path of a JSON file") from None
     try:
-        data = orjson.loads(raw.removeprefix(b"\xef\xbb\xbf"))
-    except orjson.JSONDecodeError as error:
+        data = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_fields)
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid JSON (UTF-8): {error}") from None
     problems: list[str] = []
     items: list[_DatasetItem] = []
@@ -74,6 +73,15 @@ def load_eval_dataset(path: Path | str = constants.EVAL_DATASET_PATH) -> list[Ev
     if problems:
         raise ConfigError(f"{path}: " + "\n  ".join(["the dataset cannot be used:", *problems]))
     return [EvalQuestion(item.id, item.category, item.question, tuple(item.expected_keypoints)) for item in items]
+
+
+def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of the file; json alone would silently keep the last of two values."""
+    names = [name for name, _ in pairs]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(f"an item gives {', '.join(sorted(twice))} twice: {dict(pairs)!r:.80}")
+    return dict(pairs)
 
 
 def _where(data: object, location: tuple[int | str, ...]) -> str:
@@ -120,8 +128,16 @@ def evaluate_answer(
     completions: list[Completion] = []
     doubts: list[str] = []
     judgement: Judgement | None = None
+    broken_off = False
     while judgement is None and len(completions) < MAX_REPLIES:
-        completion = judge.complete(request)
+        try:
+            completion = judge.complete(request)
+        except ProviderError as error:
+            if not completions:
+                raise
+            doubts.append(str(error))  # what was paid for before is kept
+            broken_off = True
+            break
         completions.append(completion)
         doubts += [f"retried: {cause}" for cause in completion.retries]
         try:
@@ -137,11 +153,12 @@ def evaluate_answer(
     return Evaluation(
         scores=scores,
         average_score=mean,
-        rationale=judgement.rationale if judgement else dict.fromkeys(criteria, ""),
-        overall_comment=judgement.overall_comment if judgement else "",
+        # JSON escapes can hold half a character even where the reply did not.
+        rationale={c: encodable(judgement.rationale[c]) if judgement else "" for c in criteria},
+        overall_comment=encodable(judgement.overall_comment) if judgement else "",
         passed=judgement is not None and reaches(mean, constants.JUDGE_PASS_THRESHOLD),
         processing_time=time.perf_counter() - started,
-        status="ok" if judgement else "unparsable",
+        status="ok" if judgement else "failed" if broken_off else "unparsable",
         model=last.model,
         usage=total_usage(completion.usage for completion in completions),
         attempts=len(completions),

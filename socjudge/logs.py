@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
@@ -9,6 +10,7 @@ import warnings
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -25,8 +27,9 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str = constants
 
     Nothing is overwritten: a name that is taken moves on by a second. When the folder cannot be written
     (no permission, disk full), the log goes to the system's temporary folder instead, with a warning that
-    says where it is; ConfigError if that fails too."""
-    payload = orjson.dumps(run.to_dict(), option=orjson.OPT_INDENT_2)
+    says where it is; ConfigError if that fails too. Text that UTF-8 cannot hold (half of a surrogate pair,
+    as a model may send) is written with U+FFFD in its place."""
+    payload = _to_json(run.to_dict())
     try:
         return _write_new(Path(logs_dir), run.run.started_at, payload)
     except OSError as problem:
@@ -54,7 +57,7 @@ def load_run(path: Path | str) -> EvaluationRun:
     names the file, the place in it and what was expected."""
     path = Path(path)
     try:
-        data = orjson.loads(path.read_bytes())
+        data = _from_json(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"{path}: the log cannot be read ({error.strerror})") from None
     except orjson.JSONDecodeError as error:
@@ -63,10 +66,46 @@ def load_run(path: Path | str) -> EvaluationRun:
     return replace(run, log_path=path)
 
 
+def _to_json(log: dict[str, Any]) -> bytes:
+    """The log as JSON; what orjson refuses is made writable, for nothing in a run may cost the run."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    try:
+        return orjson.dumps(log, option=options)
+    except TypeError:
+        return orjson.dumps(_writable(log), option=options, default=lambda value: _writable(str(value)))
+
+
+def _writable(value: Any) -> Any:
+    """The value with lone surrogates as U+FFFD, and numbers beyond 64 bits as text."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {_writable(key): _writable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_writable(inner) for inner in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return str(value)
+    return value
+
+
+def _from_json(raw: bytes) -> Any:
+    """The JSON value, also of a file with a byte order mark, NaN or lone surrogates, as other tools write them."""
+    try:
+        return orjson.loads(raw.removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError as error:
+        try:
+            return _writable(json.loads(raw, parse_constant=lambda name: None))
+        except (ValueError, RecursionError):
+            raise error from None
+
+
 def _write_new(folder: Path, started_at: str, payload: bytes) -> Path:
     """Write to a file that was not there before; readers see all of it or nothing."""
     folder.mkdir(parents=True, exist_ok=True)
-    moment = datetime.fromisoformat(started_at) if started_at else datetime.now().astimezone()
+    try:
+        moment = datetime.fromisoformat(started_at)
+    except ValueError:
+        moment = datetime.now().astimezone()
     handle, temporary = tempfile.mkstemp(prefix=".judge_eval_", suffix=".tmp", dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:

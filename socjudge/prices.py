@@ -18,7 +18,7 @@ def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | 
     usage = genai_prices.Usage(input_tokens=round(input_tokens), output_tokens=round(output_tokens))
     try:
         return float(genai_prices.calc_price(usage, model_ref=model).total_price)
-    except LookupError:
+    except (LookupError, ValueError):
         return None
 
 

@@ -13,12 +13,15 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from . import constants
-from .errors import ConfigError, ProviderError
+from .errors import ConfigError, ProviderError, RequestRefused
 from .prices import price_usd
 from .records import Completion, ModelRequest, Usage
+from .redact import redact, show_url
+from .texts import encodable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -29,7 +32,6 @@ TIMEOUT_S = 120.0  # a reasoning model may think for a minute
 MAX_TRIES = 5
 BACKOFF_S = 0.5  # doubled at each retry, full jitter
 MAX_WAIT_S = 60.0  # a Retry-After beyond this is reported instead of slept through
-_KEY_LIKE = re.compile(r"\b(sk|pk|key|api)[-_][\w*-]{6,}")
 _UNSUPPORTED = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|invalid|extra|does not",
     re.IGNORECASE,
@@ -55,7 +57,11 @@ def open_model(model: str | BaseChatModel | Model = "auto") -> Model:
     a key or a base URL is configured, else "offline"; which one is said once on stderr.
     Raises ConfigError when a key or a package is missing."""
     if not isinstance(model, str):
-        return cast(Model, model) if hasattr(model, "complete") else LangChainModel(model)
+        if hasattr(model, "complete"):
+            return cast(Model, model)
+        if hasattr(model, "invoke"):
+            return LangChainModel(model)
+        raise ConfigError(f"{model!r:.80} is no model; pass a name such as 'offline', or a LangChain chat model")
     if model == "auto":
         model = resolve_auto()
     if model == OFFLINE:
@@ -65,7 +71,8 @@ def open_model(model: str | BaseChatModel | Model = "auto") -> Model:
     prefix, colon, name = model.partition(":")
     if colon and (chat_model := _langchain_model(prefix, name)) is not None:
         return LangChainModel(chat_model, model)
-    return _openai_model(model, os.environ.get("OPENAI_API_KEY", ""), os.environ.get("OPENAI_BASE_URL", ""))
+    key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
+    return _openai_model(model, key, base_url)
 
 
 def resolve_auto() -> str:
@@ -130,10 +137,14 @@ class OpenAIModel:
                 f"model '{name}' needs a key and OPENAI_API_KEY is not set: export OPENAI_API_KEY=…, or set "
                 "OPENAI_BASE_URL for a server of your own, or use the model 'offline', which needs none"
             )
+        if not api_key.isascii():
+            raise ConfigError("OPENAI_API_KEY holds characters that no key has; copy it again")
+        if base_url and not base_url.startswith(("http://", "https://")):
+            raise ConfigError("OPENAI_BASE_URL must start with http:// or https://, like http://localhost:8000/v1")
         import openai
 
         self.name = name
-        self._where = f"{name} at {base_url or 'api.openai.com'}"
+        self._where = f"{name} at {show_url(base_url) if base_url else 'api.openai.com'}"
         self._api_key = api_key
         self._client = openai.OpenAI(
             api_key=api_key or "none", base_url=base_url or None, timeout=TIMEOUT_S, max_retries=0
@@ -145,77 +156,86 @@ class OpenAIModel:
 
     def complete(self, request: ModelRequest) -> Completion:
         """The reply; see `Model.complete`."""
-        response, retries = _with_retries(lambda: self._send(request), self._where)
-        choice = response.choices[0]
-        resolved = response.model or self.name
-        used = response.usage
-        tokens_in, tokens_out = (used.prompt_tokens, used.completion_tokens) if used else (0, 0)
-        # Prices are listed under either name: the alias asked for or the dated version that answered.
-        cost = None
-        if used:
-            cost = price_usd(resolved, tokens_in, tokens_out)
-            cost = price_usd(self.name, tokens_in, tokens_out) if cost is None else cost
-        return Completion(
-            text=choice.message.content or getattr(choice.message, "refusal", None) or "",
-            model=resolved,
-            usage=Usage(1, tokens_in, tokens_out, cost),
-            finish_reason=choice.finish_reason or "",
-            retries=retries,
-        )
+        completion, retries = _with_retries(lambda: self._send(request), self._where)
+        return replace(completion, retries=retries)
 
-    def _send(self, request: ModelRequest) -> Any:
+    def _send(self, request: ModelRequest) -> Completion:
         import openai
 
+        learned: set[str] = set()
         while True:
-            parameters = self._parameters(request)
+            parameters = self._parameters(request, learned)
             try:
                 messages: Any = list(request.messages)
                 response = self._client.chat.completions.create(model=self.name, messages=messages, **parameters)
+                completion = self._read(response)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                self._learn(error, parameters)
+                learned.add(self._refused_parameter(error, parameters))
                 continue
             except openai.APIStatusError as error:
                 raise self._status_error(error) from None
             except openai.APITimeoutError:
                 raise _Retryable(f"no reply within {TIMEOUT_S:g} s") from None
             except openai.APIConnectionError as error:
-                cause = error.__cause__ or error
-                raise _Retryable(f"cannot connect ({self._redact(str(cause))}); is OPENAI_BASE_URL right?") from None
-            except (openai.APIError, ValueError) as error:
-                raise _Retryable(f"unreadable response ({self._redact(str(error))[:200]})") from None
-            if not getattr(response, "choices", None):
-                raise _Retryable("the response holds no choices; is OPENAI_BASE_URL right (it often ends in /v1)?")
-            return response
+                cause = self._redact(str(error.__cause__ or error))
+                raise _Retryable(f"cannot connect ({cause}); is OPENAI_BASE_URL right?") from None
+            except (openai.APIError, ValueError, TypeError, AttributeError, LookupError) as error:
+                why = self._redact(f"{type(error).__name__}: {error}")[:200]
+                raise _Retryable(
+                    f"the response is no chat completion ({why}); is OPENAI_BASE_URL right (it often ends in /v1)?"
+                ) from None
+            self._refused |= learned  # only now is it known that the refusals were the trouble
+            return completion
 
-    def _parameters(self, request: ModelRequest) -> dict[str, Any]:
+    def _read(self, response: Any) -> Completion:
+        """What a response says; TypeError and the like where it is no chat completion."""
+        choice = response.choices[0]
+        content = choice.message.content
+        if isinstance(content, list):  # some services send parts
+            content = "".join(part.get("text", "") for part in content)
+        text = content or getattr(choice.message, "refusal", None) or ""
+        resolved = response.model if isinstance(response.model, str) and response.model else self.name
+        used = response.usage
+        counts = (getattr(used, "prompt_tokens", None), getattr(used, "completion_tokens", None))
+        tokens_in, tokens_out = (count if isinstance(count, int) else 0 for count in counts)
+        cost = None
+        if all(isinstance(count, int) for count in counts):
+            # Prices are listed under either name: the alias asked for or the dated version that answered.
+            cost = price_usd(resolved, tokens_in, tokens_out)
+            cost = price_usd(self.name, tokens_in, tokens_out) if cost is None else cost
+        return Completion(
+            encodable(text), resolved, Usage(1, tokens_in, tokens_out, cost), str(choice.finish_reason or "").lower()
+        )
+
+    def _parameters(self, request: ModelRequest, learned: set[str]) -> dict[str, Any]:
         """What to send beside the messages, without what the service has refused so far."""
+        refused = self._refused | learned
         parameters: dict[str, Any] = {}
-        if "temperature" not in self._refused:
+        if "temperature" not in refused:
             parameters["temperature"] = 0
-        limit = "max_tokens" if "max_completion_tokens" in self._refused else "max_completion_tokens"
-        if limit not in self._refused:
+        limit = "max_tokens" if "max_completion_tokens" in refused else "max_completion_tokens"
+        if limit not in refused:
             parameters[limit] = request.max_output_tokens
-        if request.schema is not None and "response_format" not in self._refused:
-            if "json_schema" not in self._refused:
+        if request.schema is not None and "response_format" not in refused:
+            if "json_schema" not in refused:
                 schema = {"name": "judgement", "strict": True, "schema": request.schema}
                 parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
             else:
                 parameters["response_format"] = {"type": "json_object"}
         return parameters
 
-    def _learn(self, error: Any, sent: dict[str, Any]) -> None:
-        """Note which parameter the service refuses, or raise ConfigError when it refuses something else."""
-        said = f"{error.param or ''} {error.message}"
-        if error.code != "context_length_exceeded" and (error.param or _UNSUPPORTED.search(said)):
+    def _refused_parameter(self, error: Any, sent: dict[str, Any]) -> str:
+        """Which parameter the service refuses; RequestRefused when it is none of ours."""
+        named = error.param or ""
+        said = named or error.message
+        about_parameters = bool(named) or _UNSUPPORTED.search(error.message)
+        if error.code not in ("context_length_exceeded", "content_filter") and about_parameters:
             for name in ("temperature", "max_completion_tokens", "max_tokens"):
                 if name in sent and name in said:
-                    self._refused.add(name)
-                    return
-            if "response_format" in sent and re.search("response_format|json|schema|grammar", said):
-                kind = sent["response_format"]["type"]
-                self._refused.add("json_schema" if kind == "json_schema" else "response_format")
-                return
-        raise ConfigError(
+                    return name
+            if "response_format" in sent and re.search("response_format|json_schema|json|schema|grammar", said):
+                return "json_schema" if sent["response_format"]["type"] == "json_schema" else "response_format"
+        raise RequestRefused(
             f"{self._where} refused the request ({error.status_code}): {self._redact(error.message)[:300]}"
         ) from None
 
@@ -232,13 +252,13 @@ class OpenAIModel:
             return ConfigError(f"{self._where}: the account's quota is used up (429): {said}")
         if status in (408, 409, 425, 429) or status >= 500:
             return _Retryable(f"HTTP {status} ({said})", _retry_after_s(error.response.headers))
-        return ConfigError(f"{self._where} refused the request ({status}): {said}")
+        return RequestRefused(f"{self._where} refused the request ({status}): {said}")
 
     def _redact(self, text: str) -> str:
-        """The text without anything that looks like a key: services echo parts of it in their errors."""
-        if len(self._api_key) >= 4:
+        """The text without this model's key, which need not come from the environment, or any other."""
+        if len(self._api_key) >= 6:
             text = text.replace(self._api_key, "[key]")
-        return _KEY_LIKE.sub("[key]", text)
+        return redact(text)
 
 
 def _retry_after_s(headers: Any) -> float | None:
@@ -261,11 +281,11 @@ def _langchain_model(provider: str, name: str) -> BaseChatModel | None:
     except ValueError as error:
         if "Unsupported" in str(error):
             return None
-        raise ConfigError(f"model '{provider}:{name}' cannot be set up: {_KEY_LIKE.sub('[key]', str(error))}") from None
+        raise ConfigError(f"model '{provider}:{name}' cannot be set up: {redact(str(error))}") from None
     except ImportError as error:
         raise ConfigError(f"model '{provider}:{name}' needs another package: {error}") from None
     except Exception as error:  # each provider has its own class for "no key"
-        raise ConfigError(f"model '{provider}:{name}' cannot be set up: {_KEY_LIKE.sub('[key]', str(error))}") from None
+        raise ConfigError(f"model '{provider}:{name}' cannot be set up: {redact(str(error))}") from None
 
 
 class LangChainModel:
@@ -281,23 +301,27 @@ class LangChainModel:
         message, retries = _with_retries(lambda: self._send(request), self.name)
         metadata = message.response_metadata or {}
         used = message.usage_metadata or {}
-        resolved = metadata.get("model_name") or metadata.get("model") or self.name
+        resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
         tokens_in, tokens_out = used.get("input_tokens", 0), used.get("output_tokens", 0)
-        cost = price_usd(resolved, tokens_in, tokens_out) if used else None
+        finish_reason = metadata.get("finish_reason") or metadata.get("stop_reason") or ""
         return Completion(
-            text=message.text if isinstance(message.text, str) else message.text(),
+            text=encodable(str(message.text)),
             model=resolved,
-            usage=Usage(1, tokens_in, tokens_out, cost),
-            finish_reason=metadata.get("finish_reason") or metadata.get("stop_reason") or "",
+            usage=Usage(1, tokens_in, tokens_out, price_usd(resolved, tokens_in, tokens_out) if used else None),
+            finish_reason=str(finish_reason).lower(),
             retries=retries,
         )
 
     def _send(self, request: ModelRequest) -> Any:
         try:
             return self._chat_model.invoke([dict(message) for message in request.messages])
+        except (TypeError, NotImplementedError) as error:
+            raise ConfigError(f"{self.name} cannot be called: {redact(str(error))[:300]}") from None
         except Exception as error:  # every provider brings its own exceptions; the status code sorts them
-            said = f"{type(error).__name__}: {_KEY_LIKE.sub('[key]', str(error))[:300]}"
+            said = f"{type(error).__name__}: {redact(str(error))[:300]}"
             status = getattr(error, "status_code", None) or getattr(error, "code", None)
-            if status in (400, 401, 403, 404, 422):
-                raise ConfigError(f"{self.name} refused the request ({status}): {said}") from None
+            if status in (401, 403, 404):
+                raise ConfigError(f"{self.name}: check the key and the model's name ({status}): {said}") from None
+            if status in (400, 413, 422):
+                raise RequestRefused(f"{self.name} refused the request ({status}): {said}") from None
             raise _Retryable(said) from None

@@ -7,11 +7,14 @@ bare one (without `run`, `status` and what else was added), filling in what it d
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from types import NoneType
+from typing import Any, Literal, get_args
 
 from .errors import ConfigError
 
@@ -20,6 +23,18 @@ from .errors import ConfigError
 Status = Literal["ok", "unparsable", "failed", "suspect_zero"]
 SCHEMA_VERSION = 1
 UNKNOWN = "unknown"
+
+# What a log may hold in a field, by the field's annotation here.
+_ACCEPTED: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "a text"),
+    "bool": ((bool,), "true or false"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "int | str": ((int, str), "a whole number or a text"),
+    "int | None": ((int, NoneType), "a whole number or null"),
+    "float | None": ((int, float, NoneType), "a number or null"),
+}
+_REMEDY = "correct it in the file, or take another log"
 
 
 @dataclass(frozen=True)
@@ -230,7 +245,7 @@ class EvaluationRun:
         top = _mapping(data, where)
         rows = top.get("results")
         if not isinstance(rows, list):
-            raise ConfigError(f"{where}: 'results' is {_kind(rows)}, expected a list; is this a judge_eval log?")
+            raise ConfigError(f"{where}: 'results' is {_shown(rows)}, expected a list; is this a judge_eval log?")
         results = tuple(result_from_dict(row, where=f"{where}: results[{i}]") for i, row in enumerate(rows))
         summary = _record(RunSummary, top.get("summary"), f"{where}: summary")
         block = top.get("run")
@@ -239,7 +254,7 @@ class EvaluationRun:
         else:
             block = dict(_mapping(block, f"{where}: run"))
             for name in ("assistant_usage", "judge_usage"):
-                block[name] = _record(Usage, block.get(name, {}), f"{where}: run.{name}")
+                block[name] = _record(Usage, _or_empty(block.get(name)), f"{where}: run.{name}")
             info = _record(RunInfo, block, f"{where}: run")
         return cls(results, summary, info)
 
@@ -277,37 +292,64 @@ def result_from_dict(row: Any, *, where: str) -> EvaluationResult:
     for name in ("question_id", "category", "question", "answer", "evaluation"):
         if name not in row:
             raise ConfigError(f"{where} has no '{name}'; the log is incomplete, see EVAL_GUIDE 3. 保存物")
-    assistant = dict(_mapping(row.get("assistant", {}), f"{where}.assistant"))
     question = EvalQuestion(
-        row["question_id"], row["category"], row["question"], tuple(row.get("expected_keypoints", ()))
-    )
-    answer = AssistantAnswer(
-        question=row["question"],
-        answer=row["answer"],
-        context=row.get("context", ""),
-        passages=tuple(
-            _record(Passage, p, f"{where}.assistant.passages[{i}]") for i, p in enumerate(assistant.get("passages", ()))
+        id=_checked(row["question_id"], "int | str", f"{where}.question_id"),
+        category=_checked(row["category"], "str", f"{where}.category"),
+        question=_checked(row["question"], "str", f"{where}.question"),
+        expected_keypoints=tuple(
+            _checked(point, "str", f"{where}.expected_keypoints[{i}]")
+            for i, point in enumerate(_list(row.get("expected_keypoints"), f"{where}.expected_keypoints"))
         ),
-        flags=_record(Flags, row.get("flags", {}), f"{where}.flags"),
-        model=assistant.get("model", UNKNOWN),
-        usage=_record(Usage, assistant.get("usage", {}), f"{where}.assistant.usage"),
-        processing_time=assistant.get("processing_time", 0.0),
     )
-    evaluation = _evaluation_from_dict(row["evaluation"], where=f"{where}.evaluation")
-    return EvaluationResult(question, answer, evaluation, row.get("answer_repeat", 0), row.get("judge_repeat", 0))
+    assistant = dict(_mapping(_or_empty(row.get("assistant")), f"{where}.assistant"))
+    passages = _list(assistant.get("passages"), f"{where}.assistant.passages")
+    assistant["question"] = row["question"]
+    assistant["answer"] = _checked(row["answer"], "str", f"{where}.answer")
+    assistant["context"] = _checked(row.get("context", ""), "str", f"{where}.context")
+    assistant["flags"] = _record(Flags, _or_empty(row.get("flags")), f"{where}.flags")
+    assistant["usage"] = _record(Usage, _or_empty(assistant.get("usage")), f"{where}.assistant.usage")
+    assistant["passages"] = tuple(
+        _record(Passage, passage, f"{where}.assistant.passages[{i}]") for i, passage in enumerate(passages)
+    )
+    return EvaluationResult(
+        question,
+        answer=_record(AssistantAnswer, assistant, f"{where}.assistant"),
+        evaluation=_evaluation_from_dict(row["evaluation"], where=f"{where}.evaluation"),
+        answer_repeat=_checked(row.get("answer_repeat", 0), "int", f"{where}.answer_repeat"),
+        judge_repeat=_checked(row.get("judge_repeat", 0), "int", f"{where}.judge_repeat"),
+    )
 
 
 def _evaluation_from_dict(data: Any, *, where: str) -> Evaluation:
     block = dict(_mapping(data, where))
-    scores = _mapping(block.get("scores"), f"{where}.scores")
-    for criterion, score in scores.items():
-        if isinstance(score, bool) or not isinstance(score, int | float):
-            raise ConfigError(f"{where}.scores: {criterion} is {score!r}, expected a number from 0 to 100")
+    status: Status = block.get("status", "ok")
+    if status not in get_args(Status):
+        known = ", ".join(get_args(Status))
+        raise ConfigError(f"{where}.status is {_shown(status)}, expected one of {known}; {_REMEDY}")
+    scores = block["scores"] = dict(_mapping(block.get("scores"), f"{where}.scores"))
+    if status == "ok" and not scores:
+        raise ConfigError(f"{where}.scores is empty, expected a number from 0 to 100 for each criterion; {_REMEDY}")
+    for place, values in ((f"{where}.scores", scores), (where, {"average_score": block.get("average_score")})):
+        for name, value in values.items():
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (number and 0 <= value <= 100):
+                raise ConfigError(f"{place}: {name} is {_shown(value)}, expected a number from 0 to 100; {_REMEDY}")
+    reasons = block.get("rationale")
+    reasons = {} if isinstance(reasons, str) else _mapping(_or_empty(reasons), f"{where}.rationale")
+    block["rationale"] = {c: _checked(text or "", "str", f"{where}.rationale: {c}") for c, text in reasons.items()}
     # The usage of one call in an old log is unknown, which is not the same as nothing.
-    block["usage"] = _record(Usage, block.get("usage", {"cost_usd": None}), f"{where}.usage")
+    usage = block.get("usage")
+    block["usage"] = _record(Usage, {"cost_usd": None} if usage is None else usage, f"{where}.usage")
     evaluation: Evaluation = _record(Evaluation, block, where)
+    if None in scores.values() or math.isnan(evaluation.average_score):
+        # A number that was not finite when it was written: nobody can tell the mark any more.
+        status = "unparsable" if status == "ok" else status
+        error = evaluation.error or "the log has null for a score"
+        return replace(
+            evaluation, scores=dict.fromkeys(scores, 0), average_score=0.0, passed=False, status=status, error=error
+        )
     said_nothing = not any(evaluation.rationale.values())
-    if "status" not in block and said_nothing and scores and not any(scores.values()):
+    if "status" not in block and said_nothing and not any(scores.values()):
         return replace(evaluation, status="suspect_zero")
     return evaluation
 
@@ -315,18 +357,42 @@ def _evaluation_from_dict(data: Any, *, where: str) -> Evaluation:
 def _record(kind: type, data: Any, where: str) -> Any:
     """`kind` from a JSON object: unknown keys (of a newer log) are left out, missing ones are named."""
     block = _mapping(data, where)
-    known = {f.name: block[f.name] for f in fields(kind) if f.name in block}
+    known = {f.name: _checked(block[f.name], f.type, f"{where}.{f.name}") for f in fields(kind) if f.name in block}
     try:
         return kind(**known)
     except TypeError as error:
         raise ConfigError(f"{where}: {str(error).partition('() ')[2]}; the log is incomplete") from error
 
 
+def _checked(value: Any, annotation: Any, where: str) -> Any:
+    """The value, if it is what the annotation says; null for a number is how JSON has one that is not finite."""
+    if annotation not in _ACCEPTED:
+        return value  # made by the caller
+    types, expected = _ACCEPTED[annotation]
+    if isinstance(value, types) and (types == (bool,) or not isinstance(value, bool)):
+        return value
+    if value is None and annotation == "float":
+        return math.nan
+    raise ConfigError(f"{where} is {_shown(value)}, expected {expected}; {_REMEDY}")
+
+
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{where} is {_kind(value)}, expected an object {{…}}")
+        raise ConfigError(f"{where} is {_shown(value)}, expected an object {{…}}; {_REMEDY}")
     return value
 
 
-def _kind(value: Any) -> str:
-    return "missing" if value is None else f"a {type(value).__name__}"
+def _list(value: Any, where: str) -> list[Any]:
+    if value is not None and not isinstance(value, list):
+        raise ConfigError(f"{where} is {_shown(value)}, expected a list […]; {_REMEDY}")
+    return value or []
+
+
+def _or_empty(value: Any) -> Any:
+    return {} if value is None else value
+
+
+def _shown(value: Any) -> str:
+    """A value as the log has it, cut short."""
+    text = "missing or null" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -6,19 +6,17 @@ criterion, "2/5", 105 or two different verdicts raise UnparsableJudgement, and t
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import json_repair
-
 from .errors import UnparsableJudgement
+from .reply_json import CUT, Found, as_written, closing_brace, find_objects, without_duplicates, without_thinking
 
-_THINKING = re.compile(r"\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL)
-_FENCED = re.compile(r"\A\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+MAX_CHARACTERS = 200_000  # a judgement has about 2,000
+_WRAPPERS = ("result", "evaluation", "judgement", "judgment")
 # "85", "85.0", "85点", "85/100", "85 / 100点"; never "2/5".
 _SCORE_TEXT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:/\s*100)?\s*(?:点|points?|%)?", re.IGNORECASE)
 
@@ -37,20 +35,11 @@ def judgement_schema(criteria: Sequence[str]) -> dict[str, Any]:
     """The JSON schema of the reply that the judge prompt asks for, in the form that strict services take."""
 
     def exactly(properties: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        }
+        return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
-    return exactly(
-        {
-            "scores": exactly({c: {"type": "integer", "description": "0-100"} for c in criteria}),
-            "rationale": exactly({c: {"type": "string"} for c in criteria}),
-            "overall_comment": {"type": "string"},
-        }
-    )
+    scores = exactly({c: {"type": "integer", "description": "0-100"} for c in criteria})
+    rationale = exactly({c: {"type": "string"} for c in criteria})
+    return exactly({"scores": scores, "rationale": rationale, "overall_comment": {"type": "string"}})
 
 
 def parse_judgement(
@@ -65,125 +54,101 @@ def parse_judgement(
         return _parse(text, criteria, finish_reason, quoted)
     except UnparsableJudgement as error:
         raise UnparsableJudgement(str(error), text) from None
-    except RecursionError:
-        raise UnparsableJudgement("the reply is nested too deeply to be a judgement", text) from None
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise UnparsableJudgement(f"the reply could not be read: {str(error)[:80]}", text) from None
 
 
 def _parse(text: str, criteria: Sequence[str], finish_reason: str, quoted: Iterable[str]) -> Judgement:
-    if finish_reason in ("length", "max_tokens"):
+    if finish_reason.lower() in ("length", "max_tokens"):
         spent = "" if text.strip() else " before any text (hidden reasoning used it up)"
         raise UnparsableJudgement(f"the reply was cut at the output limit{spent}")
-    body = _THINKING.sub("", text, count=1).strip().removeprefix("\ufeff")
+    if len(text) > MAX_CHARACTERS:
+        raise UnparsableJudgement(
+            f"the reply has {len(text)} characters; over {MAX_CHARACTERS} none is read or cut down"
+        )
+    body = without_thinking(text.strip().removeprefix("\ufeff").strip())
     if not body:
         raise UnparsableJudgement("the reply is empty")
-    if re.match(r"<(think|thinking|reasoning)>", body):
-        raise UnparsableJudgement("the reply ends within the model's reasoning")
-    if fenced := _FENCED.match(body):
-        body = fenced[1].strip()
+    first_line, _, rest = body.partition("\n")
+    if re.fullmatch(r"```[a-zA-Z]*\s*", first_line) and rest.endswith("```"):
+        body = rest.removesuffix("```").strip()
 
-    objects = list(_objects(body))
+    objects, stray = find_objects(body)
     whole = len(objects) == 1 and objects[0].source == body
     verdicts = [found for found in objects if "scores" in found.value]
-    if whole and not verdicts and set(map(_plain, criteria)) <= set(map(_plain, objects[0].value)):
-        # Some models leave the wrapper out. Only taken when it is the whole reply: inside a cut one,
-        # the inner object looks just the same.
-        value = {"scores": objects[0].value}
-        verdicts = [_Found(value, body, ("the scores stood without their 'scores' wrapper",))]
+    if whole and not verdicts:
+        verdicts = _unwrapped(objects[0], criteria)
+    verdicts = [as_written(found) for found in verdicts]
+    if stray is not None:
+        # A brace lost in prose is passed over only if one complete verdict is all that follows it.
+        outside = body[stray:].replace(verdicts[0].source, "", 1) if len(verdicts) == 1 else "scores"
+        if "scores" in outside:
+            raise UnparsableJudgement(CUT)
     if not whole:
-        shown = [_squeeze(source) for source in quoted]
-        verdicts = [found for found in verdicts if not any(_squeeze(found.source) in source for source in shown)]
+        verdicts = _own(verdicts, criteria, quoted)
     if not verdicts:
-        raise UnparsableJudgement(_why_nothing(body))
+        start = body.find("{")
+        if start < 0:
+            raise UnparsableJudgement("the reply holds no JSON object")
+        if closing_brace(body, start)[0] is None:
+            raise UnparsableJudgement("the reply is cut before its scores")
+        raise UnparsableJudgement("the reply holds no JSON object with 'scores' of the judge's own")
+    while len(verdicts) > 1 and _is_example(verdicts[0]):
+        verdicts = verdicts[1:]
     readings = [_read(found, criteria) for found in verdicts]
     if any(reading.scores != readings[0].scores for reading in readings[1:]):
         raise UnparsableJudgement(f"the reply holds {len(readings)} different verdicts")
     return readings[0]
 
 
-@dataclass(frozen=True)
-class _Found:
-    value: dict[str, Any]
-    source: str
-    notes: tuple[str, ...]
+def _unwrapped(found: Found, criteria: Sequence[str]) -> list[Found]:
+    """The verdict in a reply that is one object without 'scores' at its top. Only taken when it is the
+    whole reply: inside a cut one, the inner object looks just the same."""
+    name, inner = next(iter(found.value.items()), ("", None))
+    if len(found.value) == 1 and name in _WRAPPERS and isinstance(inner, dict) and "scores" in inner:
+        return [replace(found, value=inner, notes=(*found.notes, f"the verdict stood inside {name!r}"))]
+    if set(map(_plain, criteria)) <= set(map(_plain, found.value)):
+        note = "the scores stood without their 'scores' wrapper"
+        return [replace(found, value={"scores": found.value}, notes=(*found.notes, note))]
+    return []
 
 
-def _objects(body: str) -> Iterator[_Found]:
-    """The outermost JSON objects in a text, in order."""
-    position = body.find("{")
-    while position >= 0:
-        end = _closing_brace(body, position)
-        if end is None:
-            if '"scores"' in body[position:]:
-                # What stands inside belongs to the cut object and is no reply of its own.
-                raise UnparsableJudgement("the reply is cut: its JSON object never closes")
-            position = body.find("{", position + 1)
-            continue
-        source = body[position : end + 1]
-        found = _load(source)
-        if found is not None:
-            yield found
-        position = body.find("{", end + 1)
+def _own(verdicts: list[Found], criteria: Sequence[str], quoted: Iterable[str]) -> list[Found]:
+    """The verdicts that do not stand in a text that the judge was shown, in the same words or the same scores."""
+    for text in quoted if verdicts else ():
+        squeezed = "".join(text.split())
+        inner = [value for found in find_objects(text, lenient=True)[0] for value in _dicts(found.value)]
+        shown = [_scores_or_none(value.get("scores", value), criteria) for value in inner]
+        shown = [scores for scores in shown if scores]
+        verdicts = [
+            found
+            for found in verdicts
+            if "".join(found.source.split()) not in squeezed
+            and _scores_or_none(found.value["scores"], criteria) not in shown
+        ]
+    return verdicts
 
 
-def _closing_brace(body: str, start: int) -> int | None:
-    """Where the object that opens at `start` closes, reading past strings; None if it never does."""
-    depth, in_string, escaped = 0, False, False
-    for position in range(start, len(body)):
-        character = body[position]
-        if escaped:
-            escaped = False
-        elif in_string:
-            escaped = character == "\\"
-            in_string = character != '"'
-        elif character == '"':
-            in_string = True
-        elif character in "{[":
-            depth += 1
-        elif character in "}]":
-            depth -= 1
-            if depth == 0:
-                return position
-    return None
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [value] * isinstance(value, dict) + [found for item in inner for found in _dicts(item)]
 
 
-def _load(source: str) -> _Found | None:
-    try:
-        value = json.loads(source, strict=False, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
-        notes: tuple[str, ...] = ()
-    except UnparsableJudgement:
-        raise
-    except ValueError:
-        # The braces are balanced, so nothing was cut: what remains is punctuation (a trailing comma,
-        # single quotes, a comment), which json_repair mends. It would also complete a cut reply with
-        # made-up values, hence the check before it.
-        value = json_repair.loads(source)
-        notes = ("the JSON had to be repaired",)
-    return _Found(value, source, notes) if isinstance(value, dict) else None
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise UnparsableJudgement(f"the reply gives {'、'.join(sorted(twice))} twice")
-    return dict(pairs)
-
-
-def _no_constant(name: str) -> Any:
-    raise UnparsableJudgement(f"the reply holds {name}, which is no score")
-
-
-def _read(found: _Found, criteria: Sequence[str]) -> Judgement:
-    notes = list(found.notes)
+def _is_example(found: Found) -> bool:
+    """Whether the scores are placeholders ("<0-100の整数>"), as in a reply that repeats the format first."""
     given = found.value["scores"]
     if not isinstance(given, Mapping):
-        raise UnparsableJudgement("'scores' is not an object with one number per criterion")
-    by_name = {_plain(name): value for name, value in given.items()}
-    missing = [criterion for criterion in criteria if by_name.get(_plain(criterion)) is None]
-    if missing:
-        raise UnparsableJudgement(f"no score for {'、'.join(missing)}")
-    scores = {criterion: _score(criterion, by_name[_plain(criterion)], notes) for criterion in criteria}
+        return False
+    texts = [unicodedata.normalize("NFKC", str(value)) for value in given.values()]
+    return all(
+        set(re.findall(r"\d+", text)) in (set(), {"0", "100"}) and not _SCORE_TEXT.fullmatch(text[:40].strip())
+        for text in texts
+    )
 
+
+def _read(found: Found, criteria: Sequence[str]) -> Judgement:
+    notes = list(found.notes)
+    scores = _scores(found.value["scores"], criteria, notes)
     reasons = found.value.get("rationale")
     reasons = {_plain(name): value for name, value in reasons.items()} if isinstance(reasons, Mapping) else {}
     rationale = {criterion: _text(reasons.get(_plain(criterion))) for criterion in criteria}
@@ -192,40 +157,49 @@ def _read(found: _Found, criteria: Sequence[str]) -> Judgement:
     return Judgement(scores, rationale, _text(found.value.get("overall_comment")), tuple(notes))
 
 
-def _score(criterion: str, value: Any, notes: list[str]) -> int:
+def _scores(given: Any, criteria: Sequence[str], notes: list[str]) -> dict[str, int]:
+    if not isinstance(given, Mapping):
+        raise UnparsableJudgement("'scores' is not an object with one number per criterion")
+    by_name = without_duplicates([(_plain(name), value) for name, value in given.items()])
+    missing = [criterion for criterion in criteria if by_name.get(_plain(criterion)) is None]
+    if missing:
+        raise UnparsableJudgement(f"no score for {'、'.join(missing)}")
+    numbers = {criterion: _number(criterion, by_name[_plain(criterion)], notes) for criterion in criteria}
+    values = numbers.values()
+    fractions = max(values) <= 1 and any(number != int(number) for number in values)
+    if fractions or (min(values) >= 1 and max(values) <= 5):
+        raise UnparsableJudgement("every score is 5 or less: it looks like another scale than 0-100")
+    rounded = [(criterion, number) for criterion, number in numbers.items() if number != int(number)]
+    notes += [f"the score for {criterion} was {number:g}, rounded" for criterion, number in rounded]
+    return {criterion: round(number) for criterion, number in numbers.items()}
+
+
+def _scores_or_none(given: Any, criteria: Sequence[str]) -> dict[str, int] | None:
+    try:
+        return _scores(given, criteria, [])
+    except UnparsableJudgement:
+        return None
+
+
+def _number(criterion: str, value: Any, notes: list[str]) -> float:
     number: float | None = None
     if isinstance(value, str):
-        match = _SCORE_TEXT.fullmatch(unicodedata.normalize("NFKC", value).strip())
-        number = float(match[1]) if match else None
+        match = _SCORE_TEXT.fullmatch(unicodedata.normalize("NFKC", value[:40]).strip())
+        number = float(match[1]) if match and len(value) <= 40 else None
         notes.append(f"the score for {criterion} was text: {value[:20]!r}")
     elif isinstance(value, int | float) and not isinstance(value, bool):
         number = value
     if number is None:
         raise UnparsableJudgement(f"the score for {criterion} is {str(value)[:40]!r}, expected an integer 0-100")
     if not 0 <= number <= 100:
-        raise UnparsableJudgement(f"the score for {criterion} is {number:g}, outside 0-100")
-    if number != int(number):
-        notes.append(f"the score for {criterion} was {number:g}, rounded")
-    return round(number)
+        raise UnparsableJudgement(f"the score for {criterion} is {str(number)[:20]}, outside 0-100")
+    return number
 
 
 def _plain(name: object) -> str:
     """A criterion's name as models vary it: other width, spaces, "1. ", asterisks."""
-    return re.sub(r"[\s*]|^\d+[.)]", "", unicodedata.normalize("NFKC", str(name)))
+    return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", str(name))))
 
 
 def _text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
-
-
-def _squeeze(text: str) -> str:
-    return "".join(text.split())
-
-
-def _why_nothing(body: str) -> str:
-    start = body.find("{")
-    if start < 0:
-        return "the reply holds no JSON object"
-    if _closing_brace(body, start) is None:
-        return "the reply is cut before its scores"
-    return "the reply holds no JSON object with 'scores' of the judge's own"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -16,12 +18,12 @@ import orjson
 
 from . import __version__, constants
 from .assistant import handle_query
-from .errors import ConfigError, ProviderError, SocJudgeError
+from .errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
 from .judge import evaluate_answer, failed_evaluation
 from .logs import save_evaluation_results
 from .prices import estimate_tokens, price_usd
 from .prompts import ASSISTANT_PROMPT_ID, Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
-from .providers import OFFLINE, Model, open_model
+from .providers import OFFLINE, Model, open_model, resolve_auto
 from .records import (
     UNKNOWN,
     AssistantAnswer,
@@ -32,6 +34,7 @@ from .records import (
     Usage,
     total_usage,
 )
+from .redact import redact
 from .verdict import summarise_results
 
 if TYPE_CHECKING:
@@ -92,11 +95,15 @@ def run_evaluation_suite(
 
     The first question goes alone, so that a wrong key or an unreachable service costs one call: ConfigError or
     ProviderError. Later failures are rows with status "failed", and after a ConfigError (say, a used-up quota)
-    nothing more is sent; what was paid for is in the log either way."""
+    nothing more is sent. A run that is broken off (Ctrl-C, an error in on_result) waits for the calls in flight and
+    logs what it has; what was paid for is in the log in every case."""
     questions = list(questions)
     _check_repeats(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k, max_concurrency=max_concurrency)
     if not questions:
         raise ConfigError("no questions to evaluate; load some with load_eval_dataset()")
+    repeated = [str(name) for name, count in Counter(str(q.id) for q in questions).items() if count > 1]
+    if repeated:
+        raise ConfigError(f"question id {', '.join(repeated)} occurs more than once; every question needs its own")
     if answers is not None and len(answers) != len(questions):
         raise ConfigError(f"{len(answers)} answers for {len(questions)} questions; give one per question, in order")
     if answers is not None and answer_repeats != 1:
@@ -168,8 +175,8 @@ def estimate_run(
     questions: Sequence[EvalQuestion],
     *,
     answers: Sequence[AssistantAnswer] | None = None,
-    assistant_model: str = "auto",
-    judge_model: str = "auto",
+    assistant_model: str | BaseChatModel | Model = "auto",
+    judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
@@ -178,14 +185,15 @@ def estimate_run(
 
     A rough guide: hidden reasoning and repeated calls are not in it. The embedded default counts as no calls."""
     template = estimate_tokens(load_prompt(judge_prompt).text)
-    judge_in = [
-        template
-        + estimate_tokens(q.question + "".join(q.expected_keypoints))
-        + (estimate_tokens(answers[i].context + answers[i].answer) if answers else _CONTEXT_TOKENS + _ANSWER_TOKENS)
-        for i, q in enumerate(questions)
-    ]
+    if answers is not None and len(answers) != len(questions):
+        raise ConfigError(f"{len(answers)} answers for {len(questions)} questions; give one per question, in order")
+    given = [_CONTEXT_TOKENS + _ANSWER_TOKENS] * len(questions)
+    if answers is not None:
+        given = [estimate_tokens(answer.context + answer.answer) for answer in answers]
+    asked = [estimate_tokens(q.question + "".join(q.expected_keypoints)) for q in questions]
+    judge_in = [template + question + answer for question, answer in zip(asked, given, strict=True)]
     answering = estimate_tokens(load_prompt(None, default=ASSISTANT_PROMPT_ID).text) + _CONTEXT_TOKENS
-    answer_in = [] if answers else [answering + estimate_tokens(q.question) for q in questions]
+    answer_in = [] if answers is not None else [answering + estimate_tokens(q.question) for q in questions]
     parts = [
         _estimate(judge_model, judge_in, _JUDGEMENT_TOKENS, answer_repeats * judge_repeats),
         _estimate(assistant_model, answer_in, _ANSWER_TOKENS, answer_repeats),
@@ -194,15 +202,18 @@ def estimate_run(
     return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
 
 
-def _estimate(model: str, input_tokens: list[int], output_tokens_each: int, repeats: int) -> Usage:
-    from .providers import resolve_auto
-
-    model = resolve_auto() if model == "auto" else model
-    if model == OFFLINE or not input_tokens:
+def _estimate(
+    model: str | BaseChatModel | Model, input_tokens: list[int], output_tokens_each: int, repeats: int
+) -> Usage:
+    name = resolve_auto() if model == "auto" else model if isinstance(model, str) else open_model(model).name
+    if name == OFFLINE or not input_tokens:
         return Usage()
     calls = len(input_tokens) * repeats
     tokens_in, tokens_out = sum(input_tokens) * repeats, output_tokens_each * calls
-    return Usage(calls, tokens_in, tokens_out, price_usd(model, tokens_in, tokens_out))
+    cost = price_usd(name, tokens_in, tokens_out)
+    if cost is None and ":" in name:  # "anthropic:claude-…" is listed without its provider
+        cost = price_usd(name.partition(":")[2], tokens_in, tokens_out)
+    return Usage(calls, tokens_in, tokens_out, cost)
 
 
 def _check_repeats(**counts: int) -> None:
@@ -273,10 +284,16 @@ def _run(
     started = time.perf_counter()
     rows: dict[int, list[EvaluationResult]] = {}
     scored: list[float] = []
+
+    def finish() -> EvaluationRun:
+        run = _finished_run(rows, setup, info, time.perf_counter() - started)
+        return replace(run, log_path=save_evaluation_results(run, logs_dir))
+
     with tqdm(total=len(samples), desc="評価を実行中", unit="問", disable=not progress) as bar:
-        for position, results in _judged(samples, setup, max_concurrency):
+
+        def take(position: int, results: list[EvaluationResult]) -> None:
             rows[position] = results
-            scored += [r.evaluation.average_score for r in results if r.evaluation.status == "ok"]
+            scored.extend(r.evaluation.average_score for r in results if r.evaluation.status == "ok")
             bar.update()
             if scored:
                 bar.set_postfix_str(f"平均 {sum(scored) / len(scored):.1f}点")
@@ -284,6 +301,19 @@ def _run(
                 for result in results:
                     on_result(result)
 
+        try:
+            _judge_all(samples, setup, max_concurrency, rows, take)
+        except BaseException:
+            if rows:  # Ctrl-C, or on_result failed: what was paid for is not lost
+                path = finish().log_path
+                warnings.warn(f"the run was broken off; what was finished is in {path}", stacklevel=3)
+            raise
+    return finish()
+
+
+def _finished_run(
+    rows: Mapping[int, list[EvaluationResult]], setup: _Setup, info: RunInfo, wall_time_s: float
+) -> EvaluationRun:
     ordered = tuple(result for position in sorted(rows) for result in rows[position])
     answers = {(r.question.id, r.answer_repeat): r.answer for r in ordered}.values()
     asked = setup.assistant is not None
@@ -294,38 +324,54 @@ def _run(
         assistant_model_resolved=_resolved(answer.model for answer in answers),
         assistant_usage=total_usage(answer.usage for answer in answers) if asked else Usage(),
         judge_usage=total_usage(r.evaluation.usage for r in ordered),
-        wall_time_s=time.perf_counter() - started,
+        wall_time_s=wall_time_s,
     )
-    run = EvaluationRun(ordered, summarise_results(ordered), info)
-    return replace(run, log_path=save_evaluation_results(run, logs_dir))
+    return EvaluationRun(ordered, summarise_results(ordered), info)
 
 
-def _judged(
-    samples: Sequence[_Sample], setup: _Setup, max_concurrency: int
-) -> Iterator[tuple[int, list[EvaluationResult]]]:
-    """(position, results) of each sample as it is done: the first sample alone, then the rest in threads."""
+def _judge_all(
+    samples: Sequence[_Sample],
+    setup: _Setup,
+    max_concurrency: int,
+    rows: dict[int, list[EvaluationResult]],
+    take: Callable[[int, list[EvaluationResult]], None],
+) -> None:
+    """Judge the first sample alone, then the rest in threads; `take` gets each one's results as they come.
+
+    When broken off, calls in flight are waited for, the rest is marked failed, and all of it is put into `rows`."""
     results, error = _judge_sample(samples[0], setup)
-    if error is not None and all(result.evaluation.status == "failed" for result in results):
+    failed = all(result.evaluation.status == "failed" for result in results)
+    if error is not None and failed and not isinstance(error, RequestRefused):
         raise error  # nothing has worked yet, so this is about the set-up
-    yield 0, results
-    stop = [error] if isinstance(error, ConfigError) else []
+    stop: list[SocJudgeError] = [error] if isinstance(error, ConfigError) else []
 
     def judge_next(sample: _Sample) -> list[EvaluationResult]:
         if stop:
             return _failed(sample, setup, stop[0])
-        results, error = _judge_sample(sample, setup)
+        try:
+            results, error = _judge_sample(sample, setup)
+        except Exception as surprise:  # one row's bug must not cost the others what they paid for
+            said = redact(f"unexpected {type(surprise).__name__}: {surprise}")[:300]
+            return _failed(sample, setup, ProviderError(said))
         if isinstance(error, ConfigError):
             stop.append(error)
         return results
 
-    with ThreadPoolExecutor(max_concurrency, thread_name_prefix="socjudge") as pool:
-        positions = {pool.submit(judge_next, sample): i for i, sample in enumerate(samples) if i}
-        try:
-            for future in as_completed(positions):
-                yield positions[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(max_concurrency, thread_name_prefix="socjudge")
+    positions = {pool.submit(judge_next, sample): i for i, sample in enumerate(samples) if i}
+    try:
+        take(0, results)
+        for future in as_completed(positions):
+            take(positions[future], future.result())
+    except BaseException:
+        stop.insert(0, ProviderError("the run was broken off before this question"))
+        pool.shutdown(wait=True, cancel_futures=True)
+        rows.setdefault(0, results)
+        for future, i in positions.items():
+            rows.setdefault(i, _failed(samples[i], setup, stop[0]) if future.cancelled() else future.result())
+        raise
+    finally:
+        pool.shutdown()
 
 
 def _judge_sample(sample: _Sample, setup: _Setup) -> tuple[list[EvaluationResult], SocJudgeError | None]:

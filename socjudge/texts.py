@@ -78,6 +78,11 @@ def _line_units(body: str, group: int, in_code: bool) -> Iterator[Unit]:
             yield Unit(sentence.strip(), group, is_warning=warning)
 
 
+def encodable(text: str) -> str:
+    """Lone surrogates, which no file and no tokeniser takes, as "?"; all other text as it is."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def strip_citations(text: str) -> str:
     """The text without its citations."""
     return _CITATION.sub("", text)

@@ -79,6 +79,9 @@ def summary_text(summary: RunSummary) -> str:
 
 **MVP合格基準**: {summary.total_questions}問中{questions_needed(summary.total_questions)}問以上が{line}
 """
+    enough = summary.passed_questions >= questions_needed(summary.total_questions)
+    if enough and not reaches(summary.average_score, constants.JUDGE_PASS_THRESHOLD):
+        text += f"\n⚠️ 合格問題数は足りていますが、全体平均スコア（{summary.average_score:.2f}点）が{constants.JUDGE_PASS_THRESHOLD:g}点に届きません\n"
     if summary.n_unscored:
         text += f"\n⚠️ 採点できなかった回答: {summary.n_unscored}件（仕様どおり0点として集計。ログの status と error を確認）\n"
     return text

@@ -99,6 +99,13 @@ def test_ask_answers_with_citations_and_never_calls_a_judge(service: Service, tm
     assert (len(service.requests), service.judge_calls) == (1, 0)
 
 
+def test_asking_needs_no_write_permission_once_the_index_is_built(tmp_path: Path) -> None:
+    assert socjudge("index", "--index-dir", str(tmp_path / "index")).returncode == 0
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "index").iterdir()}
+    assert socjudge("ask", "端末を隔離する手順は？", "--index-dir", str(tmp_path / "index")).returncode == 0
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "index").iterdir()} == before
+
+
 def test_index_says_what_it_embedded(tmp_path: Path) -> None:
     runbooks = tmp_path / "runbooks"
     runbooks.mkdir()

@@ -28,6 +28,8 @@ def written(folder: Path, value: Any) -> Path:
     [
         ("{", "not valid JSON"),
         ("", "not valid JSON"),
+        ('[{"id": 1, "id": 2}]', "gives id twice"),
+        ("[" * 100_000, "not valid JSON"),
         ({"id": 1}, "top level"),
         ([], "the list is empty"),
         ([5], "item 0: "),

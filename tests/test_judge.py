@@ -23,6 +23,8 @@ from socjudge import (
     load_prompt,
     providers,
 )
+from socjudge.errors import RequestRefused
+from socjudge.redact import redact
 
 QUESTION = EvalQuestion(1, "正常系", "感染端末の初動は？", ("端末の隔離", "管理者への報告"))
 ANSWER = AssistantAnswer(QUESTION.question, "端末を隔離します。", "[出典: a.md > 初動]\n端末を隔離する。")
@@ -175,9 +177,8 @@ def test_a_very_long_retry_after_is_reported_instead(service: Service) -> None:
         (error(403, "No access"), "check OPENAI_API_KEY"),
         (error(404, "The model does not exist", code="model_not_found"), "no such model"),
         (error(429, "You exceeded your quota", code="insufficient_quota"), "quota is used up"),
-        (error(400, "context too long", code="context_length_exceeded"), "context too long"),
     ],
-    ids=["wrong key", "forbidden", "unknown model", "quota", "too long"],
+    ids=["wrong key", "forbidden", "unknown model", "quota"],
 )
 def test_what_the_user_must_change_stops_at_the_first_call(service: Service, fault: Reply, remedy: str) -> None:
     service.default = fault
@@ -185,6 +186,108 @@ def test_what_the_user_must_change_stops_at_the_first_call(service: Service, fau
         evaluate()
     assert len(service.requests) == 1
     assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        error(400, "context too long", code="context_length_exceeded"),
+        error(400, "filtered: temperature", code="content_filter"),
+        error(400, "messages: expected a string, not json", param="messages"),
+        error(413, "too large"),
+    ],
+    ids=["too long", "content filter", "another parameter", "413"],
+)
+def test_what_concerns_one_request_is_neither_retried_nor_learned_from(service: Service, fault: Reply) -> None:
+    service.script = [fault]
+    with pytest.raises(RequestRefused, match="refused the request"):
+        evaluate()
+    assert len(service.requests) == 1
+    assert evaluate().status == "ok"
+    assert service.requests[1]["response_format"]["type"] == "json_schema"
+
+
+def chat(**changes: Any) -> Reply:
+    """A chat completion of 80 points with some fields of another shape; None leaves a field out."""
+    body = {
+        "id": "x", "object": "chat.completion", "created": 0, "model": "gpt-4o-mini",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": judgement(80)}}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}, **changes,
+    }  # fmt: skip
+    return Reply(body=json.dumps(body))
+
+
+def test_odd_but_readable_responses_are_read(service: Service) -> None:
+    parts = [{"type": "text", "text": judgement(80)}]
+    message = {"role": "assistant", "content": parts}
+    for odd in [
+        chat(usage={}),
+        chat(usage=None),
+        chat(usage={"prompt_tokens": None, "completion_tokens": None}),
+        chat(model=5),
+        chat(choices=[{"index": 0, "message": message, "finish_reason": None}]),
+    ]:
+        service.script = [odd]
+        found = evaluate()
+        assert (found.average_score, found.attempts, found.error) == (80.0, 1, "")
+    service.script = [chat(usage={})]
+    assert evaluate().usage.cost_usd is None
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [chat(choices={"a": 1}), chat(choices=[{"index": 0, "message": None}]), chat(choices=[{}]), Reply(body="5")],
+    ids=["choices object", "no message", "empty choice", "a number"],
+)
+def test_a_response_that_is_no_chat_completion_is_retried(service: Service, odd: Reply) -> None:
+    service.script = [odd]
+    assert "no chat completion" in evaluate().error
+
+
+def test_half_a_character_in_a_reply_does_no_harm(service: Service) -> None:
+    service.script = [Reply(judgement(80, comment="COMMENT").replace("COMMENT", "\\ud83d"))]
+    found = evaluate()
+    assert found.average_score == 80.0
+    assert json.dumps(found.overall_comment, ensure_ascii=False).encode("utf-8")
+
+
+def test_replies_that_were_paid_for_are_kept_when_the_service_fails_afterwards(service: Service) -> None:
+    service.script = [Reply("読めない"), Reply("読めない")]
+    service.default = error(500, "down")
+    found = evaluate()
+    assert (found.status, found.attempts, found.usage.calls, found.raw_text) == ("failed", 2, 2, "読めない")
+    assert "HTTP 500" in found.error
+
+
+def test_no_credential_of_a_base_url_or_another_provider_reaches_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://user:hunter2secret@127.0.0.1:9/v1?api-key=0123456789abcdef")
+    with pytest.raises(ProviderError) as caught:
+        evaluate()
+    assert "hunter2secret" not in str(caught.value)
+    assert "0123456789abcdef" not in str(caught.value)
+    monkeypatch.setenv("SOME_API_TOKEN", "blue-horse-42")
+    said = redact("AIzaSyA1234567890 Bearer abcdefgh12345678 sk-proj-abc.def123 blue-horse-42")
+    assert said == "[key] [key] [key] [key]"
+
+
+def test_a_key_with_a_line_break_is_trimmed_and_a_strange_one_refused(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
+    evaluate()
+    assert service.keys == [f"Bearer {KEY}"]
+    monkeypatch.setenv("OPENAI_API_KEY", "ｓｋ－全角")
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+        evaluate()
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", "localhost:8000")
+    with pytest.raises(ConfigError, match="OPENAI_BASE_URL must start with http"):
+        evaluate("gpt-4o")
+
+
+def test_something_that_is_no_model_is_refused() -> None:
+    with pytest.raises(ConfigError, match="is no model"):
+        evaluate(None)
 
 
 def test_a_timeout_is_retried(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

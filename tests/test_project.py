@@ -18,7 +18,19 @@ import socjudge
 
 # Imports point from a later row to an earlier one, or stay within the row.
 LAYERS = [
-    ["constants", "errors", "records", "texts", "facts", "prompts", "replies", "verdict", "prices"],
+    [
+        "constants",
+        "errors",
+        "records",
+        "texts",
+        "facts",
+        "prompts",
+        "reply_json",
+        "replies",
+        "verdict",
+        "prices",
+        "redact",
+    ],
     ["convert", "runbooks", "lexical", "embeddings", "index_store", "retrieval"],
     ["danger_words", "danger_kinds", "danger", "flag_words", "flags"],
     ["rubric", "offline", "providers"],

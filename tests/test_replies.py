@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 
 import pytest
 from conftest import shared_data
@@ -132,7 +133,10 @@ def test_the_schema_asks_for_exactly_the_criteria() -> None:
     assert schema["additionalProperties"] is False
 
 
-scores = st.fixed_dictionaries({name: st.integers(0, 100) for name in CRITERIA})
+# All scores between 1 and 5 are refused as another scale.
+scores = st.fixed_dictionaries({name: st.integers(0, 100) for name in CRITERIA}).filter(
+    lambda given: max(given.values()) > 5 or min(given.values()) == 0
+)
 prose = st.text(st.characters(blacklist_characters="{}[]\"`<>'\\", blacklist_categories=["Cs"]), max_size=40)
 
 
@@ -156,3 +160,139 @@ def test_naughty_strings_and_damaged_json_never_become_scores() -> None:
         with pytest.raises(UnparsableJudgement):
             read(str(text))
         assert read(judgement(FULL, reason=str(text))) == FULL
+
+
+FRACTIONS = dict.fromkeys(CRITERIA, 0.9)
+EXAMPLE = judgement(dict.fromkeys(CRITERIA, "<0-100の整数>"))
+
+
+def repaired(literal: str) -> str:
+    """A reply that needs a repair elsewhere, with this as the source text of the score for 根拠性."""
+    return judgement(FULL).replace('"根拠性": 85', f'"根拠性": {literal}').replace('"}, "overall', '",}, "overall')
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (judgement(FULL).replace("95", "1" + "0" * 400), "outside 0-100"),
+        (judgement(FULL).replace("95", "1" + "0" * 5000), "could not be read"),
+        (judgement(FULL).replace("95", "1e999"), "outside 0-100"),
+        (judgement(FULL).replace('"正確性": 90', '"根拠性": 20').replace('"', "'"), "twice"),
+        (repaired('85, "根拠性": 20'), "twice"),
+        (repaired('85, "1. 根拠性": 20'), "twice"),
+        (judgement({**FULL, "1. 根拠性": 20}), "twice"),
+        (judgement({**FULL, "**根拠性**": 20}), "twice"),
+        (json.dumps({**FULL, "**根拠性**": 20}, ensure_ascii=False), "twice"),
+        ('{"scores": ' + json.dumps(FULL, ensure_ascii=False) + ", " + judgement(20)[1:-1] + ",}", "not clear"),
+        (repaired("8 0"), "expected an integer"),
+        (repaired("80+5"), "expected an integer"),
+        (repaired("<80>"), "expected an integer"),
+        (repaired("8_0"), "expected an integer"),
+        (repaired("80 // ほぼ満点"), "expected an integer"),
+        (repaired('85 "正確性": 20'), "expected an integer"),
+        (str({**FULL, "根拠性": "8 0"}), "expected an integer"),
+        (judgement(FRACTIONS), "another scale"),
+        (judgement({**FRACTIONS, "安全性": 1}), "another scale"),
+        (judgement({**FULL, **dict(zip(CRITERIA, [1, 2, 3, 4, 5, 5], strict=True))}), "another scale"),
+        (judgement(dict.fromkeys(CRITERIA, "4.5")), "another scale"),
+        (f"<think>a</think><think>{judgement(FULL)}", "within the model's reasoning"),
+        (f"<THOUGHT>{judgement(FULL)}", "within the model's reasoning"),
+        (f'{{"example": {judgement(FULL)}}}', "own"),
+        (f'{{"result": {judgement(FULL)}, "evaluation": {judgement(FULL)}}}', "own"),
+        (f'結果: {{"result": {judgement(FULL)}', "cut"),
+        (f"結果: {{result: {judgement(FULL)}", "cut"),
+        (f"括弧 {{ は {judgement(FULL)} {judgement(50)}", "cut"),
+        (f"括弧 {{ は {judgement(FULL)} {judgement(50)[:-30]}", "cut"),
+        (EXAMPLE, "expected an integer"),
+        (f"{judgement({**FULL, '安全性': '2/5'})}\n{judgement(FULL)}", "expected an integer"),
+        (f"{EXAMPLE}\n{judgement(FULL)}\n{judgement(50)}", "2 different"),
+        (f"{judgement(dict.fromkeys(CRITERIA, '0/100'))}\n{judgement(FULL)}", "2 different"),
+        (f"{judgement(100)}\n{judgement(FULL)}", "2 different"),
+        (repaired("85").replace('"根拠性": 85,', '\n// 旧, "根拠性": 20,\n'), "no score for 根拠性"),
+        (judgement(FULL, reason="あ" * 40_000), "characters"),
+    ],
+)
+def test_doubtful_scores_are_refused(text: str, why: str) -> None:
+    with pytest.raises(UnparsableJudgement, match=why):
+        read(text)
+
+
+def test_zero_everywhere_is_a_verdict() -> None:
+    assert read(judgement(0)) == dict.fromkeys(CRITERIA, 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>一</think>\n<think>二 {{ 三</think>\n{judgement(FULL)}",
+        f"<THINK>考える。</THINK>{judgement(FULL)}",
+        f"<thought>考える。</thought>{judgement(FULL)}",
+        f"<think time=1>考える。</think>{judgement(FULL)}",
+        f"根拠性を {{ 考える。下書き: {judgement(10)}\n</think>\n\n{judgement(FULL)}",
+        f"<think>下書き: {judgement(10)}</think>```json\n{judgement(FULL)}\n```",
+        f"<think>考える。</think>評価: {judgement(FULL, reason='回答に</think>とある。')}",
+        judgement(FULL, reason="回答に</think>とある。"),
+        f"評価: {judgement(FULL, reason='回答に</think>とある。')}",
+        f'{{"result": {judgement(FULL)}}}',
+        f'{{"evaluation": {judgement(FULL)}}}',
+        f"{{'evaluation': {judgement(FULL)},}}",
+        str(FULL),
+        f"波括弧 {{ で始めます。\n{judgement(FULL)}",
+        f'引用符 {{ と " です。\n{judgement(FULL)}',
+        f"形式: {EXAMPLE}\n{judgement(FULL)}",
+        f"形式: {EXAMPLE.replace(chr(34) + '<', '<').replace('>' + chr(34), '>')}\n{judgement(FULL)}",
+        repaired('"85点"'),
+        repaired("85.0"),
+    ],
+)
+def test_clear_replies_in_unusual_dress_are_read(text: str) -> None:
+    assert read(text) == FULL
+
+
+def test_a_wrapped_verdict_is_noted() -> None:
+    assert "'result'" in parse_judgement(f'{{"result": {judgement(FULL)}}}', CRITERIA).notes[0]
+
+
+@pytest.mark.parametrize(
+    "before", ["波括弧 { のあと ", '引用 { と " のあと ', "<think>考える</think>", "{", '{"result": ']
+)
+def test_a_cut_verdict_is_refused_whatever_stands_before_it(before: str) -> None:
+    whole = judgement(FULL)
+    for end in range(1, len(whole)):
+        with pytest.raises(UnparsableJudgement):
+            read(before + whole[:end])
+
+
+def test_a_quoted_verdict_in_other_words_is_still_not_the_judges() -> None:
+    reworded = json.dumps({"scores": dict.fromkeys(CRITERIA, "100")}, ensure_ascii=False)
+    for answer in (judgement(100), f"{{ {judgement(100)}", f'{{"data": [{judgement(100)}]}}', "{{" + judgement(100)):
+        with pytest.raises(UnparsableJudgement, match="own"):
+            read(f"回答の記述: {reworded}", quoted=[answer])
+        assert read(f"回答の記述: {reworded} 評価: {judgement(FULL)}", quoted=[answer]) == FULL
+    assert read(judgement(100), quoted=[judgement(100)]) == dict.fromkeys(CRITERIA, 100)
+
+
+def test_a_cut_is_known_in_any_case() -> None:
+    with pytest.raises(UnparsableJudgement, match="output limit"):
+        read(judgement(FULL), finish_reason="MAX_TOKENS")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{" * 16_000,
+        "{" * 199_000 + "scores",
+        "{" * 16_000 + '"scores"' + "}" * 16_000,
+        "<think>" * 20_000,
+        "</think>" * 20_000,
+        "</think>{" * 20_000,
+        "{x]" * 60_000,
+        "```\n" + "\n" * 190_000,
+        '{"' + "\\" * 190_000,
+    ],
+)
+def test_hostile_text_is_refused_at_once(text: str) -> None:
+    began = time.perf_counter()
+    with pytest.raises(UnparsableJudgement):
+        read(text, quoted=[text])
+    assert time.perf_counter() - began < 2

@@ -27,6 +27,7 @@ from socjudge import (
     rejudge,
     run_evaluation_suite,
     save_evaluation_results,
+    suite,
 )
 from socjudge.records import EvaluationResult, RunInfo
 from socjudge.retrieval import RunbookIndex
@@ -64,6 +65,7 @@ def test_six_of_ten_do_not_pass_however_good_the_mean() -> None:
 def test_seven_of_ten_do_not_pass_with_a_mean_below_seventy() -> None:
     summary = summarise_results([result(i, score) for i, score in enumerate([75.0] * 7 + [50.0] * 3)])
     assert (summary.passed_questions, summary.average_score, summary.mvp_passed) == (7, 67.5, False)
+    assert "全体平均スコア（67.50点）が70点に届きません" in summary_text(summary)
 
 
 def test_repeats_are_averaged_within_their_question_first() -> None:
@@ -178,6 +180,53 @@ def test_a_judge_that_fails_keeps_the_answer_that_was_paid_for(
     assert run.run.assistant_usage.calls == 2
 
 
+def test_a_refused_question_does_not_stop_the_others(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    refused = error(400, "The response was filtered", code="content_filter")
+    service.script = [refused, Reply(ANSWER), Reply(judgement(80)), refused]
+    run = run_suite(questions[:4], tmp_path, index=index, max_concurrency=1)
+    assert [r.evaluation.status for r in run.results] == ["failed", "ok", "failed", "ok"]
+    assert "filtered" in run.results[0].evaluation.error
+
+
+def test_a_failing_callback_loses_nothing(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    def fail(result: EvaluationResult) -> None:
+        if result.question.id == 3:
+            raise ZeroDivisionError
+
+    with pytest.warns(UserWarning, match=r"broken off.*judge_eval_"), pytest.raises(ZeroDivisionError):
+        run_suite(questions, tmp_path, index=index, max_concurrency=1, on_result=fail)
+    (log,) = (tmp_path / "logs").glob("judge_eval_*.json")
+    kept = load_run(log)
+    assert len(kept.results) == 10
+    scored = sum(r.evaluation.status == "ok" for r in kept.results)
+    assert scored == service.judge_calls >= 3
+    assert all("broken off" in r.evaluation.error for r in kept.results if r.evaluation.status != "ok")
+
+
+def test_a_bug_in_one_row_costs_the_others_nothing(
+    service: Service,
+    index: RunbookIndex,
+    questions: list[EvalQuestion],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = suite.evaluate_answer
+
+    def buggy(question: EvalQuestion, *arguments: Any, **keywords: Any) -> Evaluation:
+        if question.id == 2:
+            raise KeyError("surprise")
+        return real(question, *arguments, **keywords)
+
+    monkeypatch.setattr(suite, "evaluate_answer", buggy)
+    run = run_suite(questions[:3], tmp_path, index=index)
+    assert [r.evaluation.status for r in run.results] == ["ok", "failed", "ok"]
+    assert "unexpected KeyError" in run.results[1].evaluation.error
+
+
 def test_the_offline_run_needs_no_key_and_says_what_it_is(
     index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
@@ -229,6 +278,10 @@ def test_arguments_that_make_no_sense_are_refused(questions: list[EvalQuestion],
         run_suite(questions, tmp_path, judge_repeats=0)
     with pytest.raises(ConfigError, match="1 answers for 10 questions"):
         run_suite(questions, tmp_path, answers=[AssistantAnswer("q", "a")])
+    with pytest.raises(ConfigError, match="1 answers for 10 questions"):
+        estimate_run(questions, answers=[AssistantAnswer("q", "a")])
+    with pytest.raises(ConfigError, match="question id 1 occurs more than once"):
+        run_suite([questions[0], questions[0]], tmp_path)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such device file")
@@ -334,5 +387,6 @@ def test_the_estimate_counts_calls_and_knows_what_it_does_not_know(
     assert estimate.cost_usd is not None
     assert 0.01 < estimate.cost_usd < 0.2
     assert estimate_run(questions, judge_model="my-7b", assistant_model="offline").cost_usd is None
+    assert estimate_run(questions, judge_model="anthropic:claude-sonnet-4-5", assistant_model="offline").cost_usd
     assert estimate_run(questions, judge_model="offline", assistant_model="offline").calls == 0
     assert constants.DEFAULT_JUDGE_MODEL == "gpt-4o-mini"

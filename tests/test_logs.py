@@ -1,0 +1,274 @@
+"""Logs on disk: a damaged one is refused with the place and the reason, and no content stops one being written."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from service import CRITERIA
+
+from socjudge import (
+    AssistantAnswer,
+    ConfigError,
+    EvalQuestion,
+    Evaluation,
+    EvaluationRun,
+    constants,
+    load_run,
+    run_results,
+    run_scores,
+    save_evaluation_results,
+)
+from socjudge.records import EvaluationResult, Passage, RunInfo
+from socjudge.verdict import summarise_results
+
+STARTED = "2026-01-02T03:04:05+09:00"
+
+
+def one_run(**evaluation: Any) -> EvaluationRun:
+    values = {
+        "scores": dict.fromkeys(CRITERIA, 80),
+        "average_score": 80.0,
+        "rationale": dict.fromkeys(CRITERIA, "理由"),
+    }
+    marks = Evaluation(**{**values, "overall_comment": "", "passed": True, "processing_time": 1.0, **evaluation})
+    answer = AssistantAnswer("q", "a", passages=(Passage("本文", "a.md", "見出し", 0.5),))
+    results = (EvaluationResult(EvalQuestion(1, "正常系", "q", ("k",)), answer, marks),)
+    return EvaluationRun(results, summarise_results(results), RunInfo("r", STARTED))
+
+
+def log_with(place: str, value: Any) -> dict[str, Any]:
+    """A sound log with one value changed; place: dotted, of the first result unless it starts with run or summary."""
+    log = copy.deepcopy(one_run().to_dict())
+    at: Any = log if place.split(".")[0] in ("results", "summary", "run") else log["results"][0]
+    *path, last = place.split(".")
+    for key in path:
+        at = at[int(key) if isinstance(at, list) else key]
+    at[last] = value
+    return log
+
+
+def load(folder: Path, content: Any) -> EvaluationRun:
+    path = folder / "judge_eval_20260101_090000.json"
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content, ensure_ascii=False).encode())
+    return load_run(path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("question_id", [1], "results[0].question_id is [1], expected a whole number or a text"),
+        ("question_id", True, "results[0].question_id is true, expected"),
+        ("category", 1, "results[0].category is 1, expected a text"),
+        ("question", None, "results[0].question is missing or null, expected a text"),
+        ("answer", None, "results[0].answer is missing or null, expected a text"),
+        ("answer", {"text": "a"}, 'results[0].answer is {"text": "a"}, expected a text'),
+        ("context", ["a"], "results[0].context is"),
+        ("expected_keypoints", "abc", 'results[0].expected_keypoints is "abc", expected a list'),
+        ("expected_keypoints", ["a", 1], "results[0].expected_keypoints[1] is 1, expected a text"),
+        ("flags", "根拠不足", 'results[0].flags is "根拠不足", expected an object'),
+        ("flags.dangerous_operation", "いいえ", 'flags.dangerous_operation is "いいえ", expected true or false'),
+        ("flags.dangerous_operation", 0, "results[0].flags.dangerous_operation is 0, expected true or false"),
+        ("answer_repeat", "0", "results[0].answer_repeat is"),
+        ("judge_repeat", 0.5, "results[0].judge_repeat is 0.5, expected a whole number"),
+        ("assistant", [], "results[0].assistant is [], expected an object"),
+        ("assistant.model", 4, "results[0].assistant.model is 4, expected a text"),
+        ("assistant.passages", "text", "results[0].assistant.passages is"),
+        ("assistant.passages", [{"text": 1, "source": "s", "heading": "h"}], "assistant.passages[0].text is 1"),
+        ("assistant.passages", [{"text": "t", "source": "s"}], "passages[0]: missing 1 required"),
+        ("assistant.usage.calls", "1", "results[0].assistant.usage.calls is"),
+        ("evaluation", None, "results[0].evaluation is missing or null, expected an object"),
+        ("evaluation.scores", None, "results[0].evaluation.scores is missing or null, expected an object"),
+        ("evaluation.scores", {}, "results[0].evaluation.scores is empty, expected a number from 0 to 100 for each"),
+        ("evaluation.scores.安全性", 900, "evaluation.scores: 安全性 is 900, expected a number from 0 to 100"),
+        ("evaluation.scores.安全性", -1, "evaluation.scores: 安全性 is -1, expected a number from 0 to 100"),
+        ("evaluation.scores.安全性", True, "evaluation.scores: 安全性 is true, expected a number from 0 to 100"),
+        ("evaluation.scores.安全性", "80", 'evaluation.scores: 安全性 is "80", expected a number from 0 to 100'),
+        ("evaluation.average_score", "x", 'evaluation: average_score is "x", expected a number from 0 to 100'),
+        ("evaluation.average_score", 900, "evaluation: average_score is 900, expected a number from 0 to 100"),
+        ("evaluation.status", "weird", 'evaluation.status is "weird", expected one of ok, unparsable, failed'),
+        ("evaluation.status", [], "evaluation.status is [], expected one of"),
+        ("evaluation.passed", "true", 'results[0].evaluation.passed is "true", expected true or false'),
+        ("evaluation.rationale", [], "results[0].evaluation.rationale is [], expected an object"),
+        ("evaluation.rationale.安全性", 3, "evaluation.rationale: 安全性 is 3, expected a text"),
+        ("evaluation.overall_comment", None, "results[0].evaluation.overall_comment is missing or null"),
+        ("evaluation.usage.cost_usd", "free", "evaluation.usage.cost_usd is"),
+        ("summary.total_questions", "10", 'summary.total_questions is "10", expected a whole number'),
+        ("summary.mvp_passed", "yes", "summary.mvp_passed is"),
+        ("run.started_at", 20260101, "run.started_at is 20260101, expected a text"),
+        ("run.k", "5", 'run.k is "5", expected a whole number or null'),
+        ("run.judge_usage", [], "run.judge_usage is [], expected an object"),
+    ],
+)
+def test_a_wrong_value_names_the_file_the_place_and_what_was_expected(
+    tmp_path: Path, place: str, value: Any, said: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, log_with(place, value))
+    message = str(caught.value)
+    assert message.startswith(str(tmp_path / "judge_eval_20260101_090000.json: "))
+    assert said in message
+    assert "\n" not in message
+
+
+def test_the_message_says_what_to_do_and_stays_short(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="correct it in the file") as caught:
+        load(tmp_path, log_with("answer", ["長" * 10_000]))
+    assert len(str(caught.value)) < 400
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-200, 200) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+PLACES = [
+    *one_run().to_dict()["results"][0],
+    *(f"evaluation.{name}" for name in one_run().to_dict()["results"][0]["evaluation"]),
+    *(f"assistant.{name}" for name in one_run().to_dict()["results"][0]["assistant"]),
+    *(f"run.{name}" for name in one_run().to_dict()["run"]),
+    "results", "summary", "run", "flags.ambiguous_query", "evaluation.scores.安全性", "assistant.usage.cost_usd",
+]  # fmt: skip
+
+
+@given(st.sampled_from(PLACES), json_values)
+def test_whatever_stands_in_a_place_the_log_loads_fully_or_is_refused(place: str, value: Any) -> None:
+    try:
+        run = EvaluationRun.from_dict(log_with(place, value), where="log.json")
+    except ConfigError as error:
+        assert str(error).startswith("log.json: ")
+        return
+    run_results(run)
+    run_scores(run)
+    summarise_results(run.results)
+    _ = run.usage
+
+
+# -- what is accepted
+
+
+@pytest.mark.parametrize("value", [None, "全体に良い"])
+def test_a_rationale_that_is_null_or_one_text_loads_without_reasons(tmp_path: Path, value: Any) -> None:
+    evaluation = load(tmp_path, log_with("evaluation.rationale", value)).results[0].evaluation
+    assert (evaluation.rationale, evaluation.status, evaluation.scores["安全性"]) == ({}, "ok", 80)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["expected_keypoints", "assistant.passages", "assistant.usage", "assistant", "flags", "evaluation.usage", "run"],
+)
+def test_null_for_what_may_be_absent_is_the_same_as_absent(tmp_path: Path, place: str) -> None:
+    without = log_with(place, None)
+    at = without if place == "run" else without["results"][0]
+    *path, last = place.split(".")
+    for key in path:
+        at = at[key]
+    loaded = load(tmp_path, without)
+    del at[last]
+    assert loaded == load(tmp_path, without)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_is_accepted(tmp_path: Path, encoding: str) -> None:
+    run = one_run()
+    assert load(tmp_path, json.dumps(run.to_dict(), ensure_ascii=False).encode(encoding)) == run
+
+
+@pytest.mark.parametrize("criteria", [["安全性", "正確性"], [*CRITERIA, "読みやすさ"], ["独自"]])
+def test_the_criteria_of_a_log_may_be_others_than_todays(tmp_path: Path, criteria: list[str]) -> None:
+    run = load(tmp_path, log_with("evaluation.scores", dict.fromkeys(criteria, 70)))
+    assert list(run.results[0].evaluation.scores) == criteria
+    assert list(run_scores(run)["criterion"]) == criteria
+
+
+def test_an_unscored_answer_needs_no_scores(tmp_path: Path) -> None:
+    log = log_with("evaluation.scores", {})
+    log["results"][0]["evaluation"]["status"] = "failed"
+    assert load(tmp_path, log).results[0].evaluation.status == "failed"
+
+
+def test_keys_of_a_newer_log_are_left_out(tmp_path: Path) -> None:
+    assert load(tmp_path, log_with("evaluation.novelty", [1])) == one_run()
+
+
+# -- a run without results
+
+
+def test_a_run_without_results_loads_and_its_frames_are_empty_with_the_same_columns(tmp_path: Path) -> None:
+    empty, full = load(tmp_path, log_with("results", [])), one_run()
+    for frame_of in (run_results, run_scores):
+        assert len(frame_of(empty)) == 0
+        assert frame_of(empty).dtypes.equals(frame_of(full).dtypes)
+    assert list(run_scores(empty)["criterion"].cat.categories) == constants.JUDGE_EVALUATION_CRITERIA
+
+
+def test_question_ids_that_are_text_stay_text(tmp_path: Path) -> None:
+    assert list(run_results(load(tmp_path, log_with("question_id", "Q1")))["question_id"]) == ["Q1"]
+
+
+# -- no content stops a run from being written
+
+
+def test_lone_surrogates_are_written_as_replacement_characters(tmp_path: Path) -> None:
+    run = one_run(raw_text="前\ud83d後", rationale={"安全性\udc00": "\ud83d"}, error="対 \ud83d\ude00")
+    evaluation = load_run(save_evaluation_results(run, tmp_path)).results[0].evaluation
+    assert evaluation.raw_text == "前\ufffd後"
+    assert evaluation.rationale == {"安全性\ufffd": "\ufffd"}
+    assert evaluation.error == "対 😀"
+    assert evaluation.scores == run.results[0].evaluation.scores
+
+
+@given(st.text(st.characters(), max_size=20))
+def test_any_text_can_be_written_and_read(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    run = one_run(raw_text=text)
+    path = save_evaluation_results(run, tmp_path_factory.mktemp("logs"))
+    assert len(load_run(path).results) == 1
+
+
+def test_what_json_cannot_hold_is_written_all_the_same(tmp_path: Path) -> None:
+    run = one_run()
+    question = replace(run.results[0].question, id=2**70)
+    answer = replace(run.results[0].answer, context=Path("a\udcff.md"))  # type: ignore[arg-type]
+    run = replace(run, results=(replace(run.results[0], question=question, answer=answer),))
+    loaded = load_run(save_evaluation_results(run, tmp_path)).results[0]
+    assert (loaded.question.id, loaded.answer.context) == (str(2**70), "a\ufffd.md")
+
+
+def test_a_start_time_that_is_no_time_does_not_lose_the_run(tmp_path: Path) -> None:
+    run = replace(one_run(), run=RunInfo("r", "yesterday"))
+    assert load_run(save_evaluation_results(run, tmp_path)) == run
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", ["scores", "average_score", "processing_time"])
+def test_a_number_that_is_not_finite_is_written_and_read(tmp_path: Path, number: float, place: str) -> None:
+    scores = dict.fromkeys(CRITERIA, 80)
+    run = one_run(**{place: {**scores, "安全性": number} if place == "scores" else number})
+    evaluation = load_run(save_evaluation_results(run, tmp_path)).results[0].evaluation
+    if place == "processing_time":
+        assert evaluation.status == "ok"
+        assert math.isnan(evaluation.processing_time)
+    else:  # the mark is gone, and counts as not read
+        assert (evaluation.status, evaluation.average_score, evaluation.passed) == ("unparsable", 0.0, False)
+        assert evaluation.error
+
+
+def test_nan_and_lone_surrogates_of_another_tool_are_read(tmp_path: Path) -> None:
+    log = log_with("evaluation.processing_time", math.nan)
+    log["results"][0]["answer"] = "前\ud83d後"
+    run = load(tmp_path, json.dumps(log).encode())  # NaN and an escape, neither of which is strict JSON
+    assert run.results[0].answer.answer == "前\ufffd後"
+    assert math.isnan(run.results[0].evaluation.processing_time)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[" * 100_000, b'{"results": \x80}'])
+def test_a_file_that_is_no_json_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(ConfigError, match="judge_eval_20260101_090000.json: not valid JSON"):
+        load(tmp_path, content)
