@@ -19,7 +19,7 @@ _HOMES = {
     "evaluate_answer": "judge",
     "run_evaluation_suite": "suite",
     "rejudge": "suite",
-    "estimate_run": "suite",
+    "estimate_run": "estimate",
     "save_evaluation_results": "logs",
     "load_run": "logs",
     "summary_text": "verdict",
@@ -45,13 +45,14 @@ if TYPE_CHECKING:
     from .assistant import handle_query
     from .charts import plot_category_breakdown
     from .errors import ConfigError, ProviderError, SocJudgeError, UnparsableJudgement
+    from .estimate import estimate_run
     from .history import run_results, run_scores
     from .judge import evaluate_answer, load_eval_dataset
     from .logs import load_run, save_evaluation_results
     from .prompts import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
     from .retrieval import RunbookIndex, build_index, load_index
-    from .suite import estimate_run, rejudge, run_evaluation_suite
+    from .suite import rejudge, run_evaluation_suite
     from .verdict import summary_text
 
 

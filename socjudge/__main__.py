@@ -91,8 +91,9 @@ def run(
     """Answer and judge every question, print the verdict, leave a log.
 
     Exit code 0: passed; 1: not passed; 2: could not judge."""
+    from .estimate import estimate_run
     from .judge import load_eval_dataset
-    from .suite import estimate_run, run_evaluation_suite
+    from .suite import run_evaluation_suite
 
     questions = _or_exit(load_eval_dataset, dataset)
     models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
@@ -120,12 +121,13 @@ def rejudge(
 
     Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"""
     from . import suite
+    from .estimate import estimate_run
     from .logs import load_run
 
     earlier = _or_exit(load_run, log)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
     estimate = _or_exit(
-        suite.estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
+        estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
         judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
     )  # fmt: skip
     _confirm(estimate, yes)

@@ -34,7 +34,7 @@ LAYERS = [
     ["convert", "runbooks", "lexical", "embeddings", "index_store", "retrieval"],
     ["danger_words", "danger_kinds", "danger", "flag_words", "flags"],
     ["rubric", "offline", "providers"],
-    ["assistant", "judge", "logs", "suite"],
+    ["assistant", "judge", "logs", "estimate", "suite"],
     ["history"],
     ["charts"],
     ["__main__"],
