@@ -83,11 +83,6 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def strip_citations(text: str) -> str:
-    """The text without its citations."""
-    return _CITATION.sub("", text)
-
-
 def fold(text: str) -> str:
     """Text for comparison: NFKC, lower case, without spaces and punctuation."""
     return _IGNORED.sub("", unicodedata.normalize("NFKC", text).lower())
