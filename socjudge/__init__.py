@@ -19,6 +19,7 @@ _HOMES = {
     "evaluate_answer": "judge",
     "run_evaluation_suite": "suite",
     "rejudge": "suite",
+    "unfinished_runs": "journal",
     "estimate_run": "estimate",
     "save_evaluation_results": "logs",
     "load_run": "logs",
@@ -38,15 +39,18 @@ _HOMES = {
     "ConfigError": "errors",
     "ProviderError": "errors",
     "UnparsableJudgement": "errors",
+    "RunStopped": "errors",
+    "BudgetReached": "errors",
 }
 __all__ = ["__version__", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
     from .assistant import handle_query
     from .charts import plot_category_breakdown
-    from .errors import ConfigError, ProviderError, SocJudgeError, UnparsableJudgement
+    from .errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError, UnparsableJudgement
     from .estimate import estimate_run
     from .history import run_results, run_scores
+    from .journal import unfinished_runs
     from .judge import evaluate_answer, load_eval_dataset
     from .logs import load_run, save_evaluation_results
     from .prompts import Prompt, load_prompt

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .danger import Danger, find_dangerous, recommends_danger
+from .dialogue import Dialogue, hold
 from .errors import ConfigError
 from .flags import raise_flags
 from .prompts import ASSISTANT_PROMPT_ID, Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
@@ -38,14 +39,18 @@ def handle_query(
     the model; never calls a judge. 危険操作 is also raised when the answer itself recommends a destructive
     operation. Raises ConfigError for an empty question or an unusable prompt or model, ProviderError when the
     service failed."""
+    template = load_prompt(prompt, default=ASSISTANT_PROMPT_ID)
+    check_assistant_prompt(template)
+    return hold(answering(question, index=index, k=k, prompt=template), open_model(model).complete)
+
+
+def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> Dialogue[AssistantAnswer]:
+    """The dialogue behind `handle_query`, with a prompt that was checked."""
     if not question.strip():
         raise ConfigError("the question is empty; ask about an alert, a device, an account or a procedure")
     if k < 1:
         raise ConfigError(f"k is {k}; ask for at least 1 passage")
     question = encodable(question)
-    template = load_prompt(prompt, default=ASSISTANT_PROMPT_ID)
-    check_assistant_prompt(template)
-    assistant = open_model(model)
     started = time.perf_counter()
 
     dangers = find_dangerous(question)
@@ -54,13 +59,11 @@ def handle_query(
     wanted = " ".join([question, *(danger.safer for danger in dangers)])
     passages = tuple(index.search(wanted, k))
     context = format_context(passages)
-    completion = assistant.complete(
-        ModelRequest(
-            task="answer",
-            messages=({"role": "user", "content": fill(template.text, assistant_values(question, context, flags))},),
-            material={"question": question, "passages": passages, "flags": flags},
-            max_output_tokens=OUTPUT_TOKENS,
-        )
+    completion = yield ModelRequest(
+        task="answer",
+        messages=({"role": "user", "content": fill(prompt.text, assistant_values(question, context, flags))},),
+        material={"question": question, "passages": passages, "flags": flags},
+        max_output_tokens=OUTPUT_TOKENS,
     )
     body = completion.text.strip()
     if recommended := recommends_danger(body):
@@ -76,6 +79,7 @@ def handle_query(
         model=completion.model,
         usage=completion.usage,
         processing_time=time.perf_counter() - started,
+        retries=completion.retries,
     )
 
 

@@ -35,3 +35,4 @@ RUNBOOKS_DIR = EVAL_DIR / "runbooks"
 PROMPTS_DIR = EVAL_DIR / "prompts"
 INDEX_DIR = PROJECT_DIR / ".socjudge" / "index"
 LOGS_DIR = PROJECT_DIR / "logs"
+PRICES_PATH = PROJECT_DIR / "prices.toml"  # your own prices; need not exist

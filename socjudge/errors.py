@@ -10,7 +10,11 @@ class ConfigError(SocJudgeError):
 
 
 class ProviderError(SocJudgeError):
-    """The model service failed after a bounded number of tries; trying again later may help."""
+    """The model service failed after a bounded number of tries; trying again later may help.
+
+    lost_calls: tries that got no response and may have been billed all the same."""
+
+    lost_calls: int = 0
 
 
 class RequestRefused(ProviderError):
@@ -25,3 +29,11 @@ class UnparsableJudgement(SocJudgeError):
     def __init__(self, message: str, raw_text: str = "") -> None:
         super().__init__(message)
         self.raw_text = raw_text
+
+
+class RunStopped(SocJudgeError):
+    """The run was asked to stop (Ctrl-C, a stop signal); what was finished is in its journal."""
+
+
+class BudgetReached(RunStopped):
+    """The run stopped because the next call might have gone beyond max_cost_usd."""

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from . import constants
+from .dialogue import Dialogue, hold
 from .errors import ConfigError, ProviderError, SocJudgeError, UnparsableJudgement
 from .prompts import Prompt, check_judge_prompt, fill, judge_values, load_prompt
 from .providers import Model, open_model
-from .records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, total_usage
+from .records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, Usage, total_usage
 from .replies import Judgement, judgement_schema, parse_judgement
 from .texts import encodable
 from .verdict import average, reaches
@@ -111,15 +112,18 @@ def evaluate_answer(
     MAX_REPLIES in all. After that the specification's six zeros come back with status "unparsable" and the
     last reply in `raw_text`: readers must treat them as missing. Raises ConfigError (no key, unknown model,
     unusable prompt) and ProviderError (the service failed)."""
-    criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
     template = load_prompt(prompt)
-    check_judge_prompt(template, criteria)
-    judge = open_model(model)
-    started = time.perf_counter()
+    check_judge_prompt(template, constants.JUDGE_EVALUATION_CRITERIA)
+    return hold(judging(question, answer, prompt=template), open_model(model).complete)
 
+
+def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) -> Dialogue[Evaluation]:
+    """The dialogue behind `evaluate_answer`, with a prompt that was checked."""
+    criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
+    started = time.perf_counter()
     request = ModelRequest(
         task="judge",
-        messages=({"role": "user", "content": fill(template.text, judge_values(question, answer))},),
+        messages=({"role": "user", "content": fill(prompt.text, judge_values(question, answer))},),
         material={"question": question, "answer": answer, "criteria": criteria},
         schema=judgement_schema(criteria),
         max_output_tokens=OUTPUT_TOKENS,
@@ -127,15 +131,17 @@ def evaluate_answer(
     shown = (question.question, answer.answer, answer.context, *question.expected_keypoints)
     completions: list[Completion] = []
     doubts: list[str] = []
+    lost = Usage()
     judgement: Judgement | None = None
     broken_off = False
     while judgement is None and len(completions) < MAX_REPLIES:
         try:
-            completion = judge.complete(request)
+            completion = yield request
         except ProviderError as error:
             if not completions:
                 raise
             doubts.append(str(error))  # what was paid for before is kept
+            lost = Usage(lost_calls=error.lost_calls)
             broken_off = True
             break
         completions.append(completion)
@@ -160,7 +166,7 @@ def evaluate_answer(
         processing_time=time.perf_counter() - started,
         status="ok" if judgement else "failed" if broken_off else "unparsable",
         model=last.model,
-        usage=total_usage(completion.usage for completion in completions),
+        usage=total_usage([*(completion.usage for completion in completions), lost]),
         attempts=len(completions),
         error="; ".join(doubts),
         raw_text="" if judgement and not judgement.notes else last.text,
@@ -179,6 +185,7 @@ def failed_evaluation(error: SocJudgeError, *, model: str) -> Evaluation:
         processing_time=0.0,
         status="failed",
         model=model,
+        usage=Usage(lost_calls=error.lost_calls if isinstance(error, ProviderError) else 0),
         attempts=0,
         error=str(error),
     )

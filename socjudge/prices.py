@@ -1,8 +1,15 @@
-"""What calls cost: a kept table of list prices, and estimates before any call is made."""
+"""What calls cost: your own prices.toml, then a kept table of list prices; and estimates before any call is made."""
 
 from __future__ import annotations
 
+import functools
+import tomllib
 import unicodedata
+from typing import Any
+
+from . import constants
+from .errors import ConfigError
+from .records import ModelRequest
 
 # Measured on Japanese SOC text with OpenAI's o200k vocabulary; the vocabulary itself is a download.
 TOKENS_PER_WIDE_CHARACTER = 0.73
@@ -10,16 +17,59 @@ TOKENS_PER_NARROW_CHARACTER = 0.3
 
 
 def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | None:
-    """List price of one call in US dollars, or None where the table does not know the model.
+    """Price of one call in US dollars, or None where no table knows the model.
 
-    The table is the snapshot inside the installed `genai-prices`: nothing is fetched."""
+    Your own prices (PRICES_PATH, see README) go before the snapshot inside the installed `genai-prices`; nothing is
+    fetched. ConfigError if PRICES_PATH cannot be read."""
+    own = _own_prices().get(model)
+    if own is not None:
+        return (input_tokens * own[0] + output_tokens * own[1]) / 1e6
+    return _list_price(model, round(input_tokens), round(output_tokens))
+
+
+def most_usd_of(model: str, request: ModelRequest) -> float | None:
+    """The most that one call can cost in US dollars, None where no table knows the model: a token is at least one
+    byte of the messages, and the reply is as long as it may be."""
+    given = sum(len(message["content"].encode()) + 20 for message in request.messages)
+    return price_usd(model, given, request.max_output_tokens)
+
+
+def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | None:
     import genai_prices
 
-    usage = genai_prices.Usage(input_tokens=round(input_tokens), output_tokens=round(output_tokens))
+    usage = genai_prices.Usage(input_tokens=input_tokens, output_tokens=output_tokens)
     try:
         return float(genai_prices.calc_price(usage, model_ref=model).total_price)
     except (LookupError, ValueError):
         return None
+
+
+def _own_prices() -> dict[str, tuple[float, float]]:
+    """{model: (US dollars per million tokens in, and out)} of PRICES_PATH; empty without that file."""
+    try:
+        changed = constants.PRICES_PATH.stat().st_mtime_ns
+    except OSError:
+        return {}
+    return _read_prices(changed)
+
+
+@functools.lru_cache(maxsize=1)
+def _read_prices(changed: int) -> dict[str, tuple[float, float]]:
+    path = constants.PRICES_PATH
+    prices: dict[str, tuple[float, float]] = {}
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: the prices cannot be read ({error}); correct the file or remove it") from None
+    for model, row in table.items():
+        values: list[Any] = [row.get(name) for name in ("input", "output")] if isinstance(row, dict) else [None]
+        if not all(isinstance(value, int | float) and value >= 0 for value in values):
+            raise ConfigError(
+                f'{path}: ["{model}"] needs input and output, US dollars per million tokens, such as '
+                f"input = 0.15 and output = 0.6"
+            )
+        prices[model] = (float(values[0]), float(values[1]))
+    return prices
 
 
 def estimate_tokens(text: str) -> int:

@@ -6,19 +6,21 @@ model, and the embedded default, which needs no service. This module knows nothi
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-import random
 import re
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+import weakref
+from typing import TYPE_CHECKING, Any, Never, Protocol, cast
 
-from . import constants
-from .errors import ConfigError, ProviderError, RequestRefused
-from .prices import price_usd
+import orjson
+
+from . import background, constants
+from .errors import ConfigError, RequestRefused
+from .langchain_model import LangChainModel, init_langchain_model
+from .pacing import Account, Retryable, RunGate, send_with_retries
+from .prices import most_usd_of, price_usd
 from .records import Completion, ModelRequest, Usage
 from .redact import redact, show_url
 from .texts import encodable
@@ -26,12 +28,8 @@ from .texts import encodable
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-T = TypeVar("T")
 OFFLINE = "offline"
 TIMEOUT_S = 120.0  # a reasoning model may think for a minute
-MAX_TRIES = 5
-BACKOFF_S = 0.5  # doubled at each retry, full jitter
-MAX_WAIT_S = 60.0  # a Retry-After beyond this is reported instead of slept through
 _UNSUPPORTED = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|invalid|extra|does not",
     re.IGNORECASE,
@@ -69,10 +67,27 @@ def open_model(model: str | BaseChatModel | Model = "auto") -> Model:
 
         return OfflineModel()
     prefix, colon, name = model.partition(":")
-    if colon and (chat_model := _langchain_model(prefix, name)) is not None:
+    if colon and (chat_model := init_langchain_model(prefix, name)) is not None:
         return LangChainModel(chat_model, model)
     key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     return _openai_model(model, key, base_url)
+
+
+async def complete_async(model: Model, request: ModelRequest, run: RunGate) -> Completion:
+    """The model's reply as part of a run; for the background loop. A model without a service runs in a thread."""
+    if isinstance(model, OpenAIModel | LangChainModel):
+        return await model.complete_async(request, run)
+    await run.enter(None)
+    try:
+        completion: Completion = await background.in_thread(model.complete, request)
+    finally:
+        run.leave(None, 0.0)
+    return completion
+
+
+def most_usd(model: Model, request: ModelRequest) -> float | None:
+    """The most that one call of the model can cost, US dollars; None if unknown, 0 for one without a service."""
+    return model.most_usd(request) if isinstance(model, OpenAIModel | LangChainModel) else 0.0
 
 
 def resolve_auto() -> str:
@@ -94,30 +109,16 @@ def _announce(model: str, hosted: bool) -> None:
     print(f"socjudge: model 'auto' is '{model}' ({why})", file=sys.stderr)
 
 
-class _Retryable(Exception):
-    """A failure that may pass. retry_after_s: what the service asked for, if it did."""
-
-    def __init__(self, cause: str, retry_after_s: float | None = None) -> None:
-        super().__init__(cause)
-        self.retry_after_s = retry_after_s
+@functools.lru_cache(maxsize=256)
+def _account(base_url: str, api_key: str) -> Account:
+    """The account behind a key, shared by all its models."""
+    return Account()
 
 
-def _with_retries(call: Callable[[], T], what: str) -> tuple[T, tuple[str, ...]]:
-    """The call's result and the causes of its retries; ProviderError when MAX_TRIES are used up."""
-    causes: list[str] = []
-    while True:
-        try:
-            return call(), tuple(causes)
-        except _Retryable as error:
-            causes.append(str(error))
-            wait_s = error.retry_after_s
-            if wait_s is None:
-                wait_s = random.uniform(0, BACKOFF_S * 2 ** len(causes))
-            if wait_s > MAX_WAIT_S:
-                raise ProviderError(f"{what}: {error}; it asks to wait {wait_s:.0f} s, try again then") from None
-            if len(causes) == MAX_TRIES:
-                raise ProviderError(f"{what}: failed {MAX_TRIES} times, last with: {error}") from None
-        time.sleep(wait_s)
+def _close(client: Any) -> None:
+    """Close the connections of a model that is gone, in the loop that they belong to."""
+    with contextlib.suppress(Exception):
+        background.start(client.close()).result(timeout=2)
 
 
 @functools.lru_cache(maxsize=16)
@@ -129,9 +130,10 @@ class OpenAIModel:
     """A model behind an OpenAI-compatible chat-completions endpoint.
 
     What the service refuses (temperature, response_format …) is learned from its error and left out from
-    then on: successors of today's models refuse parameters that today's need."""
+    then on: successors of today's models refuse parameters that today's need. It holds a key, so it cannot be
+    pickled."""
 
-    def __init__(self, name: str, *, api_key: str = "", base_url: str = "") -> None:
+    def __init__(self, name: str, *, api_key: str = "", base_url: str = "", timeout_s: float = TIMEOUT_S) -> None:
         if not api_key and not base_url:
             raise ConfigError(
                 f"model '{name}' needs a key and OPENAI_API_KEY is not set: export OPENAI_API_KEY=…, or set "
@@ -144,68 +146,94 @@ class OpenAIModel:
         import openai
 
         self.name = name
-        self._where = f"{name} at {show_url(base_url) if base_url else 'api.openai.com'}"
+        self.service = show_url(base_url) if base_url else "api.openai.com"
+        self._where = f"{name} at {self.service}"
         self._api_key = api_key
-        self._client = openai.OpenAI(
-            api_key=api_key or "none", base_url=base_url or None, timeout=TIMEOUT_S, max_retries=0
-        )
+        self._timeout_s = timeout_s
+        self._account = _account(base_url, api_key)
+        self._client = openai.AsyncOpenAI(
+            api_key=api_key or "none", base_url=base_url or None, timeout=timeout_s, max_retries=0,
+            http_client=openai.DefaultAioHttpClient(timeout=timeout_s),
+        )  # fmt: skip
+        weakref.finalize(self, _close, self._client)
         self._refused: set[str] = set()
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.name!r})"
 
+    def __reduce__(self) -> Never:
+        raise ConfigError(f"{self!r} holds a key, so it is not sent elsewhere; pass the model's name, '{self.name}'")
+
     def complete(self, request: ModelRequest) -> Completion:
         """The reply; see `Model.complete`."""
-        completion, retries = _with_retries(lambda: self._send(request), self._where)
-        return replace(completion, retries=retries)
+        return background.wait(self.complete_async(request))
 
-    def _send(self, request: ModelRequest) -> Completion:
+    async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
+        """The reply, as part of a run; for the background loop."""
+        return await send_with_retries(
+            lambda: self._send(request), what=self._where, account=self._account, run=run,
+            most_usd=lambda: self.most_usd(request),
+        )  # fmt: skip
+
+    def most_usd(self, request: ModelRequest) -> float | None:
+        """The most that one call can cost, US dollars; None where the price is unknown."""
+        return most_usd_of(self.name, request)
+
+    async def _send(self, request: ModelRequest) -> Completion:
         import openai
 
         learned: set[str] = set()
         while True:
             parameters = self._parameters(request, learned)
             try:
-                messages: Any = list(request.messages)
-                response = self._client.chat.completions.create(model=self.name, messages=messages, **parameters)
+                # The SDK's method for plain endpoints: `chat.completions.create` builds typed objects of what is sent
+                # and received, which takes as long as all the rest (docs/performance.md).
+                body = orjson.dumps({"model": self.name, "messages": request.messages, **parameters})
+                response: Any = await self._client.post("/chat/completions", content=body, cast_to=object)
                 completion = self._read(response)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 learned.add(self._refused_parameter(error, parameters))
                 continue
             except openai.APIStatusError as error:
                 raise self._status_error(error) from None
-            except openai.APITimeoutError:
-                raise _Retryable(f"no reply within {TIMEOUT_S:g} s") from None
             except openai.APIConnectionError as error:
-                cause = self._redact(str(error.__cause__ or error))
-                raise _Retryable(f"cannot connect ({cause}); is OPENAI_BASE_URL right?") from None
+                cause = error.__cause__ or error
+                # The transport calls any failure to connect a ConnectTimeout.
+                sent = type(cause).__name__ not in ("ConnectError", "ConnectTimeout", "PoolTimeout")
+                if sent and isinstance(error, openai.APITimeoutError):
+                    said = f"no reply within {self._timeout_s:g} s"
+                else:
+                    said = f"cannot connect ({self._redact(str(cause))}); is OPENAI_BASE_URL right?"
+                raise Retryable(said, may_be_billed=sent) from None
             except (openai.APIError, ValueError, TypeError, AttributeError, LookupError) as error:
                 why = self._redact(f"{type(error).__name__}: {error}")[:200]
-                raise _Retryable(
-                    f"the response is no chat completion ({why}); is OPENAI_BASE_URL right (it often ends in /v1)?"
+                raise Retryable(
+                    f"the response is no chat completion ({why}); is OPENAI_BASE_URL right (it often ends in /v1)?",
+                    may_be_billed=True,
                 ) from None
             self._refused |= learned  # only now is it known that the refusals were the trouble
             return completion
 
     def _read(self, response: Any) -> Completion:
         """What a response says; TypeError and the like where it is no chat completion."""
-        choice = response.choices[0]
-        content = choice.message.content
+        choice = response["choices"][0]
+        message = choice["message"]
+        content = message.get("content")
         if isinstance(content, list):  # some services send parts
             content = "".join(part.get("text", "") for part in content)
-        text = content or getattr(choice.message, "refusal", None) or ""
-        resolved = response.model if isinstance(response.model, str) and response.model else self.name
-        used = response.usage
-        counts = (getattr(used, "prompt_tokens", None), getattr(used, "completion_tokens", None))
+        text = content or message.get("refusal") or ""
+        resolved = response.get("model")
+        resolved = resolved if isinstance(resolved, str) and resolved else self.name
+        used = response.get("usage") or {}
+        counts = (used.get("prompt_tokens"), used.get("completion_tokens"))
         tokens_in, tokens_out = (count if isinstance(count, int) else 0 for count in counts)
         cost = None
         if all(isinstance(count, int) for count in counts):
             # Prices are listed under either name: the alias asked for or the dated version that answered.
             cost = price_usd(resolved, tokens_in, tokens_out)
             cost = price_usd(self.name, tokens_in, tokens_out) if cost is None else cost
-        return Completion(
-            encodable(text), resolved, Usage(1, tokens_in, tokens_out, cost), str(choice.finish_reason or "").lower()
-        )
+        usage = Usage(1, tokens_in, tokens_out, cost)
+        return Completion(encodable(text), resolved, usage, str(choice.get("finish_reason") or "").lower())
 
     def _parameters(self, request: ModelRequest, learned: set[str]) -> dict[str, Any]:
         """What to send beside the messages, without what the service has refused so far."""
@@ -251,7 +279,8 @@ class OpenAIModel:
         if status == 429 and error.code == "insufficient_quota":
             return ConfigError(f"{self._where}: the account's quota is used up (429): {said}")
         if status in (408, 409, 425, 429) or status >= 500:
-            return _Retryable(f"HTTP {status} ({said})", _retry_after_s(error.response.headers))
+            wait_s = _retry_after_s(error.response.headers)
+            return Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
         return RequestRefused(f"{self._where} refused the request ({status}): {said}")
 
     def _redact(self, text: str) -> str:
@@ -269,59 +298,3 @@ def _retry_after_s(headers: Any) -> float | None:
         except (KeyError, ValueError):
             continue
     return None
-
-
-def _langchain_model(provider: str, name: str) -> BaseChatModel | None:
-    """The model by LangChain's `init_chat_model`; None where LangChain has no such provider, as for
-    "qwen2.5:7b", whose colon belongs to the name."""
-    from langchain.chat_models import init_chat_model
-
-    try:
-        return init_chat_model(name, model_provider=provider)
-    except ValueError as error:
-        if "Unsupported" in str(error):
-            return None
-        raise ConfigError(f"model '{provider}:{name}' cannot be set up: {redact(str(error))}") from None
-    except ImportError as error:
-        raise ConfigError(f"model '{provider}:{name}' needs another package: {error}") from None
-    except Exception as error:  # each provider has its own class for "no key"
-        raise ConfigError(f"model '{provider}:{name}' cannot be set up: {redact(str(error))}") from None
-
-
-class LangChainModel:
-    """A LangChain chat model, with the parameters it was made with; it retries by its own settings."""
-
-    def __init__(self, chat_model: Any, name: str = "") -> None:
-        self._chat_model = chat_model
-        found = getattr(chat_model, "model_name", None) or getattr(chat_model, "model", None)
-        self.name = name or f"langchain:{found or type(chat_model).__name__}"
-
-    def complete(self, request: ModelRequest) -> Completion:
-        """The reply; see `Model.complete`."""
-        message, retries = _with_retries(lambda: self._send(request), self.name)
-        metadata = message.response_metadata or {}
-        used = message.usage_metadata or {}
-        resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
-        tokens_in, tokens_out = used.get("input_tokens", 0), used.get("output_tokens", 0)
-        finish_reason = metadata.get("finish_reason") or metadata.get("stop_reason") or ""
-        return Completion(
-            text=encodable(str(message.text)),
-            model=resolved,
-            usage=Usage(1, tokens_in, tokens_out, price_usd(resolved, tokens_in, tokens_out) if used else None),
-            finish_reason=str(finish_reason).lower(),
-            retries=retries,
-        )
-
-    def _send(self, request: ModelRequest) -> Any:
-        try:
-            return self._chat_model.invoke([dict(message) for message in request.messages])
-        except (TypeError, NotImplementedError) as error:
-            raise ConfigError(f"{self.name} cannot be called: {redact(str(error))[:300]}") from None
-        except Exception as error:  # every provider brings its own exceptions; the status code sorts them
-            said = f"{type(error).__name__}: {redact(str(error))[:300]}"
-            status = getattr(error, "status_code", None) or getattr(error, "code", None)
-            if status in (401, 403, 404):
-                raise ConfigError(f"{self.name}: check the key and the model's name ({status}): {said}") from None
-            if status in (400, 413, 422):
-                raise RequestRefused(f"{self.name} refused the request ({status}): {said}") from None
-            raise _Retryable(said) from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -73,12 +73,15 @@ class Passage:
 
 @dataclass(frozen=True)
 class Usage:
-    """What calls consumed. cost_usd: US dollars, None where no price is known."""
+    """What calls consumed. cost_usd: US dollars, None where no price is known.
+
+    lost_calls: further calls that got no response (a timeout, a lost connection); they may have been billed."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = 0.0
+    lost_calls: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         known = self.cost_usd is not None and other.cost_usd is not None
@@ -87,6 +90,7 @@ class Usage:
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.cost_usd + other.cost_usd if known else None,  # type: ignore[operator]
+            self.lost_calls + other.lost_calls,
         )
 
 
@@ -123,7 +127,8 @@ class Completion:
 
 @dataclass(frozen=True)
 class AssistantAnswer:
-    """The assistant's answer to one question. processing_time: seconds; context: the passages as text."""
+    """The assistant's answer to one question. processing_time: seconds; context: the passages as text;
+    retries: what went wrong before the model answered, in order."""
 
     question: str
     answer: str
@@ -133,6 +138,7 @@ class AssistantAnswer:
     model: str = UNKNOWN
     usage: Usage = Usage()
     processing_time: float = 0.0
+    retries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,16 +190,19 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What was run: the log's `run` block. Times are ISO 8601 with zone; wall_time_s: seconds.
+    """What was run: the log's `run` block. Times are ISO 8601 with zone; wall_time_s: seconds, of all sessions.
 
-    `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex."""
+    sessions: how often it was started, 1 if it was never broken off. `*_service`: where the model is, empty for
+    the embedded default; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex."""
 
     run_id: str
     started_at: str
     finished_at: str = ""
     judge_model: str = UNKNOWN
+    judge_service: str = ""
     judge_model_resolved: str = UNKNOWN
     assistant_model: str = UNKNOWN
+    assistant_service: str = ""
     assistant_model_resolved: str = UNKNOWN
     judge_prompt_id: str = UNKNOWN
     judge_prompt_sha256: str = ""
@@ -210,15 +219,17 @@ class RunInfo:
     assistant_usage: Usage = Usage()
     judge_usage: Usage = Usage()
     wall_time_s: float = 0.0
+    sessions: int = 1
     socjudge_version: str = ""
     schema_version: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True)
 class EvaluationRun:
-    """A finished run. log_path: where it was saved, None while it was not."""
+    """A finished run. results: of a large run they are read from its log as they are asked for. log_path: where it
+    was saved, None while it was not."""
 
-    results: tuple[EvaluationResult, ...]
+    results: Sequence[EvaluationResult]
     summary: RunSummary
     run: RunInfo
     log_path: Path | None = field(default=None, compare=False)
@@ -252,11 +263,17 @@ class EvaluationRun:
         if block is None:
             info = RunInfo(run_id=started_at or where, started_at=started_at)
         else:
-            block = dict(_mapping(block, f"{where}: run"))
-            for name in ("assistant_usage", "judge_usage"):
-                block[name] = _record(Usage, _or_empty(block.get(name)), f"{where}: run.{name}")
-            info = _record(RunInfo, block, f"{where}: run")
+            info = run_info_from_dict(block, where=f"{where}: run")
         return cls(results, summary, info)
+
+
+def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
+    """The `run` block of a log; ConfigError names `where` and the field."""
+    block = dict(_mapping(data, where))
+    for name in ("assistant_usage", "judge_usage"):
+        block[name] = _record(Usage, _or_empty(block.get(name)), f"{where}.{name}")
+    info: RunInfo = _record(RunInfo, block, where)
+    return info
 
 
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
@@ -269,21 +286,48 @@ def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
         "answer": answer.answer,
         "context": answer.context,
         "expected_keypoints": list(question.expected_keypoints),
-        "flags": asdict(answer.flags),
+        "flags": _values(answer.flags),
         "evaluation": _evaluation_to_dict(result.evaluation),
         "answer_repeat": result.answer_repeat,
         "judge_repeat": result.judge_repeat,
-        "assistant": {
-            "model": answer.model,
-            "processing_time": answer.processing_time,
-            "usage": asdict(answer.usage),
-            "passages": [asdict(passage) for passage in answer.passages],
-        },
+        "assistant": _assistant_to_dict(answer),
+    }
+
+
+def answer_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
+    """An answer by itself, as a journal keeps it: the fields that a row of `results` has for it."""
+    return {
+        "question": answer.question,
+        "answer": answer.answer,
+        "context": answer.context,
+        "flags": _values(answer.flags),
+        "assistant": _assistant_to_dict(answer),
+    }
+
+
+def _assistant_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
+    return {
+        "model": answer.model,
+        "processing_time": answer.processing_time,
+        "usage": _values(answer.usage),
+        "passages": [_values(passage) for passage in answer.passages],
+        "retries": list(answer.retries),
     }
 
 
 def _evaluation_to_dict(evaluation: Evaluation) -> dict[str, Any]:
-    return {**asdict(evaluation), "scores": dict(evaluation.scores), "rationale": dict(evaluation.rationale)}
+    block = _values(evaluation)
+    return {
+        **block,
+        "scores": dict(evaluation.scores),
+        "rationale": dict(evaluation.rationale),
+        "usage": _values(evaluation.usage),
+    }
+
+
+def _values(record: Any) -> dict[str, Any]:
+    """The fields of a flat record. `asdict` copies every value deeply, at ten times the cost."""
+    return dict(record.__dict__)
 
 
 def result_from_dict(row: Any, *, where: str) -> EvaluationResult:
@@ -301,6 +345,18 @@ def result_from_dict(row: Any, *, where: str) -> EvaluationResult:
             for i, point in enumerate(_list(row.get("expected_keypoints"), f"{where}.expected_keypoints"))
         ),
     )
+    return EvaluationResult(
+        question,
+        answer=answer_from_dict(row, where=where),
+        evaluation=_evaluation_from_dict(row["evaluation"], where=f"{where}.evaluation"),
+        answer_repeat=_checked(row.get("answer_repeat", 0), "int", f"{where}.answer_repeat"),
+        judge_repeat=_checked(row.get("judge_repeat", 0), "int", f"{where}.judge_repeat"),
+    )
+
+
+def answer_from_dict(row: Any, *, where: str) -> AssistantAnswer:
+    """The answer in an element of a log's `results`, or by itself as `answer_to_dict` made it."""
+    row = _mapping(row, where)
     assistant = dict(_mapping(_or_empty(row.get("assistant")), f"{where}.assistant"))
     passages = _list(assistant.get("passages"), f"{where}.assistant.passages")
     assistant["question"] = row["question"]
@@ -308,16 +364,24 @@ def result_from_dict(row: Any, *, where: str) -> EvaluationResult:
     assistant["context"] = _checked(row.get("context", ""), "str", f"{where}.context")
     assistant["flags"] = _record(Flags, _or_empty(row.get("flags")), f"{where}.flags")
     assistant["usage"] = _record(Usage, _or_empty(assistant.get("usage")), f"{where}.assistant.usage")
+    assistant["retries"] = tuple(
+        _checked(cause, "str", f"{where}.assistant.retries[{i}]")
+        for i, cause in enumerate(_list(assistant.get("retries"), f"{where}.assistant.retries"))
+    )
     assistant["passages"] = tuple(
         _record(Passage, passage, f"{where}.assistant.passages[{i}]") for i, passage in enumerate(passages)
     )
-    return EvaluationResult(
-        question,
-        answer=_record(AssistantAnswer, assistant, f"{where}.assistant"),
-        evaluation=_evaluation_from_dict(row["evaluation"], where=f"{where}.evaluation"),
-        answer_repeat=_checked(row.get("answer_repeat", 0), "int", f"{where}.answer_repeat"),
-        judge_repeat=_checked(row.get("judge_repeat", 0), "int", f"{where}.judge_repeat"),
-    )
+    answer: AssistantAnswer = _record(AssistantAnswer, assistant, f"{where}.assistant")
+    return answer
+
+
+def completion_from_dict(data: Any, *, where: str) -> Completion:
+    """A reply as a journal keeps it."""
+    block = dict(_mapping(data, where))
+    block["usage"] = _record(Usage, _or_empty(block.get("usage")), f"{where}.usage")
+    block["retries"] = tuple(block.get("retries", ()))
+    completion: Completion = _record(Completion, block, where)
+    return completion
 
 
 def _evaluation_from_dict(data: Any, *, where: str) -> Evaluation:

@@ -81,10 +81,11 @@ class RunbookIndex:
 
     passages: all passages, in file order, with score 0. n_embedded: texts that this build had to embed
     (passages and sentences). embedder: its name, as `build_index(embeddings=)` takes it. runbooks: the
-    folder they came from. fingerprint: SHA-256 over passages, embedder and parameters; the same on every
+    folder they came from. index_dir: where it is kept. fingerprint: SHA-256 over passages, embedder and parameters; the same on every
     machine. synonyms: {everyday word: words of the runbooks}."""
 
-    def __init__(self, stored: StoredIndex, cache: VectorCache) -> None:
+    def __init__(self, stored: StoredIndex, cache: VectorCache, index_dir: Path) -> None:
+        self.index_dir = index_dir
         self.passages = [Passage(chunk.text, chunk.source, chunk.heading) for chunk in stored.chunks]
         self.n_embedded = cache.n_embedded
         self.embedder = stored.embedder
@@ -257,7 +258,7 @@ def build_index(
     stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), name, files, Path(runbooks), synonyms)
     stored = replace(stored, vectors=cache.embed(stored.texts))
     save_stored_index(stored, Path(index_dir))
-    return RunbookIndex(stored, cache)
+    return RunbookIndex(stored, cache, Path(index_dir))
 
 
 def load_index(index_dir: Path | str = INDEX_DIR, *, embeddings: str | Embeddings | None = None) -> RunbookIndex:
@@ -272,7 +273,7 @@ def load_index(index_dir: Path | str = INDEX_DIR, *, embeddings: str | Embedding
             f"{get_embedder_name(embeddings)!r}; pass that one, or run build_index again"
         )
     cache = VectorCache(stored.embedder if embeddings is None else embeddings, _vectors_by_hash(stored))
-    index = RunbookIndex(stored, cache)
+    index = RunbookIndex(stored, cache, Path(index_dir))
     if stored.runbooks.is_dir() and (stale := index.stale_files()):
         shown = ", ".join(stale[:5]) + (f" and {len(stale) - 5} more" if len(stale) > 5 else "")
         warnings.warn(f"{index_dir}: older than its runbooks ({shown}); run: socjudge index", stacklevel=2)

@@ -23,23 +23,34 @@ def reaches(value: float, line: float) -> bool:
     return value >= line - _ROUNDING
 
 
-def question_averages(results: Iterable[EvaluationResult]) -> dict[int | str, float]:
-    """{question id: mean score 0–100 over its repeats}; an unread reply counts as its six zeros."""
-    scores: dict[int | str, list[float]] = {}
+class Tally:
+    """The specification's summary of results that come one by one."""
+
+    def __init__(self) -> None:
+        self._sums: dict[int | str, tuple[float, int]] = {}  # per question: average scores, and how many
+        self._unscored = 0
+
+    def add(self, question_id: int | str, average_score: float, status: str) -> None:
+        """Count a judged answer in."""
+        total, count = self._sums.get(question_id, (0.0, 0))
+        self._sums[question_id] = (total + average_score, count + 1)
+        self._unscored += status != "ok"
+
+    def summary(self) -> RunSummary:
+        """The summary of what was added: a question passes at JUDGE_PASS_THRESHOLD; the run passes when
+        JUDGE_PASS_RATE of the questions do and the overall mean reaches the threshold too.
+
+        Repeats are averaged within their question first. An unread reply counts as zeros, as the
+        specification has it, and is counted in `n_unscored`."""
+        return _summary([total / count for total, count in self._sums.values()], self._unscored)
+
+
+def summarise_results(results: Iterable[EvaluationResult]) -> RunSummary:
+    """The specification's summary of the results; see `Tally.summary`."""
+    tally = Tally()
     for result in results:
-        scores.setdefault(result.question.id, []).append(result.evaluation.average_score)
-    return {question_id: fmean(values) for question_id, values in scores.items()}
-
-
-def summarise_results(results: Sequence[EvaluationResult]) -> RunSummary:
-    """The specification's summary: a question passes at JUDGE_PASS_THRESHOLD; the run passes when
-    JUDGE_PASS_RATE of the questions do and the overall mean reaches the threshold too.
-
-    Repeats are averaged within their question first. An unread reply counts as zeros, as the
-    specification has it, and is counted in `n_unscored`."""
-    averages = list(question_averages(results).values())
-    unscored = sum(result.evaluation.status != "ok" for result in results)
-    return _summary(averages, unscored)
+        tally.add(result.question.id, result.evaluation.average_score, result.evaluation.status)
+    return tally.summary()
 
 
 def best_case(results: Sequence[EvaluationResult]) -> RunSummary:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from service import KEY, Service, is_judge_call, judgement, serving
 
-from socjudge import EvalQuestion, build_index, load_eval_dataset, providers
+from socjudge import EvalQuestion, build_index, load_eval_dataset, pacing
 from socjudge.retrieval import RunbookIndex
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,7 +23,7 @@ def _no_service_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees a key of the machine, and no test waits for a backoff."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(providers, "BACKOFF_S", 0.001)
+    monkeypatch.setattr(pacing, "BACKOFF_S", 0.001)
 
 
 @pytest.fixture(scope="session")

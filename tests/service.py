@@ -62,6 +62,7 @@ class Service:
         self.script: list[Reply | str] = []
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str] = []
+        self.times: list[float] = []
         self.max_at_once = 0
         self._at_once = 0
         self._lock = threading.Lock()
@@ -71,6 +72,7 @@ class Service:
         with self._lock:
             self.requests.append(request)
             self.keys.append(key)
+            self.times.append(time.monotonic())
             self._at_once += 1
             self.max_at_once = max(self.max_at_once, self._at_once)
             reply = self.script.pop(0) if self.script else self.default

@@ -22,12 +22,13 @@ from socjudge import (
     EvaluationRun,
     ProviderError,
     constants,
+    engine,
     estimate_run,
     load_run,
     rejudge,
     run_evaluation_suite,
     save_evaluation_results,
-    suite,
+    unfinished_runs,
 )
 from socjudge.records import EvaluationResult, RunInfo
 from socjudge.retrieval import RunbookIndex
@@ -144,7 +145,7 @@ def test_a_wrong_key_or_model_stops_the_run_at_the_first_call(
     with pytest.raises(ConfigError):
         run_suite(questions, tmp_path, index=index)
     assert len(service.requests) == 1
-    assert not (tmp_path / "logs").exists()
+    assert not list((tmp_path / "logs").glob("*"))  # nothing was paid for, so there is nothing to take up
 
 
 def test_an_unreachable_service_stops_the_run_at_the_first_question(
@@ -161,12 +162,11 @@ def test_a_quota_used_up_midway_keeps_what_was_paid_for(
 ) -> None:
     service.script = [Reply(ANSWER), Reply(judgement(80))] * 3
     service.default = error(429, "You exceeded your current quota", code="insufficient_quota")
-    run = run_suite(questions, tmp_path, index=index, max_concurrency=1)
-    assert [r.evaluation.status for r in run.results] == ["ok"] * 3 + ["failed"] * 7
+    with pytest.raises(ConfigError, match=r"quota is used up.*\n3 of 10 judged answers are safe in .*partial.jsonl"):
+        run_suite(questions, tmp_path, index=index, max_concurrency=1)
     assert len(service.requests) == 7  # after the refusal nothing more is sent
-    assert "quota" in run.results[3].evaluation.error
-    assert run.summary.n_unscored == 7
-    assert run.log_path is not None
+    (unfinished,) = unfinished_runs(tmp_path / "logs")
+    assert [r.evaluation.status for r in load_run(unfinished.path).results] == ["ok"] * 3
 
 
 def test_a_judge_that_fails_keeps_the_answer_that_was_paid_for(
@@ -197,14 +197,10 @@ def test_a_failing_callback_loses_nothing(
         if result.question.id == 3:
             raise ZeroDivisionError
 
-    with pytest.warns(UserWarning, match=r"broken off.*judge_eval_"), pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError):
         run_suite(questions, tmp_path, index=index, max_concurrency=1, on_result=fail)
-    (log,) = (tmp_path / "logs").glob("judge_eval_*.json")
-    kept = load_run(log)
-    assert len(kept.results) == 10
-    scored = sum(r.evaluation.status == "ok" for r in kept.results)
-    assert scored == service.judge_calls >= 3
-    assert all("broken off" in r.evaluation.error for r in kept.results if r.evaluation.status != "ok")
+    (unfinished,) = unfinished_runs(tmp_path / "logs")
+    assert unfinished.done == service.judge_calls >= 3
 
 
 def test_a_bug_in_one_row_costs_the_others_nothing(
@@ -214,14 +210,14 @@ def test_a_bug_in_one_row_costs_the_others_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = suite.evaluate_answer
+    real = engine.judging
 
-    def buggy(question: EvalQuestion, *arguments: Any, **keywords: Any) -> Evaluation:
+    def buggy(question: EvalQuestion, *arguments: Any, **keywords: Any) -> Any:
         if question.id == 2:
             raise KeyError("surprise")
         return real(question, *arguments, **keywords)
 
-    monkeypatch.setattr(suite, "evaluate_answer", buggy)
+    monkeypatch.setattr(engine, "judging", buggy)
     run = run_suite(questions[:3], tmp_path, index=index)
     assert [r.evaluation.status for r in run.results] == ["ok", "failed", "ok"]
     assert "unexpected KeyError" in run.results[1].evaluation.error
@@ -290,7 +286,10 @@ def test_results_that_cannot_be_logged_are_kept_elsewhere_and_said_where(
     index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with pytest.warns(UserWarning, match=r"cannot be written.*results are safe in .*judge_eval_"):
+    with (
+        pytest.warns(UserWarning, match=r"the journal of this run goes to"),
+        pytest.warns(UserWarning, match=r"cannot be written.*results are safe in .*judge_eval_"),
+    ):
         run = run_evaluation_suite(
             questions[:1], index=index, assistant_model="offline", judge_model="offline", logs_dir=place, progress=False
         )

@@ -1,0 +1,89 @@
+"""A chat service on loopback that answers after a fixed time, for benchmarks: `python chat_service.py DELAY_S [faults]`.
+
+Prints its port. POST gets a judgement; with "faults", by a seeded draw, 5 % get 429, 2 % get 500, and 3 % get a
+judgement that is cut off. GET /stats tells what was seen so far, and starts counting anew."""
+
+import asyncio
+import json
+import random
+import sys
+
+CRITERIA = ["根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性"]
+REASON = "手順書の該当箇所に基づいており、期待される要点を満たしています。"
+JUDGEMENT = json.dumps(
+    {"scores": dict.fromkeys(CRITERIA, 80), "rationale": dict.fromkeys(CRITERIA, REASON), "overall_comment": REASON},
+    ensure_ascii=False,
+)
+
+
+def response(status: int, body: dict) -> bytes:
+    data = json.dumps(body).encode()
+    head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+    return head.encode() + data
+
+
+def completion(text: str) -> bytes:
+    message = {"role": "assistant", "content": text}
+    usage = {"prompt_tokens": 2500, "completion_tokens": 400, "total_tokens": 2900}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    head = {"id": "x", "object": "chat.completion", "created": 0, "model": "gpt-4o-mini-2024-07-18"}
+    return response(200, {**head, "choices": choices, "usage": usage})
+
+
+GOOD, CUT = completion(JUDGEMENT), completion(JUDGEMENT[: len(JUDGEMENT) * 2 // 3])
+REFUSED = response(429, {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}})
+BROKEN = response(500, {"error": {"message": "The server had an error", "code": None}})
+DELAY_S = float(sys.argv[1])
+FAULTS = "faults" in sys.argv
+DRAW = random.Random(7)
+SEEN = {"calls": 0, "refused": 0, "broken": 0, "cut": 0, "max_at_once": 0}
+AT_ONCE = 0
+
+
+class Chat(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport, self.received = transport, bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        while (end := self.received.find(b"\r\n\r\n")) >= 0:
+            head = bytes(self.received[:end]).lower()
+            _, found, rest = head.partition(b"content-length:")
+            length = int(rest.split(b"\r\n")[0]) if found else 0
+            if len(self.received) < end + 4 + length:
+                return
+            del self.received[: end + 4 + length]
+            if head.startswith(b"get"):
+                self.transport.write(response(200, SEEN))
+                SEEN.update(dict.fromkeys(SEEN, 0))
+            else:
+                self.call()
+
+    def call(self) -> None:
+        global AT_ONCE
+        AT_ONCE += 1
+        SEEN["calls"] += 1
+        SEEN["max_at_once"] = max(SEEN["max_at_once"], AT_ONCE)
+        draw = DRAW.random() if FAULTS else 1.0
+        reply, kind = GOOD, ""
+        for share, fault, name in ((0.05, REFUSED, "refused"), (0.07, BROKEN, "broken"), (0.10, CUT, "cut")):
+            if draw < share:
+                reply, kind = fault, name
+                break
+        if kind:
+            SEEN[kind] += 1
+        asyncio.get_running_loop().call_later(DELAY_S, self.reply, reply)
+
+    def reply(self, data: bytes) -> None:
+        global AT_ONCE
+        AT_ONCE -= 1
+        self.transport.write(data)
+
+
+async def main() -> None:
+    server = await asyncio.get_running_loop().create_server(Chat, "127.0.0.1", 0, backlog=1024)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+asyncio.run(main())

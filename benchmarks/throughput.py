@@ -1,0 +1,216 @@
+"""How fast a run goes beside a bare loop over the OpenAI SDK, what it costs in CPU and memory, and what faults do to it.
+
+    python benchmarks/throughput.py                    # speed at 64 and 256 at once, then faults; about 3 minutes
+    python benchmarks/throughput.py --memory 100000    # memory after 1,000 and after so many calls
+    python benchmarks/throughput.py --calls 4000 --rounds 3
+
+Every measurement is a process of its own, against a service on loopback that answers after 200 ms. All loops send
+the same requests. Rounds alternate; the table has the medians."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+DELAY_S = 0.2
+LOOPS = ["sdk-aiohttp", "sdk-httpx", "sdk-threads", "socjudge"]
+
+
+class Repeated(Sequence):
+    """Ten records as if they were many, made as they are asked for: the benchmark's own memory stays out of it."""
+
+    def __init__(self, records: list[Any], count: int, numbered: bool) -> None:
+        self.records, self.count, self.numbered = records, count, numbered
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, i: int) -> Any:
+        if i >= self.count:
+            raise IndexError(i)
+        record = self.records[i % len(self.records)]
+        return replace(record, id=i) if self.numbered else record
+
+
+def material(count: int) -> tuple[Repeated, Repeated]:
+    """Questions and stored answers: the ten of the dataset and what the embedded assistant says, over and over."""
+    import socjudge as sj
+
+    questions = sj.load_eval_dataset()
+    kept = HERE.parent / ".socjudge" / "benchmark_answers.json"
+    if not kept.exists():
+        index = sj.build_index()
+        answers = [sj.handle_query(q.question, index=index, model="offline") for q in questions]
+        kept.write_text(json.dumps([[a.question, a.answer, a.context] for a in answers], ensure_ascii=False), "utf-8")
+    answers = [sj.AssistantAnswer(*texts) for texts in json.loads(kept.read_text("utf-8"))]
+    return Repeated(questions, count, True), Repeated(answers, count, False)
+
+
+def run_bare(loop: str, at_once: int, count: int) -> None:
+    """The same requests through the SDK and nothing else; the reply's text is taken out, and that is all."""
+    import openai
+
+    from socjudge.judge import judging
+    from socjudge.prompts import load_prompt
+
+    questions, answers = material(count)
+    prompt = load_prompt(None)
+    requests = [next(judging(questions[i], answers[i], prompt=prompt)) for i in range(10)]
+
+    def parameters(i: int) -> dict[str, Any]:
+        request = requests[i % 10]
+        schema = {"name": "judgement", "strict": True, "schema": request.schema}
+        return {
+            "model": "gpt-4o-mini", "messages": list(request.messages), "temperature": 0,
+            "max_completion_tokens": 4000, "response_format": {"type": "json_schema", "json_schema": schema},
+        }  # fmt: skip
+
+    if loop == "sdk-threads":
+        client = openai.OpenAI(max_retries=0)
+        client.chat.completions.create(**parameters(0))
+        with measured(), ThreadPoolExecutor(at_once) as pool:
+            for _ in pool.map(lambda i: client.chat.completions.create(**parameters(i)).choices[0], range(count)):
+                pass
+        return
+
+    async def main() -> None:
+        kind = openai.DefaultAioHttpClient if loop == "sdk-aiohttp" else openai.DefaultAsyncHttpxClient
+        async with openai.AsyncOpenAI(max_retries=0, http_client=kind()) as client:
+            await client.chat.completions.create(**parameters(0))
+            todo = iter(range(count))
+
+            async def work() -> None:
+                for i in todo:
+                    (await client.chat.completions.create(**parameters(i))).choices[0]
+
+            with measured():
+                await asyncio.gather(*(work() for _ in range(at_once)))
+
+    asyncio.run(main())
+
+
+def run_socjudge(at_once: int, count: int) -> None:
+    """A run with everything on: journal, checks of every reply, prices, the log at the end."""
+    import socjudge as sj
+
+    questions, answers = material(count)
+    sj.evaluate_answer(questions[0], answers[0], model="gpt-4o-mini")  # imports and connections, as in the bare loops
+    with tempfile.TemporaryDirectory() as logs, measured() as found:
+        run = sj.run_evaluation_suite(
+            questions, answers=answers, judge_model="gpt-4o-mini", max_concurrency=at_once, logs_dir=logs,
+            progress=False,
+        )  # fmt: skip
+        found["scored"] = len(questions) - run.summary.n_unscored
+        found["accepted"] = run.summary.average_score  # 80.0 if no cut reply was taken
+        if count <= 10_000:
+            found["retries"] = sum(r.evaluation.error.count("HTTP ") for r in run.results)
+            found["asked again"] = sum(r.evaluation.attempts - 1 for r in run.results)
+        found["log MB"] = round(run.log_path.stat().st_size / 1e6, 1)
+
+
+@contextmanager
+def measured() -> Iterator[dict[str, Any]]:
+    found: dict[str, Any] = {}
+    started, used = time.perf_counter(), time.process_time()
+    yield found
+    found["span s"], found["cpu s"] = time.perf_counter() - started, time.process_time() - used
+    # Of this process alone; `getrusage` would count what its parent used before it was started.
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    found["peak MB"] = int(status["VmHWM"].split()[0]) / 1024
+    print(json.dumps(found))
+
+
+@contextmanager
+def service(delay_s: float, *options: str) -> Iterator[str]:
+    command = [sys.executable, str(HERE / "chat_service.py"), str(delay_s), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.kill()
+
+
+def measure(url: str, loop: str, at_once: int, count: int) -> dict[str, Any]:
+    """One loop in a process of its own, and what the service saw of it."""
+    command = [sys.executable, __file__, "--loop", loop, "--at-once", str(at_once), "--calls", str(count)]
+    environment = {**os.environ, "OPENAI_API_KEY": "sk-benchmark", "OPENAI_BASE_URL": f"{url}/v1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    with urllib.request.urlopen(f"{url}/stats") as seen:
+        return {**json.loads(done.stdout.splitlines()[-1]), **json.load(seen)}
+
+
+def speed(levels: list[int], count: int, rounds: int) -> None:
+    print(f"{count} calls of {DELAY_S * 1000:.0f} ms, median of {rounds} rounds\n")
+    print(
+        "| at once | loop | span s | ÷ ideal | ÷ best bare | CPU ms per call | ÷ that bare | seen at once | peak MB |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    with service(DELAY_S) as url:
+        for at_once in levels:
+            found: dict[str, list[dict[str, Any]]] = {loop: [] for loop in LOOPS}
+            for _ in range(rounds):
+                for loop in LOOPS:
+                    found[loop].append(measure(url, loop, at_once, count))
+            rows = {
+                loop: {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+                for loop, runs in found.items()
+            }
+            best = min(LOOPS[:-1], key=lambda loop: rows[loop]["span s"])
+            for loop, row in rows.items():
+                ideal = DELAY_S * count / at_once
+                print(
+                    f"| {at_once} | {loop} | {row['span s']:.2f} | {row['span s'] / ideal:.2f} "
+                    f"| {row['span s'] / rows[best]['span s']:.2f} | {row['cpu s'] / count * 1000:.2f} "
+                    f"| {row['cpu s'] / rows[best]['cpu s']:.2f} | {row['max_at_once']:.0f} | {row['peak MB']:.0f} |",
+                    flush=True,
+                )
+
+
+def faults(count: int, at_once: int) -> None:
+    print(f"\n{count} questions with 5 % 429, 2 % 500 and 3 % cut replies, {at_once} at once\n")
+    with service(DELAY_S, "faults") as url:
+        print(json.dumps(measure(url, "socjudge", at_once, count)))
+
+
+def memory(count: int) -> None:
+    print("\nPeak memory of socjudge, 64 at once, answers after 20 ms\n")
+    with service(0.02) as url:
+        for calls in (1000, count):
+            print(calls, json.dumps(measure(url, "socjudge", 64, calls)), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loop", help=argparse.SUPPRESS)
+    parser.add_argument("--at-once", type=int, nargs="+", default=[64, 256])
+    parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--memory", type=int, help="compare the memory after 1,000 and after so many calls")
+    chosen = parser.parse_args()
+    if chosen.loop == "socjudge":
+        run_socjudge(chosen.at_once[0], chosen.calls)
+    elif chosen.loop:
+        run_bare(chosen.loop, chosen.at_once[0], chosen.calls)
+    elif chosen.memory:
+        memory(chosen.memory)
+    else:
+        material(1)
+        speed(chosen.at_once, chosen.calls, chosen.rounds)
+        faults(1000, 64)

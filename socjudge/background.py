@@ -1,0 +1,53 @@
+"""One event loop in a thread of its own, where everything that talks to a service runs; plain calls wait for it.
+
+So the same call works in a script and in a notebook cell, where another loop is running already."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+HEARTBEAT_S = 0.1  # a Jupyter interrupt is only seen when the waiting thread wakes up
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+_pool: ThreadPoolExecutor | None = None
+_pid = 0  # a forked child has none of its parent's threads
+
+
+def get_loop() -> asyncio.AbstractEventLoop:
+    """The loop, started on first use."""
+    global _loop, _pool, _pid
+    with _lock:
+        if _loop is None or _pid != os.getpid():
+            _loop, _pid = asyncio.new_event_loop(), os.getpid()
+            _pool = ThreadPoolExecutor(1024, thread_name_prefix="socjudge")  # threads are made as they are needed
+            threading.Thread(target=_loop.run_forever, name="socjudge-loop", daemon=True).start()
+        return _loop
+
+
+def start(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    """The coroutine, running in the loop."""
+    return asyncio.run_coroutine_threadsafe(coroutine, get_loop())
+
+
+def wait(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The coroutine's result. When the waiting is interrupted (Ctrl-C), the coroutine is cancelled."""
+    future = start(coroutine)
+    try:
+        while not concurrent.futures.wait([future], HEARTBEAT_S).done:
+            pass
+        return future.result()
+    finally:
+        future.cancel()
+
+
+async def in_thread(function: Any, *arguments: Any) -> Any:
+    """The function's result, computed in a thread beside the loop."""
+    return await asyncio.get_running_loop().run_in_executor(_pool, function, *arguments)

@@ -1,0 +1,373 @@
+"""The journal of a run, `logs/judge_eval_….partial.jsonl`: what was paid for, on disk as it comes in.
+
+Lines, each a JSON object. The first one is the header: {"journal", "run", "key", "total"}. Then, with "t", the
+seconds since its session began: {"session"} each time the run is taken up; {"answer", "sample"}, an answer of the
+assistant; {"reply", "sample", "repeat"}, a judge's reply that could not be read; {"row", "sample", "repeat"}, a
+judged answer as it will stand in the log. A later line for the same thing counts."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import filelock
+import orjson
+
+from . import constants
+from .errors import ConfigError
+from .logs import new_log_name, refuge, to_json
+from .records import (
+    AssistantAnswer,
+    Completion,
+    EvaluationResult,
+    EvaluationRun,
+    RunInfo,
+    answer_from_dict,
+    answer_to_dict,
+    completion_from_dict,
+    result_from_dict,
+    result_to_dict,
+    run_info_from_dict,
+)
+from .verdict import summarise_results
+
+FORMAT = 1
+SUFFIX = ".partial.jsonl"
+_MISSING = -1
+
+
+@dataclass(frozen=True)
+class UnfinishedRun:
+    """A journal whose run has no log yet. done: judged answers that it holds, of `total`; cost_usd: None if unknown."""
+
+    path: Path
+    run: RunInfo
+    key: Mapping[str, Any]
+    done: int
+    total: int
+    cost_usd: float | None
+
+
+class Journal:
+    """An open journal, held by this process alone: nobody else can take up the run meanwhile.
+
+    info: the run as its header has it. wall_time_s: of earlier sessions. n_done: judged answers that it holds."""
+
+    def __init__(self, path: Path, lock: filelock.BaseFileLock, *, total: int, judge_repeats: int) -> None:
+        self.path = path
+        self.info = RunInfo("", "")
+        self.key: dict[str, Any] = {}
+        self.judge_repeats = judge_repeats
+        self.wall_time_s = 0.0
+        self.sessions = 0
+        self.n_done = 0
+        self._lock = lock
+        # Where each thing's line begins. Arrays, because a run may have a million of them.
+        self._rows = array("q", [_MISSING]) * total
+        self._failed = bytearray(total)
+        self._answers = array("q", [_MISSING]) * (total // judge_repeats)
+        self._replies: dict[int, list[int]] = {}
+        self._handle = -1
+        self._size = 0
+        self._in_session_s = 0.0
+
+    # -- what it holds
+
+    def is_done(self, sample: int, repeat: int) -> bool:
+        """Whether the judgement is there; one that failed counts as not done."""
+        row = sample * self.judge_repeats + repeat
+        return self._rows[row] != _MISSING and not self._failed[row]
+
+    def answer(self, sample: int) -> AssistantAnswer | None:
+        """The answer that was paid for, if it was."""
+        start = self._answers[sample]
+        return None if start == _MISSING else answer_from_dict(self._line(start)["answer"], where=str(self.path))
+
+    def replies(self, sample: int, repeat: int) -> list[Completion]:
+        """The replies that were paid for but could not be read, in order."""
+        starts = self._replies.get(sample * self.judge_repeats + repeat, ())
+        return [completion_from_dict(self._line(start)["reply"], where=str(self.path)) for start in starts]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The judged answers as rows of a log, in the order of the questions."""
+        with self.path.open("rb") as file:
+            for start in self._rows:
+                if start != _MISSING:
+                    file.seek(start)
+                    yield orjson.loads(file.readline())["row"]
+
+    @property
+    def spent_usd(self) -> float:
+        """What earlier sessions have cost, as far as it is known."""
+        return sum(cost or 0.0 for cost in _count(self.path)[1])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was paid for yet."""
+        return not self._replies and all(
+            start == _MISSING for starts in (self._rows, self._answers) for start in starts
+        )
+
+    # -- writing
+
+    def add_answer(self, sample: int, answer: AssistantAnswer, t: float) -> None:
+        """Keep an answer of the assistant."""
+        self._answers[sample] = self._append({"answer": answer_to_dict(answer), "sample": sample, "t": t})
+
+    def add_reply(self, sample: int, repeat: int, completion: Completion, t: float) -> None:
+        """Keep a reply that was paid for and could not be read."""
+        line = {"reply": asdict(completion), "sample": sample, "repeat": repeat, "t": t}
+        self._replies.setdefault(sample * self.judge_repeats + repeat, []).append(self._append(line))
+
+    def add_result(self, sample: int, result: EvaluationResult, t: float) -> None:
+        """Keep a judged answer."""
+        repeat = result.judge_repeat
+        line = {"row": result_to_dict(result), "sample": sample, "repeat": repeat, "t": t}
+        self._note_row(sample, repeat, self._append(line), result.evaluation.status)
+
+    def sync(self) -> None:
+        """Return when all that was added is on the disk."""
+        os.fsync(self._handle)
+
+    def move(self, problem: OSError) -> None:
+        """Go on in the temporary folder, with a warning, when the disk is full or gone."""
+        path = refuge() / self.path.name
+        if path == self.path:
+            raise ConfigError(f"{path}: the journal cannot be written ({problem.strerror}); free some disk space")
+        warnings.warn(
+            f"{self.path}: the journal cannot be written ({problem.strerror}); the run goes on in {path}", stacklevel=2
+        )
+        refuge().mkdir(parents=True, exist_ok=True)
+        with self.path.open("rb") as file:
+            kept = file.read(self._size)
+        os.close(self._handle)
+        self._handle = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_APPEND, 0o644)
+        _write_all(self._handle, kept)
+        self.path = path
+
+    def close(self, *, discard: bool = False) -> None:
+        """Let go of it. discard: also remove the file, because a log holds it all or nothing was paid for."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+        if discard:
+            self.path.unlink(missing_ok=True)
+        self._lock.release()
+        if discard:
+            Path(self._lock.lock_file).unlink(missing_ok=True)
+
+    # -- inside
+
+    def _note_row(self, sample: int, repeat: int, start: int, status: str) -> None:
+        row = sample * self.judge_repeats + repeat
+        self.n_done += (status != "failed") - self.is_done(sample, repeat)
+        self._rows[row], self._failed[row] = start, status == "failed"
+
+    def _line(self, start: int) -> dict[str, Any]:
+        with self.path.open("rb") as file:
+            file.seek(start)
+            line: dict[str, Any] = orjson.loads(file.readline())
+            return line
+
+    def _append(self, line: dict[str, Any]) -> int:
+        """Write a line at once, so that a killed process loses nothing; returns where it begins."""
+        data = to_json(line, indent=False) + b"\n"
+        start = self._size
+        try:
+            _write_all(self._handle, data)
+        except OSError as problem:
+            self.move(problem)
+            _write_all(self._handle, data)
+        self._size += len(data)
+        return start
+
+    def _create(self, info: RunInfo, key: Mapping[str, Any]) -> None:
+        self.info, self.key = info, dict(key)
+        self._handle = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o644)
+        self._append({"journal": FORMAT, "run": asdict(info), "key": self.key, "total": len(self._rows)})
+
+    def _take_up(self) -> None:
+        header: dict[str, Any] = {}
+        for start, line in _lines(self.path):
+            header = header or line
+            self._size = start + len(line.pop("raw"))
+            self._note(start, line)
+        self.wall_time_s += self._in_session_s
+        self.info, self.key = run_info_from_dict(header["run"], where=str(self.path)), header["key"]
+        self._handle = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        os.ftruncate(self._handle, self._size)  # half a line that was being written when the process was killed
+
+    def _note(self, start: int, line: dict[str, Any]) -> None:
+        if "session" in line:
+            self.sessions += 1
+            self.wall_time_s += self._in_session_s
+            self._in_session_s = 0.0
+        elif "row" in line:
+            self._note_row(line["sample"], line["repeat"], start, line["row"]["evaluation"]["status"])
+        elif "answer" in line:
+            self._answers[line["sample"]] = start
+        elif "reply" in line:
+            self._replies.setdefault(line["sample"] * self.judge_repeats + line["repeat"], []).append(start)
+        self._in_session_s = max(self._in_session_s, line.get("t", 0.0))
+
+    def _begin_session(self) -> None:
+        self.sessions += 1
+        started = datetime.now().astimezone().isoformat(timespec="seconds")
+        self._append({"session": {"started_at": started, "pid": os.getpid()}, "t": 0.0})
+
+
+def open_journal(
+    folder: Path, info: RunInfo, key: Mapping[str, Any], *, total: int, fresh: bool = False, path: Path | None = None
+) -> Journal:
+    """The journal of the run with this key: its unfinished one if there is one, else a new one.
+
+    key: what makes it the same run (see `suite`). total: judged answers that it will have. fresh: do not look for
+    an unfinished one. path: take up this one; ConfigError that names the difference if it is another run.
+    ConfigError if another process has the run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f".judge_eval_{_short(key)}.lock"
+    lock = filelock.FileLock(folder / name, thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise ConfigError(
+            f"{folder}: the same run is under way in another process; wait for it, or stop it first"
+        ) from None
+    try:
+        found = _fitting(path, key) if path is not None else None if fresh else _newest(folder, key)
+        place = found or new_log_name(folder, info.started_at, SUFFIX)
+        journal = Journal(place, lock, total=total, judge_repeats=info.judge_repeats)
+        if found is None:
+            journal._create(info, key)
+        else:
+            journal._take_up()
+        journal._begin_session()
+        journal.sync()
+        return journal
+    except BaseException:
+        lock.release()
+        raise
+
+
+def unfinished_runs(logs_dir: Path | str = constants.LOGS_DIR) -> list[UnfinishedRun]:
+    """The journals in a folder of logs, the oldest first: runs that were broken off, or are under way.
+
+    They are taken up by starting the same run again; delete the file of one that you do not want any more.
+    Raises ConfigError that names a damaged journal and its line."""
+    runs = []
+    for path in sorted(Path(logs_dir).glob(f"judge_eval_*{SUFFIX}")):
+        header = _read_header(path)
+        if header:
+            done, costs = _count(path)
+            cost_usd = None if None in costs else sum(cost or 0.0 for cost in costs)
+            info = run_info_from_dict(header["run"], where=str(path))
+            runs.append(UnfinishedRun(path, info, header["key"], done, header["total"], cost_usd))
+    return runs
+
+
+def _count(path: Path) -> tuple[int, list[float | None]]:
+    """How many judged answers a journal holds, and what the calls in it have cost; None where it is unknown."""
+    done: dict[tuple[int, int], bool] = {}
+    costs: dict[tuple[int, int], list[float | None]] = {}
+    for _, line in _lines(path):
+        place = (line.get("sample", -1), line.get("repeat", -1))
+        if "row" in line:
+            evaluation = line["row"]["evaluation"]
+            done[place] = evaluation["status"] != "failed"
+            costs[place] = [evaluation["usage"]["cost_usd"]]  # its replies are in this
+        elif "answer" in line:
+            costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
+        elif "reply" in line:
+            costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
+    return sum(done.values()), [cost for paid in costs.values() for cost in paid]
+
+
+def load_unfinished(path: Path) -> EvaluationRun:
+    """What an unfinished run has so far, as a run without a log: its judged answers, and the summary of these."""
+    rows: dict[tuple[int, int], dict[str, Any]] = {}
+    header: dict[str, Any] = {}
+    for _, line in _lines(path):
+        header = header or line
+        if "row" in line:
+            rows[line["sample"], line["repeat"]] = line["row"]
+    if not header:
+        raise ConfigError(f"{path}: the journal is empty; nothing was finished before the run was broken off")
+    results = tuple(result_from_dict(rows[place], where=f"{path}: sample {place[0]}") for place in sorted(rows))
+    return EvaluationRun(results, summarise_results(results), run_info_from_dict(header["run"], where=str(path)))
+
+
+def _newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
+    for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}"), reverse=True):
+        if _read_header(path).get("key") == key:
+            return path
+    return None
+
+
+def _fitting(path: Path, key: Mapping[str, Any]) -> Path:
+    there = _read_header(path).get("key")
+    if not isinstance(there, dict):
+        raise ConfigError(f"{path}: no journal of an unfinished run; they are named judge_eval_…{SUFFIX}")
+    differences = [
+        f"{name} is {_shown(there.get(name))} there and {_shown(key.get(name))} here"
+        for name in sorted({*there, *key})
+        if there.get(name) != key.get(name)
+    ]
+    if differences:
+        raise ConfigError(
+            f"{path}: the journal is of another run: {'; '.join(differences)}. Start that run again with its own "
+            "settings, or leave resume out to start this one"
+        )
+    return path
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    """The first line of a journal; {} if it has none, as after a kill at the very start."""
+    try:
+        with path.open("rb") as file:
+            line = orjson.loads(file.readline())
+    except OSError as error:
+        raise ConfigError(f"{path}: the journal cannot be read ({error.strerror})") from None
+    except orjson.JSONDecodeError:
+        return {}
+    return line if isinstance(line, dict) else {}
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(where it begins, the line, with its bytes as "raw") for each whole line; ConfigError for a damaged one."""
+    start = 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if not raw.endswith(b"\n"):
+                return  # it was being written when the process was killed
+            try:
+                line = orjson.loads(raw)
+                if not isinstance(line, dict) or (number == 1) != ("journal" in line):
+                    raise ValueError("not a line of a journal")
+            except ValueError as error:
+                raise ConfigError(
+                    f"{path}: line {number} is damaged ({error}); mend or remove the line, or start anew with fresh"
+                ) from None
+            yield start, {**line, "raw": raw}
+            start += len(raw)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(handle, data) :]
+
+
+def _short(key: Mapping[str, Any]) -> str:
+    import hashlib
+
+    return hashlib.sha256(orjson.dumps(dict(key), option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+def _shown(value: Any) -> str:
+    text = "nothing" if value in (None, "") else str(value)
+    return f"{text[:12]}…" if len(text) == 64 else text  # a hash
