@@ -1,4 +1,4 @@
-"""The command line: `socjudge index | ask | run | rejudge`.
+"""The command line: `socjudge index | ask | run | rejudge | unfinished`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
 
@@ -33,12 +33,16 @@ app = typer.Typer(
 
 Runbooks = Annotated[Path, typer.Option(help="Folder with the runbooks (.md, .txt, Word, PDF, …).")]
 IndexDir = Annotated[Path, typer.Option(help="Where the index is kept.")]
-LogsDir = Annotated[Path, typer.Option(help="Where the log goes.")]
+LogsDir = Annotated[str, typer.Option(help="Where the log goes: a folder, or a URL such as s3://bucket/logs.")]
 JudgeModel = Annotated[str, typer.Option(help="The model that judges.")]
 JudgePrompt = Annotated[str | None, typer.Option(help="Prompt id or .txt file; default: guide-1.")]
 JudgeRepeats = Annotated[int, typer.Option(min=1, help="Judgements per answer.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a run that costs money.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+MaxCost = Annotated[float | None, typer.Option(min=0, help="Stop before the run costs more than so many US dollars.")]
+MaxFailures = Annotated[int, typer.Option(min=1, help="Stop after so many failed questions in a row.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start anew although an unfinished run could be taken up.")]
+Resume = Annotated[Path | None, typer.Option(help="Take up this journal, or be told how it differs.")]
 
 
 @app.command()
@@ -81,16 +85,20 @@ def run(
     answer_repeats: Annotated[int, typer.Option(min=1, help="Answers per question.")] = 1,
     judge_repeats: JudgeRepeats = 1,
     k: Annotated[int, typer.Option(min=1, help="Passages per question.")] = 5,
-    max_concurrency: Annotated[int, typer.Option(min=1, help="Questions at the same time.")] = 8,
+    max_concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight, at most.")] = 8,
+    max_cost_usd: MaxCost = None,
+    max_failures: MaxFailures = 10,
+    fresh: Fresh = False,
+    resume: Resume = None,
     runbooks: Runbooks = constants.RUNBOOKS_DIR,
     index_dir: IndexDir = constants.INDEX_DIR,
-    logs_dir: LogsDir = constants.LOGS_DIR,
+    logs_dir: LogsDir = str(constants.LOGS_DIR),
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> None:
     """Answer and judge every question, print the verdict, leave a log.
 
-    Exit code 0: passed; 1: not passed; 2: could not judge."""
+    A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
     from .estimate import estimate_run
     from .judge import load_eval_dataset
     from .suite import run_evaluation_suite
@@ -101,19 +109,24 @@ def run(
     _confirm(_or_exit(estimate_run, questions, **models, **repeats), yes)
     finished = _or_exit(
         run_evaluation_suite, questions, index=_index(runbooks, index_dir), **models, **repeats,
-        k=k, max_concurrency=max_concurrency, logs_dir=logs_dir, progress=not quiet,
+        k=k, max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
+        fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
     )  # fmt: skip
     _report(finished)
 
 
 @app.command()
 def rejudge(
-    log: Annotated[Path, typer.Argument(help="A log of an earlier run: its answers are judged again.")],
+    log: Annotated[str, typer.Argument(help="A log of an earlier run, file or URL: its answers are judged again.")],
     judge_model: JudgeModel = "auto",
     judge_prompt: JudgePrompt = None,
     judge_repeats: JudgeRepeats = 1,
-    max_concurrency: Annotated[int, typer.Option(min=1, help="Answers at the same time.")] = 8,
-    logs_dir: LogsDir = constants.LOGS_DIR,
+    max_concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight, at most.")] = 8,
+    max_cost_usd: MaxCost = None,
+    max_failures: MaxFailures = 10,
+    fresh: Fresh = False,
+    resume: Resume = None,
+    logs_dir: LogsDir = str(constants.LOGS_DIR),
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> None:
@@ -133,9 +146,26 @@ def rejudge(
     _confirm(estimate, yes)
     finished = _or_exit(
         suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
-        max_concurrency=max_concurrency, logs_dir=logs_dir, progress=not quiet,
+        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
+        fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
     )  # fmt: skip
     _report(finished)
+
+
+@app.command()
+def unfinished(logs_dir: LogsDir = str(constants.LOGS_DIR)) -> None:
+    """List the runs that were broken off; start one again with the same options to go on."""
+    from .journal import unfinished_runs
+
+    runs = _or_exit(unfinished_runs, logs_dir)
+    for run in runs:
+        cost = "unknown" if run.cost_usd is None else f"${run.cost_usd:.4f}"
+        typer.echo(
+            f"{_shown(run.path)}: {run.done} of {run.total} judged answers, {cost} so far; "
+            f"judge {run.run.judge_model}, assistant {run.run.assistant_model}, started {run.run.started_at}"
+        )
+    if not runs:
+        typer.echo("No unfinished run.")
 
 
 def _index(runbooks: Path, index_dir: Path) -> Any:
@@ -194,7 +224,7 @@ def _report(finished: EvaluationRun) -> Never:
 
 
 def _shown(path: Path | None) -> str:
-    if path is not None and path.is_relative_to(constants.PROJECT_DIR):
+    if isinstance(path, Path) and path.is_relative_to(constants.PROJECT_DIR):
         return str(path.relative_to(constants.PROJECT_DIR))
     return str(path)
 

@@ -21,7 +21,8 @@ import orjson
 
 from . import constants
 from .errors import ConfigError
-from .logs import new_log_name, refuge, to_json
+from .logs import log_files, new_log_name, refuge, to_json
+from .places import as_path, is_remote, load_bytes
 from .records import (
     AssistantAnswer,
     Completion,
@@ -222,14 +223,27 @@ class Journal:
         self._append({"session": {"started_at": started, "pid": os.getpid()}, "t": 0.0})
 
 
+def journal_folder(logs_dir: Path | str) -> Path:
+    """Where the journals of runs are whose logs go there: in the same folder, or in LOGS_DIR for a URL."""
+    place = as_path(logs_dir)
+    return constants.LOGS_DIR if is_remote(place) else place
+
+
 def open_journal(
-    folder: Path, info: RunInfo, key: Mapping[str, Any], *, total: int, fresh: bool = False, path: Path | None = None
+    folder: Path,
+    info: RunInfo,
+    key: Mapping[str, Any],
+    *,
+    total: int,
+    logs_dir: Path | None = None,
+    fresh: bool = False,
+    path: Path | None = None,
 ) -> Journal:
     """The journal of the run with this key: its unfinished one if there is one, else a new one.
 
-    key: what makes it the same run (see `suite`). total: judged answers that it will have. fresh: do not look for
-    an unfinished one. path: take up this one; ConfigError that names the difference if it is another run.
-    ConfigError if another process has the run."""
+    key: what makes it the same run (see `suite`). total: judged answers that it will have. logs_dir: where the run's
+    log goes, if not into this folder. fresh: do not look for an unfinished one. path: take up this one; ConfigError
+    that names the difference if it is another run. ConfigError if another process has the run."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f".judge_eval_{_short(key)}.lock"
     lock = filelock.FileLock(folder / name, thread_local=False)
@@ -247,6 +261,10 @@ def open_journal(
             journal._create(info, key)
         else:
             journal._take_up()
+            if journal.n_done == total and _is_logged(journal, logs_dir or folder):
+                # The process was killed between writing the log and removing the journal.
+                journal.close(discard=True)
+                return open_journal(folder, info, key, total=total, logs_dir=logs_dir, fresh=fresh)
         journal._begin_session()
         journal.sync()
         return journal
@@ -258,10 +276,10 @@ def open_journal(
 def unfinished_runs(logs_dir: Path | str = constants.LOGS_DIR) -> list[UnfinishedRun]:
     """The journals in a folder of logs, the oldest first: runs that were broken off, or are under way.
 
-    They are taken up by starting the same run again; delete the file of one that you do not want any more.
+    logs_dir: of a URL, those in LOGS_DIR, where the journals of such runs are, whichever URL they were for. They are taken up by starting the same run again; delete the file of one that you do not want any more.
     Raises ConfigError that names a damaged journal and its line."""
     runs = []
-    for path in sorted(Path(logs_dir).glob(f"judge_eval_*{SUFFIX}")):
+    for path in sorted(journal_folder(logs_dir).glob(f"judge_eval_*{SUFFIX}")):
         header = _read_header(path)
         if header:
             done, costs = _count(path)
@@ -307,6 +325,15 @@ def _newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
         if _read_header(path).get("key") == key:
             return path
     return None
+
+
+def _is_logged(journal: Journal, logs_dir: Path) -> bool:
+    """Whether a log of this run is there already, as far as that can be seen."""
+    name, first = f'"run_id": "{journal.info.run_id}"'.encode(), journal.path.name.removesuffix(SUFFIX)
+    try:
+        return any(name in load_bytes(path) for path in log_files(logs_dir) if path.name >= first)
+    except (ConfigError, OSError):  # it may be allowed to write there, and not to read
+        return False
 
 
 def _fitting(path: Path, key: Mapping[str, Any]) -> Path:

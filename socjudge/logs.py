@@ -1,4 +1,4 @@
-"""The log of a run on disk: `logs/judge_eval_YYYYMMDD_HHMMSS.json`, written whole or not at all."""
+"""The log of a run: `logs/judge_eval_YYYYMMDD_HHMMSS.json`, in a folder or a bucket, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ import orjson
 
 from . import constants
 from .errors import ConfigError
+from .places import as_path, is_remote, load_bytes, load_names, write_object
 from .records import EvaluationResult, EvaluationRun, RunInfo, RunSummary, result_from_dict, result_to_dict
 
+AT_ONCE = 500  # rows that are read from a log in one go: a few megabytes
 _STAMP = "%Y%m%d_%H%M%S"
 _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 
@@ -27,8 +29,9 @@ _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str = constants.LOGS_DIR) -> Path:
     """Write the run's log and return its path, `judge_eval_YYYYMMDD_HHMMSS.json` after the run's start.
 
-    Nothing is overwritten: a name that is taken moves on by a second. When the folder cannot be written
-    (no permission, disk full), the log goes to the system's temporary folder instead, with a warning that
+    logs_dir: a folder, or a URL such as s3://bucket/logs, where the log becomes one object. Nothing is
+    overwritten: a name that is taken moves on by a second. When the place cannot be written (no permission,
+    disk full, no such bucket), the log goes to the system's temporary folder instead, with a warning that
     says where it is; ConfigError if that fails too. Text that UTF-8 cannot hold (half of a surrogate pair,
     as a model may send) is written with U+FFFD in its place."""
     rows = (result_to_dict(result) for result in run.results)
@@ -53,8 +56,10 @@ def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummar
 
 def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:
     """Write a log as `save_evaluation_results` does; `chunks` gives its bytes, again after a failed attempt."""
+    place = as_path(logs_dir)
+    write_new = _upload_new if is_remote(place) else _write_new
     try:
-        return _write_new(Path(logs_dir), started_at, chunks())
+        return write_new(place, started_at, chunks())
     except OSError as problem:
         try:
             path = _write_new(refuge(), started_at, chunks())
@@ -65,8 +70,8 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
                 "the run is still in memory"
             ) from None
         warnings.warn(
-            f"{logs_dir}: the log cannot be written ({problem.strerror}). The results are safe in {path}; fix the "
-            "permissions or the disk space, then move that file into the folder",
+            f"{logs_dir}: the log cannot be written ({problem.strerror}). The results are safe in {path}; mend what "
+            "is wrong (permissions, disk space, the bucket), then move that file there",
             stacklevel=3,
         )
         return path
@@ -78,7 +83,7 @@ def refuge() -> Path:
 
 
 class LoggedResults(Sequence[EvaluationResult]):
-    """The results of a log, read from the file as they are asked for: a large run stays small in memory."""
+    """The results of a log, read from it as they are asked for: a large run stays small in memory."""
 
     def __init__(self, path: Path, starts: Sequence[int]) -> None:
         self._path = path
@@ -93,21 +98,39 @@ class LoggedResults(Sequence[EvaluationResult]):
     def __getitem__(self, index: slice) -> Sequence[EvaluationResult]: ...
     def __getitem__(self, index: int | slice) -> EvaluationResult | Sequence[EvaluationResult]:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+            return list(self._rows(range(*index.indices(len(self)))))
         index = range(len(self))[index]
-        start, end = self._starts[index : index + 2]
+        return next(self._rows(range(index, index + 1)))
+
+    def __iter__(self) -> Iterator[EvaluationResult]:
+        return self._rows(range(len(self)))
+
+    def __reversed__(self) -> Iterator[EvaluationResult]:
+        return self._rows(range(len(self))[::-1])
+
+    def _rows(self, indices: range) -> Iterator[EvaluationResult]:
+        """The rows, read many at once: in an object store each read is a request."""
+        n = max(1, AT_ONCE // abs(indices.step))
+        for batch in (indices[i : i + n] for i in range(0, len(indices), n)):
+            first, last = sorted((batch[0], batch[-1]))
+            offset = self._starts[first]
+            raw = self._bytes(offset, self._starts[last + 1])
+            for index in batch:
+                start, end = self._starts[index : index + 2]
+                try:
+                    row = orjson.loads(raw[start - offset : end - offset].strip(b",\n "))
+                except orjson.JSONDecodeError:
+                    raise ConfigError(f"{self._path}: the log was changed after the run; load_run it again") from None
+                yield result_from_dict(row, where=f"{self._path}: results[{index}]")
+
+    def _bytes(self, start: int, end: int) -> bytes:
         try:
-            with self._path.open("rb") as file:
-                file.seek(start)
-                row = orjson.loads(file.read(end - start).strip(b",\n "))
+            return load_bytes(self._path, start, end)
         except OSError as error:
             raise ConfigError(
                 f"{self._path}: results of the run are read from its log, which cannot be read any more "
                 f"({error.strerror}); put it back, or load_run it from its new place"
             ) from None
-        except orjson.JSONDecodeError:
-            raise ConfigError(f"{self._path}: the log was changed after the run; load_run it again") from None
-        return result_from_dict(row, where=f"{self._path}: results[{index}]")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -120,21 +143,33 @@ class LoggedResults(Sequence[EvaluationResult]):
 def load_run(path: Path | str) -> EvaluationRun:
     """The run in a log file, this project's or the specification's bare one.
 
-    A bare log has its time from the file name and the judge model "unknown". Of a journal (….partial.jsonl), the run
+    path: in a folder, or a URL such as s3://bucket/logs/judge_eval_….json. A bare log has its time from the file name and the judge model "unknown". Of a journal (….partial.jsonl), the run
     as far as it got. Raises ConfigError that names the file, the place in it and what was expected."""
-    path = Path(path)
+    path = as_path(path)
     if path.name.endswith(".partial.jsonl"):
         from .journal import load_unfinished
 
         return load_unfinished(path)
     try:
-        data = from_json(path.read_bytes())
+        data = from_json(load_bytes(path))
     except OSError as error:
         raise ConfigError(f"{path}: the log cannot be read ({error.strerror})") from None
     except orjson.JSONDecodeError as error:
         raise ConfigError(f"{path}: not valid JSON ({error}); was the file cut while it was copied?") from None
     run = EvaluationRun.from_dict(data, where=str(path), started_at=_time_in_name(path.name))
     return replace(run, log_path=path)
+
+
+def log_files(logs_dir: Path | str = constants.LOGS_DIR) -> list[Path]:
+    """The logs in a folder or under a URL, by name and so the oldest first; none if there is no such folder.
+
+    ConfigError if the place cannot be read."""
+    place = as_path(logs_dir)
+    try:
+        names = load_names(place)
+    except OSError as error:
+        raise ConfigError(f"{place}: the logs cannot be listed ({error.strerror})") from None
+    return [place / name for name in sorted(names) if name.startswith("judge_eval_") and name.endswith(".json")]
 
 
 def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
@@ -190,15 +225,33 @@ def _write_new(folder: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
         os.unlink(temporary)
 
 
+def _upload_new(place: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
+    """Write to an object that was not there before. Through a file, since a half upload must not become a log."""
+    with tempfile.TemporaryDirectory(prefix="socjudge-") as temporary:
+        file = Path(temporary) / "log.json"
+        with file.open("wb") as handle:
+            handle.writelines(chunks)
+        names = _names(started_at, ".json")
+        while True:
+            path = place / next(names)
+            with contextlib.suppress(FileExistsError):
+                write_object(path, file)
+                return path
+
+
 def new_log_name(folder: Path, started_at: str, suffix: str) -> Path:
     """The name after the run's start, moved on by seconds while it is taken."""
+    return next(path for name in _names(started_at, suffix) if not (path := folder / name).exists())
+
+
+def _names(started_at: str, suffix: str) -> Iterator[str]:
     try:
         moment = datetime.fromisoformat(started_at)
     except ValueError:
         moment = datetime.now().astimezone()
-    while (path := folder / f"judge_eval_{moment:{_STAMP}}{suffix}").exists():
+    while True:
+        yield f"judge_eval_{moment:{_STAMP}}{suffix}"
         moment += timedelta(seconds=1)
-    return path
 
 
 def _time_in_name(name: str) -> str:

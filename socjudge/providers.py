@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import weakref
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any, Never, Protocol, cast
 
 import orjson
@@ -180,30 +181,34 @@ class OpenAIModel:
         return most_usd_of(self.name, request)
 
     async def _send(self, request: ModelRequest) -> Completion:
+        import aiohttp
         import openai
 
         learned: set[str] = set()
         while True:
-            parameters = self._parameters(request, learned)
+            body = self.body(request, learned)
             try:
                 # The SDK's method for plain endpoints: `chat.completions.create` builds typed objects of what is sent
                 # and received, which takes as long as all the rest (docs/performance.md).
-                body = orjson.dumps({"model": self.name, "messages": request.messages, **parameters})
-                response: Any = await self._client.post("/chat/completions", content=body, cast_to=object)
-                completion = self._read(response)
+                content = orjson.dumps(body)
+                response: Any = await self._client.post("/chat/completions", content=content, cast_to=object)
+                completion = self.read(response)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                learned.add(self._refused_parameter(error, parameters))
+                learned.add(self.refused_parameter(error, body))
                 continue
             except openai.APIStatusError as error:
                 raise self._status_error(error) from None
             except openai.APIConnectionError as error:
-                cause = error.__cause__ or error
-                # The transport calls any failure to connect a ConnectTimeout.
-                sent = type(cause).__name__ not in ("ConnectError", "ConnectTimeout", "PoolTimeout")
-                if sent and isinstance(error, openai.APITimeoutError):
+                # The SDK's errors tell little; those of its transport tell whether the request went out.
+                origin = (error.__cause__ or error).__cause__ or error
+                why = self._redact(str(origin))
+                sent = not isinstance(origin, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+                if not sent:
+                    said = f"cannot connect ({why}); is OPENAI_BASE_URL right?"
+                elif isinstance(origin, TimeoutError):
                     said = f"no reply within {self._timeout_s:g} s"
                 else:
-                    said = f"cannot connect ({self._redact(str(cause))}); is OPENAI_BASE_URL right?"
+                    said = f"the connection was lost ({why})"
                 raise Retryable(said, may_be_billed=sent) from None
             except (openai.APIError, ValueError, TypeError, AttributeError, LookupError) as error:
                 why = self._redact(f"{type(error).__name__}: {error}")[:200]
@@ -214,7 +219,7 @@ class OpenAIModel:
             self._refused |= learned  # only now is it known that the refusals were the trouble
             return completion
 
-    def _read(self, response: Any) -> Completion:
+    def read(self, response: Any) -> Completion:
         """What a response says; TypeError and the like where it is no chat completion."""
         choice = response["choices"][0]
         message = choice["message"]
@@ -235,9 +240,9 @@ class OpenAIModel:
         usage = Usage(1, tokens_in, tokens_out, cost)
         return Completion(encodable(text), resolved, usage, str(choice.get("finish_reason") or "").lower())
 
-    def _parameters(self, request: ModelRequest, learned: set[str]) -> dict[str, Any]:
-        """What to send beside the messages, without what the service has refused so far."""
-        refused = self._refused | learned
+    def body(self, request: ModelRequest, refused: Set[str] = frozenset()) -> dict[str, Any]:
+        """The body to send, without the parameters in `refused` and what the service has refused so far."""
+        refused = self._refused | refused
         parameters: dict[str, Any] = {}
         if "temperature" not in refused:
             parameters["temperature"] = 0
@@ -250,10 +255,12 @@ class OpenAIModel:
                 parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
             else:
                 parameters["response_format"] = {"type": "json_object"}
-        return parameters
+        return {"model": self.name, "messages": request.messages, **parameters}
 
-    def _refused_parameter(self, error: Any, sent: dict[str, Any]) -> str:
-        """Which parameter the service refuses; RequestRefused when it is none of ours."""
+    def refused_parameter(self, error: Any, sent: Mapping[str, Any]) -> str:
+        """Which parameter of the body the service refuses; RequestRefused when it is none of ours.
+
+        error: with the `message`, `code`, `param` and `status_code` that the service gave."""
         named = error.param or ""
         said = named or error.message
         about_parameters = bool(named) or _UNSUPPORTED.search(error.message)
@@ -269,7 +276,11 @@ class OpenAIModel:
 
     def _status_error(self, error: Any) -> Exception:
         """The exception that says what a 4xx or 5xx means for the caller."""
-        status, said = error.status_code, self._redact(error.message)[:300]
+        status, said = (
+            error.status_code,
+            self._redact(error.message.removeprefix(f"Error code: {error.status_code} - ")),
+        )
+        said = said[:300]
         if status in (401, 403):
             return ConfigError(f"{self._where} refused the key ({status}): check OPENAI_API_KEY. It said: {said}")
         if status == 404:

@@ -192,7 +192,8 @@ class RunSummary:
 class RunInfo:
     """What was run: the log's `run` block. Times are ISO 8601 with zone; wall_time_s: seconds, of all sessions.
 
-    sessions: how often it was started, 1 if it was never broken off. `*_service`: where the model is, empty for
+    sessions: how often it was started, 1 if it was never broken off. mode: "live", or "batch" if replies came through
+    a batch endpoint. `*_service`: where the model is, empty for
     the embedded default; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex."""
 
     run_id: str
@@ -216,6 +217,7 @@ class RunInfo:
     pass_threshold: float | None = None
     pass_rate_required: float | None = None
     rejudged_from: str = ""
+    mode: str = "live"
     assistant_usage: Usage = Usage()
     judge_usage: Usage = Usage()
     wall_time_s: float = 0.0

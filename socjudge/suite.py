@@ -12,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +22,10 @@ import orjson
 from . import __version__, background, constants
 from .engine import Engine, Plan, Sample
 from .errors import ConfigError, SocJudgeError
-from .journal import Journal, open_journal
+from .journal import Journal, journal_folder, open_journal
 from .logs import LoggedResults, log_chunks, refuge, write_log
 from .pacing import RunGate
+from .places import as_path, check_place
 from .prompts import ASSISTANT_PROMPT_ID, Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from .providers import Model, most_usd, open_model
 from .records import (
@@ -88,15 +89,64 @@ def run_evaluation_suite(
     starting it again, with the same questions, runbooks, models, prompts and repeats: nothing that is in the journal
     is asked again. fresh: start anew instead; resume: take up this journal, or be told how it differs.
 
+    logs_dir may be a URL such as s3://bucket/logs, as in `save_evaluation_results`. It is tried before the first
+    call; the journal is then in LOGS_DIR.
+
     The first question goes alone, so that a wrong key or an unreachable service costs one call. Failures of single
     questions are rows with status "failed". Raises ConfigError (wrong key, used-up quota, unfit arguments; the same
     run under way in another process), ProviderError (the service is down), RunStopped (`stop`), BudgetReached and
     KeyboardInterrupt; each after the calls in flight are journalled, and each but the first for a run that can be
     taken up."""
-    _check_counts(
+    _check_counts(max_concurrency=max_concurrency, max_failures=max_failures)
+    assignment = assign_suite(
+        questions, index=index, answers=answers, assistant_model=assistant_model, judge_model=judge_model,
+        judge_prompt=judge_prompt, assistant_prompt=assistant_prompt,
         answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k,
-        max_concurrency=max_concurrency, max_failures=max_failures,
     )  # fmt: skip
+    return _run(
+        assignment,
+        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
+        logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a run is to do. given: hashes of what is judged besides the questions; n_samples: answers to be judged."""
+
+    n_samples: int
+    sample_at: Callable[[int], Sample]
+    plan: Plan
+    info: RunInfo
+    given: Mapping[str, str]
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What makes it the same run, so that it can be taken up."""
+        key = {name: getattr(self.info, name) for name in _KEY_FIELDS}
+        return key | {**self.given, "criteria": "、".join(constants.JUDGE_EVALUATION_CRITERIA)}
+
+    @property
+    def total(self) -> int:
+        """Judged answers that it will have."""
+        return self.n_samples * self.plan.judge_repeats
+
+
+def assign_suite(
+    questions: Sequence[EvalQuestion],
+    *,
+    index: RunbookIndex | None,
+    answers: Sequence[AssistantAnswer] | None,
+    assistant_model: str | BaseChatModel | Model,
+    judge_model: str | BaseChatModel | Model,
+    judge_prompt: Prompt | str | Path | None,
+    assistant_prompt: Prompt | str | Path | None,
+    answer_repeats: int,
+    judge_repeats: int,
+    k: int,
+) -> Assignment:
+    """What `run_evaluation_suite` does with these arguments; ConfigError if they are unfit. Nothing is sent."""
+    _check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
         raise ConfigError("no questions to evaluate; load some with load_eval_dataset()")
     repeated = [name for name, count in Counter(str(q.id) for q in questions).items() if count > 1]
@@ -107,6 +157,8 @@ def run_evaluation_suite(
     if answers is not None and answer_repeats != 1:
         raise ConfigError("answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats")
 
+    if executor is not None:
+        _check_names(executor, judge_model, assistant_model)
     if answers is None and index is None:
         from .retrieval import load_index
 
@@ -123,11 +175,7 @@ def run_evaluation_suite(
 
     info = replace(_run_info(plan, questions), answer_repeats=answer_repeats)
     given = {"answers_sha256": "" if answers is None else _sha256(_given(answer) for answer in answers)}
-    return _run(
-        len(questions) * answer_repeats, sample_at, plan, info, given,
-        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
-        logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
-    )  # fmt: skip
+    return Assignment(len(questions) * answer_repeats, sample_at, plan, info, given)
 
 
 def rejudge(
@@ -151,11 +199,29 @@ def rejudge(
 
     The new log says in `run.rejudged_from` where the answers come from, and keeps how they were made. A
     question that got no answer then stays a row with status "failed". See `run_evaluation_suite`."""
-    _check_counts(judge_repeats=judge_repeats, max_concurrency=max_concurrency, max_failures=max_failures)
+    _check_counts(max_concurrency=max_concurrency, max_failures=max_failures)
+    return _run(
+        assign_rejudging(run, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats),
+        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
+        logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+    )  # fmt: skip
+
+
+def assign_rejudging(
+    run: EvaluationRun,
+    *,
+    judge_model: str | BaseChatModel | Model,
+    judge_prompt: Prompt | str | Path | None,
+    judge_repeats: int,
+) -> Assignment:
+    """What `rejudge` does with these arguments; ConfigError if they are unfit. Nothing is sent."""
+    _check_counts(judge_repeats=judge_repeats)
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
     if not samples:
         raise ConfigError(f"{run.log_path or 'the run'} holds no results to judge again")
+    if executor is not None:
+        _check_names(executor, judge_model)
     plan = _make_plan(judge_model, judge_prompt, judge_repeats)
     questions = list({sample.question.id: sample.question for sample in samples}.values())
     info = replace(
@@ -173,11 +239,7 @@ def rejudge(
         "answers_sha256": _sha256(_given(r.answer) for r in reversed(first_judged.values())),
         "rejudged_from": run.run.run_id,
     }
-    return _run(
-        len(samples), samples.__getitem__, plan, info, given,
-        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
-        logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
-    )  # fmt: skip
+    return Assignment(len(samples), samples.__getitem__, plan, info, given)
 
 
 def _check_counts(**counts: int) -> None:
@@ -255,11 +317,7 @@ _KEY_FIELDS = (
 
 
 def _run(
-    n_samples: int,
-    sample_at: Callable[[int], Sample],
-    plan: Plan,
-    info: RunInfo,
-    given: Mapping[str, str],
+    assignment: Assignment,
     *,
     max_concurrency: int,
     max_cost_usd: float | None,
@@ -272,15 +330,15 @@ def _run(
     stop: threading.Event | None,
     progress: bool,
 ) -> EvaluationRun:
+    plan, total = assignment.plan, assignment.total
     if max_cost_usd is not None:
         _check_prices(plan)
-    if executor is not None:
-        _check_names(plan)
-    key = {name: getattr(info, name) for name in _KEY_FIELDS}
-    key |= {**given, "criteria": "、".join(constants.JUDGE_EVALUATION_CRITERIA)}
-    total = n_samples * plan.judge_repeats
-    path = None if resume is None else Path(resume)
-    journal = _open_journal(Path(logs_dir), info, key, total=total, fresh=fresh, path=path)
+    path, place = None if resume is None else Path(resume), as_path(logs_dir)
+    check_place(place)
+    journal = _open_journal(
+        journal_folder(place), assignment.info, assignment.key,
+        total=total, logs_dir=place, fresh=fresh, path=path,
+    )  # fmt: skip
     discard = False
     try:
         if journal.n_done:
@@ -290,9 +348,12 @@ def _run(
             max_concurrency=max_concurrency, max_cost_usd=max_cost_usd,
             spent_usd=journal.spent_usd if max_cost_usd is not None else 0.0,
         )  # fmt: skip
-        engine = Engine(n_samples, sample_at, plan, journal, gate, max_failures=max_failures, executor=executor)
+        engine = Engine(
+            assignment.n_samples, assignment.sample_at, plan, journal, gate,
+            max_failures=max_failures, executor=executor,
+        )  # fmt: skip
         _work(engine, gate, journal, total, max_concurrency, on_result, stop, progress)
-        run = _finish(journal, plan, total, engine.elapsed_s, logs_dir)
+        run = finish_run(journal, plan, total, engine.elapsed_s, logs_dir)
         discard = True
         return run
     except (SocJudgeError, KeyboardInterrupt) as error:
@@ -313,20 +374,23 @@ def _check_prices(plan: Plan) -> None:
             )
 
 
-def _check_names(plan: Plan) -> None:
-    for model in (plan.judge, plan.assistant):
-        if model is not None and open_model(model.name).name != model.name:
+def _check_names(executor: Executor, *models: str | BaseChatModel | Model) -> None:
+    if not isinstance(executor, Executor):
+        raise ConfigError(f"executor= is a {type(executor).__name__}; of a Dask client, pass client.get_executor()")
+    for model in models:
+        if not isinstance(model, str):
             raise ConfigError(
-                "with executor=, name the models by strings: an open model is not sent to other processes"
+                f"with executor=, name the models by strings: {type(model).__name__} may hold a key, and keys are not "
+                "sent to other processes; workers open models with the keys of their own environment"
             )
 
 
-def _open_journal(logs_dir: Path, info: RunInfo, key: Mapping[str, Any], **keywords: Any) -> Journal:
+def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keywords: Any) -> Journal:
     try:
-        return open_journal(logs_dir, info, key, **keywords)
+        return open_journal(folder, info, key, **keywords)
     except OSError as problem:
         warnings.warn(
-            f"{logs_dir}: cannot be written ({problem.strerror}); the journal of this run goes to {refuge()}",
+            f"{folder}: cannot be written ({problem.strerror}); the journal of this run goes to {refuge()}",
             stacklevel=4,
         )
         return open_journal(refuge(), info, key, **keywords)
@@ -391,7 +455,7 @@ def _how_to_go_on(journal: Journal, total: int) -> str:
     )
 
 
-def _finish(journal: Journal, plan: Plan, total: int, in_session_s: float, logs_dir: Path | str) -> EvaluationRun:
+def finish_run(journal: Journal, plan: Plan, total: int, in_session_s: float, logs_dir: Path | str) -> EvaluationRun:
     """Write the log from the journal, row by row, and give the run that reads from it."""
     totals = _Totals()
     starts = array("q")

@@ -115,8 +115,11 @@ def serving(default: Reply | str | Callable[[dict[str, Any]], Reply | str]) -> I
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 512  # many connections at the same moment
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     service.base_url = f"http://127.0.0.1:{server.server_port}/v1"

