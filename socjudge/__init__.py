@@ -19,6 +19,10 @@ _HOMES = {
     "evaluate_answer": "judge",
     "run_evaluation_suite": "suite",
     "rejudge": "suite",
+    "prepare_batch": "batch",
+    "submit_batch": "batch",
+    "batch_status": "batch",
+    "collect_batch": "batch",
     "unfinished_runs": "journal",
     "estimate_run": "estimate",
     "save_evaluation_results": "logs",
@@ -46,6 +50,7 @@ __all__ = ["__version__", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
     from .assistant import handle_query
+    from .batch import batch_status, collect_batch, prepare_batch, submit_batch
     from .charts import plot_category_breakdown
     from .errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError, UnparsableJudgement
     from .estimate import estimate_run

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Never
 
 import typer
 
-from . import constants
+from . import batch_cli, constants
 from .errors import ConfigError, SocJudgeError
 from .records import EvaluationRun
 
@@ -30,6 +30,7 @@ app = typer.Typer(
         "'auto' is gpt-4o-mini when a key or base URL is set, else 'offline'."
     ),
 )
+app.add_typer(batch_cli.app, name="batch")
 
 Runbooks = Annotated[Path, typer.Option(help="Folder with the runbooks (.md, .txt, Word, PDF, …).")]
 IndexDir = Annotated[Path, typer.Option(help="Where the index is kept.")]
@@ -224,7 +225,7 @@ def _report(finished: EvaluationRun) -> Never:
 
 
 def _shown(path: Path | None) -> str:
-    if isinstance(path, Path) and path.is_relative_to(constants.PROJECT_DIR):
+    if path is not None and path.is_relative_to(constants.PROJECT_DIR):
         return str(path.relative_to(constants.PROJECT_DIR))
     return str(path)
 

@@ -23,12 +23,7 @@ from . import constants
 from .errors import ConfigError
 from .logs import log_files, new_log_name, refuge, to_json
 from .places import as_path, is_remote, load_bytes
-from .records import (
-    AssistantAnswer,
-    Completion,
-    EvaluationResult,
-    EvaluationRun,
-    RunInfo,
+from .record_json import (
     answer_from_dict,
     answer_to_dict,
     completion_from_dict,
@@ -36,6 +31,7 @@ from .records import (
     result_to_dict,
     run_info_from_dict,
 )
+from .records import AssistantAnswer, Completion, EvaluationResult, EvaluationRun, RunInfo
 from .verdict import summarise_results
 
 FORMAT = 1

@@ -19,7 +19,8 @@ import orjson
 from . import constants
 from .errors import ConfigError
 from .places import as_path, is_remote, load_bytes, load_names, write_object
-from .records import EvaluationResult, EvaluationRun, RunInfo, RunSummary, result_from_dict, result_to_dict
+from .record_json import result_from_dict, result_to_dict, run_from_dict
+from .records import EvaluationResult, EvaluationRun, RunInfo, RunSummary
 
 AT_ONCE = 500  # rows that are read from a log in one go: a few megabytes
 _STAMP = "%Y%m%d_%H%M%S"
@@ -156,7 +157,7 @@ def load_run(path: Path | str) -> EvaluationRun:
         raise ConfigError(f"{path}: the log cannot be read ({error.strerror})") from None
     except orjson.JSONDecodeError as error:
         raise ConfigError(f"{path}: not valid JSON ({error}); was the file cut while it was copied?") from None
-    run = EvaluationRun.from_dict(data, where=str(path), started_at=_time_in_name(path.name))
+    run = run_from_dict(data, where=str(path), started_at=_time_in_name(path.name))
     return replace(run, log_path=path)
 
 

@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from . import __version__, background, constants
-from .engine import Engine, Plan, Sample
+from .engine import Engine
 from .errors import ConfigError, SocJudgeError
 from .journal import Journal, journal_folder, open_journal
 from .logs import LoggedResults, log_chunks, refuge, write_log
 from .pacing import RunGate
 from .places import as_path, check_place
+from .plan import Plan, Sample
 from .prompts import ASSISTANT_PROMPT_ID, Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from .providers import Model, most_usd, open_model
+from .record_json import result_from_dict
 from .records import (
     UNKNOWN,
     AssistantAnswer,
@@ -37,7 +39,6 @@ from .records import (
     ModelRequest,
     RunInfo,
     Usage,
-    result_from_dict,
 )
 from .texts import encodable
 from .verdict import Tally
@@ -98,6 +99,8 @@ def run_evaluation_suite(
     KeyboardInterrupt; each after the calls in flight are journalled, and each but the first for a run that can be
     taken up."""
     _check_counts(max_concurrency=max_concurrency, max_failures=max_failures)
+    if executor is not None:
+        _check_names(executor, judge_model, assistant_model)
     assignment = assign_suite(
         questions, index=index, answers=answers, assistant_model=assistant_model, judge_model=judge_model,
         judge_prompt=judge_prompt, assistant_prompt=assistant_prompt,
@@ -157,8 +160,6 @@ def assign_suite(
     if answers is not None and answer_repeats != 1:
         raise ConfigError("answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats")
 
-    if executor is not None:
-        _check_names(executor, judge_model, assistant_model)
     if answers is None and index is None:
         from .retrieval import load_index
 
@@ -200,6 +201,8 @@ def rejudge(
     The new log says in `run.rejudged_from` where the answers come from, and keeps how they were made. A
     question that got no answer then stays a row with status "failed". See `run_evaluation_suite`."""
     _check_counts(max_concurrency=max_concurrency, max_failures=max_failures)
+    if executor is not None:
+        _check_names(executor, judge_model)
     return _run(
         assign_rejudging(run, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats),
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
@@ -220,8 +223,6 @@ def assign_rejudging(
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
     if not samples:
         raise ConfigError(f"{run.log_path or 'the run'} holds no results to judge again")
-    if executor is not None:
-        _check_names(executor, judge_model)
     plan = _make_plan(judge_model, judge_prompt, judge_repeats)
     questions = list({sample.question.id: sample.question for sample in samples}.values())
     info = replace(
@@ -461,6 +462,7 @@ def finish_run(journal: Journal, plan: Plan, total: int, in_session_s: float, lo
     starts = array("q")
     small = total <= IN_MEMORY
     in_memory: list[EvaluationResult] = []
+    finished_at = datetime.now().astimezone().isoformat(timespec="seconds")
 
     def rows() -> Iterator[dict[str, Any]]:
         for row in journal.rows():
@@ -480,7 +482,7 @@ def finish_run(journal: Journal, plan: Plan, total: int, in_session_s: float, lo
     def info() -> RunInfo:
         return replace(
             journal.info,
-            finished_at=datetime.now().astimezone().isoformat(timespec="seconds"),
+            finished_at=finished_at,
             judge_model_resolved=", ".join(totals.judges) or UNKNOWN,
             assistant_model_resolved=", ".join(totals.assistants) or UNKNOWN,
             assistant_usage=totals.assistant_usage if plan.assistant is not None else Usage(),

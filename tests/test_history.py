@@ -27,7 +27,9 @@ def test_an_unscored_answer_is_missing_in_the_frames_and_counted_nowhere(
 ) -> None:
     answers = [AssistantAnswer(q.question, "回答") for q in questions]
     service.script = [Reply("読めない返事")] * 3
-    run = run_evaluation_suite(questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False)
+    run = run_evaluation_suite(
+        questions, answers=answers, judge_model="gpt-4o-mini", max_concurrency=1, logs_dir=tmp_path, progress=False
+    )
     results, scores = run_results(run), run_scores(run)
     assert list(results["status"]) == ["unparsable"] + ["ok"] * 9
     assert results["average_score"].isna().tolist() == [True] + [False] * 9

@@ -26,6 +26,7 @@ from socjudge import (
     run_scores,
     save_evaluation_results,
 )
+from socjudge.record_json import run_from_dict, run_to_dict
 from socjudge.records import EvaluationResult, Passage, RunInfo
 from socjudge.verdict import summarise_results
 
@@ -46,7 +47,7 @@ def one_run(**evaluation: Any) -> EvaluationRun:
 
 def log_with(place: str, value: Any) -> dict[str, Any]:
     """A sound log with one value changed; place: dotted, of the first result unless it starts with run or summary."""
-    log = copy.deepcopy(one_run().to_dict())
+    log = copy.deepcopy(run_to_dict(one_run()))
     at: Any = log if place.split(".")[0] in ("results", "summary", "run") else log["results"][0]
     *path, last = place.split(".")
     for key in path:
@@ -130,10 +131,10 @@ json_values = st.recursive(
     max_leaves=4,
 )
 PLACES = [
-    *one_run().to_dict()["results"][0],
-    *(f"evaluation.{name}" for name in one_run().to_dict()["results"][0]["evaluation"]),
-    *(f"assistant.{name}" for name in one_run().to_dict()["results"][0]["assistant"]),
-    *(f"run.{name}" for name in one_run().to_dict()["run"]),
+    *run_to_dict(one_run())["results"][0],
+    *(f"evaluation.{name}" for name in run_to_dict(one_run())["results"][0]["evaluation"]),
+    *(f"assistant.{name}" for name in run_to_dict(one_run())["results"][0]["assistant"]),
+    *(f"run.{name}" for name in run_to_dict(one_run())["run"]),
     "results", "summary", "run", "flags.ambiguous_query", "evaluation.scores.安全性", "assistant.usage.cost_usd",
 ]  # fmt: skip
 
@@ -141,7 +142,7 @@ PLACES = [
 @given(st.sampled_from(PLACES), json_values)
 def test_whatever_stands_in_a_place_the_log_loads_fully_or_is_refused(place: str, value: Any) -> None:
     try:
-        run = EvaluationRun.from_dict(log_with(place, value), where="log.json")
+        run = run_from_dict(log_with(place, value), where="log.json")
     except ConfigError as error:
         assert str(error).startswith("log.json: ")
         return
@@ -178,7 +179,7 @@ def test_null_for_what_may_be_absent_is_the_same_as_absent(tmp_path: Path, place
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_a_byte_order_mark_is_accepted(tmp_path: Path, encoding: str) -> None:
     run = one_run()
-    assert load(tmp_path, json.dumps(run.to_dict(), ensure_ascii=False).encode(encoding)) == run
+    assert load(tmp_path, json.dumps(run_to_dict(run), ensure_ascii=False).encode(encoding)) == run
 
 
 @pytest.mark.parametrize("criteria", [["安全性", "正確性"], [*CRITERIA, "読みやすさ"], ["独自"]])

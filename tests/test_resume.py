@@ -35,6 +35,7 @@ from socjudge import (
     unfinished_runs,
 )
 from socjudge.journal import open_journal
+from socjudge.record_json import run_to_dict
 from socjudge.records import Completion, EvaluationResult, RunInfo, Usage
 from socjudge.retrieval import RunbookIndex
 
@@ -70,7 +71,7 @@ def journals(tmp_path: Path) -> list[Path]:
 
 def comparable(run: EvaluationRun) -> Any:
     """All of a run but its times and what names it."""
-    data = json.loads(json.dumps(run.to_dict()))
+    data = json.loads(json.dumps(run_to_dict(run)))
     for row in data["results"]:
         row["evaluation"]["processing_time"] = row["assistant"]["processing_time"] = 0
     for name in ("run_id", "started_at", "finished_at", "wall_time_s", "sessions"):
@@ -271,7 +272,9 @@ def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
     journal = open_journal(folder, info, key, total=5)
     # Lone halves of characters, which no file takes, were replaced before.
     answers = [AssistantAnswer(*(t.encode("utf-8", "replace").decode() for t in (q, a))) for q, a, _ in texts]
-    replies = [Completion(answer.answer, "m", Usage(1, n, n, None)) for answer, (_, _, n) in zip(answers, texts, strict=True)]
+    replies = [
+        Completion(answer.answer, "m", Usage(1, n, n, None)) for answer, (_, _, n) in zip(answers, texts, strict=True)
+    ]
     for i, (answer, reply) in enumerate(zip(answers, replies, strict=True)):
         journal.add_answer(i, answer, 0.5)
         journal.add_reply(i, 0, reply, 0.6)

@@ -30,6 +30,7 @@ from socjudge import (
     save_evaluation_results,
     unfinished_runs,
 )
+from socjudge.record_json import run_from_dict, run_to_dict
 from socjudge.records import EvaluationResult, RunInfo
 from socjudge.retrieval import RunbookIndex
 from socjudge.verdict import best_case, summarise_results, summary_text
@@ -373,8 +374,8 @@ def test_what_is_saved_is_what_is_loaded(rows: list[tuple[str, str, int]]) -> No
         for i, (question, answer, score) in enumerate(rows)
     )
     run = EvaluationRun(results, summarise_results(results), RunInfo("r", "2026-01-02T03:04:05+09:00"))
-    text = json.dumps(run.to_dict(), ensure_ascii=False)
-    assert EvaluationRun.from_dict(json.loads(text), where="x") == run
+    text = json.dumps(run_to_dict(run), ensure_ascii=False)
+    assert run_from_dict(json.loads(text), where="x") == run
 
 
 def test_the_estimate_counts_calls_and_knows_what_it_does_not_know(
