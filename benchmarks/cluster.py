@@ -86,7 +86,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="gpt-4o-mini")
     parser.add_argument("--calls", type=int, default=1000)
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--threads", type=int, default=32, help="of each worker: its calls at once")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--apart", action="store_true", help="run Dask's scheduler in a process of its own")

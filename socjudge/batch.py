@@ -31,7 +31,7 @@ from .batch_jobs import (
 )
 from .batch_rounds import add_reply, check_models, get_model, is_missing
 from .batch_state import BatchState, Source, load_state
-from .errors import ConfigError, ProviderError, RequestRefused
+from .errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
 from .journal import Journal
 from .logs import load_run
 from .places import as_path, is_remote
@@ -199,18 +199,19 @@ def _collect(
         for reply in parse_replies(raw or b""):
             line = parse_custom_id(reply.custom_id, number) if reply.custom_id in sent else None
             if line is None:
-                strays.append(reply.custom_id or "without an id")
+                strays.append(redact(reply.custom_id)[:60] or "without an id")
             elif reply.failure is not None:
                 failures.setdefault(reply.custom_id, reply.failure)
             elif is_missing(assignment, journal, line):
                 try:
                     completion = get_model(assignment, line).read(reply.body)
-                except (ValueError, TypeError, AttributeError, LookupError) as error:
-                    said = redact(f"the response is no chat completion ({type(error).__name__}: {error})")
+                    retries = tuple(state.failures.get(line.name, ()))
+                    add_reply(assignment, journal, line, replace(completion, retries=retries))
+                except (SocJudgeError, OSError):
+                    raise
+                except Exception as surprise:  # one line's oddity must not cost the others what was paid for them
+                    said = redact(f"the response is no usable chat completion ({type(surprise).__name__}: {surprise})")
                     failures.setdefault(reply.custom_id, Failure(said[:300]))
-                    continue
-                retries = tuple(state.failures.get(line.name, ()))
-                add_reply(assignment, journal, line, replace(completion, retries=retries))
     if strays:
         notes.append(f"{file.name}: {len(strays)} lines belong to no request, and were left out: {_few(strays)}")
     if batch.status == "failed":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import time
 import tomllib
 import unicodedata
+from decimal import Decimal
 from typing import Any
 
 from . import constants
@@ -35,11 +37,37 @@ def most_usd_of(model: str, request: ModelRequest) -> float | None:
 
 
 def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | None:
+    # Looking a price up takes as long as making the call, so prices per token are kept for a quarter of an hour: some
+    # depend on the time of day.
+    known, per_token = _prices_per_token(model, int(time.time() // 900))
+    if not known:
+        return None
+    if per_token is None:
+        price = _look_up(model, input_tokens, output_tokens)
+        return None if price is None else float(price)
+    return float(per_token[0] * input_tokens + per_token[1] * output_tokens)
+
+
+@functools.lru_cache(maxsize=256)
+def _prices_per_token(model: str, quarter: int) -> tuple[bool, tuple[Decimal, Decimal] | None]:
+    """Whether the table knows the model, and its prices per token, in and out; None if they depend on the length."""
+    lengths = (1_000, 150_000, 1_000_000)
+    inward = [_look_up(model, length, 0) for length in lengths]
+    outward = [_look_up(model, 0, length) for length in lengths]
+    if inward[0] is None:
+        return False, None
+    units = [{(price or 0) / length for price, length in zip(side, lengths, strict=True)} for side in (inward, outward)]
+    if any(len(prices) > 1 for prices in units):
+        return True, None
+    return True, (Decimal(units[0].pop()), Decimal(units[1].pop()))
+
+
+def _look_up(model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
     import genai_prices
 
     usage = genai_prices.Usage(input_tokens=input_tokens, output_tokens=output_tokens)
     try:
-        return float(genai_prices.calc_price(usage, model_ref=model).total_price)
+        return genai_prices.calc_price(usage, model_ref=model).total_price
     except (LookupError, ValueError):
         return None
 

@@ -149,7 +149,7 @@ def test_answers_are_the_first_round_and_judgements_the_second(
     assert (job.estimate.calls, job.rest.calls) == (6, 12)
     submit_batch(job.path)
     job = collect_batch(job.path)
-    assert (job.next_step, job.round, job.done, job.run) == ("submit", 2, 0, None)
+    assert (job.next_step, job.round, job.done, job.run, job.notes) == ("submit", 2, 0, None, ())
     assert (job.estimate.calls, job.rest.calls) == (6, 6)
     run = finish(job, rounds=1)
     assert [is_judge_call(body) for body in service.bodies] == [False] * 6 + [True] * 6
@@ -411,8 +411,24 @@ def test_a_reply_that_is_no_completion_is_a_failed_line(service: BatchService, a
     submit_batch(job.path)
     job = collect_batch(job.path)
     assert job.done == 0
-    assert "the response is no chat completion" in job.notes[0]
+    assert "4 requests failed: 1 × the response is no usable chat completion (IndexError" in job.notes[0]
     assert {r.evaluation.status for r in finish(job, rounds=1).results} == {"ok"}
+
+
+def test_a_bug_in_reading_one_reply_costs_the_others_nothing(
+    service: BatchService, answered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = batch.add_reply
+
+    def buggy(assignment: Any, journal: Any, line: Line, completion: Any) -> None:
+        if line.sample == 1:
+            raise KeyError("surprise")
+        real(assignment, journal, line, completion)
+
+    monkeypatch.setattr(batch, "add_reply", buggy)
+    run = finish(prepare(tmp_path, log=answered), rounds=3)
+    assert [r.evaluation.status for r in run.results] == ["ok", "failed", "ok", "ok"]
+    assert "KeyError: 'surprise'" in run.results[1].evaluation.error
 
 
 def test_an_output_file_that_is_gone_is_sent_again(service: BatchService, answered: Path, tmp_path: Path) -> None:

@@ -347,20 +347,18 @@ def test_a_stop_lets_calls_in_flight_finish_and_begins_no_other(service: Service
         released.wait(30)
         return reply(request)
 
-    def told() -> bool:
+    def count_stopped() -> int:
         from socjudge import errands as there  # on the worker
 
-        return bool(there._stopped)
+        return len(there._stopped)
 
     def stop_when_busy() -> None:
-        before = Counter(client.run(told).values())
-        assert not before[True]
         wait_until(lambda: len(service.requests) == 2 * THREADS)
         stop.set()
-        wait_until(lambda: all(client.run(told).values()))
+        wait_until(lambda: all(count > before[worker] for worker, count in client.run(count_stopped).items()))
         released.set()
 
-    client.run(lambda: __import__("socjudge.errands").errands._stopped.clear())
+    before = client.run(count_stopped)
     service.default = hold
     stopping = in_background(stop_when_busy)
     with pytest.raises(RunStopped, match=f"{2 * THREADS} of 20 judged answers are safe"):
