@@ -76,7 +76,7 @@ def make_index(
     """An index that is not saved."""
     cache = VectorCache(embeddings, load_vector_cache(embeddings))
     empty = StoredIndex(tuple(chunks), np.zeros((0, 0), np.float32), embeddings, {}, Path(), synonyms or {})
-    return RunbookIndex(replace(empty, vectors=cache.embed(empty.texts)), cache)
+    return RunbookIndex(replace(empty, vectors=cache.embed(empty.texts)), cache, Path())
 
 
 def rank_all(

@@ -64,7 +64,7 @@ def test_refusals_slow_the_run_down_and_every_question_is_scored(service: Servic
     run = run_judge(150, tmp_path, max_concurrency=32)
     assert {r.evaluation.status for r in run.results} == {"ok"}
     refused = len(service.requests) - 150
-    assert service.max_at_once > 8  # it did try
+    assert service.max_at_once > 4  # it did try
     assert refused < 150  # without slowing down, 7 of 8 calls would be refused
     retried = [r.evaluation.error for r in run.results if r.evaluation.error]
     assert sum(text.count("retried: HTTP 429 (Rate limit reached)") for text in retried) == refused

@@ -316,7 +316,7 @@ def test_threads_find_what_one_thread_finds(project_index: RunbookIndex) -> None
 
 def without_cache(index: RunbookIndex) -> RunbookIndex:
     """The same index with nothing cached."""
-    return RunbookIndex(index._stored, VectorCache(index.embedder))
+    return RunbookIndex(index._stored, VectorCache(index.embedder), index.index_dir)
 
 
 def test_bm25_share_grows_with_what_the_runbooks_know() -> None:
