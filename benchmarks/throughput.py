@@ -83,9 +83,10 @@ def run_bare(loop: str, at_once: int, count: int) -> None:
     if loop == "sdk-threads":
         client = openai.OpenAI(max_retries=0)
         client.chat.completions.create(**parameters(0))
-        with measured(), ThreadPoolExecutor(at_once) as pool:
+        with measured() as found, ThreadPoolExecutor(at_once) as pool:
             for _ in pool.map(lambda i: client.chat.completions.create(**parameters(i)).choices[0], range(count)):
                 pass
+        print(json.dumps(found))
         return
 
     async def main() -> None:
@@ -98,8 +99,9 @@ def run_bare(loop: str, at_once: int, count: int) -> None:
                 for i in todo:
                     (await client.chat.completions.create(**parameters(i))).choices[0]
 
-            with measured():
+            with measured() as found:
                 await asyncio.gather(*(work() for _ in range(at_once)))
+            print(json.dumps(found))
 
     asyncio.run(main())
 
@@ -110,17 +112,20 @@ def run_socjudge(at_once: int, count: int) -> None:
 
     questions, answers = material(count)
     sj.evaluate_answer(questions[0], answers[0], model="gpt-4o-mini")  # imports and connections, as in the bare loops
-    with tempfile.TemporaryDirectory() as logs, measured() as found:
-        run = sj.run_evaluation_suite(
-            questions, answers=answers, judge_model="gpt-4o-mini", max_concurrency=at_once, logs_dir=logs,
-            progress=False,
-        )  # fmt: skip
+    with tempfile.TemporaryDirectory() as logs:
+        with measured() as found:
+            run = sj.run_evaluation_suite(
+                questions, answers=answers, judge_model="gpt-4o-mini", max_concurrency=at_once, logs_dir=logs,
+                progress=False,
+            )  # fmt: skip
+        # Reading everything back is the benchmark's own check, not part of the run.
         found["scored"] = len(questions) - run.summary.n_unscored
         found["accepted"] = run.summary.average_score  # 80.0 if no cut reply was taken
         if count <= 10_000:
             found["retries"] = sum(r.evaluation.error.count("HTTP ") for r in run.results)
             found["asked again"] = sum(r.evaluation.attempts - 1 for r in run.results)
         found["log MB"] = round(run.log_path.stat().st_size / 1e6, 1)
+    print(json.dumps(found))
 
 
 @contextmanager
@@ -132,7 +137,6 @@ def measured() -> Iterator[dict[str, Any]]:
     # Of this process alone; `getrusage` would count what its parent used before it was started.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     found["peak MB"] = int(status["VmHWM"].split()[0]) / 1024
-    print(json.dumps(found))
 
 
 @contextmanager

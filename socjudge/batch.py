@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import constants
+from .assignment import Assignment
 from .batch_client import download, open_client, submit_file, update_file
 from .batch_files import MAX_REQUESTS, Failure, RequestFile, load_requests, parse_custom_id, parse_replies
 from .batch_jobs import (
@@ -37,7 +38,6 @@ from .logs import load_run
 from .places import as_path, is_remote
 from .prompts import ASSISTANT_PROMPT_ID, Prompt, load_prompt
 from .redact import redact
-from .suite import Assignment
 
 if TYPE_CHECKING:
     import openai

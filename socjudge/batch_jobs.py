@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .assignment import Assignment, assign_rejudging, assign_suite
 from .batch_files import Line, write_requests
 from .batch_rounds import (
     BATCH_PRICE_FACTOR,
@@ -22,6 +23,7 @@ from .batch_rounds import (
 from .batch_state import BatchState, Round, Source, job_folder, load_state, save_state, unfinished_batches
 from .errors import ConfigError
 from .estimate import Estimate, estimate_run
+from .finish import finish_run
 from .journal import Journal, journal_folder, open_journal
 from .judge import load_eval_dataset
 from .logs import load_run, log_files
@@ -29,7 +31,6 @@ from .places import as_path, check_place, is_remote, load_bytes
 from .providers import OFFLINE
 from .record_json import run_info_from_dict
 from .records import EvaluationRun
-from .suite import Assignment, assign_rejudging, assign_suite, finish_run
 
 if TYPE_CHECKING:
     from .retrieval import RunbookIndex

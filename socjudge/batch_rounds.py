@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from .assignment import Assignment
 from .assistant import answering
 from .batch_files import Line
 from .dialogue import Dialogue, Finished, advance, hold
@@ -15,7 +16,6 @@ from .journal import Journal
 from .judge import failed_evaluation, judging
 from .providers import OFFLINE, OpenAIModel
 from .records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
-from .suite import Assignment
 
 BATCH_PRICE_FACTOR = 0.5  # of the list price: https://developers.openai.com/api/docs/guides/batch
 MAX_FAILURES = 3  # rounds in which a line may fail

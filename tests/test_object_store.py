@@ -28,6 +28,7 @@ from socjudge import (
     EvalQuestion,
     EvaluationRun,
     constants,
+    finish,
     journal,
     load_run,
     logs,
@@ -35,7 +36,6 @@ from socjudge import (
     rejudge,
     run_evaluation_suite,
     save_evaluation_results,
-    suite,
     unfinished_runs,
 )
 from socjudge.__main__ import app
@@ -198,7 +198,7 @@ def test_a_large_run_is_read_from_its_log_row_by_row(
     monkeypatch: pytest.MonkeyPatch,
     place: str,
 ) -> None:
-    monkeypatch.setattr(suite, "IN_MEMORY", 2)
+    monkeypatch.setattr(finish, "IN_MEMORY", 2)
     monkeypatch.setattr(logs, "AT_ONCE", 2)
     run = run_offline(questions[:5], index, URL if place == URL else tmp_path / "here")
     assert isinstance(run.results, LoggedResults)
@@ -219,7 +219,7 @@ def test_a_large_run_is_read_from_its_log_row_by_row(
 def test_a_large_run_whose_log_is_gone_says_so(
     store: Store, index: RunbookIndex, questions: list[EvalQuestion], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suite, "IN_MEMORY", 0)
+    monkeypatch.setattr(finish, "IN_MEMORY", 0)
     run = run_offline(questions[:1], index)
     store.remove_bucket()
     with pytest.raises(ConfigError, match=r"s3://logs/team/judge_eval_.*cannot be read any more.*does not exist"):
