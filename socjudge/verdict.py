@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from operator import truediv
 from statistics import fmean
 
 from . import constants
@@ -27,13 +29,19 @@ class Tally:
     """The specification's summary of results that come one by one."""
 
     def __init__(self) -> None:
-        self._sums: dict[int | str, tuple[float, int]] = {}  # per question: average scores, and how many
+        # Per question: the sum of its average scores, and how many; arrays, because there may be a million questions.
+        self._places: dict[int | str, int] = {}
+        self._sums, self._counts = array("d"), array("q")
         self._unscored = 0
 
     def add(self, question_id: int | str, average_score: float, status: str) -> None:
         """Count a judged answer in."""
-        total, count = self._sums.get(question_id, (0.0, 0))
-        self._sums[question_id] = (total + average_score, count + 1)
+        place = self._places.setdefault(question_id, len(self._sums))
+        if place == len(self._sums):
+            self._sums.append(0.0)
+            self._counts.append(0)
+        self._sums[place] += average_score
+        self._counts[place] += 1
         self._unscored += status != "ok"
 
     def summary(self) -> RunSummary:
@@ -42,7 +50,7 @@ class Tally:
 
         Repeats are averaged within their question first. An unread reply counts as zeros, as the
         specification has it, and is counted in `n_unscored`."""
-        return _summary([total / count for total, count in self._sums.values()], self._unscored)
+        return _summary(array("d", map(truediv, self._sums, self._counts)), self._unscored)
 
 
 def summarise_results(results: Iterable[EvaluationResult]) -> RunSummary:
@@ -62,7 +70,7 @@ def best_case(results: Sequence[EvaluationResult]) -> RunSummary:
     return _summary([fmean(values) for values in averages.values()], n_unscored=0)
 
 
-def _summary(averages: list[float], n_unscored: int) -> RunSummary:
+def _summary(averages: Sequence[float], n_unscored: int) -> RunSummary:
     total = len(averages)
     passed = sum(reaches(value, constants.JUDGE_PASS_THRESHOLD) for value in averages)
     rate = passed / total if total else 0.0
