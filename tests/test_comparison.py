@@ -1,0 +1,233 @@
+"""Two judges on the same answers: sums on paper, real judges against scipy, refusals, and laws that must hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from score_frames import CRITERIA, framed, judged, judges_frame, one_criterion, six_judges
+
+from socjudge import ConfigError, compare_judges, verdict_flips
+from socjudge.stats import OVERALL
+
+OLD = [70, 80, 90, 60, 75, 85, 95, 72, 88, 66]
+NEW = [65, 74, 88, 55, 71, 80, 93, 68, 81, 64]  # differences -5 -6 -2 -5 -4 -5 -2 -4 -7 -2, mean -4.2
+
+
+def overall(frame: pd.DataFrame) -> pd.Series:
+    return frame[frame["criterion"] == OVERALL].iloc[0]
+
+
+def test_ten_questions_on_paper() -> None:
+    found = compare_judges(judges_frame(old=OLD, new=NEW), baseline="old")
+    assert list(found["criterion"]) == [*CRITERIA, OVERALL]
+    assert list(found["criterion"].cat.categories) == [*CRITERIA, OVERALL]
+    row = overall(found)
+    assert (row["judge_model"], row["baseline"], row["n"], row["n_answers"], row["n_missing"]) == (
+        "new",
+        "old",
+        10,
+        10,
+        0,
+    )
+    assert (row["baseline_mean"], row["mean"], row["mean_difference"]) == pytest.approx((78.1, 73.9, -4.2))
+    # Squared distances from -4.2: 0.64 + 3.24 + 4.84 + 0.64 + 0.04 + 0.64 + 4.84 + 0.04 + 7.84 + 4.84 = 27.6,
+    # sd = √(27.6 / 9) = 1.7512, and 2.2622 x 1.7512 / √10 = 1.2527.
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx((-5.4527, -2.9473), abs=1e-4)
+    assert row["p_value"] == 2 / 1024  # all ten differences point one way
+    assert row["p_holm"] == 2 / 1024
+    assert found["p_holm"].iloc[0] == pytest.approx(6 * 2 / 1024)
+    assert row["detectable_difference"] == pytest.approx(1.000873 * 1.7512, abs=1e-4)  # see test_stats
+    assert found["detectable_difference"].iloc[0] == pytest.approx(1.385485 * 1.7512, abs=1e-4)
+    assert (row["flips_to_pass"], row["flips_to_fail"], row["flipped_questions"]) == (0, 2, "1, 8")
+    assert row["rank_agreement"] == pytest.approx(scipy.stats.spearmanr(OLD, NEW).statistic)
+    assert row["note"] == ("差あり: -4.2点（95%区間 -5.5〜-2.9、補正後 p=0.002、10問）。70点の線をまたぐ質問: 1, 8。")
+
+
+def test_no_difference_is_reported_with_what_could_have_been_seen() -> None:
+    scores = judges_frame(a=[70, 80, 90, 60, 75, 85, 95, 72, 88, 66], b=[82, 71, 99, 49, 84, 76, 85, 82, 80, 75])
+    row = overall(compare_judges(scores, baseline="a"))
+    d = np.array([12, -9, 9, -11, 9, -9, -10, 10, -8, 9])
+    visible = 1.000873 * d.std(ddof=1)
+    assert row["note"].startswith(f"差は検出できず。10問では±{visible:.1f}点未満の差は見えません。")
+
+
+def test_five_questions_cannot_show_any_difference() -> None:
+    row = overall(compare_judges(judges_frame(a=[50, 60, 70, 80, 90], b=[10, 21, 33, 40, 52]), baseline="a"))
+    assert row["p_value"] == 2 / 32
+    assert math.isnan(row["detectable_difference"])
+    assert row["note"].startswith("差は検出できず。5問では、差がどれだけ大きくても検出できません。")
+
+
+def test_the_same_marks_twice_are_no_difference() -> None:
+    row = overall(compare_judges(judges_frame(a=OLD, b=OLD), baseline="a"))
+    assert (row["mean_difference"], row["p_value"], row["flipped_questions"]) == (0, 1, "")
+    assert row["note"] == "差は検出できず。10問すべてで差が同じ（+0.0点）です。"
+
+
+def test_repeats_are_averaged_first_and_unread_ones_are_counted() -> None:
+    scores = framed(
+        judged("a", 1, 60),
+        judged("a", 1, 80, judge_repeat=1),
+        judged("b", 1, 90),
+        judged("b", 1, None, judge_repeat=1),
+        judged("a", 2, 50),
+        judged("b", 2, None),
+        judged("a", 3, 50),
+        judged("b", 3, 40),
+    )
+    found = compare_judges(scores, baseline="a")
+    first = found.iloc[0]
+    # Question 1: 90 - 70; question 3: -10; question 2 has no mark of b.
+    assert (first["n"], first["n_missing"], first["mean_difference"]) == (2, 2, 5)
+    assert overall(found)["n_missing"] == 12
+    assert "未採点 2 件は除外" in first["note"]
+
+
+def test_an_answer_counts_in_the_mean_with_all_criteria_or_not_at_all() -> None:
+    scores = judges_frame(a=[70, 80], b=[[None, 90, 90, 90, 90, 90], 60])
+    row = overall(compare_judges(scores, baseline="a"))
+    assert (row["n"], row["mean_difference"]) == (1, -20)
+
+
+def test_different_answers_are_refused_and_rejudge_is_named() -> None:
+    scores = framed(*(judged("a", q, 80) for q in (1, 2)), judged("b", 1, 80), judged("b", 2, 80, answer="another"))
+    with pytest.raises(ConfigError, match=r"'a' and 'b' judged different answers to question 2.*use rejudge\(run"):
+        compare_judges(scores, baseline="a")
+    with pytest.raises(ConfigError, match="share no question"):
+        compare_judges(framed(judged("a", 1, 80), judged("b", 2, 80)), baseline="a")
+
+
+def test_answers_that_only_one_judged_are_left_out_and_counted() -> None:
+    scores = framed(
+        judged("a", 1, 80), judged("a", 1, 20, answer="of another run"), judged("b", 1, 70), judged("a", 2, 5)
+    )
+    row = overall(compare_judges(scores, baseline="a"))
+    assert (row["n"], row["n_unpaired"], row["mean_difference"]) == (1, 2, -10)
+    assert "片方だけが採点した回答 2 件は除外" in row["note"]
+
+
+def test_prompts_and_runs_can_be_compared_too() -> None:
+    parts = [judged("j", q, mark, prompt_id="p1", run_id="r1") for q, mark in enumerate(OLD)]
+    parts += [judged("j", q, mark, prompt_id="p2", run_id="r2") for q, mark in enumerate(NEW)]
+    for by, values in (("prompt_id", ("p1", "p2")), ("run_id", ("r1", "r2"))):
+        found = compare_judges(framed(*parts), baseline=values[0], by=by)
+        assert list(found[by].unique()) == [values[1]]
+        assert overall(found)["mean_difference"] == pytest.approx(-4.2)
+        assert "注意" not in overall(found)["note"]
+
+
+def test_the_note_warns_where_judge_and_prompt_changed_together() -> None:
+    scores = framed(judged("a", 1, 80), judged("b", 1, 70, prompt_id="other"))
+    assert "judge_model と prompt_id が両方とも異なる" in overall(compare_judges(scores, baseline="a"))["note"]
+
+
+def test_cost_and_time_are_of_one_judgement() -> None:
+    scores = framed(
+        # Question 1 was judged twice: (0.002 + 0.004) / 2; question 2 once: 0.005. Their mean is 0.004.
+        judged("a", 1, 80, cost_usd=0.002, seconds=1),
+        judged("a", 1, 80, cost_usd=0.004, seconds=3, judge_repeat=1),
+        judged("a", 2, None, cost_usd=0.005, seconds=4),
+        judged("b", 1, 70, cost_usd=None, seconds=1),
+        judged("b", 2, 70, cost_usd=None, seconds=1),
+    )
+    row = overall(compare_judges(scores, baseline="a"))
+    assert row["baseline_cost_usd_per_question"] == pytest.approx(0.004)
+    assert row["baseline_seconds_per_question"] == 3
+    assert math.isnan(row["cost_usd_per_question"])
+    bare = scores.drop(columns=["cost_usd", "processing_time", "run_id", "category", "answer_repeat", "judge_repeat"])
+    assert math.isnan(overall(compare_judges(bare, baseline="a"))["seconds_per_question"])
+
+
+def test_holm_counts_the_criteria_of_all_judges_and_overall_apart() -> None:
+    found = compare_judges(judges_frame(a=OLD, b=NEW, c=NEW), baseline="a")
+    assert list(found["judge_model"].unique()) == ["b", "c"]
+    is_overall = found["criterion"] == OVERALL
+    assert found.loc[~is_overall, "p_holm"].tolist() == pytest.approx([12 * 2 / 1024] * 12)
+    assert found.loc[is_overall, "p_holm"].tolist() == pytest.approx([2 * 2 / 1024] * 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: frame.drop(columns="answer_sha256"), "compare_judges: the frame has no column 'answer_sha256'"),
+        (lambda frame: frame.assign(answer_sha256=None), "answer_sha256 is missing in 60 rows of 'a'"),
+        (lambda frame: frame[frame["judge_model"] == "a"], "every row has judge_model 'a'"),
+        (
+            lambda frame: frame.replace({"judge_model": {"a": "c"}}),
+            "no row has judge_model 'a'; the frame has 'c', 'b'",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_the_reason(change: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        compare_judges(change(judges_frame(a=OLD, b=NEW)), baseline="a")  # type: ignore[operator]
+
+
+def test_the_flips_are_named_with_their_direction() -> None:
+    flips = verdict_flips(judges_frame(old=[70, 69, 80], new=[69.5, 70, 90]), baseline="old")
+    assert flips[["question_id", "direction"]].to_numpy().tolist() == [[1, "合格→不合格"], [2, "不合格→合格"]]
+    assert flips["difference"].tolist() == pytest.approx([-0.5, 1])
+    assert list(flips["category"]) == ["正常系", "正常系"]
+    none = verdict_flips(judges_frame(a=OLD, b=OLD), baseline="a")
+    assert none.empty
+    assert list(none.columns) == list(flips.columns)
+
+
+def test_a_mean_of_sixths_that_is_seventy_passes() -> None:
+    sixths = [71, 70, 71, 69, 69, 70]  # 420 / 6
+    assert verdict_flips(judges_frame(a=[sixths, 50], b=[70, 50]), baseline="a").empty
+
+
+def test_real_judges_are_compared_as_scipy_compares_them() -> None:
+    marks = six_judges()
+    found = compare_judges(one_criterion(marks), baseline="gpt-4.1-2025-04-14", samples=1_999)
+    assert len(found) == 10  # five judges, the criterion and 総合
+    for row in found.to_dict("records"):
+        pair = marks[["gpt-4.1-2025-04-14", row["judge_model"]]].dropna().to_numpy()
+        test = scipy.stats.ttest_rel(pair[:, 1], pair[:, 0])
+        assert row["n"] == len(pair)
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(test.confidence_interval()))
+        # With over a hundred questions the sign flips come near the t test; 0.03 is 3 standard errors.
+        assert row["p_value"] == pytest.approx(max(test.pvalue, 1 / 2000), abs=0.03)
+        flips = int(((pair[:, 0] >= 70) != (pair[:, 1] >= 70)).sum())
+        assert row["flips_to_pass"] + row["flips_to_fail"] == flips
+
+
+marks_of_ten = st.lists(st.integers(0, 20).map(lambda step: step * 5.0), min_size=7, max_size=7)
+
+
+@settings(max_examples=8, deadline=None)
+@given(marks_of_ten, marks_of_ten, st.permutations(range(7)))
+def test_swapping_the_baseline_mirrors_the_table_and_order_does_not_matter(
+    a: list[float], b: list[float], order: list[int]
+) -> None:
+    scores = judges_frame(a=a, b=b)
+    scores = scores[scores["criterion"] == "正確性"]  # 総合 is then the same
+    there, back = overall(compare_judges(scores, baseline="a")), overall(compare_judges(scores, baseline="b"))
+    assert there["mean_difference"] == pytest.approx(-back["mean_difference"])
+    assert (there["ci_low"], there["ci_high"]) == pytest.approx((-back["ci_high"], -back["ci_low"]))
+    assert there["p_value"] == back["p_value"] > 0
+    assert (there["flips_to_pass"], there["flips_to_fail"]) == (back["flips_to_fail"], back["flips_to_pass"])
+    shuffled = pd.concat([scores[scores["question_id"] == q + 1] for q in order])
+    assert overall(compare_judges(shuffled, baseline="a"))["p_value"] == there["p_value"]
+
+
+def test_the_same_points_more_for_both_judges_change_nothing() -> None:
+    a, b = np.array(OLD) - 50, np.array(NEW) - 50
+    columns = ["mean_difference", "ci_low", "ci_high", "p_value", "detectable_difference", "rank_agreement"]
+    low, high = (overall(compare_judges(judges_frame(a=a + up, b=b + up), baseline="a"))[columns] for up in (0, 40))
+    assert low.tolist() == pytest.approx(high.tolist())
+
+
+def test_a_sampled_comparison_repeats_with_its_seed() -> None:
+    rng = np.random.default_rng(1)
+    scores = judges_frame(a=rng.integers(50, 100, 20).tolist(), b=rng.integers(50, 100, 20).tolist())
+    once, again = (compare_judges(scores, baseline="a", samples=500, seed=7) for _ in range(2))
+    pd.testing.assert_frame_equal(once, again)
+    assert "500 random sign flips" in once["method"].iloc[0]

@@ -1,0 +1,158 @@
+"""The gate's certainty against closed forms, and what it does where marks are missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.special
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from socjudge import ConfigError, gate_confidence, gate_questions
+from socjudge.gate import DRAWS
+
+FAINT = 4 / math.sqrt(DRAWS)  # eight standard errors of a share of draws near a half
+SEVEN_OF_TEN = [72, 75, 80, 85, 90, 71, 95, 40, 55, 69]
+
+
+def results(marks: Sequence[float | Sequence[float | None] | None], **columns: str) -> pd.DataFrame:
+    """One row per answer; a list is one question's answers."""
+    rows = [
+        {"question_id": question, "answer_repeat": repeat, "average_score": mark}
+        for question, repeats in enumerate(marks, start=1)
+        for repeat, mark in enumerate(repeats if isinstance(repeats, list) else [repeats])
+    ]
+    return pd.DataFrame(rows).astype({"average_score": "Float64"}).assign(**columns)
+
+
+def test_seven_of_ten_leave_the_pass_rate_between_040_and_089() -> None:
+    row = gate_confidence(results(SEVEN_OF_TEN)).iloc[0]
+    assert (row["n"], row["passed"], row["needed"], row["mvp_passed"]) == (10, 7, 7, True)
+    assert (row["pass_rate_low"], row["pass_rate_high"]) == pytest.approx((0.397, 0.892), abs=5e-4)
+    assert "10問中7問合格。合格率の95%区間は0.40〜0.89。" in row["note"]
+
+
+def test_without_repeats_or_a_stated_noise_nothing_is_claimed() -> None:
+    row = gate_confidence(results(SEVEN_OF_TEN)).iloc[0]
+    assert np.isnan([row["p_rerun"], row["p_true"], row["repeat_sd"]]).all()
+    assert row["verdict"] == "判定保留"
+    assert "answer_repeats=3 で実行するか、noise=" in row["note"]
+    questions = gate_questions(results(SEVEN_OF_TEN))
+    assert questions["distance"].isna().all()
+    assert not questions["decides"].any()
+
+
+def test_one_question_with_stated_noise_has_a_closed_form() -> None:
+    row = gate_confidence(results([72]), noise=5).iloc[0]
+    assert row["p_true"] == pytest.approx(scipy.special.ndtr(2 / 5), abs=FAINT)
+    # A re-run adds its own noise to that of the run: √2 x 5.
+    assert row["p_rerun"] == pytest.approx(scipy.special.ndtr(2 / (5 * math.sqrt(2))), abs=FAINT)
+
+
+def test_three_questions_must_all_pass() -> None:
+    row = gate_confidence(results([72, 75, 90]), noise=5).iloc[0]
+    assert row["needed"] == 3  # ceil(2.1)
+    product = scipy.special.ndtr(2 / 5) * scipy.special.ndtr(5 / 5) * scipy.special.ndtr(20 / 5)
+    assert row["p_true"] == pytest.approx(product, abs=FAINT)
+
+
+def test_noise_from_repeats_is_pooled_and_its_uncertainty_is_drawn() -> None:
+    # Squares around the means: 2 x 9 and 2 x 4, with 1 + 1 degrees of freedom: sd = √(26 / 2).
+    run = results([[69, 75], [88, 92]])
+    row = gate_confidence(run).iloc[0]
+    assert row["repeat_sd"] == pytest.approx(math.sqrt(13))
+    questions = gate_questions(run).set_index("question_id")
+    assert questions.loc[1, "noise_sd"] == pytest.approx(math.sqrt(13 / 2))
+    assert questions.loc[1, "distance"] == pytest.approx(2 / math.sqrt(13 / 2))
+    # With the noise estimated from two degrees of freedom the question's true score follows t(2) around its mean.
+    expected = scipy.special.stdtr(2, 2 / math.sqrt(13 / 2))
+    assert questions.loc[1, "p_pass_true"] == pytest.approx(expected, abs=FAINT)
+
+
+def test_means_that_differ_less_than_the_noise_are_drawn_together() -> None:
+    # Ten equal means with noise 5: what is known is the mean of all, to 5 / √10. Morris's estimator keeps 2 / 9 of each
+    # question's own part.
+    questions = gate_questions(results([74.0] * 10), noise=5)
+    shrunk_sd = math.sqrt(25 * 2 / 9 + (7 / 9) ** 2 * 2.5)
+    assert questions["p_pass_true"].mean() == pytest.approx(scipy.special.ndtr(4 / shrunk_sd), abs=0.03)
+
+
+def test_clear_runs_get_a_verdict_and_close_ones_do_not() -> None:
+    for marks, verdict in (([90] * 10, "合格"), ([50] * 10, "不合格"), (SEVEN_OF_TEN, "判定保留")):
+        assert gate_confidence(results(marks), noise=4).iloc[0]["verdict"] == verdict
+
+
+def test_the_deciding_question_is_the_one_on_the_line() -> None:
+    # Six pass surely, three fail surely: the verdict is that of question 10.
+    run = results([95] * 6 + [40] * 3 + [70.5])
+    questions = gate_questions(run, noise=4).set_index("question_id")
+    assert questions.index[questions["decides"]].tolist() == [10]
+    assert questions.loc[10, "pivotal"] > 0.99
+    assert gate_confidence(run, noise=4).iloc[0]["deciding_questions"] == "10"
+    # With seven sure ones nothing hangs on it.
+    assert not gate_questions(results([95] * 7 + [40] * 2 + [70.5]), noise=4)["decides"].any()
+
+
+def test_an_unread_question_is_left_out_counted_and_can_hold_the_verdict_back() -> None:
+    # Six of nine would need to pass 7 = ceil(6.3); with the tenth at 0 or 100 the verdict differs.
+    run = results([[95, 95.5]] * 6 + [[40, 40.5]] * 3 + [[None, None]])
+    row = gate_confidence(run).iloc[0]
+    assert (row["n"], row["n_missing"], row["passed"]) == (9, 2, 6)
+    assert row["verdict"] == "判定保留"
+    assert "採点できなかった質問 1 問" in row["note"]
+    sure = gate_confidence(results([[95, 95.5]] * 9 + [[None, None]])).iloc[0]
+    assert sure["verdict"] == "合格"
+    nothing = gate_confidence(results([None, None])).iloc[0]
+    assert (nothing["n"], nothing["verdict"], nothing["mvp_passed"]) == (0, "判定保留", False)
+
+
+def test_judge_repeats_alone_say_nothing_of_another_answer() -> None:
+    run = results([[69, 75], [88, 92]]).rename(columns={"answer_repeat": "judge_repeat"})
+    row = gate_confidence(run).iloc[0]
+    assert row["repeat_sd"] == pytest.approx(math.sqrt(13))
+    assert "回答の揺れは含みません" in row["note"]
+
+
+def test_judge_repeats_are_averaged_within_their_answer() -> None:
+    answers = results([[69, 75], [88, 92]])
+    lower, upper = (
+        answers.assign(judge_repeat=i, average_score=answers["average_score"] + d) for i, d in ((0, -3), (1, 3))
+    )
+    row = gate_confidence(pd.concat([lower, upper])).iloc[0]
+    assert row["repeat_sd"] == pytest.approx(math.sqrt(13))  # of the answers' means, 69 75 88 92
+
+
+def test_repeats_without_any_scatter_are_said_to_have_none() -> None:
+    row = gate_confidence(results([[80, 80], [90, 90], [75, 75]])).iloc[0]
+    assert (row["repeat_sd"], row["verdict"]) == (0, "合格")
+    assert "揺れ0" in row["note"]
+
+
+def test_one_row_per_run_in_the_order_of_runs() -> None:
+    runs = pd.concat([results([90, 91], run_id="r2"), results([50, 51], run_id="r1")])
+    found = gate_confidence(runs, noise=3)
+    assert found[["run_id", "verdict"]].to_numpy().tolist() == [["r1", "不合格"], ["r2", "合格"]]
+    assert gate_questions(runs, noise=3)["run_id"].tolist() == ["r1", "r1", "r2", "r2"]
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(ConfigError, match="gate_confidence: the frame has no column 'average_score'"):
+        gate_confidence(results([70]).drop(columns="average_score"))
+    with pytest.raises(ConfigError, match="noise is -1, expected points above 0"):
+        gate_confidence(results([70]), noise=-1)
+    with pytest.raises(ConfigError, match="no row"):
+        gate_questions(results([70]).head(0))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.floats(0, 100), min_size=4, max_size=12), st.integers(0, 3))
+def test_probabilities_repeat_with_their_seed_and_are_never_certain(marks: list[float], seed: int) -> None:
+    run = results(marks)
+    first, again = (gate_confidence(run, noise=5, seed=seed).iloc[0] for _ in range(2))
+    assert first["p_true"] == again["p_true"]
+    assert 0 < first["p_rerun"] < 1
+    assert 0 < first["p_true"] < 1

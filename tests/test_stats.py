@@ -1,0 +1,330 @@
+"""Intervals, tests and summaries: published values, other libraries, sums on paper, and laws that must hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.special
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from score_frames import CRITERIA, framed, judged, judges_frame, six_judges
+from test_project import MODULES, runtime_imports
+
+from socjudge import ConfigError, summarise_scores
+from socjudge.stats import (
+    detectable_difference,
+    holm_adjust,
+    jackknife_interval,
+    mean_interval,
+    pass_rate_interval,
+    rank_correlation,
+    sign_flip_p,
+    variance_interval,
+)
+
+# Heights of crossed less self-fertilised maize in eighths of an inch: Darwin (1876), in Fisher (1935), section 21.
+DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
+MARKS = [85, 90, 75, 95, 60, 85, 100, 40, 80, 95]
+marks_lists = st.lists(st.integers(0, 20).map(lambda step: step * 5.0), min_size=2, max_size=25)
+differences = st.lists(st.integers(-100, 100).map(float), min_size=1, max_size=12)
+
+
+def test_the_statistics_know_nothing_but_arrays_frames_and_constants() -> None:
+    names = {"stats", "comparison", "agreement", "gate", "noise", "bridge"}
+    allowed = {"numpy", "pandas", "scipy", "constants", "errors", *names}
+    plain = {"__future__", "math", "typing", "warnings", "itertools", "collections"}
+    for name in names:
+        imported = {part.lstrip(".").split(".")[0] for part in runtime_imports(MODULES[name])}
+        assert imported <= allowed | plain, name
+
+
+# Pass rates
+
+
+@pytest.mark.parametrize(
+    ("passed", "total", "low", "high"),
+    [
+        (7, 10, 0.397, 0.892),  # the gate's own case
+        # Newcombe (1998), Statistics in Medicine 17, 857-872, table I, method 3.
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_intervals_are_the_published_ones(passed: int, total: int, low: float, high: float) -> None:
+    assert pass_rate_interval(passed, total) == pytest.approx((low, high), abs=6e-4 if total == 10 else 6e-5)
+
+
+@pytest.mark.parametrize(("passed", "total"), [(0, 0), (3, 2), (-1, 2)])
+def test_an_impossible_pass_rate_is_refused(passed: int, total: int) -> None:
+    with pytest.raises(ValueError, match="no pass rate"):
+        pass_rate_interval(passed, total)
+
+
+# Intervals of means
+
+
+def test_t_intervals_are_scipys_on_real_marks() -> None:
+    for judge, marks in six_judges().drop(columns="item").items():
+        x = marks.dropna().to_numpy()
+        expected = scipy.stats.ttest_1samp(x, 0).confidence_interval(0.9)
+        assert mean_interval(x, method="t", level=0.9) == pytest.approx(tuple(expected)), judge
+
+
+def test_the_ends_of_halls_interval_map_to_the_t_quantiles() -> None:
+    x = np.array(MARKS) / 100
+    n, mean, sd = len(x), x.mean(), x.std(ddof=1)
+    # The beta with this mean and sd: a + b = m (1 - m) / v - 1. Its skewness by scipy.
+    total = mean * (1 - mean) / sd**2 - 1
+    skewness = float(scipy.stats.beta.stats(mean * total, (1 - mean) * total, moments="s"))
+    for end, sign in zip(mean_interval(MARKS), (1, -1), strict=True):
+        w = (mean - end / 100) / sd
+        g = w + skewness / 3 * w**2 + skewness**2 / 27 * w**3 + skewness / (6 * n)  # Hall (1992), the transformation g1
+        assert math.sqrt(n) * g == pytest.approx(sign * scipy.special.stdtrit(n - 1, 0.975))
+
+
+def test_halls_interval_is_the_t_interval_in_the_middle_of_the_scale() -> None:
+    x = [30, 40, 50, 60, 70]
+    assert mean_interval(x) == pytest.approx(mean_interval(x, method="t"))
+
+
+def test_halls_interval_reaches_further_towards_the_middle() -> None:
+    low, high = mean_interval([100, 100, 95, 100, 90, 100, 95, 100, 100, 85])
+    mean = 96.5
+    assert mean - low > 1.5 * (high - mean)
+    assert high <= 100
+
+
+def test_bca_is_what_its_formula_gives() -> None:
+    x = np.array(MARKS, dtype=float)
+    # Efron (1987): percentiles moved by the bias z0 and the acceleration of the jackknife, with resamples of our own.
+    resampled = np.random.default_rng(5).choice(x, (200_000, len(x))).mean(axis=1)
+    bias = scipy.special.ndtri((resampled < x.mean()).mean() + (resampled == x.mean()).mean() / 2)
+    left_out = (x.sum() - x) / (len(x) - 1)
+    d = left_out.mean() - left_out
+    acceleration = (d**3).sum() / (6 * (d**2).sum() ** 1.5)
+    z = bias + scipy.special.ndtri([0.025, 0.975])
+    at = scipy.special.ndtr(bias + z / (1 - acceleration * z))
+    assert mean_interval(x, method="bca") == pytest.approx(np.quantile(resampled, at), abs=0.6)
+
+
+def test_bca_repeats_with_its_seed() -> None:
+    x = [math.sqrt(i) for i in range(12)]
+    assert mean_interval(x, method="bca", seed=3) == mean_interval(x, method="bca", seed=3)
+    assert mean_interval(x, method="bca", seed=3) != mean_interval(x, method="bca", seed=4)
+
+
+def test_one_value_has_no_interval_and_equal_values_have_one_without_width() -> None:
+    assert np.isnan(mean_interval([80])).all()
+    assert np.isnan(mean_interval([])).all()
+    assert mean_interval([80, 80, 80]) == (80, 80)
+    with pytest.raises(ConfigError, match="'boot', expected one of hall, t, bca"):
+        mean_interval([1, 2], method="boot")
+
+
+@given(marks_lists)
+def test_halls_interval_contains_the_mean_stays_on_the_scale_and_is_symmetric(marks: list[float]) -> None:
+    low, high = mean_interval(marks)
+    assert -1e-9 <= low <= np.mean(marks) + 1e-9
+    assert np.mean(marks) - 1e-9 <= high <= 100 + 1e-9
+    assert mean_interval([100 - mark for mark in marks]) == pytest.approx((100 - high, 100 - low), abs=1e-6)
+
+
+def test_the_jackknife_of_a_mean_is_a_t_interval_with_one_question_less() -> None:
+    x = np.array(MARKS, dtype=float)
+    left_out = [np.delete(x, i).mean() for i in range(10)]
+    # The means differ from the whole by (mean - x) / 9, so the sum of squares is sd² / 9; t with 8 degrees of freedom.
+    reach = 2.306004 * x.std(ddof=1) / 3
+    assert jackknife_interval(x.mean(), left_out) == pytest.approx((x.mean() - reach, x.mean() + reach), rel=1e-6)
+
+
+def test_the_scale_of_agreement_is_fishers() -> None:
+    # With two raters z is the inverse hyperbolic tangent; two of three questions move z by ± 0.1, t(1) = 12.706.
+    z = math.atanh(0.8)
+    ends = jackknife_interval(0.8, np.tanh([z - 0.1, z, z + 0.1]), scale="agreement")
+    reach = 12.7062 * math.sqrt(0.02)
+    assert ends == pytest.approx((math.tanh(z - reach), math.tanh(z + reach)), rel=1e-4)
+    assert np.isnan(jackknife_interval(1.0, [1, 1, 1], scale="agreement")).all()
+    assert np.isnan(jackknife_interval(0.5, [0.4, 0.6])).all()
+
+
+def test_variance_intervals_use_the_tables_of_chi_squared() -> None:
+    # Ten degrees of freedom: 20.483 and 3.247. 4 x 10 / 20.483 = 1.953, 4 x 10 / 3.247 = 12.319.
+    assert variance_interval(4, 10) == pytest.approx((1.953, 12.319), abs=1e-3)
+    assert np.isnan(variance_interval(0, 10)).all()
+    assert np.isnan(variance_interval(4, 0.5)).all()
+
+
+# Tests
+
+
+def test_fishers_test_of_darwins_maize() -> None:
+    # Fisher (1935): 863 of 32,768 sums are as large as the observed one or larger; both sides together 0.05267.
+    assert sign_flip_p(DARWIN) == 2 * 863 / 32_768
+
+
+def test_three_differences_can_only_reach_a_quarter() -> None:
+    assert sign_flip_p([1, 2, 3]) == 2 / 8  # +++ and --- of eight patterns
+    assert sign_flip_p([1, 2, -3]) == 1  # the sum is 0: every pattern reaches it
+
+
+def test_sign_flips_are_scipys_permutations_on_real_judges() -> None:
+    marks = six_judges().dropna().head(11)
+    for judge in marks.columns[2:]:
+        d = (marks[judge] - marks["gpt-4-turbo-preview"]).to_numpy()
+        expected = scipy.stats.permutation_test(
+            (d, np.zeros(len(d))), lambda a, b: np.mean(a - b), permutation_type="samples", n_resamples=np.inf
+        )
+        assert sign_flip_p(d) == pytest.approx(expected.pvalue), judge
+
+
+def test_sampled_sign_flips_come_near_the_exact_ones() -> None:
+    d = np.array([*DARWIN, 0, 0])  # two zeros flip into themselves: the same p, but of 17 questions
+    assert sign_flip_p(d, samples=40_000) == pytest.approx(2 * 863 / 32_768, abs=0.004)  # 3.6 standard errors
+
+
+def test_a_sampled_p_is_never_zero_and_repeats_with_its_seed() -> None:
+    d = np.full(60, 10.0)
+    assert sign_flip_p(d, samples=999) == 1 / 1000
+    d = np.random.default_rng(0).normal(0.3, 1, 40)
+    assert sign_flip_p(d, seed=1) == sign_flip_p(d, seed=1)
+    assert math.isnan(sign_flip_p([]))
+
+
+@given(differences, st.randoms(use_true_random=False))
+def test_p_does_not_depend_on_order_direction_or_unit(d: list[float], shuffler: object) -> None:
+    p = sign_flip_p(d)
+    assert 2 / 2 ** len(d) <= p <= 1
+    shuffled = list(d)
+    shuffler.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert sign_flip_p(shuffled) == p
+    assert sign_flip_p([-x for x in d]) == p
+    assert sign_flip_p([x / 7 for x in d]) == p
+
+
+def test_holm_is_the_step_down_method() -> None:
+    # 0.005 x 4, 0.01 x 3, then 0.03 x 2 = 0.06, which 0.04 x 1 may not undercut.
+    assert holm_adjust([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    # statsmodels 0.15: multipletests([.001, .2, .04, .04, .9, .012], method="holm")
+    assert holm_adjust([0.001, 0.2, 0.04, 0.04, 0.9, 0.012]) == pytest.approx([0.006, 0.4, 0.16, 0.16, 0.9, 0.06])
+    assert holm_adjust([0.03, np.nan, 0.01])[[0, 2]] == pytest.approx([0.03, 0.02])
+    assert math.isnan(holm_adjust([0.03, np.nan])[1])
+
+
+@given(st.lists(st.floats(0.0001, 1), min_size=1, max_size=8))
+def test_holm_keeps_the_order_and_lies_between_raw_and_bonferroni(p: list[float]) -> None:
+    adjusted = holm_adjust(p)
+    assert (adjusted >= p).all()
+    assert (adjusted <= np.minimum(np.array(p) * len(p), 1) + 1e-12).all()
+    assert (np.diff(adjusted[np.argsort(p)]) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha", "expected"),
+    [
+        # statsmodels 0.15: TTestPower().solve_power(nobs=n, alpha=a, power=.8), with the level that sign flips can reach
+        (10, 0.05, 1.000873),  # a = 50 / 1024
+        (10, 0.05 / 6, 1.385485),  # a = 8 / 1024
+        (6, 0.05, 1.615241),  # a = 2 / 64
+        (17, 0.05, 0.723860),
+        (30, 0.05, 0.529236),
+        (100, 0.05 / 6, 0.354234),
+    ],
+)
+def test_detectable_differences_are_those_of_statsmodels(n: int, alpha: float, expected: float) -> None:
+    assert detectable_difference(1.0, n, alpha=alpha) == pytest.approx(expected, abs=3e-6)
+    assert detectable_difference(7.0, n, alpha=alpha) == pytest.approx(7 * expected, abs=3e-5)
+
+
+def test_what_cannot_be_detected_at_all_is_missing() -> None:
+    assert math.isnan(detectable_difference(5, 5))  # the smallest p of five questions is 0.0625
+    assert math.isnan(detectable_difference(5, 7, alpha=0.05 / 6))
+    assert math.isnan(detectable_difference(0, 10))
+
+
+def test_rank_correlation_is_scipys_on_real_judges() -> None:
+    marks = six_judges().dropna()
+    for judge in marks.columns[2:]:
+        expected = scipy.stats.spearmanr(marks["gpt-4-turbo-preview"], marks[judge]).statistic
+        assert rank_correlation(marks["gpt-4-turbo-preview"], marks[judge]) == pytest.approx(expected)
+    assert math.isnan(rank_correlation([1, 2, 3], [5, 5, 5]))
+
+
+# The summary
+
+
+def test_a_summary_averages_within_questions_and_leaves_out_what_was_not_read() -> None:
+    scores = framed(
+        # Question 1: the answers' means are (60 + 80) / 2 = 70 and 90, so 80. Question 2: 100.
+        judged("j", 1, 60, answer="a", judge_repeat=0),
+        judged("j", 1, 80, answer="a", judge_repeat=1),
+        judged("j", 1, 90, answer="b", answer_repeat=1),
+        judged("j", 1, None, answer="b", answer_repeat=1, judge_repeat=1),
+        judged("j", 2, 100),
+        judged("j", 3, None),
+    )
+    summary = summarise_scores(scores)
+    assert list(summary["criterion"]) == CRITERIA
+    row = summary.iloc[0]
+    assert (row["n"], row["n_scores"], row["n_missing"], row["mean"]) == (2, 4, 2, 90)
+    assert row["sd"] == pytest.approx(math.sqrt(200))
+    # Two questions, 80 and 100: 90 ± 12.706 x 10, cut at the ends of the scale.
+    assert tuple(summarise_scores(scores, method="t").iloc[0][["ci_low", "ci_high"]]) == (0, 100)
+    assert "未採点 2 件は平均に含めていません" in row["note"]
+    everything = summarise_scores(scores, by=()).iloc[0]
+    assert (everything["n"], everything["n_missing"], everything["mean"]) == (2, 12, 90)
+
+
+def test_a_criterion_weighs_the_same_however_often_it_was_read() -> None:
+    scores = framed(
+        judged("j", 1, [0, *[90] * 5]), judged("j", 1, [None, *[90] * 5], judge_repeat=1), judged("j", 2, 50)
+    )
+    # Question 1: (0 + 5 x 90) / 6 = 75; question 2: 50.
+    assert summarise_scores(scores, by="judge_model")["mean"].tolist() == [62.5]
+
+
+def test_groups_keep_the_order_of_their_categories_and_can_be_crossed() -> None:
+    scores = framed(
+        judged("b", 1, 50, category="曖昧質問系"),
+        judged("b", 2, 70, category="正常系"),
+        judged("a", 2, 90, category="正常系"),
+    )
+    assert list(summarise_scores(scores, "category")["category"]) == ["正常系", "曖昧質問系"]
+    crossed = summarise_scores(scores, ["judge_model", "category"])
+    assert crossed[["judge_model", "mean"]].to_numpy().tolist() == [["a", 90], ["b", 70], ["b", 50]]
+    assert crossed["category"].dtype == scores["category"].dtype
+    assert crossed["note"].str.contains("1問では区間を出せません").all()
+
+
+def test_where_nothing_was_read_the_summary_says_so() -> None:
+    row = summarise_scores(judges_frame(j=[None, None])).iloc[0]
+    assert (row["n"], row["n_missing"]) == (0, 2)
+    assert np.isnan(row[["mean", "sd", "ci_low", "ci_high"]].astype(float)).all()
+    assert row["note"] == "採点できたものがありません（未採点 2 件）。"
+
+
+def test_the_note_warns_of_intervals_that_are_too_narrow() -> None:
+    assert "ばらつきは測れていません" in summarise_scores(judges_frame(j=[80] * 4)).iloc[0]["note"]
+    assert "満点または0点" in summarise_scores(judges_frame(j=[100, 100, 70, 60])).iloc[0]["note"]
+    assert "BCa" in summarise_scores(judges_frame(j=[90, 80, 70, 60]), method="bca").iloc[0]["note"]
+
+
+def test_a_missing_column_is_named_with_what_to_do() -> None:
+    scores = judges_frame(j=[80, 90])
+    with pytest.raises(ConfigError, match="summarise_scores: the frame has no column 'prompt', only .*load_scores"):
+        summarise_scores(scores, by=["criterion", "prompt"])
+    with pytest.raises(ConfigError, match="'score'"):
+        summarise_scores(scores.drop(columns="score"))
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.permutations(range(10)))
+def test_the_order_of_rows_does_not_matter(order: list[int]) -> None:
+    scores = judges_frame(j=MARKS)
+    shuffled = pd.concat([scores[scores["question_id"] == q + 1] for q in order]).sample(frac=1, random_state=order[0])
+    pd.testing.assert_frame_equal(summarise_scores(shuffled), summarise_scores(scores))
