@@ -28,6 +28,12 @@ _HOMES = {
     "save_evaluation_results": "logs",
     "load_run": "logs",
     "summary_text": "verdict",
+    "check_logs": "doctor",
+    "check_verdicts": "doctor",
+    "export_history": "history_export",
+    "load_runs": "history",
+    "load_results": "history",
+    "load_scores": "history",
     "run_results": "history",
     "run_scores": "history",
     "summarise_scores": "stats",
@@ -67,10 +73,12 @@ if TYPE_CHECKING:
     from .bridge import bridge_judges, bridged_trend, bridged_verdicts
     from .charts import plot_category_breakdown
     from .comparison import compare_judges, verdict_flips
+    from .doctor import check_logs, check_verdicts
     from .errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError, UnparsableJudgement
     from .estimate import estimate_run
     from .gate import gate_confidence, gate_questions
-    from .history import run_results, run_scores
+    from .history import load_results, load_runs, load_scores, run_results, run_scores
+    from .history_export import export_history
     from .journal import unfinished_runs
     from .judge import evaluate_answer, load_eval_dataset
     from .logs import load_run, save_evaluation_results

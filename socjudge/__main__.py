@@ -1,4 +1,4 @@
-"""The command line: `socjudge index | ask | run | rejudge | unfinished`.
+"""The command line: `socjudge index | ask | run | rejudge | unfinished | batch | doctor | history | report`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Never
 
 import typer
 
-from . import batch_cli, constants
+from . import batch_cli, constants, history_cli
 from .errors import ConfigError, SocJudgeError
 from .records import EvaluationRun
 
@@ -31,6 +31,9 @@ app = typer.Typer(
     ),
 )
 app.add_typer(batch_cli.app, name="batch")
+app.add_typer(history_cli.app, name="history")
+app.command()(history_cli.doctor)
+app.command()(history_cli.report)
 
 Runbooks = Annotated[Path, typer.Option(help="Folder with the runbooks (.md, .txt, Word, PDF, …).")]
 IndexDir = Annotated[Path, typer.Option(help="Where the index is kept.")]

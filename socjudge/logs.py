@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import json
 import os
 import re
 import tempfile
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
@@ -19,9 +22,10 @@ import orjson
 from . import constants
 from .errors import ConfigError
 from .places import as_path, is_remote, load_bytes, load_names, write_object
-from .record_json import result_from_dict, result_to_dict, run_from_dict
-from .records import EvaluationResult, EvaluationRun, RunInfo, RunSummary
+from .record_json import result_from_dict, result_to_dict, run_from_dict, writable
+from .records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
 
+MAX_UNPACKED = 4 * 2**30  # bytes of a .gz log; more is taken for a bomb
 AT_ONCE = 500  # rows that are read from a log in one go: a few megabytes
 _STAMP = "%Y%m%d_%H%M%S"
 _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
@@ -144,7 +148,8 @@ class LoggedResults(Sequence[EvaluationResult]):
 def load_run(path: Path | str) -> EvaluationRun:
     """The run in a log file, this project's or the specification's bare one.
 
-    path: in a folder, or a URL such as s3://bucket/logs/judge_eval_….json. A bare log has its time from the file name and the judge model "unknown". Of a journal (….partial.jsonl), the run
+    path: in a folder, or a URL such as s3://bucket/logs/judge_eval_….json; also packed (.json.gz). A bare log has its
+    time from the file name and the judge model "unknown". Of a journal (….partial.jsonl), the run
     as far as it got. Raises ConfigError that names the file, the place in it and what was expected."""
     path = as_path(path)
     if path.name.endswith(".partial.jsonl"):
@@ -152,13 +157,45 @@ def load_run(path: Path | str) -> EvaluationRun:
 
         return load_unfinished(path)
     try:
-        data = from_json(load_bytes(path))
+        raw = load_log(path)
     except OSError as error:
         raise ConfigError(f"{path}: the log cannot be read ({error.strerror})") from None
+    return replace(parse_log(raw, path), log_path=path)
+
+
+def parse_log(raw: bytes, path: Path) -> EvaluationRun:
+    """The run in a log's bytes. path: named in errors, and tells the time of a bare log."""
+    try:
+        data = from_json(raw)
     except orjson.JSONDecodeError as error:
         raise ConfigError(f"{path}: not valid JSON ({error}); was the file cut while it was copied?") from None
-    run = run_from_dict(data, where=str(path), started_at=_time_in_name(path.name))
-    return replace(run, log_path=path)
+    return run_from_dict(data, where=str(path), bare=bare_info(path.name))
+
+
+def bare_info(name: str) -> RunInfo:
+    """What is known of the run of a log that has no `run` block: its name, and the time in that. Costs are unknown."""
+    unknown = Usage(cost_usd=None)
+    return RunInfo(
+        name.removesuffix(".gz").removesuffix(".json"), time_in_name(name),
+        assistant_usage=unknown, judge_usage=unknown, schema_version=BARE,
+    )  # fmt: skip
+
+
+def load_log(path: Path) -> bytes:
+    """A log's bytes, unpacked if its name ends in .gz; ConfigError if it cannot be unpacked."""
+    raw = load_bytes(path)
+    if not path.name.endswith(".gz"):
+        return raw
+    try:
+        with gzip.open(io.BytesIO(raw)) as file:
+            unpacked = file.read(MAX_UNPACKED + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ConfigError(f"{path}: not a whole gzip file ({error}); was it cut while it was copied?") from None
+    if len(unpacked) > MAX_UNPACKED:
+        raise ConfigError(
+            f"{path}: more than {MAX_UNPACKED:,} bytes when unpacked; unpack it yourself if that is right"
+        )
+    return unpacked
 
 
 def log_files(logs_dir: Path | str = constants.LOGS_DIR) -> list[Path]:
@@ -170,7 +207,12 @@ def log_files(logs_dir: Path | str = constants.LOGS_DIR) -> list[Path]:
         names = load_names(place)
     except OSError as error:
         raise ConfigError(f"{place}: the logs cannot be listed ({error.strerror})") from None
-    return [place / name for name in sorted(names) if name.startswith("judge_eval_") and name.endswith(".json")]
+    return [place / name for name in sorted(names) if is_log_name(name)]
+
+
+def is_log_name(name: str) -> bool:
+    """Whether a file of this name is a log: judge_eval_….json, or the same packed (.json.gz)."""
+    return name.startswith("judge_eval_") and name.endswith((".json", ".json.gz"))
 
 
 def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
@@ -185,7 +227,7 @@ def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
 def _writable(value: Any) -> Any:
     """The value with lone surrogates as U+FFFD, and numbers beyond 64 bits as text."""
     if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return writable(value)
     if isinstance(value, dict):
         return {_writable(key): _writable(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -255,10 +297,10 @@ def _names(started_at: str, suffix: str) -> Iterator[str]:
         moment += timedelta(seconds=1)
 
 
-def _time_in_name(name: str) -> str:
+def time_in_name(name: str) -> str:
     """The start time that a log's name tells, ISO 8601 without a zone; empty if it tells none."""
     match = _LOG_NAME.search(name)
     try:
-        return datetime.strptime(match[1], _STAMP).isoformat() if match else ""
+        return datetime.fromisoformat(match[1].replace("_", "T")).isoformat() if match else ""
     except ValueError:
         return ""

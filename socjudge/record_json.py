@@ -6,12 +6,16 @@ specification's bare ones (without `run`, `status` and what else was added), wha
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from types import NoneType
 from typing import Any, get_args
+
+import orjson
 
 from .errors import ConfigError
 from .records import (
@@ -51,23 +55,26 @@ def run_to_dict(run: EvaluationRun) -> dict[str, Any]:
     }
 
 
-def run_from_dict(data: Any, *, where: str, started_at: str = "") -> EvaluationRun:
+def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     """The run in a log's JSON value.
 
-    where: names the log in errors. started_at: used where the log has no `run` block. Raises
+    where: names the log in errors. bare: what is known of the run of a log without a `run` block. Raises
     ConfigError that names the place and what was expected there."""
     top = _mapping(data, where)
     rows = top.get("results")
     if not isinstance(rows, list):
         raise ConfigError(f"{where}: 'results' is {_shown(rows)}, expected a list; is this a judge_eval log?")
     results = tuple(result_from_dict(row, where=f"{where}: results[{i}]") for i, row in enumerate(rows))
-    summary = _record(RunSummary, top.get("summary"), f"{where}: summary")
+    summary = summary_from_dict(top.get("summary"), where=where)
     block = top.get("run")
-    if block is None:
-        info = RunInfo(run_id=started_at or where, started_at=started_at)
-    else:
-        info = run_info_from_dict(block, where=f"{where}: run")
+    info = bare if block is None else run_info_from_dict(block, where=f"{where}: run")
     return EvaluationRun(results, summary, info)
+
+
+def summary_from_dict(data: Any, *, where: str) -> RunSummary:
+    """The `summary` block of a log; ConfigError names `where` and the field."""
+    summary: RunSummary = _record(RunSummary, data, f"{where}: summary")
+    return summary
 
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
@@ -93,8 +100,24 @@ def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
         "evaluation": _evaluation_to_dict(result.evaluation),
         "answer_repeat": result.answer_repeat,
         "judge_repeat": result.judge_repeat,
+        "answer_sha256": answer_sha256(answer.answer, answer.context),
         "assistant": _assistant_to_dict(answer),
     }
+
+
+def answer_sha256(answer: str, context: str) -> str:
+    """What tells a stored answer from others: SHA-256 of answer and context, in hex."""
+    # Of their JSON, as logs hold it: a reader of many logs need not take the texts out.
+    return hashlib.sha256(orjson.dumps(writable(str(answer))) + orjson.dumps(writable(str(context)))).hexdigest()
+
+
+def writable(text: str) -> str:
+    """The text as a log holds it: lone surrogates, which UTF-8 cannot hold, as U+FFFD."""
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def answer_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
@@ -224,14 +247,23 @@ def _evaluation_from_dict(data: Any, *, where: str) -> Evaluation:
 def _record(kind: type, data: Any, where: str) -> Any:
     """`kind` from a JSON object: unknown keys (of a newer log) are left out, missing ones are named."""
     block = _mapping(data, where)
-    known = {f.name: _checked(block[f.name], f.type, f"{where}.{f.name}") for f in fields(kind) if f.name in block}
+    known = {
+        name: _checked(block[name], annotation, where, name)
+        for name, annotation in _annotations(kind).items()
+        if name in block
+    }
     try:
         return kind(**known)
     except TypeError as error:
         raise ConfigError(f"{where}: {str(error).partition('() ')[2]}; the log is incomplete") from error
 
 
-def _checked(value: Any, annotation: Any, where: str) -> Any:
+@functools.cache
+def _annotations(kind: type) -> dict[str, Any]:
+    return {field.name: field.type for field in fields(kind)}
+
+
+def _checked(value: Any, annotation: Any, where: str, name: str = "") -> Any:
     """The value, if it is what the annotation says; null for a number is how JSON has one that is not finite."""
     if annotation not in _ACCEPTED:
         return value  # made by the caller
@@ -240,7 +272,8 @@ def _checked(value: Any, annotation: Any, where: str) -> Any:
         return value
     if value is None and annotation == "float":
         return math.nan
-    raise ConfigError(f"{where} is {_shown(value)}, expected {expected}; {_REMEDY}")
+    place = f"{where}.{name}" if name else where
+    raise ConfigError(f"{place} is {_shown(value)}, expected {expected}; {_REMEDY}")
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 # suspect_zero: an old log's six zeros without a reason, which is how a parse failure was written.
 Status = Literal["ok", "unparsable", "failed", "suspect_zero"]
 SCHEMA_VERSION = 1
+BARE = 0  # the schema version of a log of the specification, which does not tell one
 UNKNOWN = "unknown"
 
 

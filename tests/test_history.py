@@ -1,23 +1,53 @@
-"""Runs as frames and charts: missing stays missing, the order is the specification's, Japanese renders."""
+"""Runs and logs as frames: missing stays missing, the order is the specification's, and the cache is never trusted."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
 import warnings
+from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pandas.testing import assert_frame_equal
 from service import CRITERIA, Reply, Service, judgement
 
 from socjudge import (
     AssistantAnswer,
+    ConfigError,
     EvalQuestion,
+    Evaluation,
+    EvaluationRun,
+    Flags,
     constants,
+    load_results,
+    load_run,
+    load_runs,
+    load_scores,
     plot_category_breakdown,
     run_evaluation_suite,
     run_results,
     run_scores,
+    save_evaluation_results,
+    tables,
 )
+from socjudge import logs as logs_module
+from socjudge.records import EvaluationResult, RunInfo, Usage
+from socjudge.verdict import summarise_results
+
+DATA = ROOT / "tests" / "data"
 
 mpl.use("agg")
 
@@ -67,3 +97,363 @@ def test_a_run_without_any_score_cannot_be_charted(service: Service, tmp_path: P
     )
     with pytest.raises(ValueError, match="no row has a score"):
         plot_category_breakdown(run_scores(run))
+
+
+# -- logs as frames
+
+# Of the logs in tests/data/logs, by their date: judged answers and those among them without a mark; None: left out.
+KEPT = {
+    "20240105": (5, 0),
+    "20240212": (5, 0),  # one line, its Japanese escaped
+    "20240301": (5, 1),  # six zeros without a reason
+    "20240315": (5, 0),  # an average that is not the mean
+    "20240402": (5, 0),  # a summary that passes what did not
+    "20240420": None,  # a score of 110
+    "20240505": (5, 0),  # five criteria in one answer
+    "20240518": (5, 0),  # a question twice
+    "20240601": None,  # cut off
+    "20240610": (5, 0),  # packed
+    "20240704": (5, 1),  # a byte order mark, and NaN for a score
+}
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A copy of the eleven logs of the specification's format."""
+    return Path(shutil.copytree(DATA / "logs", tmp_path / "logs", ignore=shutil.ignore_patterns(".*")))
+
+
+def test_old_logs_load_as_documented(logs: Path) -> None:
+    with pytest.warns(UserWarning, match="2 of 11 logs are left out.*check_logs"):
+        runs = load_runs(logs)
+    counts = {log[11:19]: (n, unscored) for log, n, unscored in runs[["log", "n_results", "n_unscored"]].to_numpy()}
+    assert counts == {date: found for date, found in KEPT.items() if found}
+    assert list(runs["log"]) == sorted(runs["log"])
+    assert set(runs["judge_model"]) == {"unknown"}
+    for unknown in ("cost_usd", "calls", "wall_time_s", "k", "judge_repeats"):
+        assert runs[unknown].isna().all(), unknown
+    assert runs["run_id"].iloc[0] == "judge_eval_20240105_093000"
+
+
+def test_the_scores_of_old_logs_are_missing_where_they_were_not_read(logs: Path) -> None:
+    with pytest.warns(UserWarning, match="left out"):
+        scores = load_scores(logs, text=True)
+    assert len(scores) == 9 * 5 * 6 - 1
+    unread = scores[scores["score"].isna()]
+    assert unread.groupby(["log", "question_id"], observed=True).size().to_dict() == {
+        ("judge_eval_20240301_120000.json", 2): 6,
+        ("judge_eval_20240704_090000.json", 1): 6,
+    }
+    assert set(unread["status"]) == {"suspect_zero", "unparsable"}
+    assert unread["passed"].isna().all()
+    # The mean over the rest of that log: (5 answers - the unread one) of 85, 85, 90, … would fall by zeros.
+    assert scores.loc[scores["log"] == "judge_eval_20240301_120000.json", "score"].min() > 0
+
+
+@pytest.mark.parametrize("date", [date for date, found in KEPT.items() if found])
+@pytest.mark.parametrize("text", [False, True])
+def test_many_logs_at_once_read_as_each_alone(logs: Path, date: str, text: bool) -> None:
+    """The fast reader against the one of load_run."""
+    (path,) = logs.glob(f"judge_eval_{date}_*")
+    for other in logs.glob("judge_eval_*"):
+        if other != path:
+            other.unlink()
+    run = load_run(path)
+    for loaded, alone in (
+        (load_results(logs, text=text), run_results(run)),
+        (load_scores(logs, text=text), run_scores(run)),
+    ):
+        assert_frame_equal(loaded, alone[loaded.columns], check_categorical=False)
+        assert text == (list(loaded.columns) == list(alone.columns))
+
+
+TEXTS = st.text(max_size=20)
+MARKS = st.builds(
+    lambda points, status, texts, seconds, cost: Evaluation(
+        scores=dict(zip(CRITERIA, points if status == "ok" else [0] * 6, strict=True)),
+        average_score=sum(points) / 6 if status == "ok" else 0.0,
+        rationale=dict.fromkeys(CRITERIA, texts[0]), overall_comment=texts[1], passed=sum(points) >= 420,
+        processing_time=seconds, status=status, model=texts[2], usage=Usage(1, 2, 3, cost), error=texts[3],
+    ),
+    st.lists(st.integers(0, 100), min_size=6, max_size=6), st.sampled_from(["ok", "unparsable", "failed"]),
+    st.lists(TEXTS, min_size=4, max_size=4), st.floats(0, 1e6), st.none() | st.floats(0, 10),
+)  # fmt: skip
+RESULTS = st.builds(
+    lambda number, text, texts, marks, repeat, flags: EvaluationResult(
+        EvalQuestion(number if text is None else text, texts[0], texts[1], (texts[2],)),
+        AssistantAnswer(texts[1], texts[3], texts[4], flags=Flags(*flags)), marks, repeat, repeat,
+    ),
+    st.integers(-5, 2**40), st.none() | TEXTS, st.lists(TEXTS, min_size=5, max_size=5), MARKS, st.integers(0, 3),
+    st.tuples(st.booleans(), st.booleans(), st.booleans()),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(RESULTS, max_size=4))
+def test_what_was_saved_is_loaded(results: list[EvaluationResult]) -> None:
+    started = "2026-01-02T03:04:05+09:00"
+    run = EvaluationRun(tuple(results), summarise_results(results), RunInfo("r", started, judge_model="m"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = save_evaluation_results(run, folder)
+        kept = load_run(path)
+        for loaded, alone in (
+            (load_results(folder, text=True), run_results(kept)),
+            (load_scores(folder, text=True), run_scores(kept)),
+        ):
+            assert_frame_equal(loaded, alone, check_categorical=False)
+        if results:
+            assert load_scores(folder)["started_at"].dt.tz_convert("Asia/Tokyo").iloc[0].isoformat() == started
+
+
+def test_frames_have_the_documented_types(logs: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    documented = documented_columns()
+    for folder in (logs, tmp_path / "empty"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            frames = {
+                "runs": load_runs(folder),
+                "results": load_results(folder, text=True),
+                "scores": load_scores(folder, text=True),
+            }
+        for name, frame in frames.items():
+            assert set(frame.columns) == set(documented[name])
+            for column, kind in documented[name].items():
+                found = str(frame[column].dtype)
+                expected = kind.replace("datetime, UTC", "datetime64[us, UTC]").replace("category, ordered", "category")
+                assert found in expected.split(", or ") or (kind == "str" and found == "object"), (name, column, found)
+                if kind == "category, ordered":
+                    assert frame[column].cat.ordered
+
+
+def documented_columns() -> dict[str, dict[str, str]]:
+    """The tables of docs/frames.md: frame -> column -> type."""
+    found: dict[str, dict[str, str]] = {}
+    section = ""
+    for line in (ROOT / "docs" / "frames.md").read_text("utf-8").splitlines():
+        if line.startswith("## "):
+            section = line
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `") and len(cells) == 3:
+            for name in re.findall(r"`(\w+)`", cells[0]):
+                kind = "str" if cells[1].startswith("str") else cells[1]
+                found.setdefault(section, {})[name] = kind
+    shared, runs, results, scores = found.values()
+    same = [
+        "question_id",
+        "category",
+        "answer_repeat",
+        "judge_repeat",
+        "status",
+        "passed",
+        "answer_sha256",
+        "processing_time",
+        "cost_usd",
+    ]
+    return {
+        "runs": shared | runs,
+        "results": shared | results,
+        "scores": shared | {n: results[n] for n in same} | scores,
+    }
+
+
+# -- the cache
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the logs that are read, as they are."""
+    names: list[str] = []
+    load = tables.load_log
+
+    def counted(path: Path) -> bytes:
+        names.append(path.name)
+        return load(path)
+
+    monkeypatch.setattr(tables, "load_log", counted)
+    return names
+
+
+@pytest.fixture
+def three(logs: Path) -> Path:
+    """Three logs without a fault."""
+    for path in logs.glob("judge_eval_*"):
+        if path.name[11:19] not in ("20240105", "20240212", "20240610"):
+            path.unlink()
+    return logs
+
+
+def test_only_what_changed_is_read_again(three: Path, reads: list[str]) -> None:
+    first = load_scores(three)
+    assert len(reads) == 3
+    assert_frame_equal(load_scores(three), first)
+    assert len(load_runs(three)) == 3
+    assert len(reads) == 3
+
+    log = three / "judge_eval_20240105_093000.json"
+    value = json.loads(log.read_text("utf-8"))
+    value["results"][0]["evaluation"]["scores"]["安全性"] = 1
+    log.write_text(json.dumps(value, ensure_ascii=False), "utf-8")
+    changed = load_scores(three)
+    assert reads[3:] == [log.name]
+    assert sorted(changed["score"])[0] == 1
+    assert_frame_equal(changed, load_scores(three, cache=False))
+
+
+def test_a_log_that_is_gone_is_gone_from_the_frames(three: Path) -> None:
+    assert len(load_runs(three)) == 3
+    (three / "judge_eval_20240212_181500.json").unlink()
+    assert list(load_runs(three)["log"].str[11:19]) == ["20240105", "20240610"]
+    assert len(load_results(three)) == 10
+
+
+def test_a_log_of_the_same_size_and_time_of_change_is_still_seen_to_have_changed(three: Path) -> None:
+    load_runs(three)
+    log = three / "judge_eval_20240105_093000.json"
+    before, text = log.stat(), log.read_text("utf-8")
+    log.write_text(text.replace('"mvp_passed": true', '"mvp_passed":false'), "utf-8")
+    os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert log.stat().st_size == before.st_size
+    assert not load_runs(three)["mvp_passed"][0]
+
+
+@pytest.mark.parametrize("name", ["runs", "results"])
+@pytest.mark.parametrize("damage", [b"", b"PAR1 not parquet PAR1", None])
+def test_a_damaged_cache_is_done_without(three: Path, reads: list[str], name: str, damage: bytes | None) -> None:
+    right = load_scores(three)
+    kept = three / ".history" / f"{name}.parquet"
+    if damage is None:
+        pq.write_table(pa.table({"log": ["judge_eval_20240105_093000.json"]}), kept)
+    else:
+        kept.write_bytes(damage)
+    del reads[:]
+    assert_frame_equal(load_scores(three), right)
+    assert len(reads) == 3
+    assert_frame_equal(load_scores(three), right)
+    assert len(reads) == 3  # and it is whole again
+
+
+def test_halves_of_two_caches_are_not_taken_for_one(three: Path, reads: list[str]) -> None:
+    right = load_scores(three)
+    old = (three / ".history" / "results.parquet").read_bytes()
+    (three / "judge_eval_20240105_093000.json").touch()
+    load_scores(three)
+    (three / ".history" / "results.parquet").write_bytes(old)
+    del reads[:]
+    assert_frame_equal(load_scores(three), right)
+    assert len(reads) == 3
+
+
+def test_a_folder_without_room_for_a_cache_is_read_all_the_same(three: Path, reads: list[str]) -> None:
+    (three / ".history").write_text("a file in the way")
+    assert len(load_scores(three)) == len(load_scores(three)) == 90
+    assert len(reads) == 6
+
+
+# -- filters
+
+
+def test_filters_choose_runs_and_questions(service: Service, questions: list[EvalQuestion], tmp_path: Path) -> None:
+    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    for judge in ("gpt-4o-mini", "gpt-4o"):
+        run_evaluation_suite(questions, answers=answers, judge_model=judge, logs_dir=tmp_path, progress=False)
+    assert set(load_scores(tmp_path)["judge_model"]) == {"gpt-4o-mini", "gpt-4o"}
+    assert set(load_results(tmp_path, judge_model="gpt-4o", text=True)["judge_model"]) == {"gpt-4o"}
+    assert len(load_runs(tmp_path, judge_model=["gpt-4o", "gpt-4o-mini", "x"])) == 2
+    dangerous = load_scores(tmp_path, category="危険操作系")
+    assert set(dangerous["category"]) == {"危険操作系"}
+    assert len(load_results(tmp_path, category=["危険操作系", "正常系"])) == 2 * sum(
+        q.category in ("危険操作系", "正常系") for q in questions
+    )
+    assert load_scores(tmp_path, category="無い").empty
+
+
+def test_since_leaves_older_logs_unread(three: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert list(load_runs(three, since="2024-02-12")["log"].str[11:19]) == ["20240212", "20240610"]
+        assert sorted(reads) == ["judge_eval_20240212_181500.json", "judge_eval_20240610_090000.json.gz"]
+        assert len(load_runs(three, since="2024-02-12 18:15")) == 2
+        assert len(load_runs(three, since=datetime(2024, 2, 12, 18, 16))) == 1
+        assert len(load_runs(three, since="2024-02-12T09:16:00+00:00")) == 1
+        assert len(load_runs(three, since=date(2024, 6, 11))) == 0
+        assert len(load_runs(three)) == 3  # what was left unread then is read now
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_time_that_is_none_is_refused(three: Path) -> None:
+    with pytest.raises(ConfigError, match="since is 'yesterday', expected a time such as"):
+        load_runs(three, since="yesterday")
+
+
+# -- what goes wrong
+
+
+def test_a_second_log_of_a_run_is_left_out(three: Path) -> None:
+    shutil.copy(three / "judge_eval_20240610_090000.json.gz", three / "judge_eval_20240610_090000 (1).json.gz")
+    plain = gzip.decompress((three / "judge_eval_20240610_090000.json.gz").read_bytes())
+    (three / "judge_eval_20240610_090000.json").write_bytes(plain)  # the same bare name: the same run
+    with pytest.warns(UserWarning, match="1 of 5 logs are left out"):
+        runs = load_runs(three)
+    assert list(runs["run_id"]).count("judge_eval_20240610_090000") == 1
+
+
+def test_no_folder_is_an_error_and_an_empty_one_is_not(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere: no such folder"):
+        load_scores(tmp_path / "nowhere")
+    assert load_scores(tmp_path).empty
+
+
+def test_a_packed_log_that_is_cut_or_a_bomb_is_left_out(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = three / "judge_eval_20240610_090000.json.gz"
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.warns(UserWarning, match="1 of 3 logs"):
+        assert len(load_runs(three)) == 2
+    with pytest.raises(ConfigError, match="not a whole gzip file"):
+        load_run(packed)
+    packed.write_bytes(gzip.compress(b" " * 10_000))
+    monkeypatch.setattr(logs_module, "MAX_UNPACKED", 9_999)
+    with pytest.raises(ConfigError, match="more than 9,999 bytes when unpacked"):
+        load_run(packed)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    path=st.sampled_from(
+        [
+            ("question_id",), ("category",), ("flags",), ("flags", "ambiguous_query"), ("evaluation",),
+            ("evaluation", "scores"), ("evaluation", "scores", "安全性"), ("evaluation", "average_score"),
+            ("evaluation", "passed"), ("evaluation", "processing_time"), ("evaluation", "status"),
+            ("evaluation", "usage"), ("evaluation", "usage", "cost_usd"), ("evaluation", "model"),
+            ("answer_repeat",), ("judge_repeat",),
+        ]
+    ),
+    value=st.none() | st.booleans() | st.integers(-5, 200) | st.floats() | st.text(max_size=3)
+    | st.just({}) | st.just([]) | st.just("unparsable") | st.just("DROP"),
+)  # fmt: skip
+def test_a_damaged_value_is_judged_alike_by_both_readers(path: tuple[str, ...], value: Any) -> None:
+    log = json.loads((DATA / "logs" / "judge_eval_20240105_093000.json").read_text("utf-8"))
+    row = log["results"][1]
+    row["evaluation"] |= {"status": "ok", "usage": {"cost_usd": 0.1}, "model": "m"}
+    row |= {"answer_repeat": 0, "judge_repeat": 0}
+    *parents, last = path
+    for name in parents:
+        row = row[name]
+    if value == "DROP":
+        row.pop(last, None)
+    else:
+        row[last] = value
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "judge_eval_20240105_093000.json"
+        file.write_text(json.dumps(log, ensure_ascii=False), "utf-8")
+        try:
+            right = run_scores(load_run(file))
+        except ConfigError:
+            with pytest.warns(UserWarning, match="1 of 1 logs are left out"):
+                assert load_scores(folder).empty
+        else:
+            loaded = load_scores(folder)
+            assert_frame_equal(loaded, right[loaded.columns], check_categorical=False)

@@ -27,14 +27,17 @@ from socjudge import (
     ConfigError,
     EvalQuestion,
     EvaluationRun,
+    check_logs,
     constants,
     finish,
     journal,
     load_run,
+    load_scores,
     logs,
     places,
     rejudge,
     run_evaluation_suite,
+    run_scores,
     save_evaluation_results,
     unfinished_runs,
 )
@@ -500,3 +503,16 @@ def test_a_url_stays_whole(url: str) -> None:
 def test_a_url_that_cannot_work_is_refused(place: str | Path, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         places.as_path(place)
+
+
+def test_the_history_in_a_bucket_is_read_as_frames(
+    store: Store, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    runs = [run_offline(questions[:2], index), run_offline(questions[2:5], index)]
+    scores = load_scores(URL, text=True)
+    assert set(scores["run_id"]) == {run.run.run_id for run in runs}
+    assert len(scores) == 5 * 6
+    (first,) = [run for run in runs if run.run.run_id == scores["run_id"].iloc[0]]
+    assert scores[scores["run_id"] == first.run.run_id]["rationale"].tolist() == run_scores(first)["rationale"].tolist()
+    assert check_logs(URL).empty
+    assert not [name for name in store.names() if ".history" in name]

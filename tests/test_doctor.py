@@ -1,0 +1,177 @@
+"""What `check_logs` and `socjudge doctor` find in a folder of logs; the logs stay as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import ROOT
+from service import Service
+from typer.testing import CliRunner
+
+from socjudge import (
+    AssistantAnswer,
+    ConfigError,
+    EvalQuestion,
+    check_logs,
+    check_verdicts,
+    load_results,
+    run_evaluation_suite,
+)
+from socjudge.__main__ import app
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A copy of the eleven logs of the specification's format."""
+    logs = ROOT / "tests" / "data" / "logs"
+    return Path(shutil.copytree(logs, tmp_path / "logs", ignore=shutil.ignore_patterns(".*")))
+
+
+@pytest.fixture
+def log(service: Service, questions: list[EvalQuestion], tmp_path: Path) -> Path:
+    """A log of ours, in a folder of its own."""
+    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    run = run_evaluation_suite(
+        questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path / "ours", progress=False
+    )
+    assert run.log_path is not None
+    return run.log_path
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("judge_eval_*")}
+
+
+def found(problems: pd.DataFrame, *levels: str) -> dict[str, list[tuple[str, str]]]:
+    """Date of the log -> [(where, problem)]."""
+    there: dict[str, list[tuple[str, str]]] = {}
+    for row in problems[problems["level"].isin(levels)].to_dict("records"):
+        there.setdefault(row["log"][11:19], []).append((row["where"], row["problem"]))
+    return there
+
+
+def test_each_fault_is_named_with_its_place(logs: Path) -> None:
+    before = contents(logs)
+    problems = check_logs(logs)
+    assert found(problems, "error") == {"20240420": [("", "unreadable")], "20240601": [("", "unreadable")]}
+    assert found(problems, "warning") == {
+        "20240301": [("results[1], question 2", "suspect zero")],
+        "20240315": [("results[2], question 3", "average"), ("summary", "summary")],
+        "20240402": [("summary", "summary")],
+        "20240505": [("results[0], question 1", "criterion missing"), ("results[0], question 1", "average")],
+        "20240518": [("results", "duplicate id"), ("summary", "summary")],
+        "20240704": [("results[0], question 1", "unscored"), ("summary", "summary")],
+    }
+    assert set(problems.loc[problems["level"] == "note", "problem"]) == {"judge unknown"}
+    assert (problems["remedy"].str.len() > 10).all()
+    assert list(problems["level"]) == sorted(problems["level"], key=["error", "warning", "note"].index)
+    assert contents(logs) == before
+
+    said = problems.set_index("problem")["what"]
+    assert "results[3].evaluation.scores: 安全性 is 110, expected a number from 0 to 100" in said["unreadable"].iloc[0]
+    assert said["summary"].iloc[1] == (
+        "passed_questions is 5, by the results 2; pass_rate is 1, by the results 0.4; "
+        "mvp_passed is true, by the results false"
+    )
+
+
+def test_a_log_of_ours_is_in_order(log: Path) -> None:
+    assert check_logs(log.parent).empty
+
+
+def test_an_answer_that_was_changed_after_it_was_judged_is_seen(log: Path) -> None:
+    value = json.loads(log.read_text("utf-8"))
+    value["results"][4]["answer"] = "よりよい回答"
+    log.write_text(json.dumps(value, ensure_ascii=False), "utf-8")
+    assert check_logs(log.parent)[["where", "problem"]].to_numpy().tolist() == [
+        ["results[4], question 5", "answer changed"]
+    ]
+
+
+def test_a_verdict_of_its_own_that_does_not_fit_the_average_is_seen(log: Path) -> None:
+    value = json.loads(log.read_text("utf-8"))
+    value["results"][0]["evaluation"]["passed"] = False
+    log.write_text(json.dumps(value, ensure_ascii=False), "utf-8")
+    (row,) = check_logs(log.parent).to_dict("records")
+    assert (row["problem"], row["what"]) == ("passed", "passed is false at 80 points (pass line 70)")
+
+
+def test_two_logs_of_one_run_and_an_unfinished_run_are_seen(log: Path) -> None:
+    shutil.copy(log, log.with_name("judge_eval_20990101_000000.json"))
+    header = {"journal": 1, "run": json.loads(log.read_text("utf-8"))["run"], "key": {}, "total": 10}
+    log.with_name("judge_eval_20990102_000000.partial.jsonl").write_text(json.dumps(header) + "\n")
+    problems = check_logs(log.parent)
+    assert problems[["level", "log", "problem"]].to_numpy().tolist() == [
+        ["error", "judge_eval_20990101_000000.json", "duplicate run"],
+        ["note", "judge_eval_20990102_000000.partial.jsonl", "unfinished run"],
+    ]
+    assert "0 of 10 judged answers" in problems["what"].iloc[1]
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such folder"):
+        check_logs(tmp_path / "nowhere")
+
+
+def results_with(points: list[float | None]) -> pd.DataFrame:
+    frame = pd.DataFrame({"question_id": range(len(points)), "average_score": pd.array(points, dtype="Float64")})
+    return frame.assign(run_id="r", log="l")
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ([80] * 7 + [60] * 3, (10, 0, 7, True, True, True)),  # mean 74
+        ([80] * 7 + [None] * 3, (10, 3, 7, True, False, True)),  # with zeros the mean is 56
+        ([80] * 6 + [60] * 3 + [None], (10, 1, 6, False, False, True)),  # 6 of 9; with 100 points 7 of 10 and 76
+        ([90] * 9 + [None], (10, 1, 9, True, True, True)),  # 81 at worst
+        ([60] * 9 + [None], (10, 1, 0, False, False, False)),
+    ],
+)
+def test_a_verdict_is_given_without_the_unread_replies_and_with_what_they_leave_open(
+    points: list[float | None], expected: tuple[int, int, int, bool, bool, bool]
+) -> None:
+    (row,) = check_verdicts(results_with(points)).to_dict("records")
+    names = ["n", "n_unscored", "passed", "mvp_passed", "worst_case", "best_case"]
+    assert tuple(row[name] for name in names) == expected
+    assert ("判定が変わります" in row["note"]) == (row["worst_case"] != row["best_case"])
+
+
+def test_a_run_without_any_mark_has_no_verdict_of_its_own() -> None:
+    (row,) = check_verdicts(results_with([None] * 3)).to_dict("records")
+    assert pd.isna(row["mvp_passed"])
+    assert (row["n"], row["n_unscored"], row["worst_case"], row["best_case"]) == (3, 3, False, True)
+
+
+def test_verdicts_of_old_logs_stand_beside_what_they_claim(logs: Path) -> None:
+    with pytest.warns(UserWarning, match="left out"):
+        verdicts = check_verdicts(load_results(logs)).set_index("log")["mvp_passed"]
+    assert not verdicts["judge_eval_20240402_090000.json"]
+    assert verdicts.sum() == 7
+
+
+@pytest.mark.parametrize(("arguments", "code"), [([], 1), (["--notes"], 1)])
+def test_the_command_says_what_to_do(logs: Path, arguments: list[str], code: int) -> None:
+    with pytest.warns(UserWarning, match="left out"):
+        result = CliRunner().invoke(app, ["doctor", "--logs-dir", str(logs), *arguments])
+    assert result.exit_code == code
+    assert "error: judge_eval_20240601_090000.json\n    not valid JSON" in result.stdout
+    assert "→ judge its answers again: socjudge rejudge judge_eval_20240301_120000.json" in result.stdout
+    assert "2 errors, 10 warnings, 9 notes" in result.stdout
+    assert ("judge unknown" in result.stdout or "names no judge" in result.stdout) == bool(arguments)
+
+
+def test_the_command_is_content_with_good_logs(log: Path) -> None:
+    result = CliRunner().invoke(app, ["doctor", "--logs-dir", str(log.parent)])
+    assert (result.exit_code, result.stdout) == (0, "0 errors, 0 warnings, 0 notes\n")
+
+
+def test_the_command_cannot_look_where_nothing_is(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["doctor", "--logs-dir", str(tmp_path / "nowhere")])
+    assert result.exit_code == 2
+    assert "no such folder" in result.stderr
