@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab test lint format vectors clean
+.PHONY: help setup run lab report test lint format vectors clean
 
 help: ## Show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -25,6 +25,13 @@ run: $(READY) ## Evaluate the assistant on the ten questions (offline without a 
 
 lab: $(READY) ## Open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab notebooks
+
+# Without these, the pages would load scripts from the network.
+OFFLINE := $(foreach name,mathjax require_js mermaid_js,--HTMLExporter.$(name)_url='') \
+	--HTMLExporter.jupyter_widgets_base_url=''
+
+report: $(READY) ## Run all notebooks and export them with their outputs to build/notebooks/*.html
+	$(BIN)/jupyter nbconvert --to html --template lab --execute $(OFFLINE) --output-dir build/notebooks notebooks/*.ipynb
 
 test: $(READY) lint ## Run all tests, the notebooks among them
 	$(BIN)/python -m pytest -n 2 --dist loadfile
