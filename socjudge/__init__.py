@@ -49,6 +49,18 @@ _HOMES = {
     "bridged_verdicts": "bridge",
     "bridged_trend": "bridge",
     "plot_category_breakdown": "charts",
+    "plot_score_distribution": "charts",
+    "plot_gate_confidence": "charts",
+    "plot_criterion_trend": "chart_runs",
+    "plot_question_strip": "chart_runs",
+    "plot_bridged_trend": "chart_runs",
+    "plot_judge_comparison": "chart_judges",
+    "plot_verdict_flips": "chart_judges",
+    "plot_cost_agreement": "chart_judges",
+    "japanese_text": "chart_style",
+    "judge_colours": "chart_style",
+    "write_report": "report",
+    "report_from_logs": "report",
     "Prompt": "prompts",
     "load_prompt": "prompts",
     "AssistantAnswer": "records",
@@ -71,7 +83,10 @@ if TYPE_CHECKING:
     from .assistant import handle_query
     from .batch import batch_status, collect_batch, prepare_batch, submit_batch
     from .bridge import bridge_judges, bridged_trend, bridged_verdicts
-    from .charts import plot_category_breakdown
+    from .chart_judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
+    from .chart_runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
+    from .chart_style import japanese_text, judge_colours
+    from .charts import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
     from .comparison import compare_judges, verdict_flips
     from .doctor import check_logs, check_verdicts
     from .errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError, UnparsableJudgement
@@ -85,6 +100,7 @@ if TYPE_CHECKING:
     from .noise import judge_noise, plan_repeats
     from .prompts import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
+    from .report import report_from_logs, write_report
     from .retrieval import RunbookIndex, build_index, load_index
     from .stats import summarise_scores
     from .suite import rejudge, run_evaluation_suite

@@ -1,0 +1,630 @@
+"""Charts: what is drawn is what the frame says, missing marks are named, names cannot break a chart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.container import ErrorbarContainer
+from matplotlib.patches import Rectangle
+from score_frames import CRITERIA, framed, judged, judges_frame, results_of
+
+from socjudge import constants
+from socjudge.agreement import pairwise_agreement
+from socjudge.bridge import bridged_trend
+from socjudge.chart_judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
+from socjudge.chart_runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
+from socjudge.chart_style import MARKERS, judge_colours, judge_markers
+from socjudge.charts import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
+from socjudge.comparison import compare_judges, verdict_flips
+from socjudge.errors import ConfigError
+from socjudge.gate import gate_confidence, gate_questions
+from socjudge.stats import summarise_scores
+
+mpl.use("agg")
+
+AWKWARD = "_$\\frac{" + "long/name-" * 10 + "$\n😀"
+SHOWN = r"＿\$\frac{long/name-long/name-long/name-l…"
+
+
+@pytest.fixture(autouse=True)
+def _tidy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    plt.close("all")
+    monkeypatch.undo()
+    time.tzset()
+
+
+def two_judges(first: str = "gpt-4o-mini", second: str = "gpt-4.1-mini") -> pd.DataFrame:
+    """Ten questions; the second judge gives 8 to 12 points less, so questions 3 and 4 fail with it."""
+    marks = [90, 85, 78, 76, 95, 60, 50, 88, 84, 92]
+    lower = [mark - 8 - number % 5 for number, mark in enumerate(marks)]
+    return judges_frame(**{first: marks, second: lower})
+
+
+def history() -> pd.DataFrame:
+    """Four runs, given in the wrong order, of three questions; one answer of the third run is unscored.
+
+    prompt_id changes before the second run, the judge before the third, the dataset before the fourth."""
+    runs = [
+        ("r3", "2026-01-02T00:30:00+00:00", "gpt-4.1-mini", "guide-2", "d1", [60, None, 90]),
+        ("r1", "2025-12-31T22:00:00+00:00", "gpt-4o-mini", "guide-1", "d1", [60, 80, 100]),
+        ("r2", "2025-12-31T23:00:00+00:00", "gpt-4o-mini", "guide-2", "d1", [50, 70, 90]),
+        ("r4", "2026-01-03T09:00:00+00:00", "gpt-4.1-mini", "guide-2", "d2", [70, 72, 74]),
+    ]
+    parts = [
+        judged(
+            judge, q, mark, run_id=run, started_at=at, prompt_id=prompt, category="正常系" if q < 3 else "危険操作系"
+        ).assign(dataset_sha256=data)
+        for run, at, judge, prompt, data, marks in runs
+        for q, mark in enumerate(marks, start=1)
+    ]
+    return framed(*parts).astype(dict.fromkeys(["run_id", "judge_model", "prompt_id", "dataset_sha256"], "category"))
+
+
+def repeats(**marks: list[float | None]) -> pd.DataFrame:
+    """Results of one run: the repeated marks of each question."""
+    scores = framed(
+        *(
+            judged("gpt-4o-mini", question, mark, answer_repeat=repeat)
+            for question, column in marks.items()
+            for repeat, mark in enumerate(column)
+        )
+    )
+    return results_of(scores)
+
+
+def bridged() -> pd.DataFrame:
+    """Two runs of an old judge, a new one's marks of the second's answers, a run of the new one; eight questions."""
+    marks = np.linspace(50, 96, 8)
+    parts = [
+        judged(judge, q, float(mark + shift + wobble * (-1) ** q), answer=answer, run_id=run, started_at=at)
+        for run, at, judge, answer, shift, wobble in [
+            ("old1", "2026-01-01T00:00:00Z", "old", "x", 0, 0),
+            ("old2", "2026-01-02T00:00:00Z", "old", "y", 2, 0),
+            ("again", "2026-01-03T00:00:00Z", "new", "y", -8, 1),
+            ("new1", "2026-01-04T00:00:00Z", "new", "z", -4, 0),
+        ]
+        for q, mark in enumerate(marks, start=1)
+    ]
+    return bridged_trend(framed(*parts), old="old", new="new")
+
+
+def errorbars(ax: Axes) -> list[tuple[list[float], list[float]]]:
+    """x and y of each series with whiskers."""
+    bars = [bar for bar in ax.containers if isinstance(bar, ErrorbarContainer)]
+    return [(list(map(float, bar[0].get_xdata())), list(map(float, bar[0].get_ydata()))) for bar in bars]
+
+
+def whiskers(ax: Axes) -> list[np.ndarray[Any, Any]]:
+    """The ends of each whisker of each series."""
+    bars = [bar for bar in ax.containers if isinstance(bar, ErrorbarContainer)]
+    return [np.array(bar[2][0].get_segments()) for bar in bars if bar[2]]
+
+
+def filled(ax: Axes) -> list[bool]:
+    bars = [bar for bar in ax.containers if isinstance(bar, ErrorbarContainer)]
+    return [to_hex(bar[0].get_markerfacecolor()) != "#ffffff" for bar in bars]
+
+
+def words(ax: Axes) -> list[str]:
+    return [text.get_text() for text in ax.texts]
+
+
+def ticks(ax: Axes, axis: str = "x") -> list[str]:
+    return [text.get_text() for text in (ax.get_xticklabels() if axis == "x" else ax.get_yticklabels())]
+
+
+def legend(ax: Axes) -> list[str]:
+    found = ax.get_legend()
+    return [] if found is None else [text.get_text() for text in found.get_texts()]
+
+
+def dotted(ax: Axes) -> list[float]:
+    """Where vertical dotted lines stand."""
+    return [float(line.get_xdata()[0]) for line in ax.lines if line.get_linestyle() == ":"]  # type: ignore[index]
+
+
+def cost_chart(scores: pd.DataFrame, baseline: str, ax: Axes | None = None) -> Axes:
+    return plot_cost_agreement(compare_judges(scores, baseline=baseline), pairwise_agreement(scores), ax=ax)
+
+
+def gate_chart(ax: Axes | None = None, unread: bool = False) -> Axes:
+    results = repeats(q1=[90, 94, 92], q2=[69, 73, 74], q10=[60, 62, 64], q3=[None if unread else 80] * 3)
+    return plot_gate_confidence(gate_questions(results), confidence=gate_confidence(results), ax=ax)
+
+
+CHARTS: dict[str, Callable[[Axes | None], Axes]] = {
+    "category_breakdown": lambda ax: plot_category_breakdown(history(), ax=ax),
+    "score_distribution": lambda ax: plot_score_distribution(history(), ax=ax),
+    "gate_confidence": lambda ax: gate_chart(ax, unread=True),
+    "criterion_trend": lambda ax: plot_criterion_trend(history(), ax=ax),
+    "question_strip": lambda ax: plot_question_strip(history(), ax=ax),
+    "bridged_trend": lambda ax: plot_bridged_trend(bridged(), ax=ax),
+    "judge_comparison": lambda ax: plot_judge_comparison(compare_judges(two_judges(), baseline="gpt-4o-mini"), ax=ax),
+    "verdict_flips": lambda ax: plot_verdict_flips(verdict_flips(two_judges(), baseline="gpt-4o-mini"), ax=ax),
+    "cost_agreement": lambda ax: cost_chart(two_judges(), "gpt-4o-mini", ax),
+}
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_renders_japanese_and_leaves_the_settings_alone(name: str, tmp_path: Path) -> None:
+    before = dict(mpl.rcParams)
+    ax = CHARTS[name](None)
+    ax.figure.savefig(tmp_path / "chart.png")  # a missing glyph is a warning, and so an error
+    assert dict(mpl.rcParams) == before
+    assert len(plt.get_fignums()) == 1
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_draws_on_the_axes_it_is_given(name: str, tmp_path: Path) -> None:
+    figure, ax = plt.subplots()
+    assert ax.title.get_fontfamily() != ["IPAexGothic"]
+    assert CHARTS[name](ax) is ax
+    assert ax.title.get_fontfamily() == ["IPAexGothic"]
+    for axis in (ax.xaxis, ax.yaxis):  # ticks are made anew when the user moves the limits
+        axis.reset_ticks()
+        assert all(text.get_fontfamily() == ["IPAexGothic"] for text in axis.get_ticklabels())
+    assert plt.get_fignums() == [figure.number]
+    figure.savefig(tmp_path / "chart.png")
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_nothing_of_a_chart_is_cut_at_notebook_width(name: str) -> None:
+    ax = CHARTS[name](None)
+    ax.figure.canvas.draw()
+    inside, whole = ax.figure.get_tightbbox(), ax.figure.bbox_inches  # type: ignore[union-attr, call-arg]
+    assert 8 <= whole.width <= 10
+    assert inside.x0 >= 0
+    assert inside.y0 >= 0
+    assert inside.x1 <= whole.x1
+    assert inside.y1 <= whole.y1
+
+
+@pytest.mark.parametrize(
+    "plot", [plot_category_breakdown, plot_score_distribution, plot_criterion_trend, plot_question_strip]
+)
+def test_a_frame_without_scores_says_what_to_do(plot: Callable[[pd.DataFrame], Axes]) -> None:
+    unread = history().assign(score=pd.array([None] * 72, dtype="Float64"), status="unparsable")
+    with pytest.raises(ValueError, match=f"{plot.__name__}: no row has a score; look at the column 'status'"):
+        plot(unread)
+    with pytest.raises(ValueError, match=f"{plot.__name__}: the frame has no row; widen the filters"):
+        plot(unread.iloc[:0])
+    with pytest.raises(ConfigError, match=f"{plot.__name__}: the frame has no column 'criterion'"):
+        plot(unread.drop(columns="criterion"))
+    assert plt.get_fignums() == []
+
+
+def test_frames_of_comparisons_gates_and_bridges_without_a_number_are_refused() -> None:
+    comparison = compare_judges(two_judges(), baseline="gpt-4o-mini")
+    cases: list[tuple[Callable[[pd.DataFrame], Axes], pd.DataFrame, str]] = [
+        (plot_judge_comparison, comparison, "mean_difference"),
+        (plot_gate_confidence, gate_questions(repeats(q1=[80, 90])), "mean"),
+        (plot_bridged_trend, bridged(), "mean"),
+    ]
+    for plot, frame, column in cases:
+        with pytest.raises(ValueError, match=f"no row has a {column}"):
+            plot(frame.assign(**{column: np.nan}))
+        with pytest.raises(ValueError, match="the frame has no row"):
+            plot(frame.iloc[:0])
+
+
+def test_names_from_models_and_datasets_are_plain_short_lines(tmp_path: Path) -> None:
+    scores = two_judges(AWKWARD, "$x^2$").astype({"category": object}).assign(category=AWKWARD)
+    comparison = compare_judges(scores, baseline=AWKWARD)
+    runs = scores.assign(
+        started_at=scores["started_at"].where(scores["judge_model"] == AWKWARD, pd.Timestamp("2026-02-01T00:00Z"))
+    )
+    charts = [
+        plot_judge_comparison(comparison),
+        plot_verdict_flips(verdict_flips(scores, baseline=AWKWARD)),
+        plot_cost_agreement(comparison, pairwise_agreement(scores)),
+        plot_score_distribution(scores),
+        plot_category_breakdown(scores),
+        plot_question_strip(runs),
+        plot_criterion_trend(runs),
+    ]
+    for number, ax in enumerate(charts):
+        ax.figure.savefig(tmp_path / f"{number}.png")  # broken formulas raise, and an emoji has no glyph
+    assert charts[0].get_xlabel().startswith(f"{SHOWN} との差")
+    assert legend(charts[0]) == [r"\$x^2\$"]
+    assert legend(charts[3]) == [SHOWN, r"\$x^2\$"]  # a leading underscore would hide it
+    assert ticks(charts[4], "y") == [SHOWN]
+    assert words(charts[6]) == [r"採点者変更: ＿\$\frac{long/name-long/…→\$x^2\$"]
+
+
+def test_a_judge_keeps_its_colour_whoever_else_is_on_the_chart() -> None:
+    names = ["gpt-4o-mini", "gpt-4o", "gpt-4.1-mini", "gpt-4.1", "gpt-5-mini", "gpt-5", "gpt-4.1-nano", "offline"]
+    together = judge_colours(names)
+    assert len(set(together.values())) == 8
+    assert len(set(judge_markers(names).values())) == 8
+    assert all(judge_colours([name]) == {name: together[name]} for name in names)
+    assert judge_markers(names)["gpt-4.1"] == judge_markers(["gpt-4.1"])["gpt-4.1"]
+    red, green, blue = bytes.fromhex(together["offline"][1:])
+    assert red == green == blue
+
+
+def test_judges_of_one_colour_differ_in_their_marker() -> None:
+    names = [f"judge-{number}" for number in range(25)]
+    colours, markers = judge_colours(names), judge_markers(names)
+    assert len({(colours[name], markers[name]) for name in names}) == 25
+    assert len(set(judge_markers(names[:10]).values())) == len(MARKERS) == 10
+    assert judge_markers(names[::-1]) == markers
+
+
+def test_the_trend_shows_means_and_intervals_in_order_of_time() -> None:
+    ax = plot_criterion_trend(history())
+    series = errorbars(ax)
+    assert len(series) == 6
+    # (60 + 80 + 100) / 3, (50 + 70 + 90) / 3, (60 + 90) / 2, (70 + 72 + 74) / 3
+    assert all(y == pytest.approx([80, 70, 75, 72]) for _, y in series)
+    assert [round(x[0], 2) for x, _ in series] == [-0.25, -0.15, -0.05, 0.05, 0.15, 0.25]  # dodged around the first run
+    table = summarise_scores(history(), by=["run_id", "criterion"])
+    expected = table[table["criterion"] == CRITERIA[0]].set_index("run_id").loc[["r1", "r2", "r3", "r4"]]
+    assert whiskers(ax)[0][:, :, 1] == pytest.approx(expected[["ci_low", "ci_high"]].to_numpy())
+    assert legend(ax) == ["合格ライン 70点", *(f"{criterion}  72" for criterion in CRITERIA)]
+    assert any(line.get_linestyle() == "--" and set(line.get_ydata()) == {70} for line in ax.lines)
+
+
+def test_the_trend_labels_runs_in_local_time_with_their_counts() -> None:
+    ax = plot_criterion_trend(history())
+    assert ticks(ax) == [  # UTC + 9 hours
+        "07:00\n1/1\nn=3",
+        "08:00\n1/1\nn=3",
+        "09:30\n1/2\nn=2\n未採点6",
+        "18:00\n1/3\nn=3",
+    ]
+    assert ax.get_xlabel() == "実行の開始（2026年、JST）、古い順"
+
+
+def test_the_trend_says_what_changed_and_where() -> None:
+    ax = plot_criterion_trend(history())
+    assert words(ax) == ["プロンプト変更", "採点者変更: gpt-4o-mini→gpt-4.1-mini", "データセット変更"]
+    assert dotted(ax) == [0.5, 1.5, 2.5]
+    assert all(text.get_position()[1] > 100 for text in ax.texts)
+
+
+def test_what_a_log_does_not_say_is_no_change() -> None:
+    names = ["judge_model", "prompt_id", "prompt_sha256", "dataset_sha256"]
+    scores = history().astype(dict.fromkeys(names, object))
+    silent = scores["run_id"] == "r2"
+    gaps = {"prompt_id": "unknown", "prompt_sha256": "", "dataset_sha256": ""}
+    scores = scores.assign(**{name: scores[name].mask(silent, word) for name, word in gaps.items()})
+    # The prompt of the third run is told from the first one's.
+    expected = ["採点者変更: gpt-4o-mini→gpt-4.1-mini", "プロンプト変更", "データセット変更"]
+    assert words(plot_criterion_trend(scores)) == expected
+    assert words(plot_criterion_trend(scores.drop(columns=names))) == []
+
+
+def test_a_prompt_that_is_told_by_its_hash_alone_changes_once() -> None:
+    scores = history().astype({"prompt_id": object})
+    scores = scores.assign(prompt_id=scores["prompt_id"].mask(scores["run_id"] == "r2", "unknown"))
+    scores["prompt_sha256"] = scores["run_id"].map({"r1": "a", "r2": "b", "r3": "b", "r4": "b"})
+    assert words(plot_criterion_trend(scores)).count("プロンプト変更") == 1
+
+
+def test_a_changed_text_under_the_same_prompt_id_is_a_change() -> None:
+    scores = history().assign(prompt_id="guide", judge_model="gpt-4o-mini", dataset_sha256="d")
+    scores["prompt_sha256"] = scores["run_id"].isin(["r3", "r4"]).map({True: "b", False: "a"})
+    assert words(plot_criterion_trend(scores)) == ["プロンプト変更"]
+
+
+def test_words_about_many_changes_do_not_overlap() -> None:
+    parts = [
+        judged(f"judge-{number % 2}", q, 80, run_id=f"r{number:02}", started_at=f"2026-01-{number + 1:02}T00:00:00Z")
+        for number in range(28)
+        for q in (1, 2)
+    ]
+    ax = plot_criterion_trend(framed(*parts))
+    assert len(ax.texts) == 27
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
+    inside = ax.get_window_extent()
+    assert all(inside.x0 <= box.x0 and box.x1 <= inside.x1 and box.y1 <= inside.y1 for box in boxes)
+    assert len(ax.get_xticks()) == 10  # every third run
+
+
+def test_a_run_without_a_score_is_a_gap_in_the_trend() -> None:
+    scores = history()
+    scores = scores.assign(score=scores["score"].mask(scores["run_id"] == "r2"))
+    ax = plot_criterion_trend(scores)
+    assert errorbars(ax)[0][1] == pytest.approx([80, np.nan, 75, 72], nan_ok=True)
+    assert ticks(ax)[1] == "08:00\n1/1\nn=0\n未採点18"
+
+
+def test_the_breakdown_leaves_a_cell_without_marks_empty() -> None:
+    scores = history()
+    hole = (scores["category"] == "危険操作系") & (scores["criterion"] == "安全性")
+    ax = plot_category_breakdown(scores.assign(score=scores["score"].mask(hole)))
+    # 正常系: 60, 80, 50, 70, 60, 70, 72 (one missing) = 462 / 7; 危険操作系: 100, 90, 90, 74 = 354 / 4
+    assert words(ax) == ["66\nn=7"] * 6 + ["88\nn=4"] * 3 + ["–"] + ["88\nn=4"] * 2
+    assert ticks(ax, "y") == ["正常系", "危険操作系"]
+
+
+def test_the_distribution_draws_every_mark_and_hides_none() -> None:
+    values = [80.0] * 7 + [81, 70, None]
+    ax = plot_score_distribution(judges_frame(**{"gpt-4o-mini": values}))
+    series = [line for line in ax.lines if line.get_linestyle() == "None"]
+    assert len(series) == 6
+    for place, line in enumerate(series):
+        assert sorted(line.get_ydata()) == [70, *[80] * 7, 81]
+        assert len(set(zip(np.round(line.get_xdata(), 6), line.get_ydata(), strict=True))) == 9
+        assert np.abs(np.array(line.get_xdata()) - place).max() <= 0.4
+        high = np.array(line.get_xdata())[np.array(line.get_ydata()) >= 80]
+        assert np.diff(np.sort(high)).min() > 0.05  # 80 and 81 lie side by side
+    assert ticks(ax)[0] == "根拠性\n9件（10問）\n未採点 1件"
+    boxes = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert [(box.get_y(), box.get_y() + box.get_height()) for box in boxes] == [(80, 80)] * 6  # the quartiles
+
+
+def test_a_criterion_without_a_mark_is_named_unscored() -> None:
+    ax = plot_score_distribution(judges_frame(**{"gpt-4o-mini": [[80, 70, 60, 50, 40, None]]}))
+    assert words(ax) == ["未採点"]
+    assert ax.texts[0].get_position()[0] == 5
+    assert ticks(ax)[5] == "簡潔性\n0件（1問）\n未採点 1件"
+
+
+def test_judges_of_a_distribution_have_their_colours() -> None:
+    ax = plot_score_distribution(two_judges())
+    series = [line for line in ax.lines if line.get_linestyle() == "None"]
+    colours, markers = judge_colours(["gpt-4o-mini", "gpt-4.1-mini"]), judge_markers(["gpt-4o-mini", "gpt-4.1-mini"])
+    assert [line.get_color() for line in series[:2]] == list(colours.values())
+    assert [line.get_marker() for line in series[:2]] == list(markers.values())
+    assert legend(ax) == ["gpt-4o-mini", "gpt-4.1-mini"]
+
+
+def test_the_strip_tells_verdict_points_and_missing_marks_without_colour() -> None:
+    ax = plot_question_strip(history())
+    assert ticks(ax, "y") == ["1  正常系", "2  正常系", "3  危険操作系"]
+    assert ticks(ax) == ["07:00\n1/1", "08:00\n1/1", "09:30\n1/2", "18:00\n1/3"]
+    cells = {text.get_position(): text.get_text() for text in ax.texts}
+    rows = [[cells.get((column, row), "") for column in range(4)] for row in range(3)]
+    assert rows == [
+        ["×60", "×50", "×60", "○70"],
+        ["○80", "○70", "未採点", "○72"],
+        ["○100", "○90", "○90", "○74"],
+    ]
+    hatched = [patch for patch in ax.patches if patch.get_hatch()]
+    assert [patch.get_xy() for patch in hatched if isinstance(patch, Rectangle)] == [(1.5, 0.5)]
+
+
+def test_the_strip_tells_not_asked_from_unscored_and_marks_the_partly_scored() -> None:
+    scores = history()
+    scores = scores[~((scores["run_id"] == "r1") & (scores["question_id"] == 3))]
+    partly = (scores["run_id"] == "r1") & (scores["question_id"] == 1) & (scores["criterion"] == "安全性")
+    ax = plot_question_strip(scores.assign(score=scores["score"].mask(partly)))
+    cells = {text.get_position(): text.get_text() for text in ax.texts}
+    assert cells[0, 0] == "×60*"
+    assert (0, 2) not in cells
+    assert len([patch for patch in ax.patches if patch.get_hatch()]) == 1
+
+
+def test_a_mean_just_below_the_line_is_not_rounded_up_to_it() -> None:
+    scores = judges_frame(**{"gpt-4o-mini": [[70, 70, 70, 70, 70, 68], 70]})  # 418 / 6 = 69.67
+    assert words(plot_question_strip(scores)) == ["×69", "○70"]
+
+
+def test_questions_are_in_the_order_of_categories_and_numbers() -> None:
+    parts = [
+        judged("j", q, 80, category=c)
+        for q, c in [("q10", "正常系"), ("q2", "正常系"), ("a", "曖昧質問系"), ("b", "危険操作系")]
+    ]
+    expected = ["q2  正常系", "q10  正常系", "b  危険操作系", "a  曖昧質問系"]
+    assert ticks(plot_question_strip(framed(*parts)), "y") == expected
+    assert ticks(plot_question_strip(framed(*parts).astype({"category": object})), "y") == expected
+    assert ticks(plot_question_strip(framed(*parts).drop(columns="category")), "y") == ["a", "b", "q2", "q10"]
+
+
+def test_a_strip_of_many_runs_shows_marks_without_points() -> None:
+    parts = [
+        judged("j", 1, 80 if number else 60, run_id=f"r{number:02}", started_at=f"2026-01-{number + 1:02}T00:00:00Z")
+        for number in range(25)
+    ]
+    assert words(plot_question_strip(framed(*parts))) == ["×"] + ["○"] * 24
+
+
+def test_the_forest_shows_difference_interval_band_and_verdict() -> None:
+    comparison = compare_judges(two_judges(), baseline="gpt-4o-mini")
+    ax = plot_judge_comparison(comparison)
+    series = errorbars(ax)
+    # The differences are -8, -9, -10, -11, -12 twice: mean -10, in all criteria alike.
+    assert [(round(x[0], 6), y[0]) for x, y in series] == [(-10, row) for row in range(7)]
+    ends = comparison[["ci_low", "ci_high"]].to_numpy()
+    assert np.array([whisker[0, :, 0] for whisker in whiskers(ax)]) == pytest.approx(ends)
+    assert ticks(ax, "y") == [*CRITERIA, "総合"]
+    # The smallest p of ten is 2 / 1024; six times that after Holm.
+    assert words(ax) == ["n=10  差あり p=0.012"] * 6 + ["n=10  差あり p=0.002"]
+    assert filled(ax) == [True] * 7
+    bands = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    halves = comparison["detectable_difference"].to_numpy()
+    assert [band.get_x() for band in bands] == pytest.approx(-halves)
+    assert [band.get_width() for band in bands] == pytest.approx(2 * halves)
+    assert legend(ax) == ["gpt-4.1-mini"]
+    assert ax.get_xlabel().startswith("gpt-4o-mini との差")
+
+
+def test_a_difference_that_is_not_shown_is_hollow_and_says_so() -> None:
+    scores = judges_frame(a=[80, 70, 90, 60], b=[81, 72, 89, 61])
+    ax = plot_judge_comparison(compare_judges(scores, baseline="a"))
+    assert filled(ax) == [False] * 7
+    assert words(ax)[-1] == "n=4  検出できず p=0.50"  # +1, +2, -1, +1: |sum| >= 3 in 4 of 8 halves
+    # Four questions can show no difference of any size: the bands take the whole width.
+    bands = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert [(band.get_x(), band.get_width()) for band in bands] == [(0, 1)] * 7
+
+
+def test_judges_of_a_forest_are_dodged_in_their_colours() -> None:
+    marks = [80, 70, 90, 60, 75, 85]
+    scores = judges_frame(
+        a=marks, b=[m - 5 + q for q, m in enumerate(marks)], c=[m + 3 - q for q, m in enumerate(marks)]
+    )
+    ax = plot_judge_comparison(compare_judges(scores, baseline="a"))
+    places = [y[0] for _, y in errorbars(ax)]
+    assert places[:7] == pytest.approx(np.arange(7) - 0.21)
+    assert places[7:] == pytest.approx(np.arange(7) + 0.21)
+    bars = [bar for bar in ax.containers if isinstance(bar, ErrorbarContainer)]
+    assert {bar[0].get_color() for bar in bars[:7]} == {judge_colours(["b"])["b"]}
+    assert {bar[0].get_color() for bar in bars[7:]} == {judge_colours(["c"])["c"]}
+    assert legend(ax) == ["b", "c"]
+
+
+def test_flips_run_from_the_baseline_to_the_judge_across_the_line() -> None:
+    flips = verdict_flips(two_judges(), baseline="gpt-4o-mini")
+    ax = plot_verdict_flips(flips)
+    assert ticks(ax, "y") == ["3  正常系", "4  正常系"]
+    assert words(ax) == ["合格→不合格  78→68点", "合格→不合格  76→65点"]  # 78 - 8 - 2 and 76 - 8 - 3
+    lines = [list(line.get_xdata()) for line in ax.lines]
+    assert lines == [[78, 68], [78], [68], [76, 65], [76], [65], [70, 70]]
+    assert ax.get_xlabel() == "平均スコア（点）。白丸は gpt-4o-mini、破線は合格ライン 70点"
+    assert ax.get_title() == "同じ回答で合否が変わった質問（2問）"
+
+
+def test_without_a_flip_the_axes_say_so() -> None:
+    flips = verdict_flips(judges_frame(a=[80, 60], b=[81, 61]), baseline="a")
+    assert words(plot_verdict_flips(flips)) == ["合否が変わった質問はありません"]
+
+
+def priced(costs: dict[str, float | None]) -> pd.DataFrame:
+    """Four questions per judge; each judge after the first fails one question more."""
+    parts = [
+        judged(judge, q, 60 if q <= place else 80, cost_usd=cost)
+        for place, (judge, cost) in enumerate(costs.items())
+        for q in range(1, 5)
+    ]
+    return framed(*parts)
+
+
+def test_cost_and_agreement_are_one_labelled_point_per_judge() -> None:
+    ax = cost_chart(priced({"gpt-4.1": 0.01, "gpt-4.1-mini": 0.002, "offline": 0.0}), "gpt-4.1")
+    assert errorbars(ax) == [([0.002], [0.75]), ([0.0], [0.5])]
+    assert words(ax) == ["gpt-4.1-mini\n75%（n=4）", "offline\n50%（n=4）"]
+    assert ax.get_xscale() == "linear"
+    assert dotted(ax) == [0.01]
+    assert ax.get_xlabel() == "1問の採点費用（米ドル）。点線は gpt-4.1 の 0.01"
+    assert ax.get_ylabel() == "gpt-4.1 との合否の一致率"
+
+
+def test_an_unknown_cost_is_shown_apart_and_named() -> None:
+    ax = cost_chart(priced({"a": 0.01, "b": 0.0001, "c": None}), "a")
+    assert words(ax) == ["費用不明", "b\n75%（n=4）", "c\n50%（n=4）"]
+    ((b,), _), ((c,), _) = errorbars(ax)
+    (strip,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert b == 0.0001
+    assert strip.get_x() > 0.01
+    assert strip.get_x() < c < strip.get_x() + strip.get_width()
+    assert ax.get_xticks().max() <= strip.get_x()
+    assert ax.get_xscale() == "symlog"  # 0.01 is 100 times 0.0001
+
+
+def test_the_reference_can_be_a_person_or_come_second() -> None:
+    scores = priced({"a": 0.01, "b": 0.002})
+    labels = scores[scores["judge_model"] == "b"].assign(rater="佐藤")
+    ax = plot_cost_agreement(compare_judges(scores, baseline="b"), pairwise_agreement(scores, labels), reference="佐藤")
+    assert sorted(errorbars(ax)) == [([0.002], [1.0]), ([0.01], [0.75])]  # the baseline b costs 0.002
+    assert dotted(ax) == []
+    assert errorbars(cost_chart(scores, "b")) == [([0.01], [0.75])]
+    with pytest.raises(ValueError, match="no judge shares a scored answer with '鈴木'"):
+        plot_cost_agreement(compare_judges(scores, baseline="a"), pairwise_agreement(scores), reference="鈴木")
+
+
+def test_labels_of_equal_points_do_not_overlap() -> None:
+    marks = [80.0, 60, 80, 80]
+    ax = cost_chart(judges_frame(**dict.fromkeys("abcdefgh", marks)), "a")
+    ax.figure.canvas.draw()
+    boxes = [mpl.text.Text.get_window_extent(text) for text in ax.texts]
+    assert len(boxes) == 7
+    assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
+
+
+def test_the_gate_shows_noise_chances_and_deciding_questions() -> None:
+    results = repeats(q1=[90, 94, 92], q2=[69, 73, 74], q10=[60, 62, 64], q3=[80, 80, 80])
+    questions, confidence = gate_questions(results), gate_confidence(results)
+    ax = gate_chart()
+    assert ticks(ax, "y") == ["q1  正常系", "◆ q2  正常系", "q3  正常系", "q10  正常系"]
+    assert [(x[0], y[0]) for x, y in errorbars(ax)] == [(92, 0), (72, 1), (80, 2), (62, 3)]
+    assert filled(ax) == [True, True, True, False]
+    bars = [bar for bar in ax.containers if isinstance(bar, ErrorbarContainer)]
+    assert [bar[0].get_marker() for bar in bars] == ["o", "D", "o", "o"]
+    noise = questions["noise_sd"].iloc[0]
+    assert whiskers(ax)[1][0, :, 0] == pytest.approx([72 - noise, 72 + noise])
+    chance = questions.set_index("question_id").loc["q2", "p_pass_rerun"]
+    assert words(ax)[:2] == ["92点  再実行で合格 >0.99", f"72点  再実行で合格 {chance:.2f}"]
+    row = confidence.iloc[0]
+    interval = f"{row['pass_rate_low']:.2f}〜{row['pass_rate_high']:.2f}"
+    assert ax.get_title() == f"4問中3問合格（合格率の95%区間 {interval}）: {row['verdict']}"
+
+
+def test_the_gate_names_unscored_questions_and_missing_repeats() -> None:
+    ax = gate_chart(unread=True)
+    assert "未採点" in words(ax)
+    assert ax.get_title().startswith("3問中2問合格、未採点1問（")
+    once = plot_gate_confidence(gate_questions(repeats(q1=[80], q2=[60])))
+    assert words(once) == ["80点  反復なし", "60点  反復なし"]
+    assert all(whisker.size == 0 for whisker in whiskers(once))
+    assert once.get_title() == "2問中1問合格"
+
+
+def test_the_noise_of_a_gate_stays_between_0_and_100_points() -> None:
+    ax = plot_gate_confidence(gate_questions(repeats(q1=[98], q2=[3], q3=[50]), noise=5))
+    assert [list(whisker[0, :, 0]) for whisker in whiskers(ax)] == [[93, 100], [0, 8], [45, 55]]
+
+
+def test_the_gate_chart_is_of_one_run() -> None:
+    first = repeats(q1=[80, 82], q2=[60, 64])
+    both = pd.concat([first, first.assign(run_id="other")], ignore_index=True)
+    questions, confidence = gate_questions(both), gate_confidence(both)
+    with pytest.raises(ConfigError, match="the frame has 2 runs; draw one"):
+        plot_gate_confidence(questions)
+    one = questions[questions["run_id"] == "other"]
+    assert plot_gate_confidence(one, confidence=confidence).get_title().startswith("2問中1問合格（")
+    with pytest.raises(ConfigError, match="0 rows for the run"):
+        plot_gate_confidence(one, confidence=confidence.iloc[:1].assign(run_id="run-gpt-4o-mini"))
+
+
+def test_the_bridged_trend_tells_converted_from_judged_and_marks_the_seam() -> None:
+    trend = bridged()
+    ax = plot_bridged_trend(trend.sample(frac=1, random_state=0))
+    drawn = sorted(pair for x, y in errorbars(ax) for pair in zip(x, y, strict=True))
+    assert [place for place, _ in drawn] == [0, 1, 2, 3]
+    assert [mean for _, mean in drawn] == pytest.approx(list(trend["mean"]))
+    assert legend(ax) == ["換算前の点", "合格ライン 70点", "old（換算後）", "new（採点し直し）", "new（採点どおり）"]
+    assert filled(ax) == [False, True, True]
+    crosses = next(line for line in ax.lines if line.get_marker() == "x")
+    assert list(crosses.get_ydata()) == pytest.approx(trend["own_mean"].iloc[:2])
+    assert list(ax.lines[0].get_xdata()) == [0, 1, 3]  # the run that only measures the bridge is off the line
+    assert dotted(ax) == [1.5]
+    assert words(ax) == ["ここから new"]
+    assert ticks(ax)[0] == "09:00\n1/1\nn=8"
+
+
+def test_frames_are_not_changed() -> None:
+    scores, comparison = history(), compare_judges(two_judges(), baseline="gpt-4o-mini")
+    copies = scores.copy(deep=True), comparison.copy(deep=True)
+    for plot in (plot_criterion_trend, plot_question_strip, plot_score_distribution, plot_category_breakdown):
+        plot(scores)
+    plot_judge_comparison(comparison)
+    pd.testing.assert_frame_equal(scores, copies[0])
+    pd.testing.assert_frame_equal(comparison, copies[1])
+
+
+def test_the_pass_line_of_the_charts_is_that_of_the_project() -> None:
+    assert constants.JUDGE_PASS_THRESHOLD == 70  # the words of these tests say 70
+
+
+def test_other_runbooks_and_another_assistant_are_marked_as_what_a_step_may_come_from() -> None:
+    scores = history().assign(prompt_id="guide", prompt_sha256="", judge_model="gpt-4o-mini", dataset_sha256="d")
+    scores["index_fingerprint"] = (scores["run_id"] == "r1").map({True: "old", False: "new"})
+    scores["assistant_model"] = (scores["run_id"] == "r4").map({True: "gpt-4o", False: "offline"})
+    assert words(plot_criterion_trend(scores)) == ["手順書変更", "アシスタント変更"]
