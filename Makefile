@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab report test lint format vectors clean
+.PHONY: help setup run lab report test browser lint format vectors clean
 
 help: ## Show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -33,9 +33,17 @@ OFFLINE := $(foreach name,mathjax require_js mermaid_js,--HTMLExporter.$(name)_u
 report: $(READY) ## Run all notebooks and export them with their outputs to build/notebooks/*.html
 	$(BIN)/jupyter nbconvert --to html --template lab --execute $(OFFLINE) --output-dir build/notebooks notebooks/*.ipynb
 
-test: $(READY) lint ## Run all tests, the notebooks among them
+test: $(READY) lint browser ## Run all tests, the notebooks among them
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 	$(BIN)/python -m pytest --nbval-lax -p no:xdist notebooks
+
+browser: # Chromium and a Japanese font for the browser tests, where they are missing and can be installed
+	@if ! command -v chromium >/dev/null || ! fc-list :lang=ja | grep -q .; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+				apt-get install -y -qq --no-install-recommends chromium fonts-ipaexfont-gothic >/dev/null || true; \
+		else echo "For the browser tests: apt-get install chromium fonts-ipaexfont-gothic"; fi; \
+	fi
 
 lint: $(READY) ## Check style and types
 	$(BIN)/ruff check .

@@ -39,9 +39,7 @@ def make_history(logs_dir: Path) -> None:
                 for path in sorted(RUNBOOKS_DIR.glob("*.md"))[:count]:
                     shutil.copy(path, runbooks)
             index = sj.build_index(runbooks, index_dir=Path(work) / f"index-{count}")
-            run = sj.run_evaluation_suite(
-                questions, index=index, k=k, judge_prompt=prompt, logs_dir=logs_dir, **models
-            )
+            run = sj.run_evaluation_suite(questions, index=index, k=k, judge_prompt=prompt, logs_dir=logs_dir, **models)
             print(f"{run.log_path}: {count} runbooks, k={k}, mean {run.summary.average_score:.1f}")
     # The last one's answers once more, with another prompt: what notebook 04 compares.
     again = sj.rejudge(run, judge_model="offline", judge_prompt="strict-1", logs_dir=logs_dir)

@@ -60,7 +60,7 @@ _HOMES = {
     "japanese_text": "chart_style",
     "judge_colours": "chart_style",
     "write_report": "report",
-    "report_from_logs": "report",
+    "write_log_report": "report",
     "Prompt": "prompts",
     "load_prompt": "prompts",
     "AssistantAnswer": "records",
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from .noise import judge_noise, plan_repeats
     from .prompts import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
-    from .report import report_from_logs, write_report
+    from .report import write_log_report, write_report
     from .retrieval import RunbookIndex, build_index, load_index
     from .stats import summarise_scores
     from .suite import rejudge, run_evaluation_suite

@@ -50,9 +50,9 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
 def icc_agreement(ratings: ArrayLike) -> float:
     """ICC(A,1): the reliability of one rater's points, a difference in level between raters counting as error.
 
-    ratings: one row per answer, one column per rater, complete. NaN with fewer than two rows or raters, or where nothing
-    varies. Equal to ICC(2,1). Sources: McGraw and Wong (1996), Psychol. Methods 1, 30-46, table 4; Shrout and Fleiss
-    (1979), Psychol. Bull. 86, 420-428."""
+    ratings: one row per answer, one column per rater, complete. NaN with fewer than two rows or raters, or where
+    nothing varies. Equal to ICC(2,1). Sources: McGraw and Wong (1996), Psychol. Methods 1, 30-46, table 4; Shrout and
+    Fleiss (1979), Psychol. Bull. 86, 420-428."""
     x = np.asarray(ratings, dtype=float)
     n, k = x.shape
     if n < 2 or k < 2:
@@ -116,8 +116,8 @@ def pairwise_agreement(
     """Agreement of each two judges (or people), one row per pair and criterion; arguments as in `judge_agreement`.
 
     Columns: first, second, criterion, n (answers both rated), n_questions, n_missing; bias (second - first, points,
-    mean over questions), bias_low, bias_high (t interval); loa_low, loa_high (Bland and Altman's limits of agreement, between
-    which 95 % of single differences lie: bias ± 1.96 sd); rank_agreement (Spearman over answers), icc_a1;
+    mean over questions), bias_low, bias_high (t interval); loa_low, loa_high (Bland and Altman's limits of agreement,
+    between which 95 % of single differences lie: bias ± 1.96 sd); rank_agreement (Spearman over answers), icc_a1;
     verdict_agreement, agreement_low, agreement_high (Wilson; too narrow where a question has several answers),
     base_rate_first, base_rate_second (share that passes), kappa (Cohen); method, note (Japanese).
     Source of the limits: Bland and Altman (1986), Lancet 327, 307-310."""
@@ -140,7 +140,9 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
         need_columns(labels, ["rater", *_UNIT, "criterion", "score"], f"{who}, labels")
         parts.append(labels)
     columns = ["rater", *_UNIT, "criterion", "score"]
-    marks = pd.concat([part[columns].astype({"criterion": object}) for part in parts], ignore_index=True)
+    # Two frames' categories differ, so that the names go together as plain objects.
+    names = dict.fromkeys(["rater", "answer_sha256", "criterion"], object)
+    marks = pd.concat([part[columns].astype(names) for part in parts], ignore_index=True)
     marks = marks.assign(score=plain_floats(marks["score"]), missing=marks["score"].isna())
     keys = ["rater", *_UNIT, "criterion"]
     marks = marks.groupby(keys, as_index=False, sort=False).agg({"score": "mean", "missing": "sum"})
@@ -163,9 +165,10 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     overall = overall.assign(score=overall["score"].where(complete), criterion=OVERALL).reset_index()
     column = scores["criterion"]
     known = list(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else []
-    names = [*dict.fromkeys([*known, *marks["criterion"]]), OVERALL]
+    present = dict.fromkeys(marks["criterion"])
+    order = [*(name for name in known if name in present), *(name for name in present if name not in known), OVERALL]
     table = pd.concat([marks, overall], ignore_index=True)
-    return table.assign(criterion=pd.Categorical(table["criterion"], categories=names, ordered=True))
+    return table.assign(criterion=pd.Categorical(table["criterion"], categories=order, ordered=True))
 
 
 def _rows(ratings: pd.DataFrame) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 
 from . import constants
@@ -25,15 +26,16 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     """How the new judge's points follow from the old one's, one row per criterion and one (総合) for their mean.
 
     scores: one row per judged answer and criterion; old, new: values of `by` that judged the same stored answers.
-    Columns: criterion, n (questions), n_answers, n_missing (marks that could not be read); shift (mean new - old, points),
-    shift_low, shift_high (t interval); slope, slope_low, slope_high, intercept: new = intercept + slope x old;
-    pass_line, pass_line_low, pass_line_high (the new scale's points that correspond to 70 on the old one);
+    Columns: criterion, n (questions), n_answers, n_missing (marks that could not be read); shift (mean new - old,
+    points), shift_low, shift_high (t interval); slope, slope_low, slope_high, intercept: new = intercept + slope x
+    old; pass_line, pass_line_low, pass_line_high (the new scale's points that correspond to 70 on the old one);
     correlation; verdict_changes (answers that cross 70 with the new judge), verdict_changes_bridged (answers whose
     verdict differs when the new judge's line is pass_line); method, note (Japanese).
     The line carries the old points' mean and sd over the answers to those of the new points (linear equating, the same
-    both ways). It is errors-in-variables regression for judges of equal reliability; ordinary regression would take the old
-    marks as exact, and flatten the slope. slope, intercept and pass_line are missing where the correlation is not surely
-    above 0: then the two do not measure the same thing. ConfigError below 8 common questions, or for different answers.
+    both ways). It is errors-in-variables regression for judges of equal reliability; ordinary regression would take
+    the old marks as exact, and flatten the slope. slope, intercept and pass_line are missing where the correlation is
+    not surely above 0: then the two do not measure the same thing. ConfigError below 8 common questions, or for
+    different answers.
     Sources: Kolen and Brennan (2014), Test Equating, 2.4; Ricker (1973), J. Fish. Res. Board Can. 30, 409-434."""
     pairs = _pairs(scores, old, new, by, "bridge_judges")
     criteria = [name for name in pairs["criterion"].cat.categories if (pairs["criterion"] == name).any()]
@@ -48,8 +50,9 @@ def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "jud
 
     Arguments as in `bridge_judges`. Columns: run_id (if the frame has it), question_id, n (answers), old_mean (0–100),
     new_mean (what the new judge gave the same answers, or else what the bridge predicts), basis ("measured" or
-    "predicted"; "unknown" where there is no bridge), old_passed, new_passed (at 70), bridged_passed (the new points at the
-    corresponding line), changed (old_passed and new_passed differ; missing where unknown), method, note (Japanese)."""
+    "predicted"; "unknown" where there is no bridge), old_passed, new_passed (at 70), bridged_passed (the new points at
+    the corresponding line), changed (old_passed and new_passed differ; missing where unknown), method, note
+    (Japanese)."""
     who = "bridged_verdicts"
     pairs = _pairs(scores, old, new, by, who)
     overall = _overall(pairs)
@@ -84,11 +87,11 @@ def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "jud
 def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
     """One trend over both judges' runs on the new judge's scale, one row per run, oldest first.
 
-    Arguments as in `bridge_judges`; needs the columns run_id and started_at. Columns: run_id, started_at, judge (the value
-    of `by`), n (questions), n_missing, own_mean (as judged, 0–100), mean (on the new scale), ci_low, ci_high (for the old
-    judge's runs with the uncertainty of the bridge added), bridged (the run was moved by the bridge), overlap (a run of
-    the new judge on answers that the old one had judged: it measures the bridge, not a later state), seam (the first run
-    of the new judge), method, note (Japanese)."""
+    Arguments as in `bridge_judges`; needs the columns run_id and started_at (runs without a time come last). Columns:
+    run_id, started_at, judge (the value of `by`), n (questions), n_missing, own_mean (as judged, 0–100), mean (on the
+    new scale), ci_low, ci_high (for the old judge's runs with the uncertainty of the bridge added), bridged (the run
+    was moved by the bridge), overlap (a run of the new judge on answers that the old one had judged: it measures the
+    bridge, not a later state), seam (the first run of the new judge), method, note (Japanese)."""
     who = "bridged_trend"
     need_columns(scores, ["run_id", "started_at"], who)
     pairs = _pairs(scores, old, new, by, who)
@@ -103,7 +106,8 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     known = _answers(scores[scores[by] == old])
     rows = []
     means = question_means(part, ["run_id"]).groupby("run_id", observed=True)["score"]
-    for (_, run_id, judge), run in part.groupby(["started_at", "run_id", by], observed=True, sort=True):
+    runs = part.groupby(["started_at", "run_id", by], observed=True, sort=True, dropna=False)
+    for (_, run_id, judge), run in runs:
         x = means.get_group(run_id).dropna().to_numpy()
         own = float(x.mean()) if len(x) else math.nan
         bridged = judge == old
@@ -113,9 +117,9 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
             moved = _at(lines, own)
             mean = float(moved[0])
             bridge = jackknife_interval(mean, moved[1:], level=LEVEL)
-            # Independent errors add in squares; each side keeps its own length.
-            low = max(mean - math.hypot((own - low) * lines[0, 1], mean - bridge[0]), 0)
-            high = min(mean + math.hypot((high - own) * lines[0, 1], bridge[1] - mean), 100)
+            freedom = len(x) - 1, len(lines) - 3  # as in the two intervals; each side keeps its own length
+            low = max(mean - _together((own - low) * lines[0, 1], mean - bridge[0], *freedom), 0)
+            high = min(mean + _together((high - own) * lines[0, 1], bridge[1] - mean, *freedom), 100)
         rows.append(
             {
                 "run_id": run_id,
@@ -129,7 +133,7 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
                 "ci_high": high,
                 "bridged": bridged,
                 "overlap": bool(judge == new and _answers(run) <= known),
-                "method": f"{_METHOD}, added in squares to the run's interval" if bridged else "as judged",
+                "method": f"{_METHOD}, added to the run's interval (Welch)" if bridged else "as judged",
             }
         )
     frame = pd.DataFrame(rows)
@@ -162,11 +166,11 @@ def _answers(scores: pd.DataFrame) -> set[tuple[Any, str]]:
 def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floats:
     """(intercept, slope) of new = intercept + slope x old: of all answers first, then with each question left out.
 
-    One value per answer. A single row of NaN where old and new are not surely correlated (95 % interval of Fisher's z)."""
+    One value per answer. A single row of NaN where old and new are not surely correlated (95 %, Fisher's z)."""
     x, y, ids = np.asarray(old, dtype=float), np.asarray(new, dtype=float), np.asarray(questions)
     kinds = list(dict.fromkeys(ids.tolist()))
     r = _correlation(x, y)
-    if not math.atanh(min(r, 1 - 1e-12)) > 1.96 / math.sqrt(max(len(kinds) - 3, 1)):
+    if not math.atanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)) > 1.96 / math.sqrt(max(len(kinds) - 3, 1)):
         return np.full((1, 2), math.nan)
     kept = [np.ones(len(ids), dtype=bool), *(ids != kind for kind in kinds)]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -183,6 +187,21 @@ def _correlation(x: Floats, y: Floats) -> float:
 def _at(lines: Floats, old: float) -> Floats:
     """The new points that correspond to `old`, one for each line."""
     return np.asarray(lines[:, 0] + lines[:, 1] * old)
+
+
+def _together(first: float, second: float, first_freedom: int, second_freedom: int) -> float:
+    """Half-length of the interval of a sum from those of its two parts, which are t intervals and independent.
+
+    NaN where the first is. Source: Welch (1947), Biometrika 34, 28-35."""
+    if math.isnan(first):
+        return first
+    a, b = (reach / _t(freedom) for reach, freedom in ((first, first_freedom), (second, second_freedom)))
+    freedom = (a**2 + b**2) ** 2 / (a**4 / first_freedom + b**4 / second_freedom)
+    return _t(freedom) * math.hypot(a, b)
+
+
+def _t(freedom: float) -> float:
+    return float(scipy.stats.t.ppf(0.5 + LEVEL / 2, freedom))
 
 
 def _bridge_row(part: pd.DataFrame, criterion: str) -> dict[str, Any]:
@@ -221,7 +240,7 @@ def _bridge_row(part: pd.DataFrame, criterion: str) -> dict[str, Any]:
 
 
 def _bridge_note(row: dict[str, Any]) -> str:
-    note = f"{row['n']}問。同じ回答で新しい審査員は平均{row['shift']:+.1f}点"
+    note = f"{row['n']}問。同じ回答で新しい採点者は平均{row['shift']:+.1f}点"
     note += f"（95%区間 {row['shift_low']:+.1f}〜{row['shift_high']:+.1f}）。" if row["n"] > 1 else "。"
     if math.isnan(row["slope"]):
         return note + "2人の採点の相関が確かでないため、点を換算できません。"
@@ -233,8 +252,8 @@ def _bridge_note(row: dict[str, Any]) -> str:
 
 def _verdict_note(row: Mapping[Any, Any]) -> str:
     if row["basis"] == "unknown":
-        return "新しい審査員は採点しておらず、換算もできません。"
-    how = "新しい審査員が採点。" if row["basis"] == "measured" else "換算による予測。"
+        return "新しい採点者は採点しておらず、換算もできません。"
+    how = "新しい採点者が採点。" if row["basis"] == "measured" else "換算による予測。"
     words = {True: "合格", False: "不合格"}
     verdict = (
         f"{words[bool(row['old_passed'])]}→{words[bool(row['new_passed'])]}。" if row["changed"] else "合否は同じ。"
@@ -243,11 +262,11 @@ def _verdict_note(row: Mapping[Any, Any]) -> str:
 
 
 def _trend_note(row: dict[str, Any], seam: bool) -> str:
-    note = "ここから新しい審査員。" if seam else ""
+    note = "ここから新しい採点者。" if seam else ""
     if row["bridged"]:
-        note += f"旧審査員の{row['own_mean']:.1f}点を換算。"
+        note += f"旧採点者の{row['own_mean']:.1f}点を換算。"
     if row["overlap"]:
-        note += "旧審査員が採点した回答の採点し直し。"
+        note += "旧採点者が採点した回答の採点し直し。"
     return (
         note + f"{row['n']}問。" + (f"未採点 {row['n_missing']} 件は平均に含めていません。" if row["n_missing"] else "")
     )

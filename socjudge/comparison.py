@@ -31,8 +31,8 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
 
     One row per question, answer and criterion, and one with criterion 総合 for the mean over the criteria that both use.
     Columns: question_id, answer_sha256, criterion (ordered), first, second (0–100, repeats averaged, missing where one
-    has no score), missing (marks that could not be read). ConfigError, naming `who`, if a column or a cohort is missing,
-    or where both judged a question but never the same answer to it."""
+    has no score), missing (marks that could not be read). ConfigError, naming `who`, if a column or a cohort is
+    missing, or where both judged a question but never the same answer to it."""
     need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who)
     sides = [_one_side(scores, value, by, who) for value in (first, second)]
     keys = ["question_id", "answer_sha256"]
@@ -55,7 +55,7 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
         )
     pairs = pairs.rename(columns={"score_first": "first", "score_second": "second"})
     pairs = pairs.assign(missing=pairs.pop("missing_first") + pairs.pop("missing_second"))
-    grouped = pairs.groupby(keys, sort=False)
+    grouped = pairs.groupby(keys, sort=False, observed=True)
     # An answer counts in the mean with all criteria or not at all: a mean of five is not comparable to one of six.
     complete = grouped[["first", "second"]].count().eq(grouped.size(), axis=0)
     overall = grouped[["first", "second"]].mean().where(complete).assign(missing=grouped["missing"].sum()).reset_index()
@@ -102,11 +102,11 @@ def compare_judges(
 
     scores: one row per judged answer and criterion. baseline: the value of `by` to compare with; by: "judge_model",
     "prompt_id", "run_id" or any other column. One row per other value and criterion, and one (総合) for the mean over the
-    criteria. Columns: the name of `by`, baseline, criterion; n (questions), n_answers, n_missing (marks that could not be
-    read), n_unpaired (answers only one of them judged, left out); baseline_mean, mean, mean_difference
-    (mean - baseline_mean), ci_low, ci_high (0–100 points; 95 % t interval); p_value (sign flips, see `sign_flip_p`),
-    p_holm, detectable_difference (points, 80 % power at the adjusted level), rank_agreement (Spearman);
-    flips_to_pass, flips_to_fail (questions that cross the pass line; `verdict_flips` names them), flipped_questions;
+    criteria. Columns: the name of `by`, baseline, criterion; n (questions), n_answers, n_missing (marks that could not
+    be read), n_unpaired (answers only one of them judged, left out); baseline_mean, mean, mean_difference (mean -
+    baseline_mean), ci_low, ci_high (0–100 points; 95 % t interval); p_value (sign flips, see `sign_flip_p`), p_holm,
+    detectable_difference (points, 80 % power at the adjusted level), rank_agreement (Spearman); flips_to_pass,
+    flips_to_fail (questions that cross the pass line; `verdict_flips` names them), flipped_questions;
     cost_usd_per_question, seconds_per_question and the baseline's (of one judgement; missing where the frame does not
     say); method, note (Japanese).
     Holm's family is all criteria of all rows; the rows of 総合 are a family of their own, as the question asked first.
@@ -167,6 +167,7 @@ def _row(pairs: pd.DataFrame, criterion: str, samples: int, seed: int) -> dict[s
         "p_holm": math.nan,
         "detectable_difference": math.nan,
         "_sd": float(d.std(ddof=1)) if n > 1 else 0.0,
+        "_alike": float(pd.Series(d.round(6)).value_counts(normalize=True).max()) if n else 0.0,
         "rank_agreement": rank_correlation(means["first"], means["second"]),
         "flips_to_pass": int((~before & after).sum()),
         "flips_to_fail": int((before & ~after).sum()),
@@ -212,10 +213,12 @@ def _note(row: Mapping[Any, Any]) -> str:
         note = "差は検出できず。"
         if math.isfinite(visible):
             note += f"{n}問では±{visible:.1f}点未満の差は見えません。"
-        elif row["_sd"] == 0 and n > 1:
+        elif row["_sd"] < 1e-9 and n > 1:
             note += f"{n}問すべてで差が同じ（{row['mean_difference']:+.1f}点）です。"
         else:
             note += f"{n}問では、差がどれだけ大きくても検出できません。"
+    if 0.8 <= row["_alike"] < 1:  # on real judges the interval then covered 70-87 % (docs/statistics.md)
+        note += "8割以上の質問で差が同じため、区間は狭すぎるおそれがあります。"
     if row["flipped_questions"]:
         note += f"{constants.JUDGE_PASS_THRESHOLD:g}点の線をまたぐ質問: {row['flipped_questions']}。"
     if row["n_missing"]:

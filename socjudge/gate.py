@@ -25,29 +25,30 @@ _METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 
 def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
     """How sure each run's MVP verdict is, one row per run.
 
-    results: one row per judged answer. noise: sd in points of a question's mean score when it is answered and judged once
-    more, where you know it; else it is taken from the repeats, pooled over questions. Without either the probabilities are
-    missing. Columns: run_id (if the frame has it), n (questions with a score), n_missing (judged answers without one),
-    passed, needed (questions), mvp_passed (on what was scored), pass_rate, pass_rate_low, pass_rate_high (Wilson, about
-    all questions like these), mean, mean_low, mean_high; repeat_sd (points), p_rerun (the gate passes when the same
-    questions are answered and judged again as often), p_true (the gate passes on the scores that endless repeats would
-    give these questions), verdict (合格 if p_true is at least 0.95, 不合格 if at most 0.05, else 判定保留; with unscored
-    questions it must hold whether those were 0 or 100), deciding_questions (see `gate_questions`; the most
-    decisive first), method, note (Japanese).
+    results: one row per judged answer. noise: sd in points of a question's mean score when it is answered and judged
+    once more, where you know it; else it is taken from the repeats, pooled over questions. Without either the
+    probabilities are missing. Columns: run_id (if the frame has it), n (questions with a score), n_missing (judged
+    answers without one), passed, needed (questions), mvp_passed (on what was scored), pass_rate, pass_rate_low,
+    pass_rate_high (Wilson, about all questions like these), mean, mean_low, mean_high; repeat_sd (points), p_rerun
+    (the gate passes when the same questions are answered and judged again as often), p_true (the gate passes on the
+    scores that endless repeats would give these questions), verdict (合格 if p_true is at least 0.95, 不合格 if at most
+    0.05, else 判定保留; with unscored questions it must hold whether those were 0 or 100), deciding_questions (see
+    `gate_questions`; the most decisive first), method, note (Japanese).
     The model: a question's true score is normal around the run's mean, a repeat normal around the true score, with one
-    noise for all questions; the noise's own uncertainty is drawn too. Source: Morris (1983), J. Am. Stat. Assoc. 78, 47-55."""
+    noise for all questions; the noise's own uncertainty is drawn too. Source: Morris (1983), J. Am. Stat. Assoc. 78,
+    47-55."""
     who = "gate_confidence"
     return _by_run(results, lambda part: [_gate_row(part, noise, seed, who)], who)
 
 
 def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
-    """How far each question lies from the pass line, and which of them decide the verdict; one row per run and question.
+    """How far each question lies from the pass line, and which decide the verdict; one row per run and question.
 
     Arguments as in `gate_confidence`. Columns: run_id and category (if the frame has them), question_id, n (scored
-    repeats), n_missing, mean (0–100), noise_sd (points: sd of that mean when the run is repeated), distance (mean to the
-    pass line in units of noise_sd), p_pass_rerun, p_pass_true (the question passes), pivotal (share of re-runs whose
-    verdict would turn if this question alone passed instead of failed or the reverse), decides (its own verdict is open,
-    between 0.05 and 0.95, and it is pivotal in 1 of 20 re-runs or more), method, note (Japanese)."""
+    repeats), n_missing, mean (0–100), noise_sd (points: sd of that mean when the run is repeated), distance (mean to
+    the pass line in units of noise_sd), p_pass_rerun, p_pass_true (the question passes), pivotal (share of re-runs
+    whose verdict would turn if this question alone passed instead of failed or the reverse), decides (its own verdict
+    is open, between 0.05 and 0.95, and it is pivotal in 1 of 20 re-runs or more), method, note (Japanese)."""
     who = "gate_questions"
     return _by_run(results, lambda part: _question_rows(part, noise, seed, who), who)
 
@@ -87,8 +88,8 @@ def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.DataFrame, float, float, str]:
     """The run's questions, the sd between repeats of one question (points), its degrees of freedom and its source.
 
-    The questions: index question_id, columns score (mean of the repeats, NaN if none was scored), repeats (how many were
-    scored), missing (judged answers without a score)."""
+    The questions: index question_id, columns score (mean of the repeats, NaN if none was scored), repeats (how many
+    were scored), missing (judged answers without a score)."""
     if noise is not None and not noise > 0:
         raise ConfigError(
             f"{who}: noise is {noise!r}, expected points above 0 (sd of a question's score between repeats)"
@@ -247,10 +248,10 @@ def _question_rows(part: pd.DataFrame, noise: float | None, seed: int, who: str)
 def _question_note(row: dict[str, Any]) -> str:
     if row["n"] == 0:
         return "採点できていません。"
-    if math.isnan(row["distance"]):
+    if math.isnan(row["noise_sd"]):
         return "反復がないため、合格ラインとの距離を揺れの単位では出せません。"
+    if row["noise_sd"] == 0:
+        return "反復の点がすべて同じです。"
     side = "上" if row["distance"] >= 0 else "下"
-    note = (
-        f"合格ラインより揺れの{abs(row['distance']):.1f}倍{side}。" if row["noise_sd"] else "反復の点がすべて同じです。"
-    )
+    note = f"合格ラインより揺れの{abs(row['distance']):.1f}倍{side}。"
     return note + ("判定を左右します。" if row["decides"] else "")

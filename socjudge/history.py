@@ -20,7 +20,7 @@ from .errors import ConfigError
 from .history_cache import find_logs, load_tables
 from .logs import time_in_name
 from .records import EvaluationRun
-from .tables import TEXTS, LogFile, Tables, read_logs, run_tables
+from .tables import TEXTS, LogFile, Tables, read_logs, run_tables, without_collection
 
 Positions = NDArray[np.int64]
 Spread = Callable[[NDArray[Any]], NDArray[Any]]  # from one value per run or answer to one per row of a frame
@@ -55,7 +55,8 @@ def load_runs(
 
     A log that cannot be read, and a second log of the same run, is left out with a warning that counts them;
     `check_logs` says what is wrong. ConfigError if there is no such folder, or `since` is no time."""
-    return _run_frame(_load(logs_dir, since, judge_model, cache=cache).runs)
+    with without_collection():
+        return _run_frame(_load(logs_dir, since, judge_model, cache=cache).runs)
 
 
 def load_results(
@@ -71,7 +72,8 @@ def load_results(
 
     category: one of the questions' categories or several. text: also question, answer, context, comment and error,
     which are most of a log and read from it each time. The rest is as in `load_runs`."""
-    return _result_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
+    with without_collection():
+        return _result_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
 
 
 def load_scores(
@@ -86,7 +88,8 @@ def load_scores(
     """One row per criterion score, in the order of the runs; the columns are in docs/frames.md.
 
     text: also the rationale. The rest is as in `load_results`."""
-    return _score_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
+    with without_collection():
+        return _score_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
 
 
 def run_results(run: EvaluationRun) -> pd.DataFrame:
@@ -193,7 +196,7 @@ def _score_frame(tables: Tables) -> pd.DataFrame:
         return np.repeat(values, times)
 
     columns = _shared(tables.runs, lambda values: spread(values[run])) | _question(results, spread)
-    columns["criterion"] = _ordered(_column(pc.list_flatten(results["criterion"])), constants.JUDGE_EVALUATION_CRITERIA)
+    columns["criterion"] = _criteria(results)
     columns["score"] = _column(pc.list_flatten(results["score"]))
     for name in ("status", "passed", "answer_sha256", "processing_time", "cost_usd", "judge_model_resolved"):
         columns[name] = _column(results[name], spread)
@@ -230,6 +233,19 @@ def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
         "answer_repeat": spread(results["answer_repeat"].to_numpy()),
         "judge_repeat": spread(results["judge_repeat"].to_numpy()),
     }
+
+
+def _criteria(results: pa.Table) -> pd.Categorical:
+    """The criterion of each score."""
+    lists = results["criterion"].combine_chunks().dictionary_encode()
+    named: list[list[str]] = [json.loads(text) for text in lists.dictionary.to_pylist()]
+    names = list(dict.fromkeys(name for each in named for name in each))
+    codes = [np.array([names.index(name) for name in each], dtype=np.int16) for each in named]
+    if len(codes) == 1:
+        flat = np.tile(codes[0], len(results))
+    else:
+        flat = np.concatenate([codes[kind] for kind in lists.indices.to_numpy()]) if codes else np.array([], np.int16)
+    return _ordered(pd.Categorical.from_codes(flat, pd.Index(names, dtype=object)), constants.JUDGE_EVALUATION_CRITERIA)
 
 
 def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:

@@ -80,7 +80,7 @@ def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
 def _load(folder: Path) -> Tables | None:
     """The kept tables; None if there are none that can be used."""
     try:
-        runs, results = (pq.read_table(folder / f"{name}.parquet") for name in ("runs", "results"))
+        runs, results = (pq.read_table(folder / f"{name}.parquet", use_threads=False) for name in ("runs", "results"))
     except (OSError, pa.ArrowException):
         return None
     marks = [table.schema.metadata or {} for table in (runs, results)]
@@ -97,7 +97,8 @@ def _save(folder: Path, tables: Tables) -> None:
         folder.mkdir(exist_ok=True)
         for name, table in (("results", tables.results), ("runs", tables.runs)):
             with _replaced(folder / f"{name}.parquet") as file:
-                pq.write_table(table.replace_schema_metadata(marks), file, compression="zstd", compression_level=1)
+                # Hashes, which do not compress, are most of it.
+                pq.write_table(table.replace_schema_metadata(marks), file, compression="none")
 
 
 @contextlib.contextmanager

@@ -50,15 +50,18 @@ def report(
     path: Annotated[Path, typer.Argument(help="The HTML file to write.")] = Path("report.html"),
     logs_dir: LogsDir = str(constants.LOGS_DIR),
     log: Annotated[str | None, typer.Option(help="Name of the log to report on; default: the newest.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Name of the log to compare with; default: the one before.")
+    ] = None,
     lang: Annotated[str, typer.Option(help="'ja' or 'en'.")] = "ja",
 ) -> None:
     """Write one self-contained HTML file about a run: verdict, charts, every answer, the change since the run before.
 
     Example: socjudge report report.html --log judge_eval_20260101_090000.json"""
-    from .report import report_from_logs
+    from .report import write_log_report
 
     with _errors():
-        typer.echo(f"{report_from_logs(path, logs_dir, log=log, lang=lang)} written")
+        typer.echo(f"{write_log_report(path, logs_dir, log=log, baseline=baseline, lang=lang)} written")
 
 
 @app.command()

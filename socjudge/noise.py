@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import ConfigError
-from .stats import OVERALL, Floats, need_columns, plain_floats, variance_interval
+from .stats import OVERALL, Floats, need_columns, plain_floats
 
 Codes = NDArray[np.int64]
 
 LEVEL = 0.95
-BOOTSTRAPS = 400  # fewer for very large frames
-_METHOD = f"ANOVA, Henderson's method 1; {LEVEL:.0%} chi-squared interval, df from {BOOTSTRAPS} simulations"
+SIMULATIONS = 4_000  # fewer for large frames
+_METHOD = f"ANOVA, Henderson's method 1; {LEVEL:.0%} generalised confidence interval (Weerahandi 1993)"
 
 # The factors of the model, each by the columns that name its levels; the residual is the judge's repeat. A factor whose
 # levels are those of an earlier one (a single answer per question) cannot be told from it and is left out. Where the
@@ -33,20 +34,20 @@ _FACTORS = {
 _REPEAT = "judge_repeat"
 _ASKS = {
     "question": "質問そのものの難しさの差",
-    "judge": "審査員どうしの甘辛の差",
-    "question:judge": "質問ごとに審査員の評価が食い違う分",
+    "judge": "採点者どうしの甘辛の差",
+    "question:judge": "質問ごとに採点者の評価が食い違う分",
     "answer": "同じ質問に答え直したときの揺れ",
-    "answer:judge": "答えごとに審査員の評価が食い違う分",
+    "answer:judge": "答えごとに採点者の評価が食い違う分",
     "judge_repeat": "同じ答えを採点し直したときの揺れ",
     "criterion": "観点どうしの平均の差",
     "question:criterion": "質問ごとに観点の得手不得手が違う分",
 }
 _BUY = {
     "question": "質問が2問以上必要です。",
-    "judge": "別の審査員で rejudge すると測れます。",
-    "question:judge": "別の審査員で rejudge すると測れます。",
+    "judge": "別の採点者で rejudge すると測れます。",
+    "question:judge": "別の採点者で rejudge すると測れます。",
     "answer": "answer_repeats=2 以上で測れます。",
-    "answer:judge": "2人以上の審査員と、judge_repeats=2 以上が必要です。",
+    "answer:judge": "2人以上の採点者と、judge_repeats=2 以上が必要です。",
     "judge_repeat": "judge_repeats=2 以上で測れます。",
     "criterion": "観点が2つ以上必要です。",
     "question:criterion": "質問と観点が2つ以上必要です。",
@@ -66,14 +67,16 @@ def judge_noise(scores: pd.DataFrame, *, by: str = "judge_model", seed: int = 0)
     """Variance components of the scores, one row per criterion (and 総合, the mean over criteria) and component.
 
     scores: one row per judged answer and criterion, of one run with repeats or of several judges on the same stored
-    answers. by: what names a judge. Components: question, judge, question:judge (they differ on a question), answer (the
-    same question answered again), answer:judge, judge_repeat (the same answer judged again by the same judge); for 総合
-    also criterion and question:criterion. Columns: criterion, component, variance (points²; 0 where the estimate was
-    negative, missing where the design cannot tell), sd (points), share (of the sum of the six; missing for the two of
-    criteria, which are not noise of the mean), sd_low, sd_high, n (levels of that component), n_missing (marks that
-    could not be read), method, note (Japanese). Where a component cannot be told from another, the two are together in
-    the one that is estimated, and the notes say so and what would tell them apart.
+    answers. by: what names a judge. Components: question, judge, question:judge (they differ on a question), answer
+    (the same question answered again), answer:judge, judge_repeat (the same answer judged again by the same judge);
+    for 総合 also criterion and question:criterion. Columns: criterion, component, variance (points²; 0 where the
+    estimate was negative, missing where the design cannot tell), sd (points), share (of the sum of the six; missing
+    for the two of criteria, which are not noise of the mean), sd_low, sd_high (see `variance_components`), n (levels
+    of that component), n_missing (marks that could not be read), method, note (Japanese). Where a component cannot be
+    told from another, the two are together in the one that is estimated, and the notes say so and what would tell them
+    apart.
     Assumes that the effects add up, with the same spread everywhere; ends of the scale make both only roughly true.
+    Two judges cannot tell how far judges differ in general: the interval is as wide as that, and the note says so.
     Sources: Henderson (1953), Biometrics 9, 226-252; Searle, Casella and McCulloch (1992), Variance Components, 5.3;
     Brennan (2001), Generalizability Theory."""
     marks = _marks(scores, by, "judge_noise")
@@ -103,12 +106,13 @@ def plan_repeats(
 ) -> pd.DataFrame:
     """What to buy for a run's mean score to have the wanted standard error, one row per way.
 
-    target_se: points. same_questions: the error when these very questions are asked again, instead of that of a mean for
-    all questions like them; the number of questions then stays. Ways: "now", more of one thing alone ("questions",
-    "answer_repeats", "judge_repeats", "judges"), and "cheapest" (fewest calls, up to 10 repeats and 4 judges). Columns:
-    option, n_questions, answer_repeats, judge_repeats, judges (missing where no number of them is enough or their effect was not measured), calls (to the
-    assistant and the judges), se (points, of that design; where none is enough, the least that this way can reach),
-    reaches_target, n (judged answers behind the estimate), method, note (Japanese).
+    target_se: points. same_questions: the error when these very questions are asked again, instead of that of a mean
+    for all questions like them; the number of questions then stays. Ways: "now", more of one thing alone ("questions",
+    "answer_repeats", "judge_repeats", "judges"), and "cheapest" (fewest calls, up to 10 repeats and 4 judges).
+    Columns: option, n_questions, answer_repeats, judge_repeats, judges (missing where no number of them is enough or
+    their effect was not measured), calls (to the assistant and the judges), se (points, of that design; where none is
+    enough, the least that this way can reach), reaches_target, n (judged answers behind the estimate), method, note
+    (Japanese).
     The components are those of `judge_noise` for 総合, taken as known; a component that was not measured counts as 0, and
     the note of "now" names it. Source: Brennan (2001), Generalizability Theory, chapter 4 (D studies)."""
     if not target_se > 0:
@@ -150,7 +154,7 @@ def _overall(marks: pd.DataFrame) -> pd.DataFrame:
     """One row per judged answer with the mean over its criteria, missing unless all were scored."""
     names = ("run_id", "judge_repeat")
     keys = ["question_id", "judge", "answer", *(name for name in names if name in marks.columns)]
-    grouped = marks.groupby(keys, sort=False)["score"]
+    grouped = marks.groupby(keys, sort=False, observed=True)["score"]
     return grouped.mean().where(grouped.count() == grouped.size()).reset_index()
 
 
@@ -191,22 +195,40 @@ def variance_components(
     """Variance components of random effects that add up, one row (index: the factor, the residual last) each.
 
     score: one value per observation; levels: for each factor the level of each observation, counted from 0, crossed or
-    nested, balanced or not. Columns: variance (0 where the estimate was negative), freedom (its degrees of freedom:
-    2 variance² over the variance that the estimate has in normal data simulated on the same design), levels.
-    Sources: Henderson (1953), Biometrics 9, 226-252; Satterthwaite (1946), Biometrics Bull. 2, 110-114."""
+    nested, balanced or not. Columns: variance (0 where the estimate was negative), low, high (95 % interval, 0 or more;
+    missing where nothing varies), levels.
+    The interval: in normal data simulated on the same design the estimates are sums of uncorrelated parts (in balanced
+    designs the mean squares); each is taken as chi-squared with the mean and variance that it has there, and the ends
+    are quantiles over draws of them. Sources: Henderson (1953), Biometrics 9, 226-252; Weerahandi (1993), J. Am. Stat.
+    Assoc. 88, 899-905; Satterthwaite (1946), Biometrics Bull. 2, 110-114."""
     y = np.asarray(score, dtype=float)
     codes = {name: np.asarray(level, dtype=np.int64) for name, level in levels.items()}
     solve = _henderson(list(codes.values()), len(y))
-    variance = solve(y[:, None])[:, 0].clip(min=0)
+    found = solve(y[:, None])[:, 0]
+    variance = found.clip(min=0)
     rng = np.random.default_rng(seed)
-    times = int(np.clip(8_000_000 // len(y), 50, BOOTSTRAPS))
+    times = int(np.clip(2_000_000 // len(y), 100, SIMULATIONS))
     simulated = np.sqrt(variance[-1]) * rng.standard_normal((len(y), times))
     for part, code in zip(variance, codes.values(), strict=False):
         simulated += np.sqrt(part) * rng.standard_normal((code.max() + 1, times))[code]
-    scatter = solve(simulated).var(axis=1)
-    freedom = np.divide(2 * variance**2, scatter, out=np.full(len(variance), math.nan), where=scatter > 0)
+    low, high = _variance_intervals(found, solve(simulated), rng)
     counts = [*(code.max() + 1 for code in codes.values()), len(y)]
-    return pd.DataFrame({"variance": variance, "freedom": freedom, "levels": counts}, index=[*codes, residual])
+    return pd.DataFrame({"variance": variance, "low": low, "high": high, "levels": counts}, index=[*codes, residual])
+
+
+def _variance_intervals(found: Floats, simulated: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Ends of the intervals of the components (rows, residual last) from their estimates in simulations (columns)."""
+    scatter = np.cov(simulated[::-1]).reshape(len(found), len(found))
+    if np.trace(scatter) < 1e-12:
+        return np.full(len(found), math.nan), np.full(len(found), math.nan)
+    # From the residual outwards: estimates = mixing @ parts, the parts uncorrelated. The bit added is for variances of 0.
+    root = np.linalg.cholesky(scatter + 1e-12 * np.trace(scatter) * np.eye(len(found)))
+    mixing = root / np.diag(root)
+    parts, means = (np.linalg.solve(mixing, values[::-1]) for values in (found, simulated.mean(axis=1)))
+    freedom = np.maximum(2 * (means / np.diag(root)) ** 2, 1)[:, None]  # no sum of squares has less than one
+    drawn = parts.clip(min=0)[:, None] * freedom / rng.chisquare(freedom, (len(found), SIMULATIONS))
+    low, high = np.quantile((mixing @ drawn).clip(min=0), [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=1)
+    return low[::-1], high[::-1]
 
 
 def _henderson(codes: list[Codes], n: int) -> Callable[[Floats], Floats]:
@@ -231,22 +253,19 @@ def _henderson(codes: list[Codes], n: int) -> Callable[[Floats], Floats]:
     )
     inverse = np.linalg.pinv(table[:-1] - table[-1])
 
+    adding = [scipy.sparse.csr_array((np.ones(n), (line, np.arange(n)))) for line in lines[:-1]]
+
     def solve(y: Floats) -> Floats:
         centred = y - y.mean(axis=0)
-        squares = []
-        for line, w in zip(lines[:-1], weights[:-1], strict=True):
-            totals = np.zeros((line.max() + 1, y.shape[1]))
-            np.add.at(totals, line, centred)
-            squares.append((w[:, None] * totals**2).sum(axis=0))
+        squares = [w @ (totals @ centred) ** 2 for w, totals in zip(weights[:-1], adding, strict=True)]
         return np.asarray(inverse @ np.array(squares))
 
     return solve
 
 
 def _component_row(criterion: str, name: str, found: dict[Any, Any], total: float, missing: int) -> dict[str, Any]:
-    value = found.get(name, {"variance": math.nan, "freedom": math.nan, "levels": 0})
+    value = found.get(name, {"variance": math.nan, "low": math.nan, "high": math.nan, "levels": 0})
     variance = value["variance"]
-    low, high = variance_interval(variance, value["freedom"], LEVEL)
     note = _ASKS[name] + "。"
     order = [*_FACTORS, _REPEAT]
     if name in order and name in found and name == [other for other in order if other in found][-1] and name != _REPEAT:
@@ -254,17 +273,17 @@ def _component_row(criterion: str, name: str, found: dict[Any, Any], total: floa
     if name not in found:
         note += f"この設計では分けられません: {_BUY[name]}"
     elif variance == 0:
-        note += "推定値は0（負になったため）。"
-    elif value["freedom"] < 3:
-        note += f"水準が少なく（{value['levels']:.0f}）、値はほとんど当てになりません。"
+        note += "推定値は0です（負の推定値も0とします）。"
+    elif value["levels"] <= 3:
+        note += f"水準が{value['levels']:.0f}つしかなく、値はほとんど当てになりません。"
     return {
         "criterion": criterion,
         "component": name,
         "variance": variance,
         "sd": math.sqrt(variance),
         "share": variance / total if total > 0 else math.nan,
-        "sd_low": math.sqrt(low),
-        "sd_high": math.sqrt(high),
+        "sd_low": math.sqrt(value["low"]),
+        "sd_high": math.sqrt(value["high"]),
         "n": int(value["levels"]),
         "n_missing": missing,
         "method": _METHOD,
@@ -337,7 +356,7 @@ def _cheapest(
 
 
 def _plan_note(row: dict[str, Any], unmeasured: list[str], target: float) -> str:
-    names = {"questions": "質問", "answer_repeats": "回答の反復", "judge_repeats": "採点の反復", "judges": "審査員"}
+    names = {"questions": "質問", "answer_repeats": "回答の反復", "judge_repeats": "採点の反復", "judges": "採点者"}
     option = row["option"]
     if option == "now":
         note = f"今の設計の標準誤差は{row['se']:.2f}点。"

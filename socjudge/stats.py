@@ -8,7 +8,6 @@ how often it was right in simulations.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -54,7 +53,7 @@ def mean_interval(
     method: "t", "bca", or "hall": a t interval whose ends are moved for skewness by Hall's monotone cubic
     transformation. Ten values cannot tell their skewness, so the skewness is that of a beta distribution on the range
     with the same mean and sd: none in the middle, strong when the mean is near an end and the sd is large.
-    NaN with fewer than two values; no width if all values are equal.
+    NaN with fewer than two values, and where all are equal: ten equal marks do not say how far the next would be.
     Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544;
     Efron (1987), J. Am. Stat. Assoc. 82, 171-185."""
     if method not in INTERVALS:
@@ -65,14 +64,14 @@ def mean_interval(
         return math.nan, math.nan
     sd = float(x.std(ddof=1))
     if sd < _TINY:
-        return mean, mean
+        return math.nan, math.nan
     if method == "bca":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # two or three values can be degenerate: the interval is then NaN
-            found = scipy.stats.bootstrap(
-                (x,), np.mean, method="BCa", n_resamples=9_999, confidence_level=level, rng=np.random.default_rng(seed)
-            )
-        return float(found.confidence_interval.low), float(found.confidence_interval.high)
+        resampled = np.random.default_rng(seed).choice(x, (9_999, n)).mean(axis=1)
+        bias = scipy.stats.norm.ppf((np.mean(resampled < mean - _TINY) + np.mean(resampled <= mean + _TINY)) / 2)
+        acceleration = ((x - mean) ** 3).sum() / (6 * ((x - mean) ** 2).sum() ** 1.5)
+        z = bias + scipy.stats.norm.ppf([0.5 - level / 2, 0.5 + level / 2])
+        ends = np.quantile(resampled, scipy.stats.norm.cdf(bias + z / (1 - acceleration * z)))
+        return float(ends[0]), float(ends[1])
     reach = float(scipy.stats.t.ppf(0.5 + level / 2, n - 1)) / math.sqrt(n)
     skewness = _beta_skewness((mean - low) / (high - low), sd / (high - low)) if method == "hall" else 0.0
     below, above = _untransformed(reach, skewness, n), _untransformed(-reach, skewness, n)
@@ -109,8 +108,9 @@ def jackknife_interval(
 
     scale: "plain", or "agreement" for a coefficient of `raters` raters, which is then put on Fisher's scale
     z = ½ ln((1 + (raters - 1) r) / (1 - r)) and back. The squared standard error is the sum of squared distances of
-    `left_out` from the estimate, n / (n - 1) times the usual one, with t of n - 2 degrees of freedom: in our simulations
-    the usual one covered 91-93 % at n = 10. NaN with fewer than three questions or where a value is not finite.
+    `left_out` from the estimate, n / (n - 1) times the usual one, with t of n - 2 degrees of freedom: with ten
+    questions it covered the agreement of two or three judges in 93-97 % of our simulations, the usual one in 91-96 %.
+    NaN with fewer than three questions or where a value is not finite.
     Sources: Efron and Stein (1981), Ann. Stat. 9, 586-596; Fisher (1925), Statistical Methods, section 38."""
     values = np.asarray(left_out, dtype=float)
     if len(values) < 3:
@@ -134,30 +134,20 @@ def jackknife_interval(
     return low, high
 
 
-def variance_interval(variance: float, freedom: float, level: float = 0.95) -> tuple[float, float]:
-    """Interval for a variance that was estimated with `freedom` degrees of freedom (chi-squared, normal data).
-
-    NaN below one degree of freedom, where it would say nothing, and for a variance of 0."""
-    if not (freedom >= 1 and variance > 0):
-        return math.nan, math.nan
-    low, high = scipy.stats.chi2.ppf([0.5 + level / 2, 0.5 - level / 2], freedom)
-    return variance * freedom / float(low), variance * freedom / float(high)
-
-
 def sign_flip_p(differences: ArrayLike, *, samples: int = 9_999, seed: int = 0) -> float:
     """Two-sided p that paired differences have mean zero, from flipping their signs.
 
     Exact (every pattern) up to 16 differences: then p is a multiple of 2 / 2ⁿ, so five differences cannot come below
     0.0625. Beyond, (b + 1) / (m + 1) for m = `samples` random patterns. Never 0. Assumes that a difference is as likely
     d as -d when nothing differs, which holds for two readings of one judge. NaN without differences.
-    Sources: Fisher (1935), The Design of Experiments, section 21; Phipson and Smyth (2010), doi 10.2202/1544-6115.1585."""
+    Sources: Fisher (1935), The Design of Experiments, section 21; Phipson and Smyth (2010), doi
+    10.2202/1544-6115.1585."""
     d = np.asarray(differences, dtype=float)
     n = len(d)
     if n == 0:
         return math.nan
-    observed = abs(float(d.sum())) - _TINY * max(
-        1.0, float(np.abs(d).sum())
-    )  # sums in another order differ in the last bit
+    # Sums in another order differ in the last bit.
+    observed = abs(float(d.sum())) - _TINY * max(1.0, float(np.abs(d).sum()))
     if n <= ENUMERATED:
         # The other half of the patterns are these mirrored, with the same size of the sum.
         patterns = (np.arange(2 ** (n - 1))[:, None] >> np.arange(n)) & 1
@@ -187,8 +177,9 @@ def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: floa
     """The smallest true mean difference that `n` paired differences with this sd show with probability `power`.
 
     Same unit as sd. From the noncentral t distribution, at the largest level up to alpha that the sign-flip test can
-    reach with n questions (n = 10, alpha = 0.05 / 6: 8 / 1024). NaN where it can reach none, and if sd is 0: differences
-    that do not vary say nothing about what would be seen. Source: Cohen (1988), Statistical Power Analysis, chapter 2."""
+    reach with n questions (n = 10, alpha = 0.05 / 6: 8 / 1024). NaN where it can reach none, and if sd is 0:
+    differences that do not vary say nothing about what would be seen. Source: Cohen (1988), Statistical Power
+    Analysis, chapter 2."""
     if n < 2 or not sd > _TINY:
         return math.nan
     if n <= ENUMERATED:
@@ -279,9 +270,10 @@ def _summary_note(x: Floats, missing: int, method: str) -> str:
     if len(x) == 1:
         note += "1問では区間を出せません。"
     elif np.ptp(x) < _TINY:
-        note += "全問が同じ点のため区間の幅が0です。ばらつきは測れていません。"
+        note += "全問が同じ点でばらつきが測れないため、区間を出せません。"
     elif np.isin(x, (0, 100)).mean() >= 0.5:
-        note += "半分以上が満点または0点のため、区間は狭すぎるおそれがあります。"
-    elif method == "bca" and len(x) < 20:
-        note += "20問未満の BCa 区間は狭すぎます。"
+        width = "広めです" if method == "hall" else "狭すぎるおそれがあります"
+        note += f"半分以上が満点または0点のため、区間は{width}。"
+    elif method == "bca" and len(x) < 30:
+        note += "30問未満の BCa 区間は狭すぎます。"
     return note + (f"未採点 {missing} 件は平均に含めていません。" if missing else "")

@@ -47,12 +47,12 @@ RUNS = pa.schema(
 )  # fmt: skip
 RESULTS = pa.schema(
     {
-        "log": pa.string(), "question_id": pa.string(), "category": pa.string(),  # question_id: as JSON, "1" or "\"a\""
+        "log": pa.string(), "question_id": pa.string(), "category": pa.string(),  # question_id, criterion (a list): as JSON
         "answer_repeat": pa.int64(), "judge_repeat": pa.int64(),
         "insufficient_evidence": pa.bool_(), "dangerous_operation": pa.bool_(), "ambiguous_query": pa.bool_(),
         "answer_sha256": pa.string(), "average_score": pa.float64(), "passed": pa.bool_(), "status": pa.string(),
         "judge_model_resolved": pa.string(), "processing_time": pa.float64(), "cost_usd": pa.float64(),
-        "criterion": pa.list_(pa.string()), "score": pa.list_(pa.float64()),
+        "criterion": pa.string(), "score": pa.list_(pa.float64()),
     }
 )  # fmt: skip
 TEXTS = pa.schema(
@@ -165,7 +165,7 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
     runs: list[dict[str, Any]] = []
     rows: list[Row] = []
     chunks = []
-    with _without_collection():
+    with without_collection():
         for file in files:
             run: dict[str, Any] = {
                 "log": file.name, "size": file.size, "modified_ns": file.modified_ns,
@@ -188,7 +188,7 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
 
 
 @contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
+def without_collection() -> Iterator[None]:
     """No garbage collection, which would go through the growing rows again and again: a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
@@ -277,23 +277,12 @@ def _read_any(run: EvaluationRun, log: str, text: bool) -> tuple[RunInfo, RunSum
 
 
 def _missing_if_unscored(values: Row) -> Row:
-    """The row as RESULTS has it: the question's id as JSON, and no marks where none could be read."""
+    """The row as RESULTS has it: the question's id and the criteria as JSON, and no marks where none could be read."""
     log, question, *middle, average, passed, status, model, seconds, cost, criteria, points = values
     if status != "ok":
         average, passed, points = None, None, [None] * len(points)
-    return (
-        log,
-        orjson.dumps(question).decode(),
-        *middle,
-        average,
-        passed,
-        status,
-        model,
-        seconds,
-        cost,
-        criteria,
-        points,
-    )
+    question, criteria = (orjson.dumps(value).decode() for value in (question, criteria))
+    return (log, question, *middle, average, passed, status, model, seconds, cost, criteria, points)
 
 
 def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str, Any]:

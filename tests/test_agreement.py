@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
-from socjudge import ConfigError, judge_agreement, pairwise_agreement
+from socjudge import ConfigError, judge_agreement, pairwise_agreement, summarise_scores
 from socjudge.agreement import cohen_kappa, fleiss_kappa, icc_agreement, krippendorff_alpha
 from socjudge.stats import OVERALL
 
@@ -102,9 +102,66 @@ def test_kappa_of_a_judge_with_itself_is_the_one_that_llmbar_published() -> None
         if part[["winner_unswapped", "winner_swapped"]].isna().any(axis=None):
             continue  # they count a missing decision as a label
         kappa = cohen_kappa(part["winner_unswapped"], part["winner_swapped"])
+        # Both orders are coded alike, so that this one of their kappas is right. Those with the gold labels are not: their
+        # script turns a decision for the second answer into 0 and leaves the label at 2.
         assert kappa == pytest.approx(row["kappa_agreement"]), (group, evaluator)
         checked += 1
     assert checked == 117
+
+
+def test_accuracy_and_agreement_of_real_judges_are_those_that_llmbar_published() -> None:
+    folder = shared_data("llmbar_casestudy")
+    published = pd.DataFrame(json.loads((folder / "published_statistics.json").read_text("utf-8")))
+    published = published[published["set"] == "CaseStudy/Normal"].set_index("evaluator")
+    with gzip.open(folder / "judgements.csv.gz", "rt", encoding="utf-8") as file:
+        decisions = pd.read_csv(file).query("set == 'CaseStudy/Normal'")
+    orders = {"winner_unswapped": "correct_False", "winner_swapped": "correct_True"}
+    checked = 0
+    for evaluator, part in decisions.groupby("evaluator"):
+        if part[list(orders)].isna().any(axis=None):
+            continue
+        row = published.loc[evaluator]
+        # 100 points where the decision is the gold label's: the mean is the accuracy in per cent.
+        correct = part[list(orders)].eq(part["label"], axis=0) * 100.0
+        summary = summarise_scores(one_criterion(correct.assign(item=part["item"])), by="judge_model")
+        for order, found in summary.set_index("judge_model").iterrows():
+            hits, total = (int(x) for x in row[orders[str(order)]].split("=")[0].split("/"))
+            assert (found["n"], found["mean"]) == (total, pytest.approx(100 * hits / total))
+        # 100 points where the first answer wins: the same verdict in both orders.
+        first = (part[list(orders)] == 1) * 100.0
+        pair = overall(pairwise_agreement(one_criterion(first.assign(item=part["item"]))))
+        same, total = (int(x) for x in row["equal"].split("=")[0].split("/"))
+        assert (pair["n"], pair["verdict_agreement"]) == (total, pytest.approx(same / total))
+        checked += 1
+    assert checked > 20
+
+
+def test_people_beside_a_judge_agree_as_sklearn_says() -> None:
+    path = shared_data("pandalm_test_sample") / "items.jsonl"
+    rows = pd.DataFrame([json.loads(line) for line in path.read_text("utf-8").splitlines()])
+    # The first answer wins: 100 points; a tie: 50; the second wins: 0. Passing is winning.
+    names = ["annotator1", "annotator2", "annotator3", "pandalm7b"]
+    points = rows[names].replace({0: 50.0, 1: 100.0, 2: 0.0}).assign(item=rows["idx"])
+    judge = one_criterion(points[["pandalm7b", "item"]])
+    people = one_criterion(points.drop(columns="pandalm7b")).rename(columns={"judge_model": "rater"})
+    pairs = pairwise_agreement(judge, people).query("criterion == '総合'").set_index(["first", "second"])
+    assert len(pairs) == 6
+    # sklearn 1.9: accuracy_score and cohen_kappa_score of the wins; scipy 1.17: spearmanr of the points.
+    for raters, agreement, kappa in (
+        (("pandalm7b", "annotator1"), 0.7164179104477612, 0.4161443204402997),
+        (("pandalm7b", "annotator2"), 0.6965174129353234, 0.36841291917787056),
+        (("annotator1", "annotator2"), 0.900497512437811, 0.7934011717545483),
+    ):
+        row = pairs.loc[raters]
+        assert (row["n"], row["verdict_agreement"], row["kappa"]) == (
+            201,
+            pytest.approx(agreement),
+            pytest.approx(kappa),
+        )
+    assert pairs.loc[("pandalm7b", "annotator1"), "rank_agreement"] == pytest.approx(0.41031625591318877)
+    group = overall(judge_agreement(judge, people))
+    assert (group["n_raters"], group["n_complete"]) == (4, 201)
+    assert group["kappa"] == pytest.approx(0.5811641729862675)  # statsmodels 0.15: fleiss_kappa of the wins
 
 
 def test_repeated_runs_of_a_real_judge_agree_as_published() -> None:
@@ -113,6 +170,9 @@ def test_repeated_runs_of_a_real_judge_agree_as_published() -> None:
     table = part.pivot(index="id", columns="run", values="verdict")
     assert (table[2] == table[3]).mean() == pytest.approx(0.967, abs=5e-4)
     assert fleiss_kappa(table.to_numpy(dtype=str)) == pytest.approx(0.9544534412955465)  # statsmodels 0.15
+    points = ((table == "pass") * 100.0).rename(columns=str).reset_index()
+    pairs = pairwise_agreement(one_criterion(points, "id")).query("criterion == '総合'").set_index(["first", "second"])
+    assert pairs.loc[("2", "3"), "verdict_agreement"] == pytest.approx(0.967, abs=5e-4)
 
 
 def test_coefficients_without_anything_to_compare_are_missing() -> None:

@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError, bridge_judges, bridged_trend, bridged_verdicts
-from socjudge.bridge import equating_lines
+from socjudge.bridge import _together, equating_lines
 from socjudge.stats import OVERALL, mean_interval
 
 OLD = [70, 80, 90, 60, 75, 85, 95, 72, 88, 66]
@@ -100,6 +101,19 @@ def test_judges_that_hardly_agree_get_no_line_but_a_shift() -> None:
     assert verdicts["bridged_passed"].isna().all()
 
 
+def test_judges_of_opposite_mind_get_no_line() -> None:
+    marks = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95]  # of which the correlation comes out as -1, not nearly so
+    row = overall(bridge_judges(judges_frame(old=marks, new=[100 - mark for mark in marks]), old="old", new="new"))
+    assert row["correlation"] == pytest.approx(-1)
+    assert math.isnan(row["slope"])
+
+
+def test_runs_of_unknown_time_come_last_in_the_trend() -> None:
+    scores = history()
+    unknown = scores.assign(started_at=scores["started_at"].mask(scores["run_id"] == "r1"))
+    assert list(bridged_trend(unknown, old="old", new="new")["run_id"]) == ["r2", "r3", "r4", "r1"]
+
+
 def test_too_few_questions_are_refused_with_what_to_do() -> None:
     with pytest.raises(ConfigError, match=r"answers to 7 questions, which is too few.*rejudge\(run, judge_model='n'\)"):
         bridge_judges(judges_frame(o=OLD[:7], n=NEW[:7]), old="o", new="n")
@@ -139,7 +153,7 @@ def test_the_trend_is_on_the_new_scale_with_its_seam_marked() -> None:
     assert trend["bridged"].tolist() == [True, True, False, False]
     assert trend["overlap"].tolist() == [False, False, True, False]
     assert trend["seam"].tolist() == [False, False, True, False]
-    assert "ここから新しい審査員" in trend["note"].iloc[2]
+    assert "ここから新しい採点者" in trend["note"].iloc[2]
     # The bridge is exact here, so that the old runs keep the length of their own intervals.
     same = trend.iloc[1][["ci_low", "ci_high"]].to_numpy(dtype=float) - 68.1
     assert same == pytest.approx(np.array(mean_interval(OLD)) - 78.1)
@@ -155,6 +169,26 @@ def test_the_uncertainty_of_the_bridge_widens_the_old_runs() -> None:
         for t in (bridged_trend(h, old="old", new="new") for h in (exact, scattered))
     ]
     assert widths[1] > widths[0] + 0.3
+
+
+def test_the_bridge_is_added_as_welch_adds_two_errors() -> None:
+    # Errors of 2 and 1 points with 9 and 8 degrees of freedom: √5, and (4 + 1)² / (16 / 9 + 1 / 8) = 13.14 degrees.
+    t9, t8 = scipy.stats.t.ppf(0.975, [9, 8])
+    assert _together(2 * t9, t8, 9, 8) == pytest.approx(math.sqrt(5) * scipy.stats.t.ppf(0.975, 13.1387), rel=1e-5)
+    # Two samples whose means differ: scipy's Welch test.
+    x, y = np.array(OLD, dtype=float), np.array(NEW, dtype=float)[:7]
+    ends = [float(np.diff(scipy.stats.ttest_1samp(side, 0).confidence_interval())[0] / 2) for side in (x, y)]
+    welch = scipy.stats.ttest_ind(x, y, equal_var=False).confidence_interval()
+    assert _together(*ends, 9, 6) == pytest.approx((welch.high - welch.low) / 2)
+
+
+def test_an_old_run_without_scatter_has_a_mean_but_no_interval() -> None:
+    scores = history()
+    one = scores[(scores["run_id"] != "r1") | (scores["question_id"] == 0)]
+    equal = scores.assign(score=scores["score"].where(scores["run_id"] != "r1", 80))
+    for frame in (one, equal):
+        first = bridged_trend(frame, old="old", new="new").iloc[0]
+        assert first["run_id"] == "r1" and math.isfinite(first["mean"]) and math.isnan(first["ci_low"])
 
 
 def test_past_verdicts_are_measured_where_judged_again_and_predicted_elsewhere() -> None:

@@ -67,7 +67,17 @@ def test_five_questions_cannot_show_any_difference() -> None:
 def test_the_same_marks_twice_are_no_difference() -> None:
     row = overall(compare_judges(judges_frame(a=OLD, b=OLD), baseline="a"))
     assert (row["mean_difference"], row["p_value"], row["flipped_questions"]) == (0, 1, "")
+    assert math.isnan(row["ci_low"]) and math.isnan(row["detectable_difference"])  # no scatter to judge by
     assert row["note"] == "差は検出できず。10問すべてで差が同じ（+0.0点）です。"
+
+
+def test_the_note_warns_where_nearly_all_differences_are_the_same() -> None:
+    most, half = (
+        overall(compare_judges(judges_frame(a=OLD, b=np.add(OLD, d)), baseline="a"))
+        for d in ([0] * 8 + [5, -20], [0] * 7 + [3, 5, -20])
+    )
+    assert "8割以上の質問で差が同じため、区間は狭すぎるおそれがあります" in most["note"]
+    assert "8割以上" not in half["note"]
 
 
 def test_repeats_are_averaged_first_and_unread_ones_are_counted() -> None:
@@ -159,7 +169,7 @@ def test_holm_counts_the_criteria_of_all_judges_and_overall_apart() -> None:
         (lambda frame: frame.assign(answer_sha256=None), "answer_sha256 is missing in 60 rows of 'a'"),
         (lambda frame: frame[frame["judge_model"] == "a"], "every row has judge_model 'a'"),
         (
-            lambda frame: frame.replace({"judge_model": {"a": "c"}}),
+            lambda frame: frame.assign(judge_model=frame["judge_model"].cat.rename_categories({"a": "c"})),
             "no row has judge_model 'a'; the frame has 'c', 'b'",
         ),
     ],
@@ -211,7 +221,7 @@ def test_swapping_the_baseline_mirrors_the_table_and_order_does_not_matter(
     scores = scores[scores["criterion"] == "正確性"]  # 総合 is then the same
     there, back = overall(compare_judges(scores, baseline="a")), overall(compare_judges(scores, baseline="b"))
     assert there["mean_difference"] == pytest.approx(-back["mean_difference"])
-    assert (there["ci_low"], there["ci_high"]) == pytest.approx((-back["ci_high"], -back["ci_low"]))
+    assert (there["ci_low"], there["ci_high"]) == pytest.approx((-back["ci_high"], -back["ci_low"]), nan_ok=True)
     assert there["p_value"] == back["p_value"] > 0
     assert (there["flips_to_pass"], there["flips_to_fail"]) == (back["flips_to_fail"], back["flips_to_pass"])
     shuffled = pd.concat([scores[scores["question_id"] == q + 1] for q in order])

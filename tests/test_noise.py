@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from score_frames import framed, judged, judges_frame, one_criterion, six_judges
@@ -80,12 +81,41 @@ def test_unbalanced_groups_follow_the_closed_form() -> None:
     assert found["group"] == pytest.approx((between - within) / n0)
 
 
-def test_degrees_of_freedom_come_near_those_of_the_design() -> None:
+def test_intervals_of_balanced_data_are_those_of_their_sums_of_squares() -> None:
     rng = np.random.default_rng(0)
-    level = np.repeat(range(30), 3)
-    found = variance_components(rng.normal(0, 5, 30)[level] + rng.normal(0, 2, 90), {"group": level})
-    assert found.loc["residual", "freedom"] == pytest.approx(60, rel=0.2)  # 90 - 30
-    assert found.loc["group", "freedom"] == pytest.approx(29, rel=0.3)
+    y = rng.normal(0, 2, (12, 1)) + rng.normal(0, 3, (12, 4))
+    found = variance_components(y.ravel(), {"group": np.repeat(range(12), 4)})
+    means = y.mean(axis=1)
+    between, within = 4 * ((means - y.mean()) ** 2).sum(), ((y.T - means) ** 2).sum()
+    # The residual's is exact: sum of squares over chi-squared of 36 degrees of freedom.
+    exact = within / scipy.stats.chi2.ppf([0.975, 0.025], 36)
+    assert found.loc["residual", ["low", "high"]].tolist() == pytest.approx(exact.tolist(), rel=0.05)
+    # Weerahandi (1993): the group's are quantiles of (between / chi2(11) - within / chi2(36)) / 4.
+    draws = (between / rng.chisquare(11, 400_000) - within / rng.chisquare(36, 400_000)) / 4
+    expected = np.quantile(draws.clip(min=0), [0.025, 0.975])
+    assert found.loc["group", ["low", "high"]].tolist() == pytest.approx(expected.tolist(), rel=0.07, abs=0.1)
+
+
+def test_two_judges_say_hardly_anything_of_judges_in_general() -> None:
+    found = components(judge_noise(judges_frame(a=[70, 52, 90, 61, 77], b=[60, 44, 79, 50, 68]))).loc["judge"]
+    # One degree of freedom: 97.5 % of chi-squared lies above 0.00098, so the sd may be 1 / √0.00098 = 32 times as large.
+    assert found["sd_high"] / found["sd"] == pytest.approx(32, rel=0.25)
+    assert "水準が2つしかなく" in found["note"]
+
+
+def test_components_repeat_with_their_seed_and_what_never_varies_has_no_interval() -> None:
+    y, level = np.random.default_rng(1).normal(60, 10, 24), {"question": np.repeat(range(6), 4)}
+    pd.testing.assert_frame_equal(variance_components(y, level, seed=3), variance_components(y, level, seed=3))
+    assert not variance_components(y, level, seed=3).equals(variance_components(y, level, seed=4))
+    flat = variance_components(np.full(24, 80.0), level)
+    assert flat["variance"].tolist() == [0, 0] and flat[["low", "high"]].isna().all(axis=None)
+
+
+def test_an_interval_holds_its_estimate_and_is_not_below_zero() -> None:
+    found = judge_noise(nested(TURNIPS)).dropna(subset=["sd_low"])
+    assert len(found) > 20
+    assert (found["sd_low"] >= 0).all()
+    assert (found["sd"] <= found["sd_high"]).all() and (found["sd_low"] <= found["sd"]).all()
 
 
 def test_an_answer_given_once_leaves_the_judges_repeats_apart_from_the_question() -> None:
@@ -104,9 +134,10 @@ def test_an_answer_judged_once_carries_the_judges_noise() -> None:
 
 
 def test_a_negative_estimate_is_zero_and_says_so() -> None:
-    found = components(judge_noise(nested([[[60, 90]], [[90, 60]], [[75, 75]]])))
+    found = components(judge_noise(nested([[[60, 90]], [[95, 65]], [[70, 70]]])))
     assert found.loc["question", "variance"] == 0
-    assert "負になったため" in found.loc["question", "note"]
+    assert "推定値は0です" in found.loc["question", "note"]
+    assert found.loc["question", "sd_high"] > 0
 
 
 def test_criteria_are_a_component_of_their_own() -> None:
@@ -129,6 +160,14 @@ def test_unread_marks_are_left_out_and_counted() -> None:
         judge_noise(judges_frame(j=[None, None]))
 
 
+def test_a_judgement_counts_in_the_mean_with_all_criteria_or_not_at_all() -> None:
+    scores = nested([[[70, 80]], [[50, 60]], [[90, 100]]])
+    scores.loc[scores.index[0], "score"] = pd.NA  # one criterion of the first judgement
+    found = components(judge_noise(scores))
+    assert found.loc["judge_repeat", "n"] == 5
+    assert found.loc["judge_repeat", "variance"] == pytest.approx(50)  # 80 alone, and the two pairs that differ by 10
+
+
 def test_real_judges_differ_as_their_mean_squares_say() -> None:
     marks = six_judges().dropna()
     x = marks.drop(columns="item").to_numpy()
@@ -137,6 +176,9 @@ def test_real_judges_differ_as_their_mean_squares_say() -> None:
     residual = ((x - rows - columns + x.mean()) ** 2).sum() / (116 * 5)
     assert found.loc["question:judge", "variance"] == pytest.approx(residual)
     assert found.loc["judge", "variance"] == pytest.approx(np.var(columns, ddof=1) - residual / 117)
+    # statsmodels 0.15, MixedLM(...).fit(reml=True), which for complete data is the same thing by another way.
+    expected = [732.7464, 97.0515, 329.8349]  # as near as its optimiser goes
+    assert found.loc[["question", "judge", "question:judge"], "variance"].tolist() == pytest.approx(expected, rel=2e-4)
 
 
 @settings(max_examples=10, deadline=None)

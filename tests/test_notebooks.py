@@ -22,9 +22,3 @@ def test_every_chart_of_a_notebook_is_shown() -> None:
             if cell.cell_type == "code" and "sj.plot_" in cell.source:
                 shown = [output for output in cell.outputs if "image/png" in output.get("data", {})]
                 assert len(shown) == cell.source.count("sj.plot_"), cell.source
-
-
-def test_notebooks_are_committed_without_outputs() -> None:
-    for path in NOTEBOOKS:
-        for cell in nbformat.read(path, as_version=4).cells:
-            assert not cell.get("outputs"), f"{path.name}: clear the outputs before you commit"

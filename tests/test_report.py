@@ -1,0 +1,387 @@
+"""The report as a text: what it says, in which order, what it escapes, and what it refuses. No browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from score_frames import CRITERIA, framed, judged
+
+from socjudge import ConfigError, load_results, load_run, load_runs, load_scores, run_results, run_scores, summary_text
+from socjudge.report import write_log_report, write_report
+
+HOSTILE = (
+    '<script>alert(1)</script></textarea><img src=x onerror=alert(2)><a href="javascript:alert(3)">x</a>'
+    " {{ 7*7 }} {% raw %} \x1b[31mred \u202egnirts \ufeff \"'><svg onload=alert(4)> <!-- ]]> http://evil.example/x.js"
+)
+SECTIONS = ["verdict", "run", "scores", "comparison", "questions", "cautions"]
+
+
+def bare_log(marks: list[float | None], text: str = "文章") -> dict:
+    """A log as the specification has it; six times the same mark per question, None for an unread reply."""
+    results = []
+    for number, mark in enumerate(marks, start=1):
+        scores = dict.fromkeys(CRITERIA, 0 if mark is None else mark)
+        evaluation = {
+            "scores": scores, "average_score": float(mark or 0), "passed": (mark or 0) >= 70, "processing_time": 1.5,
+            "rationale": dict.fromkeys(CRITERIA, "" if mark is None else f"理由 {text}"),
+            "overall_comment": "" if mark is None else f"総評 {text}",
+        }  # fmt: skip
+        results.append(
+            {
+                "question_id": number, "category": "正常系", "question": f"質問{number} {text}",
+                "answer": f"回答{number}\n二行目 {text}", "context": f"手順書{number} {text}", "expected_keypoints": [],
+                "flags": {"insufficient_evidence": number == 1, "dangerous_operation": False, "ambiguous_query": False},
+                "evaluation": evaluation,
+            }
+        )  # fmt: skip
+    averages = [float(mark or 0) for mark in marks]
+    passed = sum(average >= 70 for average in averages)
+    mean = sum(averages) / len(averages)
+    mvp = passed >= 0.7 * len(marks) and mean >= 70
+    summary = {
+        "total_questions": len(marks), "passed_questions": passed, "pass_rate": passed / len(marks),
+        "average_score": mean, "mvp_passed": mvp,
+    }  # fmt: skip
+    return {"results": results, "summary": summary}
+
+
+def save_log(folder: Path, log: dict, name: str = "judge_eval_20260101_090000.json") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps(log, ensure_ascii=False), encoding="utf-8")
+    return folder
+
+
+def report(folder: Path, logs: Path, **options: str) -> str:
+    return write_log_report(folder / "report.html", logs, **options).read_text(encoding="utf-8")
+
+
+class _Page(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.get_starttag_text() not in ("<script>", "<style>"):
+            self.words.append(data)
+
+
+def words(page: str) -> str:
+    """The page's visible text, on one line."""
+    return " ".join(" ".join(_Page(page).words).split())
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten questions, eight with 80 points, one with 50, one reply that could not be read."""
+    return save_log(tmp_path_factory.mktemp("report") / "logs", bare_log([80] * 8 + [50, None]))
+
+
+@pytest.fixture(scope="module")
+def page(logs: Path) -> str:
+    """The report of `logs`."""
+    return report(logs.parent, logs)
+
+
+def test_sections_come_in_order_with_the_verdict_first(page: str) -> None:
+    assert re.findall(r'<section id="(\w+)"', page) == SECTIONS
+    assert page.index("❌ MVP不合格</h2>") < page.index('<section id="run"')
+
+
+def test_verdict_is_in_the_words_of_the_specification(page: str, logs: Path) -> None:
+    text = words(page).replace(" ", "")
+    run = load_run(logs / "judge_eval_20260101_090000.json")
+    # 8 of 10 pass; (8 × 80 + 50 + 0) / 10 = 69: not passed, although enough questions did.
+    assert "❌MVP不合格" in text
+    for line in summary_text(run.summary).splitlines():
+        if "評価結果サマリー" in line or "採点できなかった" in line or not line:
+            continue
+        assert re.sub(r"[-*: ]", "", line) in re.sub(r"[-*: ]", "", text), line
+
+
+def test_interval_of_the_pass_rate_is_wilsons(page: str) -> None:
+    # 8 of the 9 that were scored: Wilson 0.565 to 0.980.
+    assert "合格率の95%区間: 57%〜98%（採点できた9問中8問合格、Wilson）" in words(page)
+
+
+def test_unread_replies_are_told_with_their_best_case(page: str) -> None:
+    text = words(page)
+    # With full marks for the one: 9 of 10, (640 + 50 + 100) / 10 = 79.
+    assert "採点できなかった回答: 1件" in text and "✅ MVP合格 (9/10, 79.0点)" in text
+    assert "判定は読めなかった採点しだいで変わります" in text
+    assert "理由のない全観点0点は、採点に失敗した跡とみなし" in text
+
+
+def test_unread_replies_are_not_in_the_means(page: str) -> None:
+    # (8 × 80 + 50) / 9 = 76.7 in each criterion, and in all.
+    assert page.count('<td class="number">76.7</td>') == 7
+
+
+def test_bare_log_says_unknown_and_not_zero(page: str) -> None:
+    text = words(page)
+    assert "費用 不明" in text and "呼び出し 不明" in text and "ログに採点者の名前がない" in text
+    assert "$0" not in text
+
+
+@pytest.mark.parametrize("lang", ["ja", "en"])
+def test_texts_are_escaped_and_stay_text(tmp_path: Path, lang: str) -> None:
+    log = bare_log([80] * 3, HOSTILE)
+    log["results"][0]["category"] = HOSTILE
+    log["results"][0]["question_id"] = '"><script>alert(5)</script>'
+    log["results"][1]["evaluation"]["scores"] = dict.fromkeys([HOSTILE, *CRITERIA[1:]], 80)
+    page = report(tmp_path, save_log(tmp_path / "logs", log), lang=lang)
+    found = _Page(page)
+    assert [tag for tag, _ in found.tags].count("script") == 1
+    assert all(attrs["src"].startswith("data:image/svg+xml;base64,") for tag, attrs in found.tags if tag == "img")
+    assert not {"a", "svg", "iframe", "object", "link", "form", "base", "textarea"} & {tag for tag, _ in found.tags}
+    assert not [name for _, attrs in found.tags for name in attrs if name.startswith("on") or name in ("href", "style")]
+    assert html.escape("<script>alert(1)</script></textarea>") in page
+    assert "⟦U+001B⟧[31mred ⟦U+202E⟧gnirts ⟦U+FEFF⟧" in page and not re.search("[\x1b\u202e\ufeff]", page)
+    assert "{{ 7*7 }}" in page
+
+
+def test_no_address_leaves_the_page(page: str) -> None:
+    for svg in re.findall(r"base64,([\w+/=]+)", page):
+        picture = base64.b64decode(svg).decode()
+        assert not re.search(r'(href|src)="(?!#|data:image/png;)', picture) and "url(" not in picture.replace(
+            "url(#", ""
+        )
+        assert "<script" not in picture
+    assert not re.search(r'(src|href|action)\s*=\s*["\']?\s*(https?:)?//', page)
+    assert "url(" not in page and "@import" not in page
+
+
+def test_policy_allows_the_very_script_and_style_and_nothing_else(page: str) -> None:
+    found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    assert found is not None and found.start() < page.index("<style>") < page.index("<script>")
+    policy = dict(part.strip().split(" ", 1) for part in html.unescape(found[1]).split(";"))
+    assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == "'none'"
+    assert policy["img-src"] == "data:"
+    for tag in ("script", "style"):
+        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert policy[f"{tag}-src"] == f"'sha256-{digest}'"
+
+
+def test_rows_have_texts_marks_reasons_and_warnings(page: str) -> None:
+    assert page.count('<tr class="scores">') == 10
+    assert re.findall(r'<tbody data-outcome="(\w+)"', page) == ["pass"] * 8 + ["fail", "unscored"]
+    text = words(page)
+    for part in ("回答3 二行目 文章", "手順書3 文章", "質問3 文章", "理由 文章", "総評 文章", "警告: 根拠不足", "▼50"):
+        assert part in text
+    assert text.count("警告: 根拠不足") == 1
+    assert "回答3\n二行目" in page  # the style keeps line ends
+
+
+def test_english_has_no_japanese_but_names_and_texts(tmp_path: Path, logs: Path) -> None:
+    page = report(tmp_path, logs, lang="en")
+    assert '<html lang="en">' in page
+    shown = words(page)
+    for name in [
+        *CRITERIA,
+        "総合",
+        "正常系",
+        "MVP合格",
+        "MVP不合格",
+        "文章",
+        "質問",
+        "回答",
+        "二行目",
+        "手順書",
+        "理由",
+        "総評",
+    ]:
+        shown = shown.replace(name, "")
+    assert re.findall("[\u3040-\u30ff\u3400-\u9fff]+", shown) == []
+    assert "95 % interval of the pass rate: 57 % to 98 %" in shown
+
+
+def test_language_is_known_or_refused(tmp_path: Path, logs: Path) -> None:
+    with pytest.raises(ConfigError, match="lang is 'fr', expected 'ja' or 'en'"):
+        report(tmp_path, logs, lang="fr")
+
+
+# -- several runs
+
+
+def three_runs() -> pd.DataFrame:
+    """Two judges on the same answers (ten points apart), and a later run with other answers."""
+    days = [f"2026-01-0{day}T00:00:00+09:00" for day in (1, 2, 3)]
+    rows = []
+    for question in range(1, 11):
+        rows += [
+            judged("old", question, 60 + question, started_at=days[0], run_id="r1"),
+            judged("new", question, 70 + question, started_at=days[1], run_id="r2"),
+            judged("new", question, 90, answer="b", started_at=days[2], run_id="r3"),
+        ]
+    return framed(*rows)
+
+
+def page_of(path: Path, scores: pd.DataFrame, **options: object) -> str:
+    return write_report(path / "page.html", scores, **options).read_text(encoding="utf-8")  # type: ignore[arg-type]
+
+
+def test_same_answers_are_compared_question_by_question(tmp_path: Path) -> None:
+    page = page_of(tmp_path, three_runs(), run_id="r2")
+    text = words(page)
+    assert "同じ回答への採点を質問ごとに比べています" in text and "条件の違い" in text and "old → new" in text
+    # Old 65.5, new 75.5: all ten differ by 10, so every sign pattern but two is closer: p = 2 / 1024 × 6 = 0.012.
+    assert "総合 65.5 75.5 +10.0" in text and "0.012" in text
+    assert "70点の線をまたぐ質問: 1, 2, 3, 4, 5, 6, 7, 8, 9" in text
+
+
+def test_other_answers_are_set_side_by_side_and_said_so(tmp_path: Path) -> None:
+    text = words(page_of(tmp_path, three_runs()))
+    assert "採点ではなく回答の違いによるものかもしれません" in text
+    assert "総合 75.5 " in text and "+14.5" in text and "補正後 p" not in text
+
+
+def test_latest_run_is_reported_and_others_are_its_trend(tmp_path: Path) -> None:
+    page = page_of(tmp_path, three_runs().sample(frac=1, random_state=1))
+    assert "実行ID</dt><dd>r3" in page and '<section id="trend"' in page
+    later_left_out = page_of(tmp_path, three_runs(), run_id="r2")
+    assert "judge_eval_r3" not in later_left_out and "2回の実行の推移" in later_left_out
+
+
+def test_baseline_can_be_chosen(tmp_path: Path) -> None:
+    text = words(page_of(tmp_path, three_runs(), run_id="r3", baseline="r1"))
+    assert "指定した実行との比較" in text and "総合 65.5 " in text
+    with pytest.raises(ConfigError, match="baseline 'r9' is not among the 3 runs; the latest are r1, r2, r3"):
+        page_of(tmp_path, three_runs(), baseline="r9")
+    with pytest.raises(ConfigError, match="both 'r3'; choose two runs"):
+        page_of(tmp_path, three_runs(), run_id="r3", baseline="r3")
+
+
+def test_run_of_another_dataset_is_not_the_previous_one(tmp_path: Path) -> None:
+    scores = three_runs()
+    scores["dataset_sha256"] = scores["run_id"].map({"r1": "a", "r2": "b", "r3": "a"}).astype("category")
+    assert re.search("比較相手: [^·]* · old-2026 · judge_eval_r1.json", words(page_of(tmp_path, scores)))
+    assert "以前の実行が、渡された表にありません" in words(page_of(tmp_path, scores, run_id="r2"))
+
+
+def test_repeats_tell_how_sure_the_verdict_is(tmp_path: Path) -> None:
+    rows = [judged("j", q, 90 + 2 * r, answer=str(r), answer_repeat=r) for q in range(1, 11) for r in range(3)]
+    page = page_of(tmp_path, framed(*rows))
+    assert "揺れを考えた判定: 合格" in words(page) and "再実行しても合格する確率 >0.99" in words(page)
+    assert "質問ごとの平均スコアと再実行時の揺れ" in page and "総問題数 10問" in words(page)
+
+
+def test_offline_judge_is_called_no_llm(tmp_path: Path) -> None:
+    rows = [judged("offline", question, 90) for question in range(1, 11)]
+    text = words(page_of(tmp_path, framed(*rows)))
+    assert text.count("LLMではありません") == 2
+    assert "LLMではありません" not in words(page_of(tmp_path, three_runs()))
+
+
+def test_nothing_scored_is_a_page_without_charts(tmp_path: Path) -> None:
+    page = page_of(tmp_path, framed(*(judged("j", question, None) for question in (1, 2))))
+    assert "採点できた質問がないため" in page and "<img" not in page and "❌ MVP不合格" in page
+
+
+def test_charts_have_alternative_texts_with_numbers(tmp_path: Path) -> None:
+    found = [attrs["alt"] for tag, attrs in _Page(page_of(tmp_path, three_runs())).tags if tag == "img"]
+    assert len(found) == 4 and all(found)
+    assert "根拠性 90.0" in str(found[0]) and "正常系 90.0" in str(found[1])
+
+
+# -- what the frames lack
+
+
+def test_run_in_memory_needs_no_log(tmp_path: Path, logs: Path) -> None:
+    run = load_run(logs / "judge_eval_20260101_090000.json")
+    page = page_of(tmp_path, run_scores(run), results=run_results(run))
+    assert "回答3\n二行目" in page and "理由 文章" in page
+
+
+def test_missing_frames_are_named_on_the_page(tmp_path: Path, logs: Path) -> None:
+    frames = {"results": load_results(logs, text=True), "runs": load_runs(logs)}
+    scores = load_scores(logs, text=True)
+    hints = ["runs=load_runs", "results=load_results(text=True)", "scores に load_scores(text=True)"]
+    assert [hint in page_of(tmp_path, scores, **frames) for hint in hints] == [False] * 3
+    assert [hint in page_of(tmp_path, load_scores(logs)) for hint in hints] == [True] * 3
+    untold = page_of(tmp_path, load_scores(logs), results=load_results(logs))
+    assert hints[1] in untold and "警告: 根拠不足" in words(untold)
+
+
+def test_frames_that_do_not_belong_together_are_refused(tmp_path: Path, logs: Path) -> None:
+    scores, results, runs = load_scores(logs), load_results(logs), load_runs(logs)
+    with pytest.raises(ConfigError, match="scores has 9 scored answers .* and results 4"):
+        page_of(tmp_path, scores, results=results.head(4))
+    with pytest.raises(ConfigError, match="runs has no row of run 'judge_eval_20260101_090000'"):
+        page_of(tmp_path, scores, runs=runs.head(0))
+    with pytest.raises(ConfigError, match="no column 'started_at'"):
+        page_of(tmp_path, scores.drop(columns="started_at"))
+    with pytest.raises(ConfigError, match="has no row"):
+        page_of(tmp_path, scores.head(0))
+    with pytest.raises(ConfigError, match="run_id 'x' is not among the 1 runs"):
+        page_of(tmp_path, scores, run_id="x")
+
+
+def test_summary_in_the_log_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    log = bare_log([80] * 10)
+    log["summary"]["passed_questions"] = 3
+    text = words(report(tmp_path, save_log(tmp_path / "logs", log)))
+    assert "ログに記録された集計（10問中3問合格）と、この報告の集計（10問中10問合格）が違います" in text
+
+
+# -- logs and files
+
+
+def test_log_can_be_chosen_by_name(tmp_path: Path) -> None:
+    logs = save_log(tmp_path / "logs", bare_log([80] * 10))
+    save_log(logs, bare_log([90] * 10), "judge_eval_20260102_090000.json")
+    assert "judge_eval_20260102_090000</dd>" in report(tmp_path, logs)
+    earlier = report(tmp_path, logs, log="judge_eval_20260101_090000.json")
+    assert "judge_eval_20260101_090000</dd>" in earlier and "20260102" not in earlier
+    with pytest.raises(ConfigError, match=r"log 'x.json' is not among the 2 runs; .*judge_eval_20260102_090000.json"):
+        report(tmp_path, logs, log="x.json")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="no log to report on"):
+        report(tmp_path, tmp_path / "empty")
+
+
+def test_folder_must_exist(tmp_path: Path, logs: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no folder .*nowhere"):
+        write_log_report(tmp_path / "nowhere" / "r.html", logs)
+    with pytest.raises(ConfigError, match="is a folder; give the report a name"):
+        write_log_report(tmp_path, logs)
+
+
+def test_file_is_written_whole_or_not_at_all(tmp_path: Path, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "report.html"
+    target.write_text("the old one")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", full)
+        with pytest.raises(ConfigError, match="cannot be written .No space left"):
+            write_log_report(target, logs)
+    assert target.read_text() == "the old one" and [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert write_log_report(target, logs) == target and target.stat().st_size < 1_000_000
+
+
+def test_same_frames_give_the_same_page(tmp_path: Path) -> None:
+    first, second = (re.sub(r"<footer>.*", "", page_of(tmp_path, three_runs())) for _ in range(2))
+    assert first == second
+
+
+def test_arguments_are_not_changed(tmp_path: Path, logs: Path) -> None:
+    scores, results = load_scores(logs, text=True), load_results(logs, text=True)
+    before = scores.copy(), results.copy()
+    page_of(tmp_path, scores, results=results)
+    pd.testing.assert_frame_equal(scores, before[0])
+    pd.testing.assert_frame_equal(results, before[1])
