@@ -137,7 +137,7 @@ def _load(
         order = order[order["started_at"] >= moment]
     if judge_model is not None:
         order = order[order["judge_model"].isin(_names(judge_model))]
-    chosen = tables.runs.take(pa.array(order.index))
+    chosen = _taken(tables.runs, order.index.to_numpy())
     if text:
         wanted = set(chosen["log"].to_pylist())
         tables = read_logs([file for file in files if file.name in wanted], text=True)
@@ -211,7 +211,12 @@ def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
     run = logs.fill_null(-1).to_numpy()
     order = np.argsort(run, kind="stable")
     order = order[run[order] >= 0]
-    return run[order], tables.results.take(pa.array(order))
+    return run[order], _taken(tables.results, order)
+
+
+def _taken(table: pa.Table, order: Positions) -> pa.Table:
+    """The rows of a table in this order; the table itself if that is the one they have."""
+    return table if np.array_equal(order, np.arange(len(table))) else table.take(pa.array(order))
 
 
 def _shared(runs: pa.Table, spread: Spread) -> dict[str, Any]:

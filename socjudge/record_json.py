@@ -65,16 +65,10 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     if not isinstance(rows, list):
         raise ConfigError(f"{where}: 'results' is {_shown(rows)}, expected a list; is this a judge_eval log?")
     results = tuple(result_from_dict(row, where=f"{where}: results[{i}]") for i, row in enumerate(rows))
-    summary = summary_from_dict(top.get("summary"), where=where)
+    summary = _record(RunSummary, top.get("summary"), f"{where}: summary")
     block = top.get("run")
     info = bare if block is None else run_info_from_dict(block, where=f"{where}: run")
     return EvaluationRun(results, summary, info)
-
-
-def summary_from_dict(data: Any, *, where: str) -> RunSummary:
-    """The `summary` block of a log; ConfigError names `where` and the field."""
-    summary: RunSummary = _record(RunSummary, data, f"{where}: summary")
-    return summary
 
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:

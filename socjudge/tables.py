@@ -6,6 +6,7 @@ about a log, and it is read by the rules of `load_run` instead, which fill in, o
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import hashlib
 import math
@@ -22,7 +23,7 @@ import pyarrow as pa
 
 from .errors import ConfigError
 from .logs import bare_info, load_log, parse_log
-from .record_json import answer_sha256, run_info_from_dict, summary_from_dict
+from .record_json import answer_sha256
 from .records import BARE, UNKNOWN, EvaluationRun, RunInfo, RunSummary, Status
 
 CHUNK = 20_000  # judged answers that are held as Python objects, before they become a table
@@ -132,8 +133,8 @@ class _Answer(msgspec.Struct):
 
 class _Log(msgspec.Struct):
     results: list[_Answer]
-    summary: dict[str, Any]
-    run: dict[str, Any] | None = None
+    summary: RunSummary
+    run: RunInfo | None = None
 
 
 class _MarksInWords(_Marks):
@@ -203,7 +204,7 @@ def _read_log(path: Path, text: bool) -> tuple[dict[str, Any], list[Row]]:
     raw = load_log(path)
     try:
         info, summary, rows = _read_usual(raw, path.name, text)
-    except (_Unusual, msgspec.MsgspecError, ConfigError):
+    except (_Unusual, msgspec.MsgspecError):
         info, summary, rows = _read_any(parse_log(raw, path), path.name, text)
     return _run_values(info, summary, rows), rows
 
@@ -223,12 +224,11 @@ def _results(rows: list[Row], text: bool) -> pa.Table:
 
 
 def _read_usual(raw: bytes, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """A log as it should be; else msgspec.ValidationError, ConfigError or _Unusual."""
+    """A log as it should be; else msgspec.MsgspecError or _Unusual."""
     found = (_WITH_TEXTS if text else _WITHOUT_TEXTS).decode(raw)
     if found.run is None and raw.isascii():
         raise _Unusual("texts in another form than the one that is hashed")
-    info = bare_info(log) if found.run is None else run_info_from_dict(found.run, where=log)
-    return info, summary_from_dict(found.summary, where=log), [_row(row, log) for row in found.results]
+    return found.run or bare_info(log), found.summary, [_row(row, log) for row in found.results]
 
 
 def _row(row: _Answer, log: str) -> Row:
@@ -281,8 +281,14 @@ def _missing_if_unscored(values: Row) -> Row:
     log, question, *middle, average, passed, status, model, seconds, cost, criteria, points = values
     if status != "ok":
         average, passed, points = None, None, [None] * len(points)
-    question, criteria = (orjson.dumps(value).decode() for value in (question, criteria))
+    question = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
+    criteria = _as_json(tuple(criteria))
     return (log, question, *middle, average, passed, status, model, seconds, cost, criteria, points)
+
+
+@functools.lru_cache(maxsize=1000)
+def _as_json(names: tuple[str, ...]) -> str:
+    return orjson.dumps(names).decode()
 
 
 def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str, Any]:

@@ -71,7 +71,7 @@ HOMES = {
     },
     "pyarrow": {"tables", "history_cache", "history", "history_export"},
     "msgspec": {"tables"},
-    "scipy": {"stats", "noise"},
+    "scipy": {"stats", "noise", "bridge"},
     "jinja2": {"report"},
     "matplotlib": {"chart_style", "chart_runs", "chart_judges", "charts", "report"},
     "bm25s": {"lexical"},
