@@ -6,7 +6,6 @@ import base64
 import hashlib
 import io
 import os
-import re
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from .history import load_results, load_runs, load_scores
 from .records import UNKNOWN
 from .report_words import Say, cautions, run_facts, speaker
 from .stats import OVERALL, need_columns, summarise_scores
+from .texts import visible
 from .verdict import Tally, questions_needed, reaches
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
@@ -46,10 +46,6 @@ _FLAGS = {
 }
 # What a difference between two runs can come from, beside chance.
 _CAUSES = ("judge_model", "judge_model_resolved", "prompt_id", "prompt_sha256", "assistant_model", "index_fingerprint")
-# Control characters (ANSI codes), characters that turn the direction of writing or cannot be seen, lone surrogates.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
-)
 
 
 def write_report(
@@ -332,7 +328,7 @@ def _visible(value: Any) -> Any:
     """Text with unseen characters in sight, such as ESC as ⟦U+001B⟧; anything else as it is."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return _UNSEEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", value.replace("\r\n", "\n"))
+    return visible(value)
 
 
 def _asset(name: str) -> dict[str, Any]:

@@ -19,6 +19,11 @@ _SENTENCE_END = re.compile(r"(?<=[。！？!?])\s*")
 _TABLE_RULE = re.compile(r"^[\s|:-]+$")
 _IGNORED = re.compile(r"[\s、。,.，．・:：;；!！?？\-*`「」『』（）()\[\]【】|#>~〜…\"']+")
 
+# Control characters (ANSI codes), characters that turn the direction of writing or cannot be seen, lone surrogates.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -81,6 +86,11 @@ def _line_units(body: str, group: int, in_code: bool) -> Iterator[Unit]:
 def encodable(text: str) -> str:
     """Lone surrogates, which no file and no tokeniser takes, as "?"; all other text as it is."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def visible(text: str) -> str:
+    """Text with unseen characters in sight, such as ESC as ⟦U+001B⟧."""
+    return _UNSEEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", text.replace("\r\n", "\n"))
 
 
 def fold(text: str) -> str:

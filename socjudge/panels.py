@@ -1,0 +1,291 @@
+"""Panels for a notebook cell: `RunPanel()` and `AskPanel()` show themselves. What they do is in session.py."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+
+from . import constants
+from .errors import SocJudgeError
+from .panel_html import answer_html, block, cost_html, details_html, escape, money, summary_html
+from .prompts import JUDGE_PROMPT_ID
+from .redact import redact
+from .session import RunSession, Settings, get_session
+
+MODELS = ["auto", "offline", "gpt-4o-mini", "gpt-4o"]  # to choose from; any other name can be typed
+REDRAW_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
+_WIDE = widgets.Layout(width="min(100%, 42em)")
+_AUTO = widgets.Layout(width="auto")  # Japanese does not fit the usual width
+_NAMES = {"description_width": "11em"}
+
+
+class RunPanel(widgets.VBox):  # type: ignore[misc]
+    """「🧪 評価実行」 of the specification: build the index, see what a run costs, run it, stop it, read the results.
+
+    The run goes on in the background: other cells can be executed meanwhile, closing the tab does not end it, and a cell
+    that is run again shows the same run. `run` is the finished run, or None. Nothing is started without a click, and
+    nothing that costs money without a tick."""
+
+    def __init__(
+        self,
+        *,
+        runbooks: Path | str = constants.RUNBOOKS_DIR,
+        index_dir: Path | str = constants.INDEX_DIR,
+        logs_dir: Path | str = constants.LOGS_DIR,
+    ) -> None:
+        self.session: RunSession = get_session(
+            runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir)
+        )
+        prompts = sorted({JUDGE_PROMPT_ID, *(path.stem for path in constants.PROMPTS_DIR.glob("*.txt"))})
+        self.judge_model = widgets.Combobox(
+            value="offline", options=MODELS, description="Judge", ensure_option=False, style=_NAMES, layout=_WIDE
+        )
+        self.assistant_model = widgets.Combobox(
+            value="offline", options=MODELS, description="アシスタント", ensure_option=False, style=_NAMES, layout=_WIDE
+        )
+        self.judge_prompt = widgets.Dropdown(
+            value=JUDGE_PROMPT_ID, options=prompts, description="Judgeプロンプト", style=_NAMES, layout=_WIDE
+        )
+        self.dataset = widgets.Text(
+            value=str(constants.EVAL_DATASET_PATH), description="評価データセット", style=_NAMES, layout=_WIDE
+        )
+        self.answer_repeats = _number("回答の反復", 1)
+        self.judge_repeats = _number("採点の反復", 1)
+        self.k = _number("抜粋の数 k", 5)
+        self.max_concurrency = _number("同時呼び出し", 8)
+        self.max_cost_usd = widgets.BoundedFloatText(
+            value=0.5, min=0, max=1e6, step=0.1, description="費用の上限（米ドル）", style=_NAMES, layout=_WIDE
+        )
+        self.allow_cost = widgets.Checkbox(value=False, description="費用がかかることを確認しました", indent=False)
+        self.fresh = widgets.Checkbox(value=False, description="最初からやり直す", indent=False)
+        self.build_button = widgets.Button(description="インデックスを構築", icon="database", layout=_AUTO)
+        self.run_button = widgets.Button(description="評価を実行", icon="play", button_style="primary")
+        self.stop_button = widgets.Button(description="中断", icon="stop")
+        self.bar = widgets.IntProgress(layout=widgets.Layout(width="100%"))
+        self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
+        self._drawn = 0.0
+        self._lock = threading.Lock()
+
+        settings = widgets.Accordion(
+            [
+                widgets.VBox(
+                    [
+                        self.judge_model, self.assistant_model, self.judge_prompt, self.dataset, self.answer_repeats,
+                        self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd,
+                    ]
+                )
+            ],
+            titles=("設定",),
+        )  # fmt: skip
+        super().__init__(
+            [
+                widgets.HTML(block("", "<h2>🧪 評価実行</h2>")), widgets.HBox([self.build_button, self.index_text]),
+                settings, self.cost, self.allow_cost, self.fresh, widgets.HBox([self.run_button, self.stop_button]),
+                self.bar, self.status, self.results,
+            ]
+        )  # fmt: skip
+        self.add_class("socjudge-run-panel")
+        for control in self._controls:
+            control.observe(lambda _: self._settle(), "value")
+        self.build_button.on_click(lambda _: self.session.build_index())
+        self.run_button.on_click(lambda _: self._start())
+        self.stop_button.on_click(lambda _: self.session.stop())
+        self.session.listeners.append(self._redraw)
+        self._settle()
+
+    @property
+    def run(self) -> Any:
+        """The finished run, or None."""
+        return self.session.run
+
+    @property
+    def settings(self) -> Settings:
+        """What the controls say."""
+        return Settings(
+            dataset=Path(self.dataset.value), assistant_model=self.assistant_model.value.strip(),
+            judge_model=self.judge_model.value.strip(), judge_prompt=self.judge_prompt.value,
+            answer_repeats=self.answer_repeats.value, judge_repeats=self.judge_repeats.value, k=self.k.value,
+            max_concurrency=self.max_concurrency.value, fresh=self.fresh.value,
+            max_cost_usd=self.max_cost_usd.value if self._costs else None,
+        )  # fmt: skip
+
+    @property
+    def _controls(self) -> list[Any]:
+        return [
+            self.judge_model, self.assistant_model, self.judge_prompt, self.dataset, self.answer_repeats,
+            self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd, self.allow_cost, self.fresh,
+        ]  # fmt: skip
+
+    _costs = True  # until the settings are known to be free
+
+    def _start(self) -> None:
+        self._settle()  # a click may come before the page has followed a change
+        if not self.run_button.disabled:
+            settings = self.settings
+            self.allow_cost.value = False  # each paid run is a decision of its own
+            self.session.start(settings)
+
+    def _settle(self) -> None:
+        """Show what the settings mean, and which buttons can be used."""
+        problem = ""
+        try:
+            estimate = self.session.estimate(self.settings)
+            self._costs = estimate.calls > 0
+            from .judge import load_eval_dataset
+
+            self.cost.value = cost_html(estimate, len(load_eval_dataset(self.settings.dataset)))
+        except SocJudgeError as error:
+            problem = str(error)
+            self.cost.value = block("bad", escape(problem))
+        self.allow_cost.layout.display = "" if self._costs else "none"
+        self._unfit = bool(problem)
+        self._redraw(force=True)
+
+    def _redraw(self, force: bool = False) -> None:
+        """Show the session; called from its thread too."""
+        session = self.session
+        now = time.monotonic()
+        with self._lock:
+            if not force and session.state == "running" and now - self._drawn < REDRAW_S and session.progress.done:
+                return
+            self._drawn = now
+            has_index = session.has_index if not session.is_busy else session.state != "building"
+            self.index_text.value = _index_html(session, has_index)
+            self.build_button.disabled = session.is_busy or has_index
+            unpaid = self._costs and not self.allow_cost.value
+            self.run_button.disabled = session.is_busy or not has_index or self._unfit or unpaid
+            self.stop_button.disabled = session.state != "running"
+            for control in self._controls:
+                control.disabled = session.is_busy
+            progress = session.progress
+            self.bar.max, self.bar.value = max(progress.total, 1), progress.done
+            self.bar.layout.visibility = "visible" if progress.total else "hidden"
+            self.status.value = self._status_html(has_index)
+            if session.state == "finished" and session.run is not None:
+                self.results.value = summary_html(session.run) + details_html(session.run.results)
+            elif session.state == "running":
+                self.results.value = ""
+
+    def _status_html(self, has_index: bool) -> str:
+        session, progress = self.session, self.session.progress
+        numbers = f"{progress.done}/{progress.total}"
+        if progress.mean is not None:
+            numbers += f"、平均 {progress.mean:.1f}点"
+        if progress.cost_usd is None or progress.cost_usd:
+            numbers += f"、費用 {money(progress.cost_usd)}"
+        if progress.retries:
+            numbers += f"、再試行 {progress.retries}回"
+        if progress.unread:
+            numbers += f"、採点できず {progress.unread}件"
+        match session.state:
+            case "running":
+                return block("", "⏳ 評価を実行中... これには数分かかる場合があります", numbers)
+            case "stopping":
+                return block("warn", "中断します。実行中の呼び出しの完了を待っています", numbers)
+            case "stopped" if session.problem:
+                words = (
+                    f"費用の上限に達したため中断しました（{numbers}）。上限を上げて「評価を実行」で続きから再開します"
+                )
+                return block("warn", words, escape(session.problem))
+            case "stopped":
+                return block("warn", f"中断しました（{numbers}）。もう一度「評価を実行」で続きから再開します")
+            case "failed":
+                return block(
+                    "bad",
+                    f"⚠️ 評価を続けられません（{numbers}）" if progress.total else "⚠️ エラー",
+                    escape(session.problem),
+                )
+            case "idle" if has_index and not self._unfit:
+                waiting = session.unfinished(self.settings)
+                if waiting and not self.fresh.value:
+                    return block(
+                        "warn", f"前回の中断があります（{waiting.done}/{waiting.total}）。実行すると続きから再開します"
+                    )
+        return ""
+
+
+class AskPanel(widgets.VBox):  # type: ignore[misc]
+    """The assistant's chat: question, answer with citations that open the passage, the three warnings. No judge."""
+
+    def __init__(
+        self,
+        *,
+        model: str = "offline",
+        runbooks: Path | str = constants.RUNBOOKS_DIR,
+        index_dir: Path | str = constants.INDEX_DIR,
+    ) -> None:
+        self._session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir))
+        self.question = widgets.Textarea(
+            placeholder="例: マルウェア検知アラートの初動を教えてください",
+            description="質問",
+            style=_NAMES,
+            layout=_WIDE,
+            rows=2,
+        )
+        self.model = widgets.Combobox(
+            value=model, options=MODELS, description="アシスタント", ensure_option=False, style=_NAMES, layout=_WIDE
+        )
+        self.ask_button = widgets.Button(description="質問する", icon="paper-plane", button_style="primary")
+        self.status = widgets.HTML()
+        self.chat = widgets.VBox()  # newest first
+        self.answers: list[Any] = []
+        super().__init__(
+            [
+                widgets.HTML(block("", "<h2>💬 手順書に質問</h2>")),
+                self.model,
+                self.question,
+                self.ask_button,
+                self.status,
+                self.chat,
+            ]
+        )
+        self.add_class("socjudge-ask-panel")
+        self.ask_button.on_click(lambda _: self.ask())
+        self._thread: threading.Thread | None = None
+
+    def ask(self) -> None:
+        """Ask what stands in the box, in the background; the answer is the newest of `answers`."""
+        question = self.question.value.strip()
+        if not question or self.ask_button.disabled:
+            return
+        self.ask_button.disabled = True
+        self.status.value = block("", "⏳ 回答を作成中...")
+        self._thread = threading.Thread(target=self._answer, args=(question,), name="socjudge-ask", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when the answer is there, or after so many seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _answer(self, question: str) -> None:
+        from .assistant import handle_query
+        from .retrieval import build_index
+
+        try:
+            # Built if it is missing; only what changed is embedded.
+            index = build_index(self._session.runbooks, index_dir=self._session.index_dir)
+            answer = handle_query(question, index=index, model=self.model.value.strip())
+            self.answers.append(answer)
+            self.chat.children = (widgets.HTML(answer_html(question, answer)), *self.chat.children)
+            self.status.value, self.question.value = "", ""
+        except SocJudgeError as error:
+            self.status.value = block("bad", escape(error))
+        except Exception as surprise:
+            self.status.value = block("bad", escape(redact(f"unexpected {type(surprise).__name__}: {surprise}")))
+        finally:
+            self.ask_button.disabled = False
+
+
+def _number(name: str, value: int) -> Any:
+    return widgets.BoundedIntText(value=value, min=1, max=1000, description=name, style=_NAMES, layout=_WIDE)
+
+
+def _index_html(session: RunSession, has_index: bool) -> str:
+    if session.state == "building":
+        return block("", "⏳ インデックスを構築中...")
+    return block("", "✅ インデックスは構築済みです" if has_index else "⚠️ インデックスが構築されていません")

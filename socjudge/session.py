@@ -1,0 +1,220 @@
+"""A run in the background of a notebook's kernel: its state as plain values, which a panel shows and a test reads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from . import constants
+from .assignment import Assignment, assign_suite
+from .errors import BudgetReached, RunStopped, SocJudgeError
+from .estimate import Estimate, estimate_run
+from .journal import UnfinishedRun, unfinished_runs
+from .judge import load_eval_dataset
+from .records import EvaluationResult, EvaluationRun
+from .redact import redact
+from .suite import run_evaluation_suite
+
+State = Literal["idle", "building", "running", "stopping", "finished", "stopped", "failed"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run; the names and meanings of `run_evaluation_suite`. dataset: where the questions are."""
+
+    dataset: Path = constants.EVAL_DATASET_PATH
+    assistant_model: str = "auto"
+    judge_model: str = "auto"
+    judge_prompt: str | None = None
+    answer_repeats: int = 1
+    judge_repeats: int = 1
+    k: int = 5
+    max_concurrency: int = 8
+    max_cost_usd: float | None = None
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is. done, total: judged answers; mean: points of those scored, None if there are none; cost_usd: of
+    the results so far, None if unknown; retries: calls that were repeated; unread: answers without a mark."""
+
+    done: int = 0
+    total: int = 0
+    mean: float | None = None
+    cost_usd: float | None = 0.0
+    retries: int = 0
+    unread: int = 0
+
+
+class RunSession:
+    """One evaluation at a time, in a thread of its own, so that the kernel stays free.
+
+    state: "idle"; "building" the index; "running"; "stopping" (calls in flight are finished); then "finished",
+    "stopped" (it can be taken up; by the budget if there is a `problem`) or "failed", where `problem` says why and what to
+    do. run: the finished run. Listeners
+    are called in that thread whenever something changed."""
+
+    def __init__(
+        self,
+        *,
+        runbooks: Path = constants.RUNBOOKS_DIR,
+        index_dir: Path = constants.INDEX_DIR,
+        logs_dir: Path = constants.LOGS_DIR,
+    ) -> None:
+        self.runbooks, self.index_dir, self.logs_dir = runbooks, index_dir, logs_dir
+        self.state: State = "idle"
+        self.progress = Progress()
+        self.problem = ""
+        self.run: EvaluationRun | None = None
+        self.listeners: list[Callable[[], Any]] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._scored = (0, 0.0)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way."""
+        return self.state in ("building", "running", "stopping")
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the index is built and no runbook has changed since."""
+        from .retrieval import load_index
+
+        try:
+            index = load_index(self.index_dir)
+        except SocJudgeError:
+            return False
+        return index.runbooks.resolve() == self.runbooks.resolve() and not index.stale_files()
+
+    def estimate(self, settings: Settings) -> Estimate:
+        """What a run with these settings will take; nothing is sent. ConfigError if they are unfit."""
+        return estimate_run(
+            load_eval_dataset(settings.dataset),
+            assistant_model=settings.assistant_model, judge_model=settings.judge_model,
+            judge_prompt=settings.judge_prompt,
+            answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats,
+        )  # fmt: skip
+
+    def unfinished(self, settings: Settings) -> UnfinishedRun | None:
+        """The run with these settings that was broken off and would be taken up; None if there is none."""
+        key = self._assignment(settings).key
+        return next((run for run in reversed(unfinished_runs(self.logs_dir)) if run.key == key), None)
+
+    def build_index(self) -> None:
+        """Build the index in the background."""
+        self._begin("building", self._build)
+
+    def start(self, settings: Settings) -> None:
+        """Run the evaluation in the background, or go on with it where it was broken off."""
+        self.run, self._scored = None, (0, 0.0)
+        self.progress = Progress()
+        self._stop.clear()
+        self._begin("running", lambda: self._evaluate(settings))
+
+    def stop(self) -> None:
+        """Let the calls in flight finish, and end the run; nothing that was paid for is lost."""
+        if self.state == "running":
+            self._stop.set()
+            self._change("stopping")
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when nothing is under way any more, or after so many seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _begin(self, state: State, work: Callable[[], State]) -> None:
+        if self.is_busy:
+            return  # a second click
+
+        def in_background() -> None:
+            try:
+                ended = work()
+            except BudgetReached as error:
+                self.problem, ended = str(error), "stopped"
+            except RunStopped:
+                ended = "stopped"
+            except SocJudgeError as error:
+                self.problem, ended = str(error), "failed"
+            except Exception as surprise:  # shown in the panel, as a cell would show it
+                self.problem = redact(f"unexpected {type(surprise).__name__}: {surprise}")
+                ended = "failed"
+            self._change(ended)
+
+        self.problem = ""
+        self._thread = threading.Thread(target=in_background, name="socjudge-run", daemon=True)
+        self._change(state)
+        self._thread.start()
+
+    def _build(self) -> State:
+        from .retrieval import build_index
+
+        build_index(self.runbooks, index_dir=self.index_dir)
+        return "idle"
+
+    def _assignment(self, settings: Settings) -> Assignment:
+        from .retrieval import load_index
+
+        return assign_suite(
+            load_eval_dataset(settings.dataset), index=load_index(self.index_dir), answers=None, assistant_prompt=None,
+            assistant_model=settings.assistant_model, judge_model=settings.judge_model,
+            judge_prompt=settings.judge_prompt,
+            answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats, k=settings.k,
+        )  # fmt: skip
+
+    def _evaluate(self, settings: Settings) -> State:
+        from .retrieval import load_index
+
+        before = None if settings.fresh else self.unfinished(settings)
+        self.progress = Progress(before.done if before else 0, self._assignment(settings).total)
+        self._tell()
+        self.run = run_evaluation_suite(
+            load_eval_dataset(settings.dataset), index=load_index(self.index_dir), assistant_model=settings.assistant_model,
+            judge_model=settings.judge_model, judge_prompt=settings.judge_prompt,
+            answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats, k=settings.k,
+            max_concurrency=settings.max_concurrency, max_cost_usd=settings.max_cost_usd, logs_dir=self.logs_dir,
+            fresh=settings.fresh, on_result=self._count, stop=self._stop, progress=False,
+        )  # fmt: skip
+        return "finished"
+
+    def _count(self, result: EvaluationResult) -> None:
+        marks, answer, before = result.evaluation, result.answer, self.progress
+        if marks.status == "ok":
+            self._scored = (self._scored[0] + 1, self._scored[1] + marks.average_score)
+        count, points = self._scored
+        costs = [before.cost_usd, marks.usage.cost_usd, answer.usage.cost_usd if not result.judge_repeat else 0.0]
+        self.progress = replace(
+            before,
+            done=before.done + 1,
+            mean=points / count if count else None,
+            cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
+            retries=before.retries + len(answer.retries) + marks.error.count("retried: "),
+            unread=before.unread + (marks.status != "ok"),
+        )
+        self._tell()
+
+    def _change(self, state: State) -> None:
+        self.state = state
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in list(self.listeners):
+            listener()
+
+
+_sessions: dict[tuple[Path, ...], RunSession] = {}
+
+
+def get_session(
+    *,
+    runbooks: Path = constants.RUNBOOKS_DIR,
+    index_dir: Path = constants.INDEX_DIR,
+    logs_dir: Path = constants.LOGS_DIR,
+) -> RunSession:
+    """The session over these folders: the same one each time, so that a cell that is run again finds its run."""
+    key = (runbooks.resolve(), index_dir.resolve(), logs_dir.resolve())
+    return _sessions.setdefault(key, RunSession(runbooks=runbooks, index_dir=index_dir, logs_dir=logs_dir))

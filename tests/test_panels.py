@@ -1,0 +1,238 @@
+"""The panels as a person uses them, by their controls; what a browser makes of them is in test_panels_browser.py."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ANSWER
+from service import KEY, Reply, Service, error, is_judge_call, judgement
+
+from socjudge import AskPanel, RunPanel, load_run, session
+from socjudge.retrieval import RunbookIndex
+
+
+@pytest.fixture(autouse=True)
+def _no_session_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_sessions", {})
+
+
+@pytest.fixture
+def panel(index: RunbookIndex, tmp_path: Path) -> Iterator[RunPanel]:
+    """A panel whose index is built."""
+    panel = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "logs")
+    yield panel
+    panel.session.stop()
+    panel.session.wait(30)
+
+
+@pytest.fixture
+def hosted(panel: RunPanel, service: Service) -> RunPanel:
+    """The panel set to a hosted judge; one call at a time."""
+    panel.judge_model.value = "gpt-4o-mini"
+    panel.max_concurrency.value = 1
+    return panel
+
+
+def run(panel: RunPanel) -> None:
+    panel.allow_cost.value = True
+    panel.run_button.click()
+    panel.session.wait(60)
+
+
+def text(markup: str) -> str:
+    """What HTML shows."""
+    return re.sub(r"<style>.*?</style>|<[^>]+>", " ", markup, flags=re.DOTALL)
+
+
+def test_nothing_can_be_run_before_the_index_is_built(tmp_path: Path, index: RunbookIndex) -> None:
+    panel = RunPanel(index_dir=tmp_path / "index", logs_dir=tmp_path / "logs")
+    assert panel.run_button.description == "評価を実行"
+    assert panel.run_button.disabled
+    assert "インデックスが構築されていません" in panel.index_text.value
+    panel.build_button.click()
+    panel.session.wait(60)
+    assert "構築済み" in panel.index_text.value
+    assert panel.build_button.disabled
+    assert not panel.run_button.disabled
+
+
+def test_a_run_ends_with_the_words_of_the_specification(panel: RunPanel, tmp_path: Path) -> None:
+    run(panel)
+    shown = text(panel.results.value)
+    assert panel.run is not None
+    assert f"評価完了！結果を logs/{panel.run.log_path.name} に保存しました" in shown
+    for words in (
+        "評価結果サマリー",
+        "✅ MVP合格",
+        "総問題数: 10問",
+        "📋 詳細結果を見る",
+        "平均スコア:",
+        "総合コメント:",
+    ):
+        assert words in shown
+    assert panel.results.value.count('class="tile"') == 60
+    assert "LLMではありません" in shown
+    assert load_run(panel.run.log_path) == panel.run
+    assert (panel.bar.value, panel.bar.max) == (10, 10)
+
+
+def test_a_paid_run_needs_a_tick_each_time(hosted: RunPanel, service: Service) -> None:
+    assert "コストがかかります" in hosted.cost.value
+    assert "呼び出し 10 回" in hosted.cost.value
+    assert "円）" in hosted.cost.value
+    assert hosted.run_button.disabled
+    hosted.run_button.click()
+    hosted.session.wait(5)
+    assert service.requests == []
+    run(hosted)
+    assert service.judge_calls == 10
+    assert not hosted.allow_cost.value
+    assert hosted.run_button.disabled
+
+
+def test_what_cannot_be_run_is_said_before_it_is(panel: RunPanel, tmp_path: Path) -> None:
+    panel.dataset.value = str(tmp_path / "nowhere.json")
+    assert "nowhere.json" in panel.cost.value
+    assert panel.run_button.disabled
+
+
+def test_a_run_that_is_stopped_is_taken_up_again(hosted: RunPanel, service: Service) -> None:
+    third = threading.Event()
+
+    def slow_at_third(request: dict[str, object]) -> str:
+        if len(service.requests) == 3:
+            third.set()
+            hosted.session._stop.wait(20)
+        return judgement(80)
+
+    service.default = slow_at_third
+    hosted.allow_cost.value = True
+    hosted.run_button.click()
+    assert third.wait(20)
+    assert not hosted.stop_button.disabled
+    hosted.stop_button.click()
+    assert "完了を待っています" in hosted.status.value
+    hosted.session.wait(30)
+    assert "中断しました（3/10" in text(hosted.status.value)
+    assert hosted.run is None
+    run(hosted)
+    assert service.judge_calls == 10
+    assert hosted.run is not None
+    assert hosted.bar.value == 10
+
+
+def test_a_cell_that_is_run_again_finds_its_run(hosted: RunPanel, service: Service, index: RunbookIndex) -> None:
+    going = threading.Event()
+
+    def hold(request: dict[str, object]) -> str:
+        going.wait(20)
+        return judgement(80)
+
+    service.default = hold
+    hosted.allow_cost.value = True
+    hosted.run_button.click()
+    again = RunPanel(index_dir=index.index_dir, logs_dir=hosted.session.logs_dir)
+    assert again.session is hosted.session
+    assert again.run_button.disabled
+    assert "評価を実行中... これには数分かかる場合があります" in again.status.value
+    again.run_button.click()
+    going.set()
+    again.session.wait(60)
+    assert service.judge_calls == 10
+    assert again.run is hosted.run is not None
+    assert "評価完了" in again.results.value
+
+
+def test_a_run_of_before_the_kernel_was_restarted_is_offered(
+    hosted: RunPanel, service: Service, index: RunbookIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.script = [judgement(80)] * 4 + [error(401, f"Incorrect API key provided: {KEY}")]
+    run(hosted)
+    monkeypatch.setattr(session, "_sessions", {})
+    fresh = RunPanel(index_dir=index.index_dir, logs_dir=hosted.session.logs_dir)
+    fresh.judge_model.value = "gpt-4o-mini"
+    assert "前回の中断があります（4/10）" in fresh.status.value
+    fresh.fresh.value = True
+    assert "前回の中断" not in fresh.status.value
+    fresh.fresh.value = False
+    run(fresh)
+    assert service.judge_calls == 4 + 1 + 6
+    assert (fresh.session.progress.done, fresh.bar.value) == (10, 10)
+
+
+def test_a_refused_key_is_said_in_the_panel_without_the_key(hosted: RunPanel, service: Service) -> None:
+    service.default = error(401, f"Incorrect API key provided: {KEY}")
+    run(hosted)
+    assert hosted.session.state == "failed"
+    assert "OPENAI_API_KEY" in hosted.status.value
+    assert KEY not in hosted.status.value
+    assert hosted.run is None
+
+
+def test_a_budget_that_is_used_up_is_said_in_the_panel(hosted: RunPanel, service: Service) -> None:
+    hosted.max_cost_usd.value = 0.004
+    run(hosted)
+    assert hosted.session.state == "stopped"
+    assert "費用の上限に達したため中断しました" in hosted.status.value
+    assert "the budget of $0.004 leaves no room for another call" in hosted.status.value
+    assert 0 < service.judge_calls < 10
+
+
+def test_retries_and_unread_replies_are_counted(hosted: RunPanel, service: Service) -> None:
+    service.script = [error(429, "slow down"), error(500, "oops"), judgement(80), *["読めない返事"] * 3]
+    run(hosted)
+    progress = hosted.session.progress
+    assert (progress.retries, progress.unread, progress.done, progress.mean) == (2, 1, 10, 80.0)
+    assert "採点できませんでした" in hosted.results.value
+
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \x1b[31m </pre></textarea>"
+
+
+def test_what_a_model_says_stays_text(hosted: RunPanel, service: Service, index: RunbookIndex) -> None:
+    service.default = lambda request: (
+        judgement(80, reason=HOSTILE, comment=HOSTILE) if is_judge_call(request) else HOSTILE
+    )
+    hosted.assistant_model.value = "gpt-4o-mini"
+    run(hosted)
+    asked = AskPanel(model="gpt-4o-mini", index_dir=index.index_dir)
+    asked.question.value = HOSTILE
+    asked.ask_button.click()
+    asked.wait(30)
+    for markup in (hosted.results.value, asked.chat.children[0].value):
+        assert "<script" not in markup.lower()
+        assert "<img" not in markup.lower()
+        assert "href" not in markup.lower()
+        assert "\x1b" not in markup
+        assert "&lt;script&gt;" in markup
+
+
+def test_a_question_is_answered_with_citations_and_no_judge(service: Service, index: RunbookIndex) -> None:
+    panel = AskPanel(model="gpt-4o-mini", index_dir=index.index_dir)
+    panel.ask_button.click()
+    assert service.requests == []  # nothing was asked
+    panel.question.value = "感染した端末のログを削除してもよいですか？"
+    panel.ask_button.click()
+    panel.wait(30)
+    assert [is_judge_call(request) for request in service.requests] == [False]
+    shown = panel.chat.children[0].value
+    assert ANSWER.split(" [")[0] in text(shown)
+    assert "警告: 危険操作" in text(shown)
+    assert "<details><summary>[出典:" in shown
+    assert panel.question.value == ""
+    assert not panel.ask_button.disabled
+
+
+def test_a_service_that_is_down_is_said_and_the_question_is_kept(service: Service, index: RunbookIndex) -> None:
+    service.default = Reply(status=400, error={"message": "model is gone"})
+    panel = AskPanel(model="gpt-4o-mini", index_dir=index.index_dir)
+    panel.question.value = "端末を隔離する手順は？"
+    panel.ask_button.click()
+    panel.wait(30)
+    assert "model is gone" in panel.status.value
+    assert panel.question.value == "端末を隔離する手順は？"
+    assert not panel.ask_button.disabled

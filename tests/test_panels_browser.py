@@ -1,0 +1,167 @@
+"""The panels in a real JupyterLab, in a real browser, as a person uses them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from browser import chromium
+from conftest import ANSWER
+from service import KEY, Reply, Service, is_judge_call, judgement, serving
+
+from socjudge import load_run
+from socjudge.retrieval import RunbookIndex
+
+HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>" + "長" * 500
+DELAY_S = 2.0
+
+
+@contextmanager
+def lab(folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """JupyterLab over a folder, with settings of its own; gives its address."""
+    own = folder / ".jupyter"
+    settings = own / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+    places = {
+        "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+    }  # fmt: skip
+    environment = {**os.environ, **environment, **{name: str(own / place) for name, place in places.items()}}
+    command = [
+        sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--port=0", "--ip=127.0.0.1",
+        "--IdentityProvider.token=test", f"--ServerApp.root_dir={folder}",
+    ]  # fmt: skip
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
+        try:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if "http://127.0.0.1:" in line:
+                    yield line[line.index("http://127.0.0.1:") :].split("/lab")[0].strip()
+                    break
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+@pytest.fixture(scope="module")
+def slow_service() -> Iterator[Service]:
+    """Judgements after 2 s, with hostile words in them; the second call is refused once."""
+
+    def reply(request: dict[str, Any]) -> Reply:
+        if is_judge_call(request):
+            return Reply(judgement(80, reason=HOSTILE, comment=HOSTILE), delay_s=DELAY_S)
+        return Reply(ANSWER + HOSTILE)
+
+    with serving(reply) as running:
+        yield running
+
+
+def write_notebook(path: Path, *cells: str) -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    nbformat.write(notebook, path)
+
+
+def open_notebook(page: Any, url: str, name: str) -> None:
+    page.goto(f"{url}/lab/tree/{name}?token=test&reset", wait_until="domcontentloaded")
+    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+    page.wait_for_selector("text=Python 3 (ipykernel) | Idle", timeout=60_000)
+
+
+def run_all(page: Any) -> None:
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_text("Run All Cells", exact=True).click()
+
+
+def test_the_panel_is_used_by_a_person(index: RunbookIndex, slow_service: Service, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    write_notebook(
+        tmp_path / "panel.ipynb",
+        f"import socjudge as sj\npanel = sj.RunPanel(index_dir={str(tmp_path / 'index')!r}, logs_dir={str(logs)!r})\npanel",
+        "print('the kernel is free:', 6 * 7)",
+        f"sj.AskPanel(index_dir={str(tmp_path / 'index')!r})",
+    )
+    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": slow_service.base_url}
+    from playwright.sync_api import expect
+
+    with chromium() as browser, lab(tmp_path, keys) as url:
+        page = browser.new_page(viewport={"width": 1280, "height": 1600})
+        open_notebook(page, url, "panel.ipynb")
+        run_all(page)
+        panel = page.locator(".socjudge-run-panel")
+        panel.wait_for(timeout=60_000)
+        run_button = panel.get_by_role("button", name="評価を実行")
+        assert run_button.is_disabled()
+        panel.get_by_role("button", name="インデックスを構築").click()
+        panel.get_by_text("インデックスは構築済みです").wait_for(timeout=60_000)
+
+        # A hosted judge, by keyboard; nothing runs before the cost is allowed.
+        panel.get_by_text("設定", exact=True).click()
+        judge = panel.get_by_label("Judge", exact=True)
+        judge.fill("gpt-4o-mini")
+        judge.press("Tab")
+        panel.get_by_text("コストがかかります").wait_for()
+        panel.get_by_text("見積もり: 呼び出し 10 回").wait_for(timeout=10_000)
+        panel.get_by_label("同時呼び出し").fill("1")
+        panel.get_by_label("同時呼び出し").press("Tab")
+        expect(run_button).to_be_disabled()
+        panel.get_by_label("費用がかかることを確認しました").check()
+        run_button.click()
+        panel.get_by_text("評価を実行中... これには数分かかる場合があります").wait_for(timeout=20_000)
+        panel.get_by_text("2/10、平均 80.0点").wait_for(timeout=30_000)
+
+        # Another cell is executed meanwhile.
+        cell = page.locator(".jp-CodeCell").nth(1)
+        cell.locator(".jp-InputArea-editor").click()
+        page.keyboard.press("Control+a")
+        page.keyboard.type("print('still free:', 7 * 8)")
+        started = time.monotonic()
+        page.keyboard.press("Control+Enter")
+        page.locator(".jp-OutputArea-output", has_text="still free: 56").wait_for(timeout=10_000)
+        assert time.monotonic() - started < 1
+        assert panel.get_by_text("評価を実行中...").is_visible()
+
+        panel.get_by_role("button", name="中断").click()
+        panel.get_by_text("もう一度「評価を実行」で続きから再開します").wait_for(timeout=20_000)
+        judged = slow_service.judge_calls
+        assert 2 <= judged < 10
+        panel.get_by_label("同時呼び出し").fill("8")
+        panel.get_by_label("同時呼び出し").press("Tab")
+        panel.get_by_label("費用がかかることを確認しました").check()
+        run_button.click()
+        panel.get_by_text("評価完了！結果を logs/judge_eval_").wait_for(timeout=60_000)
+        assert slow_service.judge_calls == 10
+        panel.get_by_text("📋 詳細結果を見る").click()
+        assert panel.locator(".tile").count() == 60
+        assert "<script>window.hacked" in panel.inner_text()
+        assert page.evaluate("window.hacked") is None
+        # The log is what the panel says.
+        (log,) = logs.glob("judge_eval_*.json")
+        assert log.name in panel.inner_text()
+        assert load_run(log).summary.average_score == 80
+
+        # The chat: an answer, and no judge.
+        asked = page.locator(".socjudge-ask-panel")
+        asked.get_by_label("アシスタント").fill("gpt-4o-mini")
+        asked.get_by_label("アシスタント").press("Tab")
+        asked.get_by_label("質問").fill("感染した端末のログを削除してもよいですか？")
+        asked.get_by_label("質問").press("Tab")
+        asked.get_by_role("button", name="質問する").click()
+        asked.get_by_text("警告: 危険操作").wait_for(timeout=60_000)
+        asked.locator("summary", has_text="[出典:").first.click()
+        assert asked.locator("details[open] pre").first.is_visible()
+        assert slow_service.judge_calls == 10
+        assert page.evaluate("window.hacked") is None
+        if pictures := os.environ.get("SOCJUDGE_PICTURES"):
+            page.screenshot(path=f"{pictures}/panel.png", full_page=True)
