@@ -26,9 +26,10 @@ run: $(READY) ## Evaluate the assistant on the ten questions (offline without a 
 lab: $(READY) ## Open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab notebooks
 
-# Without these, the pages would load scripts from the network.
+# Without these, the pages would load scripts from the network, and leave gaps where widgets are.
 OFFLINE := $(foreach name,mathjax require_js mermaid_js,--HTMLExporter.$(name)_url='') \
-	--HTMLExporter.jupyter_widgets_base_url=''
+	--HTMLExporter.jupyter_widgets_base_url='' \
+	--NbConvertBase.display_data_priority="['text/html', 'image/png', 'text/markdown', 'text/plain']"
 
 report: $(READY) ## Run all notebooks and export them with their outputs to build/notebooks/*.html
 	$(BIN)/jupyter nbconvert --to html --template lab --execute $(OFFLINE) --output-dir build/notebooks notebooks/*.ipynb

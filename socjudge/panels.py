@@ -97,6 +97,9 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self.session.listeners.append(self._redraw)
         self._settle()
 
+    def __repr__(self) -> str:
+        return _elsewhere(self)
+
     @property
     def run(self) -> Any:
         """The finished run, or None."""
@@ -247,6 +250,9 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self.ask_button.on_click(lambda _: self.ask())
         self._thread: threading.Thread | None = None
 
+    def __repr__(self) -> str:
+        return _elsewhere(self)
+
     def ask(self) -> None:
         """Ask what stands in the box, in the background; the answer is the newest of `answers`."""
         question = self.question.value.strip()
@@ -279,6 +285,11 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
             self.status.value = block("bad", escape(redact(f"unexpected {type(surprise).__name__}: {surprise}")))
         finally:
             self.ask_button.disabled = False
+
+
+def _elsewhere(panel: Any) -> str:
+    """What stands where a panel cannot be shown, such as in an exported page."""
+    return f"<{type(panel).__name__}: このパネルは JupyterLab で開くと使えます>"
 
 
 def _number(name: str, value: int) -> Any:

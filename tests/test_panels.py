@@ -211,6 +211,10 @@ def test_what_a_model_says_stays_text(hosted: RunPanel, service: Service, index:
         assert "&lt;script&gt;" in markup
 
 
+def test_a_page_without_widgets_says_where_the_panel_can_be_used(panel: RunPanel) -> None:
+    assert repr(panel) == "<RunPanel: このパネルは JupyterLab で開くと使えます>"
+
+
 def test_a_question_is_answered_with_citations_and_no_judge(service: Service, index: RunbookIndex) -> None:
     panel = AskPanel(model="gpt-4o-mini", index_dir=index.index_dir)
     panel.ask_button.click()
