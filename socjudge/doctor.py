@@ -15,13 +15,17 @@ from . import constants
 from .errors import ConfigError
 from .history_cache import find_logs, with_progress
 from .journal import unfinished_runs
-from .logs import load_log, parse_log
+from .logs import from_json, load_log, parse_log
 from .record_json import answer_sha256
 from .records import UNKNOWN, EvaluationResult, EvaluationRun, RunSummary
-from .tables import LogFile, read_logs
+from .tables import LogFile
 from .verdict import average, questions_needed, reaches, summarise_results
 
-LEVELS = ["error", "warning", "note"]  # left out by the loaders; numbers to be doubted; good to know
+LEVELS = [
+    "error",
+    "warning",
+    "note",
+]  # left out by the loaders, at the latest when texts are asked for; numbers to be doubted; good to know
 ROUNDING = 0.051  # an average may be written with one digit
 _REJUDGE = "judge its answers again: socjudge rejudge {log}"
 
@@ -29,7 +33,7 @@ _REJUDGE = "judge its answers again: socjudge rejudge {log}"
 def check_logs(logs_dir: Path | str = constants.LOGS_DIR) -> pd.DataFrame:
     """What is wrong with the logs in a folder or under a URL: one row per problem, errors first.
 
-    Columns: level ("error": the loaders leave the log out; "warning": its numbers are to be doubted; "note"), log (file
+    Columns: level ("error": the loaders leave the log out, some only with `text=True`; "warning": its numbers are to be doubted; "note"), log (file
     name), where (place in it, "" for all of it), problem (a short name), what (what was found), remedy (what to do).
     Looked for: files that cannot be read or are cut, scores out of range, missing or null, six zeros without a reason
     (parse failures of old programs), averages and summaries that do not follow from the scores, ids that occur twice,
@@ -40,7 +44,8 @@ def check_logs(logs_dir: Path | str = constants.LOGS_DIR) -> pd.DataFrame:
     files = find_logs(logs_dir)
     for file in with_progress(files, "ログを点検中"):
         try:
-            run = parse_log(load_log(file.path), file.path)
+            raw = load_log(file.path)
+            run = parse_log(raw, file.path)
         except ConfigError as error:
             rows.append(_row("error", file.name, "", "unreadable", _plain(error, file), "mend or remove the file"))
             continue
@@ -48,7 +53,7 @@ def check_logs(logs_dir: Path | str = constants.LOGS_DIR) -> pd.DataFrame:
             what = f"cannot be read ({error.strerror})"
             rows.append(_row("error", file.name, "", "unreadable", what, "check its permissions"))
             continue
-        hashes = read_logs([file]).results["answer_sha256"].to_pylist()
+        hashes = [row.get("answer_sha256") for row in from_json(raw)["results"]]
         rows += [_row(level, file.name, *rest) for level, *rest in _problems(run, file.name, hashes)]
         owner = owners.setdefault(run.run.run_id, file.name)
         if owner != file.name:
@@ -64,6 +69,7 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
     """Each run's MVP verdict with unread replies as missing, and what they leave open; one row per run.
 
     results: as `load_results` gives it. Columns: run_id, log, n (questions), n_unscored (questions without any mark),
+    n_missing (judged answers without one),
     passed (of those scored), mvp_passed (over the scored questions alone; missing if there are none), worst_case and
     best_case (the verdict if every unread reply had been 0, or 100, points), note (Japanese). Repeats are averaged within
     their question first, as in the specification's rule."""
@@ -82,6 +88,7 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
                 "log": log,
                 "n": len(cases["best"]),
                 "n_unscored": len(cases["best"]) - len(scored),
+                "n_missing": int(points.isna().sum()),
                 "passed": sum(reaches(value, constants.JUDGE_PASS_THRESHOLD) for value in scored),
                 "mvp_passed": _passes(scored) if len(scored) else pd.NA,
                 "worst_case": worst,
@@ -89,7 +96,7 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
                 "note": _open_note(int(points.isna().sum()), worst, best),
             }
         )
-    names = ["run_id", "log", "n", "n_unscored", "passed", "mvp_passed", "worst_case", "best_case", "note"]
+    names = ["run_id", "log", "n", "n_unscored", "n_missing", "passed", "mvp_passed", "worst_case", "best_case", "note"]
     kinds = dict.fromkeys(["mvp_passed", "worst_case", "best_case"], "boolean")
     return pd.DataFrame(rows, columns=names).astype(kinds)
 
@@ -107,7 +114,7 @@ def _open_note(unread: int, worst: bool, best: bool) -> str:
     return f"採点できなかった回答 {unread} 件の点しだいで判定が変わります。rejudge で採点し直してください。"
 
 
-def _problems(run: EvaluationRun, log: str, hashes: list[str]) -> Iterator[tuple[str, str, str, str, str]]:
+def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterator[tuple[str, str, str, str, str]]:
     """(level, where, problem, what, remedy) for a log that could be read."""
     info = run.run
     if not run.results:
@@ -127,7 +134,7 @@ def _problems(run: EvaluationRun, log: str, hashes: list[str]) -> Iterator[tuple
         where = f"results[{place}], question {result.question.id}"
         for level, problem, what, remedy in _row_problems(result, usual, _line(run)):
             yield level, where, problem, what, remedy.format(log=log)
-        if sha256 != answer_sha256(result.answer.answer, result.answer.context):
+        if sha256 and sha256 != answer_sha256(result.answer.answer, result.answer.context):
             what = "answer or context is not what was judged: it does not fit answer_sha256"
             yield "warning", where, "answer changed", what, f"put the log back, or {_REJUDGE.format(log=log)}"
     yield from _summary_problems(run)

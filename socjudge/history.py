@@ -128,11 +128,7 @@ def _load(
     order = runs.assign(log=tables.runs["log"].to_numpy()).sort_values(["started_at", "log"], kind="stable")
     order = order[order["problem"].isna()].drop_duplicates("run_id")
     if len(order) < len(runs):
-        warnings.warn(
-            f"{logs_dir}: {len(runs) - len(order)} of {len(runs)} logs are left out, because they cannot be read or "
-            f"repeat another one; check_logs({str(logs_dir)!r}) says what is wrong with each",
-            stacklevel=3,
-        )
+        _warn_left_out(logs_dir, len(runs) - len(order), len(runs))
     if moment is not None:
         order = order[order["started_at"] >= moment]
     if judge_model is not None:
@@ -141,10 +137,23 @@ def _load(
     if text:
         wanted = set(chosen["log"].to_pylist())
         tables = read_logs([file for file in files if file.name in wanted], text=True)
+        # What is wrong with a text shows only now.
+        broken = tables.runs.filter(pc.is_valid(tables.runs["problem"]))["log"].combine_chunks()
+        if len(broken):
+            chosen = chosen.filter(pc.invert(pc.is_in(chosen["log"], value_set=broken)))
+            _warn_left_out(logs_dir, len(broken), len(wanted))
     results = tables.results
     if category is not None:
         results = results.filter(pc.is_in(results["category"], value_set=pa.array(_names(category), pa.string())))
     return Tables(chosen, results)
+
+
+def _warn_left_out(logs_dir: Path | str, count: int, total: int) -> None:
+    warnings.warn(
+        f"{logs_dir}: {count} of {total} logs are left out, because they cannot be read or repeat another one; "
+        f"check_logs({str(logs_dir)!r}) says what is wrong with each",
+        stacklevel=4,
+    )
 
 
 def _names(wanted: str | Collection[str]) -> list[str]:

@@ -9,6 +9,7 @@ import contextlib
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -34,12 +35,20 @@ def find_logs(logs_dir: Path | str) -> list[LogFile]:
         return [LogFile(place, path.name) for path in log_files(place)]
     try:
         with os.scandir(place) as entries:
-            found = [(entry.name, entry.stat()) for entry in entries if is_log_name(entry.name)]
+            found = [(entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name)]
     except FileNotFoundError:
         raise ConfigError(f"{place}: no such folder; give the one that the runs were logged to (logs_dir)") from None
     except OSError as error:
         raise ConfigError(f"{place}: the logs cannot be listed ({error.strerror})") from None
-    return [LogFile(place, name, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in sorted(found)]
+    return [LogFile(place, *entry) for entry in sorted(found)]
+
+
+def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
+    try:
+        status = entry.stat()
+    except OSError:  # a link to nowhere, or a file that was removed just now: reading it will tell
+        return 0, 0, 0
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = True) -> Tables:
@@ -85,14 +94,19 @@ def _load(folder: Path) -> Tables | None:
         return None
     marks = [table.schema.metadata or {} for table in (runs, results)]
     # The two are written one after the other, perhaps by two processes at once: they have to belong together.
-    together = marks[0].get(b"pair") == marks[1].get(b"pair") and marks[0].get(b"version") == VERSION
+    together = marks[0].get(b"pair") == marks[1].get(b"pair") and marks[0].get(b"made") == _made()
     if not together or not (runs.schema.equals(RUNS) and results.schema.equals(RESULTS)):
         return None
     return Tables(runs, results)
 
 
+def _made() -> bytes:
+    """What the tables depend on beside the logs: times in the names of bare ones are of this machine's zone."""
+    return b"%s %r %r" % (VERSION, time.timezone, time.tzname)
+
+
 def _save(folder: Path, tables: Tables) -> None:
-    marks = {b"version": VERSION, b"pair": secrets.token_hex(8).encode()}
+    marks = {b"made": _made(), b"pair": secrets.token_hex(8).encode()}
     with contextlib.suppress(OSError):  # a folder that cannot be written is read anew each time
         folder.mkdir(exist_ok=True)
         for name, table in (("results", tables.results), ("runs", tables.runs)):

@@ -37,7 +37,7 @@ def doctor(
     for row in shown.to_dict("records"):
         place = f": {row['where']}" if row["where"] else ""
         typer.echo(f"{row['level']}: {row['log']}{place}\n    {row['what']}\n    → {row['remedy']}")
-    for row in verdicts[verdicts["n_unscored"] > 0].to_dict("records"):
+    for row in verdicts[verdicts["n_missing"] > 0].to_dict("records"):
         typer.echo(f"{row['log']}: {row['note']}")
     counts = {level: int((problems["level"] == level).sum()) for level in ("error", "warning", "note")}
     typer.echo(", ".join(f"{count} {level}{'s' * (count != 1)}" for level, count in counts.items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,24 +27,28 @@ def export_history(folder: Path | str, logs_dir: Path | str = constants.LOGS_DIR
 
     runs/, results/ and scores/ hold the columns of `load_runs`, `load_results(text=True)` and `load_scores(text=True)`
     (docs/frames.md), words as text; each in parts by month of the run's start in UTC (month=2026-11/part-0.parquet; month=unknown).
-    Memory stays flat, whatever the number of logs; one log has to fit in it. A log that cannot be read, or repeats a
+    Memory stays flat, whatever the number of logs; a few of them have to fit in it. A log that cannot be read, or repeats a
     run, is left out with a warning that counts them. ConfigError if the folder exists or cannot be written."""
     folder = Path(folder)
     if folder.exists():
         raise ConfigError(f"{folder}: exists already; export into a new folder, or remove this one")
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
     seen: set[str] = set()
     files = find_logs(logs_dir)
+    try:
+        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}_", dir=folder.parent))
+    except OSError as error:
+        raise ConfigError(f"{folder}: the history cannot be written ({error.strerror})") from None
     try:
         for number, batch in enumerate(_batches(files)):
             tables = read_logs(batch, text=True)
             for name, frame in frames_of(tables, seen).items():
                 _write(partial / name, frame, number)
-        partial.mkdir(parents=True, exist_ok=True)
+        partial.chmod(0o755)  # mkdtemp makes it private
         partial.rename(folder)
     except OSError as error:
         raise ConfigError(f"{folder}: the history cannot be written ({error.strerror})") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     if len(seen) < len(files):
         warnings.warn(
             f"{logs_dir}: {len(files) - len(seen)} of {len(files)} logs are left out, because they cannot be read or "
@@ -54,10 +59,15 @@ def export_history(folder: Path | str, logs_dir: Path | str = constants.LOGS_DIR
 
 
 def _batches(files: list[LogFile]) -> Iterator[list[LogFile]]:
-    sizes = itertools.accumulate(max(file.size, 2**17) for file in files)
+    sizes = itertools.accumulate(map(_bytes, files))
     numbered = zip(sizes, files, strict=True)
     for _, batch in itertools.groupby(numbered, key=lambda each: each[0] // BATCH_BYTES):
         yield [file for _, file in batch]
+
+
+def _bytes(file: LogFile) -> int:
+    """About how much a log is when it is unpacked; of an object store the size is not known."""
+    return max(file.size * (10 if file.name.endswith(".gz") else 1), 2**17 if file.modified_ns else 2**20)
 
 
 def _write(folder: Path, frame: pd.DataFrame, number: int) -> None:

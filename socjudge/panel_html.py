@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
+from . import constants
 from .estimate import Estimate
 from .records import AssistantAnswer, EvaluationResult, EvaluationRun, Passage
 from .texts import visible
@@ -59,12 +60,13 @@ def summary_html(run: EvaluationRun) -> str:
     """The success line and the specification's summary."""
     from markdown_it import MarkdownIt
 
-    name = escape(run.log_path.name if run.log_path is not None else "")
+    path = run.log_path
+    shown = path.relative_to(constants.PROJECT_DIR) if path and path.is_relative_to(constants.PROJECT_DIR) else path
     judge = escape(run.run.judge_model_resolved)
     offline = "（組み込みの既定。LLMではありません）" if run.run.judge_model_resolved.startswith("offline") else ""
     return block(
         "good" if run.summary.mvp_passed else "bad",
-        f"評価完了！結果を logs/{name} に保存しました",
+        f"評価完了！結果を {escape(shown)} に保存しました",
         MarkdownIt("js-default").render(summary_text(run.summary)),
         f"Judge: {judge}{offline}、費用: {money(run.usage.cost_usd)}",
     )

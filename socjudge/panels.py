@@ -203,7 +203,10 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
                     escape(session.problem),
                 )
             case "idle" if has_index and not self._unfit:
-                waiting = session.unfinished(self.settings)
+                try:
+                    waiting = session.unfinished(self.settings)
+                except SocJudgeError as error:  # no key for this model, or a journal that is damaged
+                    return block("bad", escape(error))
                 if waiting and not self.fresh.value:
                     return block(
                         "warn", f"前回の中断があります（{waiting.done}/{waiting.total}）。実行すると続きから再開します"
@@ -278,7 +281,9 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
             answer = handle_query(question, index=index, model=self.model.value.strip())
             self.answers.append(answer)
             self.chat.children = (widgets.HTML(answer_html(question, answer)), *self.chat.children)
-            self.status.value, self.question.value = "", ""
+            self.status.value = ""
+            if self.question.value.strip() == question:  # else the next one is being typed
+                self.question.value = ""
         except SocJudgeError as error:
             self.status.value = block("bad", escape(error))
         except Exception as surprise:

@@ -263,7 +263,9 @@ def _checked(value: Any, annotation: Any, where: str, name: str = "") -> Any:
         return value  # made by the caller
     types, expected = _ACCEPTED[annotation]
     if isinstance(value, types) and (types == (bool,) or not isinstance(value, bool)):
-        return value
+        if not isinstance(value, int) or -(2**63) <= value < 2**63:
+            return value
+        expected += " of at most 64 bits"
     if value is None and annotation == "float":
         return math.nan
     place = f"{where}.{name}" if name else where

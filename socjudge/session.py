@@ -71,7 +71,7 @@ class RunSession:
         self.problem = ""
         self.run: EvaluationRun | None = None
         self.listeners: list[Callable[[], Any]] = []
-        self._stop = threading.Event()
+        self._stop, self._lock = threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._scored = (0, 0.0)
 
@@ -111,16 +111,22 @@ class RunSession:
 
     def start(self, settings: Settings) -> None:
         """Run the evaluation in the background, or go on with it where it was broken off."""
-        self.run, self._scored = None, (0, 0.0)
-        self.progress = Progress()
-        self._stop.clear()
-        self._begin("running", lambda: self._evaluate(settings))
+
+        def evaluate() -> State:
+            self.run, self._scored = None, (0, 0.0)
+            self.progress = Progress()
+            return self._evaluate(settings)
+
+        self._begin("running", evaluate)
 
     def stop(self) -> None:
         """Let the calls in flight finish, and end the run; nothing that was paid for is lost."""
-        if self.state == "running":
+        with self._lock:
+            if self.state != "running":
+                return
             self._stop.set()
-            self._change("stopping")
+            self.state = "stopping"
+        self._tell()
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Return when nothing is under way any more, or after so many seconds."""
@@ -128,8 +134,11 @@ class RunSession:
             self._thread.join(timeout_s)
 
     def _begin(self, state: State, work: Callable[[], State]) -> None:
-        if self.is_busy:
-            return  # a second click
+        with self._lock:
+            if self.is_busy:
+                return  # a second click
+            self.state, self.problem = state, ""
+            self._stop.clear()
 
         def in_background() -> None:
             try:
@@ -143,11 +152,12 @@ class RunSession:
             except Exception as surprise:  # shown in the panel, as a cell would show it
                 self.problem = redact(f"unexpected {type(surprise).__name__}: {surprise}")
                 ended = "failed"
-            self._change(ended)
+            with self._lock:
+                self.state = ended
+            self._tell()
 
-        self.problem = ""
         self._thread = threading.Thread(target=in_background, name="socjudge-run", daemon=True)
-        self._change(state)
+        self._tell()
         self._thread.start()
 
     def _build(self) -> State:
@@ -195,10 +205,6 @@ class RunSession:
             retries=before.retries + len(answer.retries) + marks.error.count("retried: "),
             unread=before.unread + (marks.status != "ok"),
         )
-        self._tell()
-
-    def _change(self, state: State) -> None:
-        self.state = state
         self._tell()
 
     def _tell(self) -> None:

@@ -18,6 +18,7 @@ from statistics import fmean
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
+import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -95,6 +96,7 @@ class Tables:
 
 
 Points = Annotated[float, msgspec.Meta(ge=0, le=100)]
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what Arrow can hold
 
 
 class _Flags(msgspec.Struct):
@@ -120,14 +122,14 @@ class _Marks(msgspec.Struct):
 class _Answer(msgspec.Struct):
     """A row of `results`, its texts left as they stand in the file."""
 
-    question_id: int | str
+    question_id: Whole | str
     category: str
     answer: msgspec.Raw
     context: msgspec.Raw
     flags: _Flags
     evaluation: _Marks
-    answer_repeat: int = 0
-    judge_repeat: int = 0
+    answer_repeat: Whole = 0
+    judge_repeat: Whole = 0
     answer_sha256: str = ""
 
 
@@ -179,7 +181,8 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
             except ConfigError as error:
                 run["problem"] = str(error)
             except OSError as error:
-                run["problem"] = f"{file.path}: the log cannot be read ({error.strerror})"
+                # It may pass: with a size that no file has, the log is read again next time.
+                run |= {"problem": f"{file.path}: the log cannot be read ({error.strerror})", "size": -1}
             runs.append(run)
             if len(rows) >= CHUNK:
                 chunks.append(_results(rows, text))
@@ -204,9 +207,12 @@ def _read_log(path: Path, text: bool) -> tuple[dict[str, Any], list[Row]]:
     raw = load_log(path)
     try:
         info, summary, rows = _read_usual(raw, path.name, text)
-    except (_Unusual, msgspec.MsgspecError):
+    except (_Unusual, msgspec.MsgspecError, UnicodeDecodeError):
         info, summary, rows = _read_any(parse_log(raw, path), path.name, text)
-    return _run_values(info, summary, rows), rows
+    values = _run_values(info, summary, rows)
+    if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in values.values()):
+        raise ConfigError(f"{path}: run or summary holds a number beyond 64 bits; correct it in the file")
+    return values, rows
 
 
 def run_tables(run: EvaluationRun) -> Tables:
@@ -226,9 +232,16 @@ def _results(rows: list[Row], text: bool) -> pa.Table:
 def _read_usual(raw: bytes, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:
     """A log as it should be; else msgspec.MsgspecError or _Unusual."""
     found = (_WITH_TEXTS if text else _WITHOUT_TEXTS).decode(raw)
-    if found.run is None and raw.isascii():
+    if found.run is None and (raw.isascii() or _escapes_letters(raw)):
         raise _Unusual("texts in another form than the one that is hashed")
     return found.run or bare_info(log), found.summary, [_row(row, log) for row in found.results]
+
+
+def _escapes_letters(raw: bytes) -> bool:
+    """Whether JSON escapes what need not be, as \\/ or \\u003c; control characters are seen as such too."""
+    data = np.frombuffer(raw, np.uint8)
+    escaped = data[1:][data[:-1] == ord("\\")]
+    return bool(((escaped == ord("u")) | (escaped == ord("/"))).any())
 
 
 def _row(row: _Answer, log: str) -> Row:

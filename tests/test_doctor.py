@@ -175,3 +175,10 @@ def test_the_command_cannot_look_where_nothing_is(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["doctor", "--logs-dir", str(tmp_path / "nowhere")])
     assert result.exit_code == 2
     assert "no such folder" in result.stderr
+
+
+def test_an_edited_answer_is_seen_also_where_the_log_has_a_byte_order_mark(log: Path) -> None:
+    value = json.loads(log.read_text("utf-8"))
+    value["results"][0]["answer"] = "よりよい回答"
+    log.write_bytes(b"\xef\xbb\xbf" + json.dumps(value, ensure_ascii=False).encode())
+    assert check_logs(log.parent)["problem"].tolist() == ["answer changed"]

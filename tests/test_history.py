@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -457,3 +458,70 @@ def test_a_damaged_value_is_judged_alike_by_both_readers(path: tuple[str, ...], 
         else:
             loaded = load_scores(folder)
             assert_frame_equal(loaded, right[loaded.columns], check_categorical=False)
+
+
+@pytest.mark.parametrize("damage", [("overall_comment", None), ("rationale", {"安全性": 3})])
+def test_a_log_whose_texts_are_damaged_is_left_out_with_a_warning_where_they_are_asked_for(
+    three: Path, damage: tuple[str, Any]
+) -> None:
+    edit(three, lambda row: row["evaluation"].update([damage]))
+    assert len(load_results(three)) == 15
+    with pytest.warns(UserWarning, match="1 of 3 logs are left out"):
+        assert len(load_results(three, text=True)) == 10
+
+
+def edit(folder: Path, change: Any, name: str = "judge_eval_20240105_093000.json") -> None:
+    """Change the first row of a log."""
+    value = json.loads((folder / name).read_text("utf-8"))
+    change(value["results"][0])
+    (folder / name).write_text(json.dumps(value, ensure_ascii=False), "utf-8")
+
+
+def test_a_byte_that_is_no_utf8_costs_its_log_and_not_the_others(three: Path) -> None:
+    log = three / "judge_eval_20240105_093000.json"
+    log.write_bytes(log.read_bytes().replace("端末".encode(), b"\xff", 1))
+    with pytest.warns(UserWarning, match="1 of 3 logs are left out"):
+        assert len(load_scores(three, text=True)) == 60
+
+
+@pytest.mark.parametrize("name", ["question_id", "answer_repeat", "judge_repeat"])
+def test_a_number_beyond_64_bits_costs_its_log_and_not_the_others(three: Path, name: str) -> None:
+    edit(three, lambda row: row.update({name: 2**63}))
+    with pytest.warns(UserWarning, match="1 of 3 logs are left out"):
+        assert len(load_scores(three)) == 60
+
+
+def test_a_read_error_that_passes_is_not_remembered(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(path: Path) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "load_log", failing)
+        with pytest.warns(UserWarning, match="3 of 3 logs are left out"):
+            assert load_runs(three).empty
+    assert len(load_runs(three)) == 3
+
+
+def test_a_link_to_nowhere_is_one_log_that_cannot_be_read(three: Path) -> None:
+    (three / "judge_eval_20250101_000000.json").symlink_to(three / "nowhere")
+    with pytest.warns(UserWarning, match="1 of 4 logs are left out"):
+        assert len(load_runs(three)) == 3
+
+
+def test_the_cache_of_another_time_zone_is_not_used(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        for zone, hour in (("Asia/Tokyo", 0), ("UTC", 9)):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            assert load_runs(three)["started_at"].iloc[0] == pd.Timestamp(f"2024-01-05 0{hour}:30", tz="UTC")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_an_answer_has_one_hash_however_its_log_escapes_it(three: Path) -> None:
+    log = three / "judge_eval_20240105_093000.json"
+    right = load_results(three, cache=False)["answer_sha256"].astype(str).tolist()
+    log.write_text(log.read_text("utf-8").replace("SOC", "\\u0053OC").replace("[malware", "\\u005bmalware"), "utf-8")
+    for text in (False, True):
+        assert load_results(three, text=text)["answer_sha256"].astype(str).tolist() == right

@@ -81,3 +81,12 @@ def test_logs_that_are_left_out_are_counted(logs: Path, tmp_path: Path) -> None:
             app, ["history", "export", str(tmp_path / "export"), "--logs-dir", str(logs)], catch_exceptions=False
         )
     assert (result.exit_code, result.stdout) == (0, f"{tmp_path / 'export'} written\n")
+
+
+def test_other_folders_beside_the_export_are_left_alone(logs: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "export.partial" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    export_history(tmp_path / "export", logs)
+    assert mine.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["export", "export.partial", "logs"]

@@ -64,7 +64,7 @@ def test_a_run_ends_with_the_words_of_the_specification(panel: RunPanel, tmp_pat
     run(panel)
     shown = text(panel.results.value)
     assert panel.run is not None
-    assert f"評価完了！結果を logs/{panel.run.log_path.name} に保存しました" in shown
+    assert f"logs/{panel.run.log_path.name} に保存しました" in shown
     for words in (
         "評価結果サマリー",
         "✅ MVP合格",
@@ -240,3 +240,45 @@ def test_a_service_that_is_down_is_said_and_the_question_is_kept(service: Servic
     assert "model is gone" in panel.status.value
     assert panel.question.value == "端末を隔離する手順は？"
     assert not panel.ask_button.disabled
+
+
+def test_a_model_without_a_key_is_said_in_the_panel(panel: RunPanel) -> None:
+    panel.judge_model.value = "gpt-4o-mini"
+    assert "OPENAI_API_KEY" in panel.status.value
+
+
+def test_a_damaged_journal_is_said_in_the_panel(index: RunbookIndex, tmp_path: Path) -> None:
+    (tmp_path / "judge_eval_20260101_000000.partial.jsonl").write_text('{"journal": 1}\ngarbage\n')
+    panel = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path)
+    assert "line 1 is damaged" in panel.status.value or "line 2 is damaged" in panel.status.value
+
+
+def test_a_second_start_does_not_take_a_stop_back(hosted: RunPanel, service: Service) -> None:
+    going, asked = threading.Event(), threading.Event()
+
+    def hold(request: dict[str, object]) -> str:
+        asked.set()
+        going.wait(20)
+        return judgement(80)
+
+    service.default = hold
+    hosted.allow_cost.value = True
+    settings = hosted.settings
+    hosted.run_button.click()
+    assert asked.wait(20)
+    hosted.session.stop()
+    hosted.session.start(settings)
+    going.set()
+    hosted.session.wait(30)
+    assert hosted.session.state == "stopped"
+    assert service.judge_calls < 10
+
+
+def test_what_is_typed_while_an_answer_is_made_is_kept(service: Service, index: RunbookIndex) -> None:
+    panel = AskPanel(model="gpt-4o-mini", index_dir=index.index_dir)
+    panel.question.value = "端末を隔離する手順は？"
+    panel.ask()
+    panel.question.value = "次の質問を入力中"
+    panel.wait(30)
+    assert panel.question.value == "次の質問を入力中"
+    assert len(panel.answers) == 1

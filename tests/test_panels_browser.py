@@ -140,7 +140,7 @@ def test_the_panel_is_used_by_a_person(index: RunbookIndex, slow_service: Servic
         panel.get_by_label("同時呼び出し").press("Tab")
         panel.get_by_label("費用がかかることを確認しました").check()
         run_button.click()
-        panel.get_by_text("評価完了！結果を logs/judge_eval_").wait_for(timeout=60_000)
+        panel.get_by_text("評価完了！結果を").wait_for(timeout=60_000)
         assert slow_service.judge_calls == 10
         panel.get_by_text("📋 詳細結果を見る").click()
         assert panel.locator(".tile").count() == 60
