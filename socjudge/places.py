@@ -75,8 +75,9 @@ def check_place(place: Path) -> None:
 def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
     """A file's or object's bytes, all or from start to end."""
     if not is_remote(path):
-        with path.open("rb") as file:
-            file.seek(start)
+        with open(path, "rb", buffering=0 if end is None else -1) as file:  # read in one go
+            if start:
+                file.seek(start)
             return file.read(-1 if end is None else end - start)
     with _in_words(path):
         store, key = _open(path)

@@ -22,6 +22,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from . import constants
 from .errors import ConfigError
 from .logs import bare_info, load_log, parse_log
 from .record_json import answer_sha256
@@ -99,17 +100,17 @@ Points = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what Arrow can hold
 
 
-class _Flags(msgspec.Struct):
+class _Flags(msgspec.Struct, gc=False):
     insufficient_evidence: bool
     dangerous_operation: bool
     ambiguous_query: bool
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     cost_usd: float | None
 
 
-class _Marks(msgspec.Struct):
+class _Marks(msgspec.Struct, gc=False):
     scores: dict[str, Points]
     average_score: Points
     passed: bool
@@ -119,7 +120,7 @@ class _Marks(msgspec.Struct):
     usage: _Usage | None = None
 
 
-class _Answer(msgspec.Struct):
+class _Answer(msgspec.Struct, gc=False):
     """A row of `results`, its texts left as they stand in the file."""
 
     question_id: Whole | str
@@ -133,30 +134,45 @@ class _Answer(msgspec.Struct):
     answer_sha256: str = ""
 
 
-class _Log(msgspec.Struct):
+class _Log(msgspec.Struct, gc=False):
     results: list[_Answer]
     summary: RunSummary
     run: RunInfo | None = None
 
 
-class _MarksInWords(_Marks):
+class _MarksInWords(_Marks, gc=False):
     rationale: dict[str, str] = {}
     overall_comment: str = ""
     error: str = ""
 
 
-class _AnswerInWords(_Answer, kw_only=True):
+class _AnswerInWords(_Answer, kw_only=True, gc=False):
     question: str
     answer: str  # type: ignore[assignment]
     context: str  # type: ignore[assignment]
     evaluation: _MarksInWords
 
 
-class _LogInWords(_Log, kw_only=True):
+class _LogInWords(_Log, kw_only=True, gc=False):
     results: list[_AnswerInWords]  # type: ignore[assignment]
 
 
-_WITHOUT_TEXTS, _WITH_TEXTS = msgspec.json.Decoder(_Log), msgspec.json.Decoder(_LogInWords)
+@functools.lru_cache(maxsize=8)
+def _decoder(criteria: tuple[str, ...], text: bool) -> msgspec.json.Decoder[Any]:
+    """A reader of logs in which each answer is marked on just these criteria; on any if there are none.
+
+    Known names need not be made into texts a hundred thousand times, which is half of the time."""
+    if not criteria:
+        return msgspec.json.Decoder(_LogInWords if text else _Log)
+    names = {f"c{number}": name for number, name in enumerate(criteria)}
+    options: dict[str, Any] = {"gc": False, "kw_only": True}
+    scores = msgspec.defstruct(
+        "Scores", [(field, Points) for field in names], rename=names, forbid_unknown_fields=True, gc=False
+    )
+    marks = msgspec.defstruct("Marks", [("scores", scores)], bases=(_MarksInWords if text else _Marks,), **options)
+    base = _AnswerInWords if text else _Answer
+    answer = msgspec.defstruct("Answer", [("evaluation", marks)], bases=(base,), **options)
+    return msgspec.json.Decoder(msgspec.defstruct("Log", [("results", list[answer])], bases=(_Log,), **options))  # type: ignore[valid-type]
 
 
 class _Unusual(Exception):
@@ -231,10 +247,14 @@ def _results(rows: list[Row], text: bool) -> pa.Table:
 
 def _read_usual(raw: bytes, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:
     """A log as it should be; else msgspec.MsgspecError or _Unusual."""
-    found = (_WITH_TEXTS if text else _WITHOUT_TEXTS).decode(raw)
+    criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
+    try:
+        found = _decoder(criteria, text).decode(raw)
+    except msgspec.ValidationError:  # perhaps only other criteria
+        found, criteria = _decoder((), text).decode(raw), ()
     if found.run is None and (raw.isascii() or _escapes_letters(raw)):
         raise _Unusual("texts in another form than the one that is hashed")
-    return found.run or bare_info(log), found.summary, [_row(row, log) for row in found.results]
+    return found.run or bare_info(log), found.summary, [_row(row, log, criteria) for row in found.results]
 
 
 def _escapes_letters(raw: bytes) -> bool:
@@ -244,9 +264,12 @@ def _escapes_letters(raw: bytes) -> bool:
     return bool(((escaped == ord("u")) | (escaped == ord("/"))).any())
 
 
-def _row(row: _Answer, log: str) -> Row:
+def _row(row: _Answer, log: str, criteria: tuple[str, ...]) -> Row:
     marks, flags = row.evaluation, row.flags
-    criteria, points = list(marks.scores), list(marks.scores.values())
+    if criteria:
+        points = list(msgspec.structs.astuple(marks.scores))  # type: ignore[arg-type]
+    else:
+        criteria, points = tuple(marks.scores), list(marks.scores.values())
     if not points or (marks.status is msgspec.UNSET and not any(points)):
         raise _Unusual("no marks, or six zeros: whether they are marks is for the other reader to say")
     values = (
@@ -255,7 +278,7 @@ def _row(row: _Answer, log: str) -> Row:
         row.answer_sha256 or _sha256(row), marks.average_score, marks.passed, "ok" if marks.status is msgspec.UNSET else marks.status,
         marks.model, marks.processing_time, marks.usage and marks.usage.cost_usd, criteria, points,
     )  # fmt: skip
-    return _missing_if_unscored(values) + (_texts(row) if isinstance(row, _AnswerInWords) else ())
+    return _missing_if_unscored(values) + (_texts(row, criteria) if isinstance(row, _AnswerInWords) else ())
 
 
 def _sha256(row: _Answer) -> str:
@@ -266,9 +289,9 @@ def _sha256(row: _Answer) -> str:
     return digest.hexdigest()
 
 
-def _texts(row: _AnswerInWords) -> Row:
+def _texts(row: _AnswerInWords, criteria: tuple[str, ...]) -> Row:
     marks = row.evaluation
-    rationale = [marks.rationale.get(name, "") for name in marks.scores]
+    rationale = [marks.rationale.get(name, "") for name in criteria]
     return row.question, row.answer, row.context, marks.overall_comment, marks.error, rationale
 
 
@@ -281,7 +304,7 @@ def _read_any(run: EvaluationRun, log: str, text: bool) -> tuple[RunInfo, RunSum
             log, result.question.id, result.question.category, result.answer_repeat, result.judge_repeat,
             flags.insufficient_evidence, flags.dangerous_operation, flags.ambiguous_query,
             answer_sha256(answer.answer, answer.context), marks.average_score, marks.passed, marks.status,
-            marks.model, marks.processing_time, marks.usage.cost_usd, list(marks.scores), list(marks.scores.values()),
+            marks.model, marks.processing_time, marks.usage.cost_usd, tuple(marks.scores), list(marks.scores.values()),
         )  # fmt: skip
         rationale = [marks.rationale.get(name, "") for name in marks.scores]
         texts = (result.question.question, answer.answer, answer.context, marks.overall_comment, marks.error, rationale)
@@ -295,7 +318,7 @@ def _missing_if_unscored(values: Row) -> Row:
     if status != "ok":
         average, passed, points = None, None, [None] * len(points)
     question = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
-    criteria = _as_json(tuple(criteria))
+    criteria = _as_json(criteria)
     return (log, question, *middle, average, passed, status, model, seconds, cost, criteria, points)
 
 
