@@ -20,7 +20,7 @@ MODELS = ["auto", "offline", "gpt-4o-mini", "gpt-4o"]  # to choose from; any oth
 REDRAW_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
 _WIDE = widgets.Layout(width="min(100%, 42em)")
 _AUTO = widgets.Layout(width="auto")  # Japanese does not fit the usual width
-_NAMES = {"description_width": "11em"}
+_NAMES = {"description_width": "15em"}
 
 
 class RunPanel(widgets.VBox):  # type: ignore[misc]
@@ -58,7 +58,13 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self.k = _number("抜粋の数 k", 5)
         self.max_concurrency = _number("同時呼び出し", 8)
         self.max_cost_usd = widgets.BoundedFloatText(
-            value=0.5, min=0, max=1e6, step=0.1, description="費用の上限（米ドル）", style=_NAMES, layout=_WIDE
+            value=0.5,
+            min=0,
+            max=1e6,
+            step=0.1,
+            description="費用の上限（米ドル、0は上限なし）",
+            style=_NAMES,
+            layout=_WIDE,
         )
         self.allow_cost = widgets.Checkbox(value=False, description="費用がかかることを確認しました", indent=False)
         self.fresh = widgets.Checkbox(value=False, description="最初からやり直す", indent=False)
@@ -68,6 +74,7 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self.bar = widgets.IntProgress(layout=widgets.Layout(width="100%"))
         self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
         self._drawn = 0.0
+        self._costs, self._unfit = True, False  # until the settings are looked at
         self._lock = threading.Lock()
 
         settings = widgets.Accordion(
@@ -113,7 +120,7 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
             judge_model=self.judge_model.value.strip(), judge_prompt=self.judge_prompt.value,
             answer_repeats=self.answer_repeats.value, judge_repeats=self.judge_repeats.value, k=self.k.value,
             max_concurrency=self.max_concurrency.value, fresh=self.fresh.value,
-            max_cost_usd=self.max_cost_usd.value if self._costs else None,
+            max_cost_usd=self.max_cost_usd.value or None if self._costs else None,
         )  # fmt: skip
 
     @property
@@ -122,8 +129,6 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
             self.judge_model, self.assistant_model, self.judge_prompt, self.dataset, self.answer_repeats,
             self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd, self.allow_cost, self.fresh,
         ]  # fmt: skip
-
-    _costs = True  # until the settings are known to be free
 
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,8 +56,8 @@ class RunSession:
 
     state: "idle"; "building" the index; "running"; "stopping" (calls in flight are finished); then "finished",
     "stopped" (it can be taken up; by the budget if there is a `problem`) or "failed", where `problem` says why and what to
-    do. run: the finished run. Listeners
-    are called in that thread whenever something changed."""
+    do. run: the finished run. Listeners are called in that thread whenever something changed; if one fails, that is a
+    warning and the run goes on."""
 
     def __init__(
         self,
@@ -102,8 +103,7 @@ class RunSession:
 
     def unfinished(self, settings: Settings) -> UnfinishedRun | None:
         """The run with these settings that was broken off and would be taken up; None if there is none."""
-        key = self._assignment(settings).key
-        return next((run for run in reversed(unfinished_runs(self.logs_dir)) if run.key == key), None)
+        return self._unfinished(self._assignment(settings))
 
     def build_index(self) -> None:
         """Build the index in the background."""
@@ -166,6 +166,9 @@ class RunSession:
         build_index(self.runbooks, index_dir=self.index_dir)
         return "idle"
 
+    def _unfinished(self, assignment: Assignment) -> UnfinishedRun | None:
+        return next((run for run in reversed(unfinished_runs(self.logs_dir)) if run.key == assignment.key), None)
+
     def _assignment(self, settings: Settings) -> Assignment:
         from .retrieval import load_index
 
@@ -177,13 +180,12 @@ class RunSession:
         )  # fmt: skip
 
     def _evaluate(self, settings: Settings) -> State:
-        from .retrieval import load_index
-
-        before = None if settings.fresh else self.unfinished(settings)
-        self.progress = Progress(before.done if before else 0, self._assignment(settings).total)
+        assignment = self._assignment(settings)
+        before = None if settings.fresh else self._unfinished(assignment)
+        self.progress = Progress(before.done if before else 0, assignment.total)
         self._tell()
         self.run = run_evaluation_suite(
-            load_eval_dataset(settings.dataset), index=load_index(self.index_dir), assistant_model=settings.assistant_model,
+            load_eval_dataset(settings.dataset), index=assignment.plan.index, assistant_model=settings.assistant_model,
             judge_model=settings.judge_model, judge_prompt=settings.judge_prompt,
             answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats, k=settings.k,
             max_concurrency=settings.max_concurrency, max_cost_usd=settings.max_cost_usd, logs_dir=self.logs_dir,
@@ -209,7 +211,10 @@ class RunSession:
 
     def _tell(self) -> None:
         for listener in list(self.listeners):
-            listener()
+            try:
+                listener()
+            except Exception as problem:  # what cannot be shown must not end a run that is paid for
+                warnings.warn(f"the panel could not be drawn: {redact(str(problem))}", stacklevel=2)
 
 
 _sessions: dict[tuple[Path, ...], RunSession] = {}

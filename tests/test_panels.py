@@ -282,3 +282,24 @@ def test_what_is_typed_while_an_answer_is_made_is_kept(service: Service, index: 
     panel.wait(30)
     assert panel.question.value == "次の質問を入力中"
     assert len(panel.answers) == 1
+
+
+def test_a_model_of_unknown_price_can_be_run_without_a_cap(hosted: RunPanel, service: Service) -> None:
+    hosted.judge_model.value = "my-own-model"
+    run(hosted)
+    assert "my-own-model&#x27; is unknown" in hosted.status.value
+    hosted.max_cost_usd.value = 0
+    run(hosted)
+    assert hosted.run is not None
+    assert service.judge_calls == 10
+
+
+def test_what_cannot_be_drawn_does_not_end_the_run(hosted: RunPanel, service: Service) -> None:
+    def failing() -> None:
+        raise RuntimeError("the page is gone")
+
+    hosted.session.listeners.append(failing)
+    with pytest.warns(UserWarning, match="could not be drawn: the page is gone"):
+        run(hosted)
+    assert hosted.run is not None
+    assert service.judge_calls == 10
