@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from . import constants
 from .errors import ConfigError
 from .stats import (
     OVERALL,
@@ -23,9 +22,9 @@ from .stats import (
     plain_floats,
     rank_correlation,
 )
+from .verdict import PASS_LINE
 
 _UNIT = ["question_id", "answer_sha256"]
-_LINE = constants.JUDGE_PASS_THRESHOLD - 1e-9  # means of sixths are not exact in binary
 
 
 def krippendorff_alpha(ratings: ArrayLike) -> float:
@@ -199,7 +198,7 @@ def _group_row(ratings: pd.DataFrame, criterion: str, level: float) -> dict[str,
         alpha, _without_each(krippendorff_alpha, table), level=level, scale="agreement", raters=k
     )
     icc_ends = jackknife_interval(icc, _without_each(icc_agreement, full), level=level, scale="agreement", raters=k)
-    passed = full.to_numpy() >= _LINE
+    passed = full.to_numpy() >= PASS_LINE
     pairs = [float((passed[:, i] == passed[:, j]).mean()) for i, j in combinations(range(k), 2)] if len(full) else []
     row: dict[str, Any] = {
         "criterion": criterion,
@@ -232,7 +231,7 @@ def _pair_row(ratings: pd.DataFrame, criterion: str, first: Any, second: Any, le
     bias_low, bias_high = mean_interval(by_question, method="t", level=level, low=-100, high=100)
     bias = float(by_question.mean()) if n else math.nan
     spread = 1.96 * float((b - a).std(ddof=1)) if n > 1 else math.nan
-    passes_a, passes_b = a >= _LINE, b >= _LINE
+    passes_a, passes_b = a >= PASS_LINE, b >= PASS_LINE
     same = int((passes_a == passes_b).sum())
     low, high = pass_rate_interval(same, n, level) if n else (math.nan, math.nan)
     kappa = cohen_kappa(passes_a, passes_b) if n else math.nan

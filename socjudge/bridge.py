@@ -15,10 +15,10 @@ from . import constants
 from .comparison import LEVEL, pair_scores
 from .errors import ConfigError
 from .stats import OVERALL, Floats, jackknife_interval, mean_interval, need_columns, question_means
+from .verdict import PASS_LINE
 
 MIN_QUESTIONS = 8  # with fewer the slope is not known to ±0.5 even where two judges agree well (docs/statistics.md)
 _PASS = constants.JUDGE_PASS_THRESHOLD
-_LINE = _PASS - 1e-9  # means of sixths are not exact in binary
 _METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jackknife over questions"
 
 
@@ -74,9 +74,9 @@ def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "jud
     basis = np.where(is_measured, "measured", "predicted" if math.isfinite(slope) else "unknown")
     verdicts = {
         name: (new_mean >= at).astype("boolean").where(new_mean.notna() & np.isfinite(at))
-        for name, at in (("new_passed", _LINE), ("bridged_passed", intercept + slope * _PASS - 1e-9))
+        for name, at in (("new_passed", PASS_LINE), ("bridged_passed", intercept + slope * _PASS - 1e-9))
     }
-    old_passed = table["old_mean"] >= _LINE
+    old_passed = table["old_mean"] >= PASS_LINE
     changed = (old_passed != verdicts["new_passed"]).where(verdicts["new_passed"].notna())
     table = table.assign(new_mean=new_mean, basis=basis, old_passed=old_passed, **verdicts, changed=changed)
     notes = [_verdict_note(row) for row in table.to_dict("records")]
@@ -213,8 +213,8 @@ def _bridge_row(part: pd.DataFrame, criterion: str) -> dict[str, Any]:
     line = _at(lines, _PASS)
     slope_low, slope_high = jackknife_interval(lines[0, 1], lines[1:, 1], level=LEVEL)
     line_low, line_high = jackknife_interval(line[0], line[1:], level=LEVEL)
-    old_passed = scored["first"] >= _LINE
-    changes = int((old_passed != (scored["second"] >= _LINE)).sum())
+    old_passed = scored["first"] >= PASS_LINE
+    changes = int((old_passed != (scored["second"] >= PASS_LINE)).sum())
     bridged = int((old_passed != (scored["second"] >= line[0] - 1e-9)).sum()) if math.isfinite(line[0]) else None
     row = {
         "criterion": criterion,

@@ -21,9 +21,9 @@ from .stats import (
     rank_correlation,
     sign_flip_p,
 )
+from .verdict import PASS_LINE
 
 LEVEL = 0.95  # of the intervals; its complement is the level of the tests
-_LINE = constants.JUDGE_PASS_THRESHOLD - 1e-9  # means of sixths are not exact in binary
 
 
 def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: str) -> pd.DataFrame:
@@ -151,7 +151,7 @@ def _row(pairs: pd.DataFrame, criterion: str, samples: int, seed: int) -> dict[s
     d = (means["second"] - means["first"]).to_numpy()
     n = len(d)
     low, high = mean_interval(d, method="t", level=LEVEL, low=-100, high=100)
-    before, after = means["first"] >= _LINE, means["second"] >= _LINE
+    before, after = means["first"] >= PASS_LINE, means["second"] >= PASS_LINE
     test = "all sign flips" if n <= ENUMERATED else f"{samples:,} random sign flips"
     return {
         "criterion": criterion,
@@ -245,7 +245,7 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
         scored = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
         answers = scored["question_id"].value_counts()
         for question, first, second in means.itertuples():
-            if (first >= _LINE) == (second >= _LINE):
+            if (first >= PASS_LINE) == (second >= PASS_LINE):
                 continue
             margin = min(abs(first - constants.JUDGE_PASS_THRESHOLD), abs(second - constants.JUDGE_PASS_THRESHOLD))
             rows.append(
@@ -257,7 +257,7 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
                     "baseline_mean": first,
                     "mean": second,
                     "difference": second - first,
-                    "direction": "合格→不合格" if first >= _LINE else "不合格→合格",
+                    "direction": "合格→不合格" if first >= PASS_LINE else "不合格→合格",
                     "n": int(answers[question]),
                     "method": f"mean over criteria and repeats against {constants.JUDGE_PASS_THRESHOLD:g}",
                     "note": f"近いほうの点は合格ラインから{margin:.1f}点。",

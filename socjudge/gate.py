@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from . import constants
 from .errors import ConfigError
 from .stats import Floats, mean_interval, need_columns, pass_rate_interval, plain_floats
+from .verdict import PASS_LINE, questions_needed
 
 Bools = NDArray[np.bool_]
 
 LEVEL = 0.95  # of the intervals, and how sure a verdict must be
 DRAWS = 20_000
 PIVOTAL = 0.05  # a question decides if the verdict hangs on it in at least so many re-runs
-_LINE = constants.JUDGE_PASS_THRESHOLD - 1e-9  # means of sixths are not exact in binary
 _METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 20,000 draws; Wilson interval"
 
 
@@ -129,14 +129,10 @@ def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> t
     return true.clip(0, 100), again.clip(0, 100)
 
 
-def _needed(total: int) -> int:
-    return math.ceil(constants.JUDGE_PASS_RATE * total - 1e-9)
-
-
 def _gate(scores: Floats) -> Bools:
     """Whether the gate passes, for each row of scores."""
-    enough = (scores >= _LINE).sum(axis=1) >= _needed(scores.shape[1])
-    return np.asarray(enough & (scores.mean(axis=1) >= _LINE))
+    enough = (scores >= PASS_LINE).sum(axis=1) >= questions_needed(scores.shape[1])
+    return np.asarray(enough & (scores.mean(axis=1) >= PASS_LINE))
 
 
 def _share(hits: Bools) -> Floats:
@@ -148,7 +144,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
     table, repeat_sd, freedom, source = _read_run(part, noise, who)
     score = table["score"].dropna().to_numpy()
     n, unscored = len(score), int(table["score"].isna().sum())
-    passed = int((score >= _LINE).sum())
+    passed = int((score >= PASS_LINE).sum())
     low, high = pass_rate_interval(passed, n, LEVEL) if n else (math.nan, math.nan)
     mean_low, mean_high = mean_interval(score, level=LEVEL)
     p_rerun = p_true = math.nan
@@ -166,7 +162,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
         "n": n,
         "n_missing": int(table["missing"].sum()),
         "passed": passed,
-        "needed": _needed(n),
+        "needed": questions_needed(n),
         "mvp_passed": bool(n and _gate(score[None, :])[0]),
         "pass_rate": passed / n if n else math.nan,
         "pass_rate_low": low,
@@ -205,14 +201,14 @@ def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
 
 def _chances(table: pd.DataFrame, true: Floats, again: Floats) -> pd.DataFrame:
     """What `gate_questions` says of each scored question from the draws; index question_id."""
-    passes = again >= _LINE
+    passes = again >= PASS_LINE
     # The verdict of each draw if one question's own verdict were turned; the mean stays what it is.
-    turned = passes.sum(axis=1, keepdims=True) + np.where(passes, -1, 1) >= _needed(passes.shape[1])
-    turned &= again.mean(axis=1, keepdims=True) >= _LINE
+    turned = passes.sum(axis=1, keepdims=True) + np.where(passes, -1, 1) >= questions_needed(passes.shape[1])
+    turned &= again.mean(axis=1, keepdims=True) >= PASS_LINE
     found = pd.DataFrame(
         {
             "p_pass_rerun": _share(passes),
-            "p_pass_true": _share(true >= _LINE),
+            "p_pass_true": _share(true >= PASS_LINE),
             "pivotal": (turned != _gate(again)[:, None]).mean(axis=0),
         },
         index=table.index[table["repeats"] > 0],

@@ -13,6 +13,7 @@ from .records import EvaluationResult, RunSummary
 
 # Means of sixths are not exact in binary: 70 may come out as 69.99999999999999.
 _ROUNDING = 1e-9
+PASS_LINE = constants.JUDGE_PASS_THRESHOLD - _ROUNDING  # for whole columns; see `reaches`
 
 
 def average(scores: Mapping[str, int]) -> float:
