@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from .errors import ConfigError
+from .pass_rule import PASS_LINE
 from .stats import (
     OVERALL,
     Floats,
@@ -22,7 +23,6 @@ from .stats import (
     plain_floats,
     rank_correlation,
 )
-from .verdict import PASS_LINE
 
 _UNIT = ["question_id", "answer_sha256"]
 

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from . import constants
 from .comparison import LEVEL, pair_scores
 from .errors import ConfigError
+from .pass_rule import PASS_LINE
 from .stats import OVERALL, Floats, jackknife_interval, mean_interval, need_columns, question_means
-from .verdict import PASS_LINE
 
 MIN_QUESTIONS = 8  # with fewer the slope is not known to ±0.5 even where two judges agree well (docs/statistics.md)
 _PASS = constants.JUDGE_PASS_THRESHOLD

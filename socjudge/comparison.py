@@ -10,6 +10,7 @@ import pandas as pd
 
 from . import constants
 from .errors import ConfigError
+from .pass_rule import PASS_LINE
 from .stats import (
     ENUMERATED,
     OVERALL,
@@ -21,7 +22,6 @@ from .stats import (
     rank_correlation,
     sign_flip_p,
 )
-from .verdict import PASS_LINE
 
 LEVEL = 0.95  # of the intervals; its complement is the level of the tests
 

@@ -16,10 +16,11 @@ from .errors import ConfigError
 from .history_cache import find_logs, with_progress
 from .journal import unfinished_runs
 from .logs import from_json, load_log, parse_log
+from .pass_rule import questions_needed, reaches
 from .record_json import answer_sha256
 from .records import UNKNOWN, EvaluationResult, EvaluationRun, RunSummary
 from .tables import LogFile
-from .verdict import average, questions_needed, reaches, summarise_results
+from .verdict import average, summarise_results
 
 LEVELS = [
     "error",

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from . import constants
 from .errors import ConfigError
+from .pass_rule import PASS_LINE, questions_needed
 from .stats import Floats, mean_interval, need_columns, pass_rate_interval, plain_floats
-from .verdict import PASS_LINE, questions_needed
 
 Bools = NDArray[np.bool_]
 

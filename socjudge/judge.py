@@ -13,12 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from . import constants
 from .dialogue import Dialogue, hold
 from .errors import ConfigError, ProviderError, SocJudgeError, UnparsableJudgement
+from .pass_rule import reaches
 from .prompts import Prompt, check_judge_prompt, fill, judge_values, load_prompt
 from .providers import Model, open_model
 from .records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, Usage, total_usage
 from .replies import Judgement, judgement_schema, parse_judgement
 from .texts import encodable
-from .verdict import average, reaches
+from .verdict import average
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

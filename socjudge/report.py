@@ -26,11 +26,12 @@ from .comparison import compare_judges
 from .errors import ConfigError
 from .gate import gate_confidence, gate_questions
 from .history import load_results, load_runs, load_scores
+from .pass_rule import questions_needed, reaches
 from .records import UNKNOWN
 from .report_words import Say, cautions, run_facts, speaker
 from .stats import OVERALL, need_columns, summarise_scores
 from .texts import visible
-from .verdict import Tally, questions_needed, reaches
+from .verdict import Tally
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
 

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from operator import truediv
 from statistics import fmean
 
 from . import constants
+from .pass_rule import questions_needed, reaches
 from .records import EvaluationResult, RunSummary
-
-# Means of sixths are not exact in binary: 70 may come out as 69.99999999999999.
-_ROUNDING = 1e-9
-PASS_LINE = constants.JUDGE_PASS_THRESHOLD - _ROUNDING  # for whole columns; see `reaches`
 
 
 def average(scores: Mapping[str, int]) -> float:
     """The mean of the criterion scores, 0–100; 0 for no scores."""
     return fmean(scores.values()) if scores else 0.0
-
-
-def reaches(value: float, line: float) -> bool:
-    """Whether a value is on or above a line, rounding errors aside."""
-    return value >= line - _ROUNDING
 
 
 class Tally:
@@ -78,11 +69,6 @@ def _summary(averages: Sequence[float], n_unscored: int) -> RunSummary:
     mean = fmean(averages) if averages else 0.0
     mvp = total > 0 and passed >= questions_needed(total) and reaches(mean, constants.JUDGE_PASS_THRESHOLD)
     return RunSummary(total, passed, rate, mean, mvp, n_unscored)
-
-
-def questions_needed(total: int) -> int:
-    """How many of `total` questions must pass."""
-    return math.ceil(constants.JUDGE_PASS_RATE * total - _ROUNDING)
 
 
 def summary_text(summary: RunSummary) -> str:

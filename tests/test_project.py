@@ -28,6 +28,7 @@ LAYERS = [
         "prompts",
         "reply_json",
         "replies",
+        "pass_rule",
         "verdict",
         "prices",
         "redact",
