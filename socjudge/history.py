@@ -187,8 +187,9 @@ def _run_frame(runs: pa.Table) -> pd.DataFrame:
 def _result_frame(tables: Tables) -> pd.DataFrame:
     run, results = _placed(tables)
     columns = _shared(tables.runs, lambda values: values[run]) | _question(results, _as_is)
-    for name in ("average_score", "passed", "status", *_FLAGS, "answer_sha256", "processing_time", "cost_usd"):
+    for name in ("average_score", "passed", "status", *_FLAGS, "processing_time", "cost_usd"):
         columns[name] = _column(results[name])
+    columns["answer_sha256"] = results["answer_sha256"].to_pandas()
     columns |= {name: results[name].to_pandas() for name in TEXTS.names if name in results.column_names}
     columns.pop("rationale", None)
     columns["judge_model_resolved"] = _column(results["judge_model_resolved"])
@@ -207,8 +208,10 @@ def _score_frame(tables: Tables) -> pd.DataFrame:
     columns = _shared(tables.runs, lambda values: spread(values[run])) | _question(results, spread)
     columns["criterion"] = _criteria(results)
     columns["score"] = _column(pc.list_flatten(results["score"]))
-    for name in ("status", "passed", "answer_sha256", "processing_time", "cost_usd", "judge_model_resolved"):
+    for name in ("status", "passed", "processing_time", "cost_usd", "judge_model_resolved"):
         columns[name] = _column(results[name], spread)
+    # Nearly every hash is another one: as categories they take ten times as long.
+    columns["answer_sha256"] = results["answer_sha256"].take(pa.array(spread(np.arange(len(results))))).to_pandas()
     if "rationale" in results.column_names:
         columns["rationale"] = pc.list_flatten(results["rationale"]).to_pandas()
     return pd.DataFrame(columns, copy=False)
