@@ -59,8 +59,8 @@ _HOMES = {
     "plot_cost_agreement": "chart_judges",
     "japanese_text": "chart_style",
     "judge_colours": "chart_style",
-    "RunPanel": "panels",
-    "AskPanel": "panels",
+    "RunPanel": "panel_run",
+    "AskPanel": "panel_ask",
     "write_report": "report",
     "write_log_report": "report",
     "Prompt": "prompts",
@@ -100,7 +100,8 @@ if TYPE_CHECKING:
     from .judge import evaluate_answer, load_eval_dataset
     from .logs import load_run, save_evaluation_results
     from .noise import judge_noise, plan_repeats
-    from .panels import AskPanel, RunPanel
+    from .panel_ask import AskPanel
+    from .panel_run import RunPanel
     from .prompts import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
     from .report import write_log_report, write_report

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from . import constants
 from .estimate import Estimate
 from .records import AssistantAnswer, EvaluationResult, EvaluationRun, Passage
+from .session import Progress
 from .texts import visible
 from .verdict import summary_text
 
@@ -54,6 +55,20 @@ def money(cost_usd: float | None) -> str:
     if cost_usd is None:
         return "費用は不明（prices.toml に単価を書くと出ます）"
     return f"約 ${cost_usd:.4f}（約{cost_usd * JPY_PER_USD:.1f}円）"
+
+
+def progress_text(progress: Progress) -> str:
+    """How far a run is, in one line."""
+    text = f"{progress.done}/{progress.total}"
+    if progress.mean is not None:
+        text += f"、平均 {progress.mean:.1f}点"
+    if progress.cost_usd is None or progress.cost_usd:
+        text += f"、費用 {money(progress.cost_usd)}"
+    if progress.retries:
+        text += f"、再試行 {progress.retries}回"
+    if progress.unread:
+        text += f"、採点できず {progress.unread}件"
+    return text
 
 
 def summary_html(run: EvaluationRun) -> str:

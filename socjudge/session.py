@@ -51,22 +51,15 @@ class Progress:
     unread: int = 0
 
 
-class RunSession:
-    """One evaluation at a time, in a thread of its own, so that the kernel stays free.
+class Session:
+    """One run at a time, in a thread of its own, so that the kernel stays free.
 
     state: "idle"; "building" the index; "running"; "stopping" (calls in flight are finished); then "finished",
     "stopped" (it can be taken up; by the budget if there is a `problem`) or "failed", where `problem` says why and what to
     do. run: the finished run. Listeners are called in that thread whenever something changed; if one fails, that is a
     warning and the run goes on."""
 
-    def __init__(
-        self,
-        *,
-        runbooks: Path = constants.RUNBOOKS_DIR,
-        index_dir: Path = constants.INDEX_DIR,
-        logs_dir: Path = constants.LOGS_DIR,
-    ) -> None:
-        self.runbooks, self.index_dir, self.logs_dir = runbooks, index_dir, logs_dir
+    def __init__(self) -> None:
         self.state: State = "idle"
         self.progress = Progress()
         self.problem = ""
@@ -80,44 +73,6 @@ class RunSession:
     def is_busy(self) -> bool:
         """Whether something is under way."""
         return self.state in ("building", "running", "stopping")
-
-    @property
-    def has_index(self) -> bool:
-        """Whether the index is built and no runbook has changed since."""
-        from .retrieval import load_index
-
-        try:
-            index = load_index(self.index_dir)
-        except SocJudgeError:
-            return False
-        return index.runbooks.resolve() == self.runbooks.resolve() and not index.stale_files()
-
-    def estimate(self, settings: Settings) -> Estimate:
-        """What a run with these settings will take; nothing is sent. ConfigError if they are unfit."""
-        return estimate_run(
-            load_eval_dataset(settings.dataset),
-            assistant_model=settings.assistant_model, judge_model=settings.judge_model,
-            judge_prompt=settings.judge_prompt,
-            answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats,
-        )  # fmt: skip
-
-    def unfinished(self, settings: Settings) -> UnfinishedRun | None:
-        """The run with these settings that was broken off and would be taken up; None if there is none."""
-        return self._unfinished(self._assignment(settings))
-
-    def build_index(self) -> None:
-        """Build the index in the background."""
-        self._begin("building", self._build)
-
-    def start(self, settings: Settings) -> None:
-        """Run the evaluation in the background, or go on with it where it was broken off."""
-
-        def evaluate() -> State:
-            self.run, self._scored = None, (0, 0.0)
-            self.progress = Progress()
-            return self._evaluate(settings)
-
-        self._begin("running", evaluate)
 
     def stop(self) -> None:
         """Let the calls in flight finish, and end the run; nothing that was paid for is lost."""
@@ -160,6 +115,81 @@ class RunSession:
         self._tell()
         self._thread.start()
 
+    def _count(self, result: EvaluationResult) -> None:
+        marks, answer, before = result.evaluation, result.answer, self.progress
+        if marks.status == "ok":
+            self._scored = (self._scored[0] + 1, self._scored[1] + marks.average_score)
+        count, points = self._scored
+        costs = [before.cost_usd, marks.usage.cost_usd, answer.usage.cost_usd if not result.judge_repeat else 0.0]
+        self.progress = replace(
+            before,
+            done=before.done + 1,
+            mean=points / count if count else None,
+            cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
+            retries=before.retries + len(answer.retries) + marks.error.count("retried: "),
+            unread=before.unread + (marks.status != "ok"),
+        )
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in list(self.listeners):
+            try:
+                listener()
+            except Exception as problem:  # what cannot be shown must not end a run that is paid for
+                warnings.warn(f"the panel could not be drawn: {redact(str(problem))}", stacklevel=2)
+
+
+class RunSession(Session):
+    """Evaluations of the assistant, and the index that they need."""
+
+    def __init__(
+        self,
+        *,
+        runbooks: Path = constants.RUNBOOKS_DIR,
+        index_dir: Path = constants.INDEX_DIR,
+        logs_dir: Path = constants.LOGS_DIR,
+    ) -> None:
+        super().__init__()
+        self.runbooks, self.index_dir, self.logs_dir = runbooks, index_dir, logs_dir
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the index is built and no runbook has changed since."""
+        from .retrieval import load_index
+
+        try:
+            index = load_index(self.index_dir)
+        except SocJudgeError:
+            return False
+        return index.runbooks.resolve() == self.runbooks.resolve() and not index.stale_files()
+
+    def estimate(self, settings: Settings) -> Estimate:
+        """What a run with these settings will take; nothing is sent. ConfigError if they are unfit."""
+        return estimate_run(
+            load_eval_dataset(settings.dataset),
+            assistant_model=settings.assistant_model, judge_model=settings.judge_model,
+            judge_prompt=settings.judge_prompt,
+            answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats,
+        )  # fmt: skip
+
+    def unfinished(self, settings: Settings) -> UnfinishedRun | None:
+        """The run with these settings that was broken off and would be taken up; None if there is none."""
+        return self._unfinished(self._assignment(settings))
+
+    def build_index(self) -> None:
+        """Build the index in the background."""
+        self._begin("building", self._build)
+
+    def start(self, settings: Settings) -> None:
+        """Run the evaluation in the background, or go on with it where it was broken off."""
+
+        def evaluate() -> State:
+            self.run, self._scored = None, (0, 0.0)
+            self.progress = Progress()
+            return self._evaluate(settings)
+
+        self._begin("running", evaluate)
+
     def _build(self) -> State:
         from .retrieval import build_index
 
@@ -192,29 +222,6 @@ class RunSession:
             fresh=settings.fresh, on_result=self._count, stop=self._stop, progress=False,
         )  # fmt: skip
         return "finished"
-
-    def _count(self, result: EvaluationResult) -> None:
-        marks, answer, before = result.evaluation, result.answer, self.progress
-        if marks.status == "ok":
-            self._scored = (self._scored[0] + 1, self._scored[1] + marks.average_score)
-        count, points = self._scored
-        costs = [before.cost_usd, marks.usage.cost_usd, answer.usage.cost_usd if not result.judge_repeat else 0.0]
-        self.progress = replace(
-            before,
-            done=before.done + 1,
-            mean=points / count if count else None,
-            cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-            retries=before.retries + len(answer.retries) + marks.error.count("retried: "),
-            unread=before.unread + (marks.status != "ok"),
-        )
-        self._tell()
-
-    def _tell(self) -> None:
-        for listener in list(self.listeners):
-            try:
-                listener()
-            except Exception as problem:  # what cannot be shown must not end a run that is paid for
-                warnings.warn(f"the panel could not be drawn: {redact(str(problem))}", stacklevel=2)
 
 
 _sessions: dict[tuple[Path, ...], RunSession] = {}

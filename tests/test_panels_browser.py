@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from browser import chromium
 from conftest import ANSWER
+from lab import lab, open_notebook, run_all, write_notebook
 from service import KEY, Reply, Service, is_judge_call, judgement, serving
 
 from socjudge import load_run
@@ -23,35 +19,6 @@ from socjudge.retrieval import RunbookIndex
 
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>" + "長" * 500
 DELAY_S = 2.0
-
-
-@contextmanager
-def lab(folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """JupyterLab over a folder, with settings of its own; gives its address."""
-    own = folder / ".jupyter"
-    settings = own / "settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
-    (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
-    places = {
-        "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",
-        "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
-    }  # fmt: skip
-    environment = {**os.environ, **environment, **{name: str(own / place) for name, place in places.items()}}
-    command = [
-        sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--port=0", "--ip=127.0.0.1",
-        "--IdentityProvider.token=test", f"--ServerApp.root_dir={folder}",
-    ]  # fmt: skip
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
-        try:
-            assert process.stderr is not None
-            for line in process.stderr:
-                if "http://127.0.0.1:" in line:
-                    yield line[line.index("http://127.0.0.1:") :].split("/lab")[0].strip()
-                    break
-        finally:
-            process.terminate()
-            process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -65,23 +32,6 @@ def slow_service() -> Iterator[Service]:
 
     with serving(reply) as running:
         yield running
-
-
-def write_notebook(path: Path, *cells: str) -> None:
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-    nbformat.write(notebook, path)
-
-
-def open_notebook(page: Any, url: str, name: str) -> None:
-    page.goto(f"{url}/lab/tree/{name}?token=test&reset", wait_until="domcontentloaded")
-    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
-    page.wait_for_selector("text=Python 3 (ipykernel) | Idle", timeout=60_000)
-
-
-def run_all(page: Any) -> None:
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_text("Run All Cells", exact=True).click()
 
 
 def test_the_panel_is_used_by_a_person(index: RunbookIndex, slow_service: Service, tmp_path: Path) -> None:

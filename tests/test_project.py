@@ -57,7 +57,7 @@ LAYERS = [
     ["stats", "comparison", "agreement", "gate", "noise", "bridge"],
     ["chart_style", "chart_runs", "chart_judges", "charts"],
     ["report_words", "report"],
-    ["session", "panel_html", "panels"],
+    ["session", "panel_html", "panel_parts", "panel_run", "panel_ask"],
     ["batch_cli", "history_cli", "__main__"],
 ]
 HOMES = {
@@ -75,7 +75,7 @@ HOMES = {
     "msgspec": {"tables"},
     "scipy": {"stats", "noise", "bridge"},
     "jinja2": {"report"},
-    "ipywidgets": {"panels"},
+    "ipywidgets": {"panel_parts", "panel_run", "panel_ask"},
     "markdown_it": {"runbooks", "panel_html"},
     "matplotlib": {"chart_style", "chart_runs", "chart_judges", "charts", "report"},
     "bm25s": {"lexical"},

@@ -1,4 +1,4 @@
-"""Panels for a notebook cell: `RunPanel()` and `AskPanel()` show themselves. What they do is in session.py."""
+"""The panel that runs an evaluation: `RunPanel()` shows itself in a cell. What it does is in session.py."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ import ipywidgets as widgets
 
 from . import constants
 from .errors import SocJudgeError
-from .panel_html import answer_html, block, cost_html, details_html, escape, money, summary_html
+from .panel_html import block, cost_html, details_html, escape, progress_text, summary_html
+from .panel_parts import AUTO, NAMES, WIDE, cost_box, dollar_box, elsewhere, model_box, number_box
 from .prompts import JUDGE_PROMPT_ID
-from .redact import redact
 from .session import RunSession, Settings, get_session
 
-MODELS = ["auto", "offline", "gpt-4o-mini", "gpt-4o"]  # to choose from; any other name can be typed
 REDRAW_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
-_WIDE = widgets.Layout(width="min(100%, 42em)")
-_AUTO = widgets.Layout(width="auto")  # Japanese does not fit the usual width
-_NAMES = {"description_width": "15em"}
 
 
 class RunPanel(widgets.VBox):  # type: ignore[misc]
@@ -41,34 +37,22 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
             runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir)
         )
         prompts = sorted({JUDGE_PROMPT_ID, *(path.stem for path in constants.PROMPTS_DIR.glob("*.txt"))})
-        self.judge_model = widgets.Combobox(
-            value="offline", options=MODELS, description="Judge", ensure_option=False, style=_NAMES, layout=_WIDE
-        )
-        self.assistant_model = widgets.Combobox(
-            value="offline", options=MODELS, description="アシスタント", ensure_option=False, style=_NAMES, layout=_WIDE
-        )
+        self.judge_model = model_box("Judge")
+        self.assistant_model = model_box("アシスタント")
         self.judge_prompt = widgets.Dropdown(
-            value=JUDGE_PROMPT_ID, options=prompts, description="Judgeプロンプト", style=_NAMES, layout=_WIDE
+            value=JUDGE_PROMPT_ID, options=prompts, description="Judgeプロンプト", style=NAMES, layout=WIDE
         )
         self.dataset = widgets.Text(
-            value=str(constants.EVAL_DATASET_PATH), description="評価データセット", style=_NAMES, layout=_WIDE
+            value=str(constants.EVAL_DATASET_PATH), description="評価データセット", style=NAMES, layout=WIDE
         )
-        self.answer_repeats = _number("回答の反復", 1)
-        self.judge_repeats = _number("採点の反復", 1)
-        self.k = _number("抜粋の数 k", 5)
-        self.max_concurrency = _number("同時呼び出し", 8)
-        self.max_cost_usd = widgets.BoundedFloatText(
-            value=0.5,
-            min=0,
-            max=1e6,
-            step=0.1,
-            description="費用の上限（米ドル、0は上限なし）",
-            style=_NAMES,
-            layout=_WIDE,
-        )
-        self.allow_cost = widgets.Checkbox(value=False, description="費用がかかることを確認しました", indent=False)
+        self.answer_repeats = number_box("回答の反復", 1)
+        self.judge_repeats = number_box("採点の反復", 1)
+        self.k = number_box("抜粋の数 k", 5)
+        self.max_concurrency = number_box("同時呼び出し", 8)
+        self.max_cost_usd = dollar_box()
+        self.allow_cost = cost_box()
         self.fresh = widgets.Checkbox(value=False, description="最初からやり直す", indent=False)
-        self.build_button = widgets.Button(description="インデックスを構築", icon="database", layout=_AUTO)
+        self.build_button = widgets.Button(description="インデックスを構築", icon="database", layout=AUTO)
         self.run_button = widgets.Button(description="評価を実行", icon="play", button_style="primary")
         self.stop_button = widgets.Button(description="中断", icon="stop")
         self.bar = widgets.IntProgress(layout=widgets.Layout(width="100%"))
@@ -105,7 +89,7 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self._settle()
 
     def __repr__(self) -> str:
-        return _elsewhere(self)
+        return elsewhere(self)
 
     @property
     def run(self) -> Any:
@@ -180,15 +164,7 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
 
     def _status_html(self, has_index: bool) -> str:
         session, progress = self.session, self.session.progress
-        numbers = f"{progress.done}/{progress.total}"
-        if progress.mean is not None:
-            numbers += f"、平均 {progress.mean:.1f}点"
-        if progress.cost_usd is None or progress.cost_usd:
-            numbers += f"、費用 {money(progress.cost_usd)}"
-        if progress.retries:
-            numbers += f"、再試行 {progress.retries}回"
-        if progress.unread:
-            numbers += f"、採点できず {progress.unread}件"
+        numbers = progress_text(progress)
         match session.state:
             case "running":
                 return block("", "⏳ 評価を実行中... これには数分かかる場合があります", numbers)
@@ -217,93 +193,6 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
                         "warn", f"前回の中断があります（{waiting.done}/{waiting.total}）。実行すると続きから再開します"
                     )
         return ""
-
-
-class AskPanel(widgets.VBox):  # type: ignore[misc]
-    """The assistant's chat: question, answer with citations that open the passage, the three warnings. No judge."""
-
-    def __init__(
-        self,
-        *,
-        model: str = "offline",
-        runbooks: Path | str = constants.RUNBOOKS_DIR,
-        index_dir: Path | str = constants.INDEX_DIR,
-    ) -> None:
-        self._session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir))
-        self.question = widgets.Textarea(
-            placeholder="例: マルウェア検知アラートの初動を教えてください",
-            description="質問",
-            style=_NAMES,
-            layout=_WIDE,
-            rows=2,
-        )
-        self.model = widgets.Combobox(
-            value=model, options=MODELS, description="アシスタント", ensure_option=False, style=_NAMES, layout=_WIDE
-        )
-        self.ask_button = widgets.Button(description="質問する", icon="paper-plane", button_style="primary")
-        self.status = widgets.HTML()
-        self.chat = widgets.VBox()  # newest first
-        self.answers: list[Any] = []
-        super().__init__(
-            [
-                widgets.HTML(block("", "<h2>💬 手順書に質問</h2>")),
-                self.model,
-                self.question,
-                self.ask_button,
-                self.status,
-                self.chat,
-            ]
-        )
-        self.add_class("socjudge-ask-panel")
-        self.ask_button.on_click(lambda _: self.ask())
-        self._thread: threading.Thread | None = None
-
-    def __repr__(self) -> str:
-        return _elsewhere(self)
-
-    def ask(self) -> None:
-        """Ask what stands in the box, in the background; the answer is the newest of `answers`."""
-        question = self.question.value.strip()
-        if not question or self.ask_button.disabled:
-            return
-        self.ask_button.disabled = True
-        self.status.value = block("", "⏳ 回答を作成中...")
-        self._thread = threading.Thread(target=self._answer, args=(question,), name="socjudge-ask", daemon=True)
-        self._thread.start()
-
-    def wait(self, timeout_s: float | None = None) -> None:
-        """Return when the answer is there, or after so many seconds."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-
-    def _answer(self, question: str) -> None:
-        from .assistant import handle_query
-        from .retrieval import build_index
-
-        try:
-            # Built if it is missing; only what changed is embedded.
-            index = build_index(self._session.runbooks, index_dir=self._session.index_dir)
-            answer = handle_query(question, index=index, model=self.model.value.strip())
-            self.answers.append(answer)
-            self.chat.children = (widgets.HTML(answer_html(question, answer)), *self.chat.children)
-            self.status.value = ""
-            if self.question.value.strip() == question:  # else the next one is being typed
-                self.question.value = ""
-        except SocJudgeError as error:
-            self.status.value = block("bad", escape(error))
-        except Exception as surprise:
-            self.status.value = block("bad", escape(redact(f"unexpected {type(surprise).__name__}: {surprise}")))
-        finally:
-            self.ask_button.disabled = False
-
-
-def _elsewhere(panel: Any) -> str:
-    """What stands where a panel cannot be shown, such as in an exported page."""
-    return f"<{type(panel).__name__}: このパネルは JupyterLab で開くと使えます>"
-
-
-def _number(name: str, value: int) -> Any:
-    return widgets.BoundedIntText(value=value, min=1, max=1000, description=name, style=_NAMES, layout=_WIDE)
 
 
 def _index_html(session: RunSession, has_index: bool) -> str:

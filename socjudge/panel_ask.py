@@ -1,0 +1,92 @@
+"""The panel that asks the assistant: `AskPanel()` shows itself in a cell."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+
+from . import constants
+from .errors import SocJudgeError
+from .panel_html import answer_html, block, escape
+from .panel_parts import NAMES, WIDE, elsewhere, model_box
+from .redact import redact
+from .session import get_session
+
+
+class AskPanel(widgets.VBox):  # type: ignore[misc]
+    """The assistant's chat: question, answer with citations that open the passage, the three warnings. No judge."""
+
+    def __init__(
+        self,
+        *,
+        model: str = "offline",
+        runbooks: Path | str = constants.RUNBOOKS_DIR,
+        index_dir: Path | str = constants.INDEX_DIR,
+    ) -> None:
+        self._session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir))
+        self.question = widgets.Textarea(
+            placeholder="例: マルウェア検知アラートの初動を教えてください",
+            description="質問",
+            style=NAMES,
+            layout=WIDE,
+            rows=2,
+        )
+        self.model = model_box("アシスタント", model)
+        self.ask_button = widgets.Button(description="質問する", icon="paper-plane", button_style="primary")
+        self.status = widgets.HTML()
+        self.chat = widgets.VBox()  # newest first
+        self.answers: list[Any] = []
+        super().__init__(
+            [
+                widgets.HTML(block("", "<h2>💬 手順書に質問</h2>")),
+                self.model,
+                self.question,
+                self.ask_button,
+                self.status,
+                self.chat,
+            ]
+        )
+        self.add_class("socjudge-ask-panel")
+        self.ask_button.on_click(lambda _: self.ask())
+        self._thread: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        return elsewhere(self)
+
+    def ask(self) -> None:
+        """Ask what stands in the box, in the background; the answer is the newest of `answers`."""
+        question = self.question.value.strip()
+        if not question or self.ask_button.disabled:
+            return
+        self.ask_button.disabled = True
+        self.status.value = block("", "⏳ 回答を作成中...")
+        self._thread = threading.Thread(target=self._answer, args=(question,), name="socjudge-ask", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when the answer is there, or after so many seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _answer(self, question: str) -> None:
+        from .assistant import handle_query
+        from .retrieval import build_index
+
+        try:
+            # Built if it is missing; only what changed is embedded.
+            index = build_index(self._session.runbooks, index_dir=self._session.index_dir)
+            answer = handle_query(question, index=index, model=self.model.value.strip())
+            self.answers.append(answer)
+            self.chat.children = (widgets.HTML(answer_html(question, answer)), *self.chat.children)
+            self.status.value = ""
+            if self.question.value.strip() == question:  # else the next one is being typed
+                self.question.value = ""
+        except SocJudgeError as error:
+            self.status.value = block("bad", escape(error))
+        except Exception as surprise:
+            self.status.value = block("bad", escape(redact(f"unexpected {type(surprise).__name__}: {surprise}")))
+        finally:
+            self.ask_button.disabled = False
