@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from socjudge.errors import ConfigError
 from socjudge.noise import variance_components
 from socjudge.stats import (
     detectable_difference,
+    difference_interval,
     holm_adjust,
     jackknife_interval,
     mean_interval,
@@ -86,15 +88,18 @@ def real_marks(rng: np.random.Generator, scale: float) -> Iterator[Row]:
     groups = [part for _, part in points.groupby([marks["benchmark"], marks["model"]])]
     given = [part[judge] for part in groups for judge in judges]
     apart = [part[second] - part[first] for part in groups for first, second in combinations(judges, 2)]
-    for what, values, times, low in (("marks", given, 4, 0), ("differences of two judges", apart, 2, -100)):
+    for what, values, times, intervals in (
+        ("marks", given, 4, {"hall": mean_interval, "t": partial(mean_interval, method="t")}),
+        ("differences of two judges", apart, 2, {"t with correction": difference_interval}),
+    ):
         populations = [column.dropna().to_numpy() for column in values if column.notna().sum() >= 30]
         for size, where in ((1, "one mark per question"), (3, "mean of three marks"), (6, "mean of six marks")):
-            for method in ("hall", "t") if what == "marks" else ("t",):
+            for method, interval in intervals.items():
                 hits = []
                 for population in populations:
                     drawn = rng.choice(population, (max(1, int(times * scale)), N, size)).mean(axis=2)
                     truth = float(population.mean())
-                    hits += [covered(mean_interval(x, method=method, low=low), truth) for x in drawn]
+                    hits += [covered(interval(x), truth) for x in drawn]
                 yield coverage(f"real {what}, {method}", where, hits)
 
 
@@ -121,10 +126,10 @@ def differences(rng: np.random.Generator, scale: float) -> Iterator[Row]:
         worth = draw_answers(rng, int(1500 * scale), N, quality)
         d = judge(rng, worth, shift) - judge(rng, worth)
         for what, values, truth in (
-            ("difference of the mean, t", d.mean(axis=2), large.mean()),
-            ("difference on one criterion, t", d[:, :, 0], large[:, 0].mean()),
+            ("difference of the mean", d.mean(axis=2), large.mean()),
+            ("difference on one criterion", d[:, :, 0], large[:, 0].mean()),
         ):
-            hits = [covered(mean_interval(x, method="t", low=-100), float(truth)) for x in values]
+            hits = [covered(difference_interval(x), float(truth)) for x in values]
             yield coverage(what, f"judges {truth:+.1f} points apart", hits)
 
 

@@ -16,8 +16,8 @@ from .pass_rule import PASS_LINE
 from .stats import (
     OVERALL,
     Floats,
+    difference_interval,
     jackknife_interval,
-    mean_interval,
     need_columns,
     pass_rate_interval,
     plain_floats,
@@ -228,7 +228,7 @@ def _pair_row(ratings: pd.DataFrame, criterion: str, first: Any, second: Any, le
     n = len(table)
     a, b = table[first].to_numpy(), table[second].to_numpy()
     by_question = (table[second] - table[first]).groupby("question_id").mean().to_numpy()
-    bias_low, bias_high = mean_interval(by_question, method="t", level=level, low=-100, high=100)
+    bias_low, bias_high = difference_interval(by_question, level=level)
     bias = float(by_question.mean()) if n else math.nan
     spread = 1.96 * float((b - a).std(ddof=1)) if n > 1 else math.nan
     passes_a, passes_b = a >= PASS_LINE, b >= PASS_LINE

@@ -15,7 +15,7 @@ from . import constants
 from .comparison import LEVEL, pair_scores
 from .errors import ConfigError
 from .pass_rule import PASS_LINE
-from .stats import OVERALL, Floats, jackknife_interval, mean_interval, need_columns, question_means
+from .stats import OVERALL, Floats, difference_interval, jackknife_interval, mean_interval, need_columns, question_means
 
 MIN_QUESTIONS = 8  # with fewer the slope is not known to ±0.5 even where two judges agree well (docs/statistics.md)
 _PASS = constants.JUDGE_PASS_THRESHOLD
@@ -207,7 +207,7 @@ def _t(freedom: float) -> float:
 def _bridge_row(part: pd.DataFrame, criterion: str) -> dict[str, Any]:
     scored = part.dropna(subset=["first", "second"])
     shifts = (scored["second"] - scored["first"]).groupby(scored["question_id"]).mean().to_numpy()
-    shift_low, shift_high = mean_interval(shifts, method="t", level=LEVEL, low=-100, high=100)
+    shift_low, shift_high = difference_interval(shifts, level=LEVEL)
     x, y = scored["first"].to_numpy(), scored["second"].to_numpy()
     lines = equating_lines(x, y, scored["question_id"])
     line = _at(lines, _PASS)

@@ -15,8 +15,8 @@ from .stats import (
     ENUMERATED,
     OVERALL,
     detectable_difference,
+    difference_interval,
     holm_adjust,
-    mean_interval,
     need_columns,
     plain_floats,
     rank_correlation,
@@ -104,7 +104,7 @@ def compare_judges(
     "prompt_id", "run_id" or any other column. One row per other value and criterion, and one (総合) for the mean over the
     criteria. Columns: the name of `by`, baseline, criterion; n (questions), n_answers, n_missing (marks that could not
     be read), n_unpaired (answers only one of them judged, left out); baseline_mean, mean, mean_difference (mean -
-    baseline_mean), ci_low, ci_high (0–100 points; 95 % t interval); p_value (sign flips, see `sign_flip_p`), p_holm,
+    baseline_mean), ci_low, ci_high (0–100 points; 95 % interval, see `difference_interval`); p_value (sign flips, see `sign_flip_p`), p_holm,
     detectable_difference (points, 80 % power at the adjusted level), rank_agreement (Spearman); flips_to_pass,
     flips_to_fail (questions that cross the pass line; `verdict_flips` names them), flipped_questions;
     cost_usd_per_question, seconds_per_question and the baseline's (of one judgement; missing where the frame does not
@@ -150,7 +150,7 @@ def _row(pairs: pd.DataFrame, criterion: str, samples: int, seed: int) -> dict[s
     means = question_pairs(pairs, criterion)
     d = (means["second"] - means["first"]).to_numpy()
     n = len(d)
-    low, high = mean_interval(d, method="t", level=LEVEL, low=-100, high=100)
+    low, high = difference_interval(d, level=LEVEL)
     before, after = means["first"] >= PASS_LINE, means["second"] >= PASS_LINE
     test = "all sign flips" if n <= ENUMERATED else f"{samples:,} random sign flips"
     return {
@@ -172,7 +172,7 @@ def _row(pairs: pd.DataFrame, criterion: str, samples: int, seed: int) -> dict[s
         "flips_to_pass": int((~before & after).sum()),
         "flips_to_fail": int((before & ~after).sum()),
         "flipped_questions": ", ".join(map(str, means.index[before != after])),
-        "method": f"paired by question; {LEVEL:.0%} t interval; {test}; Holm",
+        "method": f"paired by question; {LEVEL:.0%} t interval with continuity correction; {test}; Holm",
     }
 
 
@@ -217,7 +217,7 @@ def _note(row: Mapping[Any, Any]) -> str:
             note += f"{n}問すべてで差が同じ（{row['mean_difference']:+.1f}点）です。"
         else:
             note += f"{n}問では、差がどれだけ大きくても検出できません。"
-    if 0.8 <= row["_alike"] < 1:  # on real judges the interval then covered 70-87 % (docs/statistics.md)
+    if 0.8 <= row["_alike"] < 1:  # ten of them show too little of the rest
         note += "8割以上の質問で差が同じため、区間は狭すぎるおそれがあります。"
     if row["flipped_questions"]:
         note += f"{constants.JUDGE_PASS_THRESHOLD:g}点の線をまたぐ質問: {row['flipped_questions']}。"

@@ -7,8 +7,9 @@ from typing import Any
 import ipywidgets as widgets
 
 MODELS = ["auto", "offline", "gpt-4o-mini", "gpt-4o"]  # to choose from; any other name can be typed
-WIDE = widgets.Layout(width="min(100%, 42em)")
-AUTO = widgets.Layout(width="auto")  # Japanese does not fit the usual width
+# As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
+WIDE = {"width": "min(100%, 42em)"}
+AUTO = {"width": "auto"}  # Japanese does not fit the usual width
 NAMES = {"description_width": "15em"}
 
 
@@ -33,7 +34,12 @@ def dollar_box(value: float = 0.5) -> Any:
 
 def cost_box() -> Any:
     """The tick without which nothing that costs money is started."""
-    return widgets.Checkbox(value=False, description="費用がかかることを確認しました", indent=False)
+    return tick_box("費用がかかることを確認しました")
+
+
+def tick_box(name: str) -> Any:
+    """A box to tick, no wider than its name."""
+    return widgets.Checkbox(value=False, description=name, indent=False, layout=AUTO)
 
 
 def elsewhere(panel: Any) -> str:

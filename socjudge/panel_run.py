@@ -12,7 +12,7 @@ import ipywidgets as widgets
 from . import constants
 from .errors import SocJudgeError
 from .panel_html import block, cost_html, details_html, escape, progress_text, summary_html
-from .panel_parts import AUTO, NAMES, WIDE, cost_box, dollar_box, elsewhere, model_box, number_box
+from .panel_parts import AUTO, NAMES, WIDE, cost_box, dollar_box, elsewhere, model_box, number_box, tick_box
 from .prompts import JUDGE_PROMPT_ID
 from .session import RunSession, Settings, get_session
 
@@ -51,11 +51,11 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self.max_concurrency = number_box("同時呼び出し", 8)
         self.max_cost_usd = dollar_box()
         self.allow_cost = cost_box()
-        self.fresh = widgets.Checkbox(value=False, description="最初からやり直す", indent=False)
+        self.fresh = tick_box("最初からやり直す")
         self.build_button = widgets.Button(description="インデックスを構築", icon="database", layout=AUTO)
         self.run_button = widgets.Button(description="評価を実行", icon="play", button_style="primary")
         self.stop_button = widgets.Button(description="中断", icon="stop")
-        self.bar = widgets.IntProgress(layout=widgets.Layout(width="100%"))
+        self.bar = widgets.IntProgress(layout=widgets.Layout(width="calc(100% - 4px)"))
         self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
         self._drawn = 0.0
         self._costs, self._unfit = True, False  # until the settings are looked at

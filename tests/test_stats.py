@@ -34,6 +34,7 @@ from socjudge import (
 )
 from socjudge.stats import (
     detectable_difference,
+    difference_interval,
     holm_adjust,
     jackknife_interval,
     mean_interval,
@@ -93,12 +94,13 @@ def test_t_intervals_are_scipys_on_real_marks() -> None:
 
 
 def test_the_ends_of_halls_interval_map_to_the_t_quantiles() -> None:
-    x = np.array(MARKS) / 100
+    marks = [85, 70, 75, 60, 60, 85, 95, 40, 80, 65]
+    x = np.array(marks) / 100
     n, mean, sd = len(x), x.mean(), x.std(ddof=1)
     # The beta with this mean and sd: a + b = m (1 - m) / v - 1. Its skewness by scipy.
     total = mean * (1 - mean) / sd**2 - 1
     skewness = float(scipy.stats.beta.stats(mean * total, (1 - mean) * total, moments="s"))
-    for end, sign in zip(mean_interval(MARKS), (1, -1), strict=True):
+    for end, sign in zip(mean_interval(marks), (1, -1), strict=True):
         w = (mean - end / 100) / sd
         g = w + skewness / 3 * w**2 + skewness**2 / 27 * w**3 + skewness / (6 * n)  # Hall (1992), the transformation g1
         assert math.sqrt(n) * g == pytest.approx(sign * scipy.special.stdtrit(n - 1, 0.975))
@@ -114,6 +116,26 @@ def test_halls_interval_reaches_further_towards_the_middle() -> None:
     mean = 96.5
     assert mean - low > 1.5 * (high - mean)
     assert high <= 100
+
+
+def test_halls_interval_takes_no_more_than_a_skewness_of_one() -> None:
+    x = np.array([100, 100, 100, 100, 100, 100, 100, 100, 95, 55])  # the beta's would be -2.4
+    n, mean, sd = len(x), x.mean(), x.std(ddof=1)
+    w = (mean - mean_interval(x)[0]) / sd
+    g = w - w**2 / 3 + w**3 / 27 - 1 / (6 * n)
+    assert math.sqrt(n) * g == pytest.approx(scipy.special.stdtrit(n - 1, 0.975))
+
+
+def test_the_interval_of_differences_is_wider_by_half_a_step_of_their_mean() -> None:
+    tens = [0, 0, 10, 0, -10, 0, 0, 20, 0, 0]
+    expected = scipy.stats.ttest_1samp(tens, 0).confidence_interval()
+    assert difference_interval(tens) == pytest.approx((expected.low - 0.5, expected.high + 0.5))
+    assert difference_interval([-100, -100, -90]) == (
+        -100,
+        pytest.approx(mean_interval([-100, -100, -90], method="t", low=-100)[1] + 10 / 6),
+    )
+    assert np.isnan(difference_interval([5, 5, 5])).all()
+    assert np.isnan(difference_interval([])).all()
 
 
 @pytest.mark.parametrize("level", [0.95, 0.8])
