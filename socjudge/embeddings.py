@@ -10,7 +10,7 @@ import io
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from .texts import encodable
 
 # Vectors of the bundled runbooks, one file per embedder, so that a fresh clone embeds nothing.
 VECTOR_CACHE_DIR = RUNBOOKS_DIR.parent / "runbooks_vectors"
+
+BATCH = 32  # texts that an embedder is given at once: about two seconds of work for the default one
 
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -149,19 +151,24 @@ class VectorCache:
         self._queries: dict[str, Vectors] = {}
         self._lock = threading.RLock()
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row per text, (len(texts), dimension) float32. ProviderError when a service fails."""
+    def embed(self, texts: Sequence[str], on_progress: Callable[[int, int], Any] | None = None) -> Vectors:
+        """One row per text, (len(texts), dimension) float32. ProviderError when a service fails.
+
+        on_progress: called with how many texts have been embedded and how many there are to embed, as often as BATCH
+        are done."""
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         keys = [hash_text(text) for text in texts]
         with self._lock:
             missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
-            if missing:
-                vectors = _normalise(
-                    self._load().embed_documents([encodable(t) for t in missing.values()]), len(missing)
-                )
-                self.n_embedded += len(missing)
-                self._known.update(zip(missing, vectors, strict=True))
+            new = list(missing.items())
+            for start in range(0, len(new), BATCH):
+                part = new[start : start + BATCH]
+                vectors = _normalise(self._load().embed_documents([encodable(text) for _, text in part]), len(part))
+                self.n_embedded += len(part)
+                self._known.update(zip((key for key, _ in part), vectors, strict=True))
+                if on_progress is not None:
+                    on_progress(start + len(part), len(new))
             return np.stack([self._known[key] for key in keys])
 
     def embed_query(self, text: str) -> Vectors:

@@ -197,5 +197,7 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
 
 def _index_html(session: RunSession, has_index: bool) -> str:
     if session.state == "building":
-        return block("", "⏳ インデックスを構築中...")
+        progress = session.progress
+        count = f" {progress.done}/{progress.total}" if progress.total else ""
+        return block("", f"⏳ インデックスを構築中...{count}")
     return block("", "✅ インデックスは構築済みです" if has_index else "⚠️ インデックスが構築されていません")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -241,12 +241,14 @@ def build_index(
     *,
     index_dir: Path | str = INDEX_DIR,
     embeddings: str | Embeddings = "use",
+    on_progress: Callable[[int, int], Any] | None = None,
 ) -> RunbookIndex:
     """The index of all runbooks under `runbooks`, saved to `index_dir`.
 
     Only new text is embedded: vectors come from the index already in `index_dir` and from the bundled ones;
-    `index.n_embedded` counts the rest. embeddings: as for `make_embeddings`. ConfigError when there is no
-    runbook, one cannot be read, or `index_dir` cannot be written."""
+    `index.n_embedded` counts the rest. embeddings: as for `make_embeddings`. on_progress: called with how many
+    texts have been embedded, and of how many. ConfigError when there is no runbook, one cannot be read, or
+    `index_dir` cannot be written."""
     books = load_runbooks(runbooks)
     name = get_embedder_name(embeddings)
     cache = VectorCache(embeddings, load_vector_cache(name) | _load_old_vectors(Path(index_dir), name))
@@ -256,7 +258,7 @@ def build_index(
     if synonyms:
         files[SYNONYMS_NAME] = hash_runbooks(runbooks)[SYNONYMS_NAME]
     stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), name, files, Path(runbooks), synonyms)
-    stored = replace(stored, vectors=cache.embed(stored.texts))
+    stored = replace(stored, vectors=cache.embed(stored.texts, on_progress))
     save_stored_index(stored, Path(index_dir))
     return RunbookIndex(stored, cache, Path(index_dir))
 

@@ -40,7 +40,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is. done, total: judged answers; mean: points of those scored, None if there are none; cost_usd: of
+    """How far a run is. done, total: judged answers (texts, while the index is built); mean: points of those scored, None if there are none; cost_usd: of
     the results so far, None if unknown; retries: calls that were repeated; unread: answers without a mark."""
 
     done: int = 0
@@ -193,7 +193,14 @@ class RunSession(Session):
     def _build(self) -> State:
         from .retrieval import build_index
 
-        build_index(self.runbooks, index_dir=self.index_dir)
+        def show(done: int, total: int) -> None:
+            self.progress = Progress(done, total)
+            self._tell()
+
+        try:
+            build_index(self.runbooks, index_dir=self.index_dir, on_progress=show)
+        finally:
+            self.progress = Progress()
         return "idle"
 
     def _unfinished(self, assignment: Assignment) -> UnfinishedRun | None:

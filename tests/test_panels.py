@@ -60,6 +60,21 @@ def test_nothing_can_be_run_before_the_index_is_built(tmp_path: Path, index: Run
     assert not panel.run_button.disabled
 
 
+def test_building_the_index_shows_how_far_it_is(tmp_path: Path) -> None:
+    runbooks = tmp_path / "runbooks"
+    runbooks.mkdir()
+    for n in range(40):
+        (runbooks / f"{n}.md").write_text(f"# 手順{n}\n端末{n}を隔離する。\n", encoding="utf-8")
+    panel = RunPanel(runbooks=runbooks, index_dir=tmp_path / "index", logs_dir=tmp_path / "logs")
+    seen = []
+    panel.session.listeners.append(lambda: seen.append((panel.index_text.value, panel.bar.value, panel.bar.max)))
+    panel.build_button.click()
+    panel.session.wait(60)
+    assert any("インデックスを構築中... 32/80" in words and (done, total) == (32, 80) for words, done, total in seen)
+    assert "構築済み" in panel.index_text.value
+    assert panel.bar.layout.visibility == "hidden"
+
+
 def test_a_run_ends_with_the_words_of_the_specification(panel: RunPanel, tmp_path: Path) -> None:
     run(panel)
     shown = text(panel.results.value)

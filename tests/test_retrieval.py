@@ -87,6 +87,22 @@ def test_second_build_embeds_nothing_and_gives_the_same_index(runbooks: Path, in
     assert second.search("隔離を解除") == first.search("隔離を解除")
 
 
+def test_passages_are_embedded_in_batches_that_are_told(tmp_path: Path, index_dir: Path) -> None:
+    books = tmp_path / "books"
+    books.mkdir()
+    for n in range(70):
+        (books / f"{n}.md").write_text(f"# 手順{n}\n端末 {'abc' * n} を隔離する。\n", encoding="utf-8")
+    told: list[tuple[int, int]] = []
+    whole = build_index(
+        books, index_dir=index_dir, embeddings=LetterEmbeddings(), on_progress=lambda *counts: told.append(counts)
+    )
+    assert told == [(32, 140), (64, 140), (96, 140), (128, 140), (140, 140)]  # passages and their headings
+    assert whole.n_embedded == 140
+    build_index(
+        books, index_dir=index_dir, embeddings=LetterEmbeddings(), on_progress=lambda *_: pytest.fail("all known")
+    )
+
+
 def test_changed_file_embeds_only_what_changed(runbooks: Path, index_dir: Path) -> None:
     first = build_index(runbooks, index_dir=index_dir)
     (runbooks / "isolation.md").write_text(ISOLATION + "## 禁止事項\n初期化しない。\n", encoding="utf-8")
