@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import orjson
 from .errors import ConfigError
 from .logs import from_json, to_json
 from .redact import redact
+from .whole_files import replacing
 
 # The service's limits for one file: https://developers.openai.com/api/docs/guides/batch
 MAX_REQUESTS = 50_000
@@ -162,17 +162,3 @@ def _parse_reply(line: dict[str, Any]) -> Reply:
     message, code, param = (said.get(name) for name in ("message", "code", "param"))
     text = redact(str(message or code or "no reason given"))[:300]
     return Reply(custom_id, failure=Failure(text, status, str(code or ""), str(param or "")))
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of the one of that name when it is complete and on the disk, or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

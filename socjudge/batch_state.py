@@ -8,12 +8,13 @@ from typing import Any
 
 import orjson
 
-from .batch_files import RequestFile, replacing
+from .batch_files import RequestFile
 from .errors import ConfigError
 from .journal import SUFFIX as JOURNAL_SUFFIX
 from .journal import journal_folder
 from .logs import to_json
 from .prompts import Prompt
+from .whole_files import replacing
 
 SUFFIX = ".batch"
 _STATE = "state.json"

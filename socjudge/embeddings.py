@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -22,6 +21,7 @@ from .constants import RUNBOOKS_DIR
 from .errors import ConfigError, ProviderError
 from .redact import redact
 from .texts import encodable
+from .whole_files import replacing
 
 # Vectors of the bundled runbooks, one file per embedder, so that a fresh clone embeds nothing.
 VECTOR_CACHE_DIR = RUNBOOKS_DIR.parent / "runbooks_vectors"
@@ -201,10 +201,8 @@ def save_vector_cache(texts: Iterable[str], cache: VectorCache, folder: Path | s
     hashes = np.array([bytes.fromhex(key) for key, _ in unique], dtype="S32")
     path = _cache_path(cache.name, Path(folder))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npz", delete=False) as file:
+    with replacing(path) as file:
         np.savez(file, hashes=hashes.view(np.uint8).reshape(-1, 32), vectors=vectors)
-    Path(file.name).chmod(0o644)  # a temporary file is readable by its owner only; this one is to be shared
-    Path(file.name).replace(path)
     return path
 
 

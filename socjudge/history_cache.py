@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from .errors import ConfigError
 from .logs import is_log_name, log_files
 from .places import as_path, is_remote
 from .tables import RESULTS, RUNS, LogFile, Tables, read_logs
+from .whole_files import replacing
 
 FOLDER = ".history"  # in the folder of the logs
 VERSION = b"1"  # of what the tables hold: raised when reading gives something else for the same log
@@ -110,19 +110,6 @@ def _save(folder: Path, tables: Tables) -> None:
     with contextlib.suppress(OSError):  # a folder that cannot be written is read anew each time
         folder.mkdir(exist_ok=True)
         for name, table in (("results", tables.results), ("runs", tables.runs)):
-            with _replaced(folder / f"{name}.parquet") as file:
+            with replacing(folder / f"{name}.parquet") as file:
                 # Hashes, which do not compress, are most of it.
                 pq.write_table(table.replace_schema_metadata(marks), file, compression="none")
-
-
-@contextlib.contextmanager
-def _replaced(path: Path) -> Iterator[str]:
-    """A temporary file that takes the place of `path` when it is whole."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}_", dir=path.parent)
-    os.close(handle)
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

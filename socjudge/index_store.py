@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -21,6 +20,7 @@ import numpy as np
 from .embeddings import Vectors
 from .errors import ConfigError
 from .runbooks import Chunk
+from .whole_files import replacing
 
 FORMAT_VERSION = 2
 
@@ -141,17 +141,8 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replace the file in one step, so that a reader never sees half of it."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError:
-            Path(file.name).unlink()
-            raise
-    Path(file.name).chmod(0o644)  # a temporary file is readable by its owner only
-    Path(file.name).replace(path)
+    with replacing(path) as file:
+        file.write(data)
 
 
 def _relative(folder: Path, index_dir: Path) -> str:

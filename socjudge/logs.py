@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import io
 import json
-import os
 import re
 import tempfile
 import warnings
@@ -24,6 +23,7 @@ from .errors import ConfigError
 from .places import as_path, is_remote, load_bytes, load_names, write_object
 from .record_json import result_from_dict, result_to_dict, run_from_dict, writable
 from .records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
+from .whole_files import write_new
 
 MAX_UNPACKED = 4 * 2**30  # bytes of a .gz log; more is taken for a bomb
 AT_ONCE = 500  # rows that are read from a log in one go: a few megabytes
@@ -62,9 +62,9 @@ def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummar
 def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:
     """Write a log as `save_evaluation_results` does; `chunks` gives its bytes, again after a failed attempt."""
     place = as_path(logs_dir)
-    write_new = _upload_new if is_remote(place) else _write_new
+    write = _upload_new if is_remote(place) else _write_new
     try:
-        return write_new(place, started_at, chunks())
+        return write(place, started_at, chunks())
     except OSError as problem:
         try:
             path = _write_new(refuge(), started_at, chunks())
@@ -249,23 +249,7 @@ def from_json(raw: bytes) -> Any:
 
 
 def _write_new(folder: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
-    """Write to a file that was not there before; readers see all of it or nothing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".judge_eval_", suffix=".tmp", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp makes it private to its writer; logs are for the team
-        while True:
-            path = new_log_name(folder, started_at, ".json")
-            with contextlib.suppress(FileExistsError):  # another run took the name at this moment
-                os.link(temporary, path)  # fails if the name is taken, unlike a rename
-                return path
-    finally:
-        os.unlink(temporary)
+    return write_new(folder, _names(started_at, ".json"), chunks)
 
 
 def _upload_new(place: Path, started_at: str, chunks: Iterable[bytes]) -> Path:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import os
-import tempfile
 import warnings
 from collections.abc import Callable
 from datetime import datetime
@@ -32,6 +30,7 @@ from .report_words import Say, cautions, run_facts, speaker
 from .stats import OVERALL, need_columns, summarise_scores
 from .texts import visible
 from .verdict import Tally
+from .whole_files import replacing
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
 
@@ -349,15 +348,8 @@ def _checked(path: Path | str) -> Path:
 
 
 def _write(path: Path, html: str) -> None:
-    """Write all of the file or nothing."""
-    temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(prefix=".report_", suffix=".tmp", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(html)
-        os.chmod(temporary, 0o644)  # mkstemp makes it private to its writer
-        os.replace(temporary, path)
+        with replacing(path) as file:
+            file.write(html.encode("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: the report cannot be written ({error.strerror})") from None
-    finally:
-        Path(temporary).unlink(missing_ok=True) if temporary else None

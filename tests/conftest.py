@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from service import KEY, Service, is_judge_call, judgement, serving
 
 from socjudge import EvalQuestion, build_index, load_eval_dataset, pacing
@@ -15,6 +16,8 @@ from socjudge.retrieval import RunbookIndex
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 os.environ["LANGSMITH_TRACING"] = "false"
+settings.register_profile("socjudge", deadline=None)  # no test depends on the machine's speed
+settings.load_profile("socjudge")
 ANSWER = "1. SOC当番は端末を隔離します。 [出典: malware_response.md > 初動対応]"
 
 

@@ -34,6 +34,7 @@ from socjudge import (
     run_evaluation_suite,
     submit_batch,
     unfinished_runs,
+    whole_files,
 )
 from socjudge.__main__ import app
 from socjudge.batch_files import Line, RequestFile, load_requests, parse_custom_id, parse_replies, write_requests
@@ -491,7 +492,7 @@ def test_a_kill_at_any_write_of_the_state_loses_and_repeats_nothing(
     first = iter(["採点できません"])
     service.reply = lambda request: next(first, judgement(80))
     left = at
-    real = batch_files.os.replace
+    real = whole_files.os.replace
 
     def dying(source: Any, target: Any) -> None:
         nonlocal left
@@ -501,7 +502,7 @@ def test_a_kill_at_any_write_of_the_state_loses_and_repeats_nothing(
             raise KeyboardInterrupt
         real(source, target)
 
-    monkeypatch.setattr(batch_files.os, "replace", dying)
+    monkeypatch.setattr(whole_files.os, "replace", dying)
     run = None
     while run is None:
         try:
@@ -864,7 +865,7 @@ def test_a_disk_that_is_full_is_one_clear_error(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(batch_files.os, "fsync", full)
+        patch.setattr(whole_files.os, "fsync", full)
         with pytest.raises(ConfigError, match="No space left on device.*run the same command again"):
             collect_batch(job.path)
     assert collect_batch(job.path).run is not None

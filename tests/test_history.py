@@ -189,7 +189,7 @@ RESULTS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(RESULTS, max_size=4))
 def test_what_was_saved_is_loaded(results: list[EvaluationResult]) -> None:
     started = "2026-01-02T03:04:05+09:00"
@@ -421,7 +421,7 @@ def test_a_packed_log_that_is_cut_or_a_bomb_is_left_out(three: Path, monkeypatch
         load_run(packed)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     path=st.sampled_from(
         [

@@ -181,7 +181,7 @@ def test_real_judges_differ_as_their_mean_squares_say() -> None:
     assert found.loc[["question", "judge", "question:judge"], "variance"].tolist() == pytest.approx(expected, rel=2e-4)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 10_000), st.floats(-40, 40))
 def test_components_do_not_depend_on_order_or_the_zero_of_the_scale(seed: int, shift: float) -> None:
     rng = np.random.default_rng(seed)

@@ -99,7 +99,7 @@ def test_a_plea_to_the_judge_changes_no_score() -> None:
     assert all(after[criterion] <= before[criterion] for criterion in before)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.text(max_size=200))
 def test_any_answer_gets_six_scores(text: str) -> None:
     scores = marks(text)

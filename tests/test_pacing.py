@@ -213,7 +213,7 @@ calls = st.lists(
 
 
 @given(calls, st.floats(0.5, 8.0), st.integers(1, 6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_whatever_calls_cost_the_budget_holds(plan: list[tuple[float, str]], cap: float, at_once: int) -> None:
     # Each call can cost 1.0 at most; "lost" ones are billed without a reply, "refused" ones are not billed.
     billed = 0.0

@@ -33,6 +33,7 @@ LAYERS = [
         "prices",
         "redact",
         "places",
+        "whole_files",
         "dialogue",
     ],
     ["convert", "runbooks", "lexical", "embeddings", "index_store", "retrieval"],

@@ -263,7 +263,7 @@ text = st.text(max_size=20)
 
 
 @given(st.lists(st.tuples(text, text, st.integers(0, 2**40)), max_size=5), st.integers(0, 40))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
     tmp_path_factory: pytest.TempPathFactory, texts: list[tuple[str, str, int]], cut: int
 ) -> None:
