@@ -19,7 +19,7 @@ from .history import History, load_history
 from .logs import load_run
 from .pass_rule import PASS_LINE
 from .places import as_path, is_remote
-from .records import EvaluationResult, EvaluationRun
+from .records import UNKNOWN, EvaluationResult, EvaluationRun
 from .report import TREND_RUNS, write_report
 from .stats import plain_floats, question_means, summarise_scores
 
@@ -235,12 +235,15 @@ def _is_report(path: Path) -> bool:
 
 
 def _conditions(first: dict[Any, Any], second: dict[Any, Any]) -> list[tuple[str, str, str]]:
-    sides = [(words, _said(first[name]), _said(second[name])) for name, words in CONDITIONS.items()]
-    return [side for side in sides if side[1] != side[2]]
+    different = [name for name in CONDITIONS if _said(first, name) != _said(second, name)]
+    return [(CONDITIONS[name], _said(first, name), _said(second, name)) for name in different]
 
 
-def _said(value: Any) -> str:
-    return "不明" if pd.isna(value) or value in ("", "unknown") else str(value)
+def _said(run: dict[Any, Any], name: str) -> str:
+    if pd.isna(run[name]) or run[name] in ("", UNKNOWN):
+        return "不明"
+    is_hash = name.endswith(("sha256", "fingerprint"))
+    return str(run[name])[: 12 if is_hash else None]
 
 
 def _questions(scores: pd.DataFrame, first: str, second: str) -> pd.DataFrame:

@@ -34,12 +34,13 @@ from .texts import visible
 
 TABLE_RUNS = 200  # a longer list is not read, and slows the page
 CHART_RUNS = 24  # as many columns as plot_question_strip has room to write in
+FIRST_S = 30  # the cell is not done before the panel is drawn: a page that loads meanwhile can miss what changes
 CHARTS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "観点別の推移": plot_criterion_trend,
     "カテゴリ×観点": plot_category_breakdown,
     "質問別": plot_question_strip,
 }
-_NARROW = widgets.Layout(width="min(100%, 24em)")
+_NARROW = widgets.Layout(width="min(100% - 4px, 24em)")
 _NAMES = {"description_width": "7em"}
 
 
@@ -104,6 +105,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         self.reload_button.on_click(lambda _: self._ask(reload=True))
         self.export_button.on_click(lambda _: self._ask(export=True))
         self._ask(reload=True)
+        self.wait(FIRST_S)
 
     def __repr__(self) -> str:
         return elsewhere(self)
@@ -230,7 +232,8 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
             scores = scores[scores["run_id"].isin(dated["run_id"].iloc[-CHART_RUNS:])]
             if scores["score"].isna().all():
                 return block("warn", "開始時刻の分かる実行がないため、推移は描けません。")
-            note = f"{len(runs)}回の実行のうち{scores['run_id'].nunique()}回（開始の分かる、新しいほうから{CHART_RUNS}回まで）。"
+            drawn = scores["run_id"].nunique()
+            note = f"{len(runs)}回の実行" + (f"のうち、開始の分かる新しい{drawn}回" if drawn < len(runs) else "")
         means = self._runs.dropna(subset=["mean"])["mean"]
         alt = f"{name}のグラフ。平均は最新の実行で{means.iloc[0]:.1f}点、最も古い実行で{means.iloc[-1]:.1f}点（数値は下の表）"
         return chart_html(chart_url(CHARTS[name], scores), alt, note)
@@ -248,8 +251,12 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
             _fill(self.question, choices, None)
         chart = ""
         if pair.paired is not None and pair.paired["mean_difference"].notna().any():
-            names = {run["run_id"]: run_label(run) for run in (pair.first, pair.second)}
-            named = pair.paired.assign(run_id=names[second], baseline=names[first])
+            # Shorter than the labels of the runs, which a chart would cut.
+            names = [
+                f"{word}（{run['judge_model']} / {run['prompt_id']}）"
+                for word, run in (("基準", pair.first), ("比較", pair.second))
+            ]
+            named = pair.paired.assign(baseline=names[0], run_id=names[1])
             overall = pair.paired.iloc[-1]
             chart = chart_html(
                 chart_url(plot_judge_comparison, named),

@@ -17,14 +17,18 @@ DOWNLOAD_BYTES = 20 * 2**20  # a larger report is not put into the page
 
 # Wide things scroll within themselves, not the page. Charts are drawn for white paper.
 _STYLE = """<style>
+.socjudge-history-explorer .widget-html-content { min-width: 0; }
+.socjudge-history-explorer option:checked { background: #1565c0 linear-gradient(#1565c0, #1565c0);
+  -webkit-text-fill-color: #fff; }
+[data-jp-theme-light="false"] .socjudge-history-explorer input { color-scheme: dark; }
 .socjudge .wide { overflow-x: auto; } .socjudge .wide:focus-visible { outline: 2px solid var(--jp-brand-color1, #1976d2); }
 .socjudge table { border-collapse: collapse; margin: .4em 0; font-size: inherit; color: inherit; }
 .socjudge th, .socjudge td { padding: .25em .7em; text-align: left; vertical-align: top; overflow-wrap: break-word;
   max-width: 22em; border-bottom: 1px solid var(--jp-border-color2, #ddd); }
-.socjudge th { white-space: nowrap; } .socjudge .number { text-align: right; white-space: nowrap; }
-.socjudge .short { white-space: nowrap; } .socjudge .reason { min-width: 16em; }
+.socjudge th, .socjudge .number, .socjudge .short { white-space: nowrap; } .socjudge .number { text-align: right; }
+.socjudge .name { min-width: 8em; } .socjudge .reason { min-width: 20em; }
 .socjudge .chart { background: #fff; padding: .8em; border: 1px solid var(--jp-border-color2, #ddd); max-width: 64em; }
-.socjudge .chart img { display: block; width: 100%; min-width: 36em; }
+.socjudge .chart img { display: block; width: 100%; min-width: 48em; }
 .socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24em), 1fr)); gap: 0 1.5em; }
 .socjudge .sides > * { min-width: 0; } .socjudge h3, .socjudge h4 { font-size: 1.05em; margin: .6em 0 .2em; }
 .socjudge a { color: var(--jp-content-link-color, #1565c0); }
@@ -46,7 +50,7 @@ def run_label(run: Mapping[Any, Any]) -> str:
 def chart_html(url: str, alt: str, note: str) -> str:
     """A chart on white paper with what it shows in words."""
     picture = f'<img src="{url}" alt="{escape(alt)}">'
-    return block("", _STYLE + _wide(picture, alt, "chart"), f"<small>{escape(note)}</small>")
+    return block("", _STYLE + _wide(picture, "図", "chart") + f"<small>{escape(note)}</small>")
 
 
 def table_html(runs: pd.DataFrame, total: int) -> str:
@@ -54,8 +58,8 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
     head = ("開始", "採点者", "プロンプト", "アシスタント", "平均と95%区間", "合格", "判定（全問）", "未採点", "ログ")
     rows = [
         (
-            (started(run["started_at"]), "short"), (run["judge_model"], ""),
-            (run["prompt_id"] + ("（採点し直し）" if run["rejudged_from"] else ""), ""), (run["assistant_model"], ""),
+            (started(run["started_at"]), "short"), (run["judge_model"], "name"),
+            (run["prompt_id"] + ("（採点し直し）" if run["rejudged_from"] else ""), "name"), (run["assistant_model"], "name"),
             (_mean(run), "number"), (f"{run['passed']}/{run['questions']}問", "number"),
             (_verdict(run["mvp_passed"]), "short"), (f"{run['n_unscored']}件", "number"), (run["log"], "short"),
         )
@@ -67,7 +71,7 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
 
 def pair_html(pair: RunPair, chart: str) -> str:
     """Two runs side by side. chart: the HTML of the chart of differences, or ""."""
-    conditions = [((name, ""), (one[:40], ""), (other[:40], "")) for name, one, other in pair.conditions]
+    conditions = [((name, "short"), (one, "name"), (other, "name")) for name, one, other in pair.conditions]
     parts = [
         f"基準: {escape(run_label(pair.first))}<br>比較: {escape(run_label(pair.second))}",
         _table("条件の違い", ("違う条件", "基準", "比較"), conditions)
