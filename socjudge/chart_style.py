@@ -42,9 +42,8 @@ _OFFLINE = "offline", GREY, "X"
 # Found by trial: with it seven widely used judges get seven colours and seven markers (tests/test_charts.py).
 _SALT = 6776
 
-_apart = ContextVar(
-    "_apart", default=False
-)  # whether charts are drawn for `chart_url`, where pyplot is to know nothing
+# Whether charts are drawn for `chart_url`, of which pyplot is to know nothing.
+_apart = ContextVar("_apart", default=False)
 _lock = threading.RLock()  # settings of matplotlib are global: two threads would take each other's back
 
 

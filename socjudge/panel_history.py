@@ -80,7 +80,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         )
         self._reload, self._export = False, False  # what was clicked and not yet done
         self._version = 0  # of the frames
-        self._chosen: Any = None  # what the selection was made of
+        self._chosen: Any = None  # what the selection was made of: version and filters
         self._runs = pd.DataFrame()  # of the selection, see `run_table`
         self._drawn: dict[Any, Any] = {}  # what each part was drawn from
         self._latest = Latest(self._redraw)
@@ -148,7 +148,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         self._draw(self.answers, (chosen, runs, question), lambda: self._answers(question))
         if self._export and not self._latest.is_stale:
             self._export = False
-            self._draw(self.report, object(), lambda: self._write(selection, *runs))
+            self.report.value = _made(lambda: self._write(selection, *runs))
         if not self._latest.is_stale:
             self.status.value = self._found(selection)
 
@@ -183,10 +183,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         """Put what `make` gives into a part of the page, unless that stands there, or there was a click meanwhile."""
         if self._drawn.get(part) == what or self._latest.is_stale:
             return
-        try:
-            found = make()
-        except Exception as problem:
-            found = _problem(problem)
+        found = _made(make)
         if not self._latest.is_stale:
             part.value, self._drawn[part] = found, what
 
@@ -278,7 +275,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         path = self.explorer.report_path(second, self.path.value.strip())
         replaced = path.exists()
         self.explorer.export(selection, second, baseline=first if first != second else None, path=path)
-        return report_html(path, replaced=replaced, part=self.category.value)
+        return report_html(path, replaced=replaced, part=self._chosen[1].category)
 
 
 def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:
@@ -292,6 +289,14 @@ def _line(text: object) -> str:
     """A text of a log as a choice in a list, where it cannot be markup: short, and nothing unseen in it."""
     line = " ".join(visible(str(text)).split())
     return line if len(line) <= 80 else line[:79] + "…"
+
+
+def _made(make: Callable[[], str]) -> str:
+    """What `make` gives, or what is the matter with it."""
+    try:
+        return make()
+    except Exception as problem:
+        return _problem(problem)
 
 
 def _problem(problem: Exception) -> str:
