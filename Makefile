@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab report test browser lint format vectors clean
+.PHONY: help setup run lab app report test browser lint format vectors clean
 
 help: ## Show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -25,6 +25,11 @@ run: $(READY) ## Evaluate the assistant on the ten questions (offline without a 
 
 lab: $(READY) ## Open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab notebooks
+
+# In notebooks/, whose voila.json says: this machine only, with a token, nothing fetched from elsewhere; kernels
+# end ten minutes after their page was closed. (The browser is not opened, for Voilà would open it without the token.)
+app: $(READY) ## Serve the panels as a page of their own, on the address it prints (dark: ARGS=--theme=dark)
+	@cd notebooks && ../$(BIN)/voila app.ipynb $(ARGS)
 
 # Without these, the pages would load scripts from the network, and leave gaps where widgets are.
 OFFLINE := $(foreach name,mathjax require_js mermaid_js,--HTMLExporter.$(name)_url='') \

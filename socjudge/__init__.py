@@ -61,6 +61,7 @@ _HOMES = {
     "judge_colours": "chart_style",
     "RunPanel": "panel_run",
     "AskPanel": "panel_ask",
+    "HistoryExplorer": "panel_history",
     "write_report": "report",
     "write_log_report": "report",
     "Prompt": "prompts",
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from .logs import load_run, save_evaluation_results
     from .noise import judge_noise, plan_repeats
     from .panel_ask import AskPanel
+    from .panel_history import HistoryExplorer
     from .panel_run import RunPanel
     from .prompts import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import math
 import re
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -37,6 +41,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">", "h", "p")
 _OFFLINE = "offline", GREY, "X"
 # Found by trial: with it seven widely used judges get seven colours and seven markers (tests/test_charts.py).
 _SALT = 6776
+
+# Whether charts are drawn for `chart_url`, of which pyplot is to know nothing.
+_apart = ContextVar("_apart", default=False)
+_lock = threading.RLock()  # settings of matplotlib are global: two threads would take each other's back
 
 
 def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
@@ -71,15 +79,39 @@ def _number(name: Any) -> int:
 
 @contextmanager
 def japanese_text() -> Iterator[None]:
-    """Within it, charts render Japanese with the bundled IPAexGothic; global settings stay as they are."""
-    settings: dict[Any, Any] = {"font.family": font_family(), "axes.unicode_minus": False}
-    before = {name: plt.rcParams[name] for name in settings}
-    # Not plt.rc_context, which would also take back what the first figure sets: that charts show in a notebook.
-    plt.rcParams.update(settings)
-    try:
+    """Within it, charts render Japanese with the bundled IPAexGothic; global settings stay as they are.
+
+    Another thread that draws waits meanwhile."""
+    with _settings({"font.family": font_family(), "axes.unicode_minus": False}):
         yield
+
+
+@contextmanager
+def _settings(settings: dict[Any, Any]) -> Iterator[None]:
+    with _lock:
+        before = {name: plt.rcParams[name] for name in settings}
+        # Not plt.rc_context, which would also take back what the first figure sets: that charts show in a notebook.
+        plt.rcParams.update(settings)
+        try:
+            yield
+        finally:
+            plt.rcParams.update(before)
+
+
+def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
+    """The chart that `plot` draws of the frame, as the data URL of an SVG; it needs no font where it is shown.
+
+    In any thread, and apart from pyplot: of a figure that pyplot knows, a notebook makes the output of whichever cell
+    ends next."""
+    buffer = io.BytesIO()
+    token = _apart.set(True)
+    try:
+        figure = cast(Figure, plot(frame).figure)
     finally:
-        plt.rcParams.update(before)
+        _apart.reset(token)
+    with _settings({"svg.fonttype": "path", "svg.hashsalt": "socjudge"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 @contextmanager
@@ -87,7 +119,8 @@ def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes
     """The axes to draw on, new ones (size in inches) unless given, within `japanese_text`."""
     with japanese_text():
         if ax is None:
-            _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+            make_figure = Figure if _apart.get() else plt.figure
+            ax = make_figure(figsize=(width, height), layout="constrained").subplots()
         yield ax
         use_japanese(ax)
 

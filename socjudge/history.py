@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,32 @@ def load_scores(
         return _score_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
 
 
+@dataclass(frozen=True)
+class History:
+    """The three frames of some logs. n_left_out: logs that cannot be read or repeat a run, which are in none of them."""
+
+    runs: pd.DataFrame
+    results: pd.DataFrame
+    scores: pd.DataFrame
+    n_left_out: int = 0
+
+
+def load_history(
+    logs_dir: Path | str = constants.LOGS_DIR, *, logs: Collection[str] | None = None, text: bool = False
+) -> History:
+    """`load_runs`, `load_results` and `load_scores` at once; what is left out is counted instead of warned of.
+
+    logs: file names of the folder, all unless given; text: as in `load_results`, and read from these logs only.
+    ConfigError if there is no such folder."""
+    files = [file for file in find_logs(logs_dir) if logs is None or file.name in logs]
+    with without_collection():
+        tables = read_logs(files, text=True) if text else load_tables(logs_dir, files)
+        order = _in_order(tables.runs)
+        chosen = Tables(_taken(tables.runs, order.index.to_numpy()), tables.results)
+        left_out = len(tables.runs) - len(order)
+        return History(_run_frame(chosen.runs), _result_frame(chosen), _score_frame(chosen), left_out)
+
+
 def run_results(run: EvaluationRun) -> pd.DataFrame:
     """The judged answers of a run at hand, as `load_results(text=True)` gives them from its log."""
     return _result_frame(run_tables(run))
@@ -123,12 +150,9 @@ def _load(
     moment = None if since is None else _moment(since)
     files = [file for file in find_logs(logs_dir) if moment is None or _may_be_since(file, moment)]
     tables = load_tables(logs_dir, files, cache=cache)
-    runs = tables.runs.select(["problem", "run_id", "started_at", "judge_model"]).to_pandas()
-    # By time, and by name where two started at once or a log does not tell.
-    order = runs.assign(log=tables.runs["log"].to_numpy()).sort_values(["started_at", "log"], kind="stable")
-    order = order[order["problem"].isna()].drop_duplicates("run_id")
-    if len(order) < len(runs):
-        _warn_left_out(logs_dir, len(runs) - len(order), len(runs))
+    order = _in_order(tables.runs)
+    if len(order) < len(tables.runs):
+        _warn_left_out(logs_dir, len(tables.runs) - len(order), len(tables.runs))
     if moment is not None:
         order = order[order["started_at"] >= moment]
     if judge_model is not None:
@@ -146,6 +170,15 @@ def _load(
     if category is not None:
         results = results.filter(pc.is_in(results["category"], value_set=pa.array(_names(category), pa.string())))
     return Tables(chosen, results)
+
+
+def _in_order(runs: pa.Table) -> pd.DataFrame:
+    """The runs that can be read, each once, the oldest first; the index is their place in the table."""
+    frame = runs.select(["problem", "run_id", "started_at", "judge_model"]).to_pandas()
+    # By time, and by name where two started at once or a log does not tell.
+    order = frame.assign(log=runs["log"].to_numpy()).sort_values(["started_at", "log"], kind="stable")
+    unique: pd.DataFrame = order[order["problem"].isna()].drop_duplicates("run_id")
+    return unique
 
 
 def _warn_left_out(logs_dir: Path | str, count: int, total: int) -> None:

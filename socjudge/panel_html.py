@@ -89,11 +89,12 @@ def summary_html(run: EvaluationRun) -> str:
 
 def details_html(results: Iterable[EvaluationResult]) -> str:
     """「📋 詳細結果を見る」: every question with its marks, reasons, answer and context."""
-    questions = "".join(map(_question, results))
+    questions = "".join(map(question_html, results))
     return block("", f"<details><summary>📋 詳細結果を見る</summary>{questions}</details>")
 
 
-def _question(result: EvaluationResult) -> str:
+def question_html(result: EvaluationResult, *, opened: bool = False) -> str:
+    """A judged answer: its marks in tiles, the comment; reasons, answer and context to be opened, or open."""
     marks, question = result.evaluation, result.question
     repeats = (
         f"（回答{result.answer_repeat + 1}・採点{result.judge_repeat + 1}）"
@@ -114,7 +115,7 @@ def _question(result: EvaluationResult) -> str:
     comment = f"<p>総合コメント: {escape(marks.overall_comment)}</p>" if marks.overall_comment else ""
     return (
         f'<div class="question"><div>{icon} <b>{title}</b>　{escape(question.category)}</div><div>{mean}</div>'
-        f'<div class="tiles">{tiles}</div>{comment}<details><summary>評価理由・回答・コンテキスト</summary>'
+        f'<div class="tiles">{tiles}</div>{comment}<details{" open" if opened else ""}><summary>評価理由・回答・コンテキスト</summary>'
         f"<ul>{reasons}</ul>回答<pre>{escape(result.answer.answer)}</pre>"
         f"コンテキスト<pre>{escape(result.answer.context)}</pre></details></div>"
     )

@@ -8,7 +8,7 @@ import ipywidgets as widgets
 
 MODELS = ["auto", "offline", "gpt-4o-mini", "gpt-4o"]  # to choose from; any other name can be typed
 # As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
-WIDE = {"width": "min(100%, 42em)"}
+WIDE = {"width": "min(100% - 4px, 42em)"}  # within the margins of a control
 AUTO = {"width": "auto"}  # Japanese does not fit the usual width
 NAMES = {"description_width": "15em"}
 

@@ -55,7 +55,7 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self.build_button = widgets.Button(description="インデックスを構築", icon="database", layout=AUTO)
         self.run_button = widgets.Button(description="評価を実行", icon="play", button_style="primary")
         self.stop_button = widgets.Button(description="中断", icon="stop")
-        self.bar = widgets.IntProgress(layout=widgets.Layout(width="calc(100% - 4px)"))
+        self.bar = widgets.IntProgress(layout=AUTO)
         self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
         self._drawn = 0.0
         self._costs, self._unfit = True, False  # until the settings are looked at

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import warnings
 from collections.abc import Callable
 from datetime import datetime
@@ -14,11 +13,10 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from matplotlib import pyplot as plt
 
 from . import __version__, constants
 from .chart_runs import plot_criterion_trend, plot_question_strip
-from .chart_style import in_order
+from .chart_style import chart_url, in_order
 from .charts import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from .comparison import compare_judges
 from .errors import ConfigError
@@ -293,13 +291,7 @@ def _listed(summary: pd.DataFrame) -> str:
 
 
 def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -> dict[str, str]:
-    """A chart as a data URL; glyphs are drawn as paths, so it needs no font where it is read."""
-    buffer = io.BytesIO()
-    axes = plot(frame)
-    with plt.rc_context({"svg.fonttype": "path", "svg.hashsalt": "socjudge"}):
-        axes.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    plt.close(axes.figure)
-    return {"src": "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode(), "alt": alt}
+    return {"src": chart_url(plot, frame), "alt": alt}
 
 
 # -- the page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,11 +23,7 @@ def lab(folder: Path, environment: dict[str, str]) -> Iterator[str]:
     settings.mkdir(parents=True)
     quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
-    places = {
-        "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",
-        "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
-    }  # fmt: skip
-    environment = {**os.environ, **environment, **{name: str(own / place) for name, place in places.items()}}
+    environment = {**os.environ, **environment, **_own_places(own)}
     command = [
         sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--port=0", "--ip=127.0.0.1",
         "--IdentityProvider.token=test", f"--ServerApp.root_dir={folder}",
@@ -41,6 +38,35 @@ def lab(folder: Path, environment: dict[str, str]) -> Iterator[str]:
         finally:
             process.terminate()
             process.communicate()
+
+
+@contextmanager
+def voila(folder: Path, notebook: str, *options: str) -> Iterator[str]:
+    """Voilà over a notebook of the folder, with the folder's voila.json; gives its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "voila", notebook, "--no-browser", f"--port={port}", *options]
+    environment = {**os.environ, **_own_places(folder / ".jupyter")}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
+        try:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if "http://" in line:
+                    yield line.strip()
+                    break
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+def _own_places(own: Path) -> dict[str, str]:
+    """Folders of Jupyter that nothing else uses, as environment variables."""
+    places = {
+        "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+    }  # fmt: skip
+    return {name: str(own / place) for name, place in places.items()}
 
 
 def write_notebook(path: Path, *cells: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from socjudge.agreement import pairwise_agreement
 from socjudge.bridge import bridged_trend
 from socjudge.chart_judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
 from socjudge.chart_runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
-from socjudge.chart_style import MARKERS, judge_colours, judge_markers
+from socjudge.chart_style import MARKERS, japanese_text, judge_colours, judge_markers
 from socjudge.charts import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from socjudge.comparison import compare_judges, verdict_flips
 from socjudge.errors import ConfigError
@@ -628,3 +629,21 @@ def test_other_runbooks_and_another_assistant_are_marked_as_what_a_step_may_come
     scores["index_fingerprint"] = (scores["run_id"] == "r1").map({True: "old", False: "new"})
     scores["assistant_model"] = (scores["run_id"] == "r4").map({True: "gpt-4o", False: "offline"})
     assert words(plot_criterion_trend(scores)) == ["手順書変更", "アシスタント変更"]
+
+
+def test_two_threads_that_draw_leave_the_settings_as_they_were() -> None:
+    before = dict(mpl.rcParams)
+    entered, left = threading.Event(), threading.Event()
+
+    def draw() -> None:
+        with japanese_text():
+            entered.set()
+            left.wait(10)
+
+    other = threading.Thread(target=draw)
+    with japanese_text():
+        other.start()
+        entered.wait(0.3)  # it waits outside
+    left.set()
+    other.join()
+    assert dict(mpl.rcParams) == before

