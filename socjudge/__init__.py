@@ -61,10 +61,12 @@ _HOMES = {
     "judge_colours": "chart_style",
     "RunPanel": "panel_run",
     "AskPanel": "panel_ask",
+    "PromptLab": "panel_prompts",
     "write_report": "report",
     "write_log_report": "report",
     "Prompt": "prompts",
     "load_prompt": "prompts",
+    "save_prompt": "prompt_files",
     "AssistantAnswer": "records",
     "EvalQuestion": "records",
     "Evaluation": "records",
@@ -101,7 +103,9 @@ if TYPE_CHECKING:
     from .logs import load_run, save_evaluation_results
     from .noise import judge_noise, plan_repeats
     from .panel_ask import AskPanel
+    from .panel_prompts import PromptLab
     from .panel_run import RunPanel
+    from .prompt_files import save_prompt
     from .prompts import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
     from .report import write_log_report, write_report

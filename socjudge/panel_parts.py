@@ -6,6 +6,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from .prompt_files import Kind, list_prompts
+
 MODELS = ["auto", "offline", "gpt-4o-mini", "gpt-4o"]  # to choose from; any other name can be typed
 WIDE = widgets.Layout(width="min(100%, 42em)")
 AUTO = widgets.Layout(width="auto")  # Japanese does not fit the usual width
@@ -17,6 +19,22 @@ def model_box(name: str, value: str = "offline") -> Any:
     return widgets.Combobox(
         value=value, options=MODELS, description=name, ensure_option=False, style=NAMES, layout=WIDE
     )
+
+
+def prompt_box(name: str, kind: Kind) -> Any:
+    """A list of the prompts of a kind; the built-in one is chosen."""
+    box = widgets.Dropdown(description=name, style=NAMES, layout=WIDE)
+    list_prompts_in(box, kind)
+    return box
+
+
+def list_prompts_in(box: Any, kind: Kind) -> None:
+    """Bring the list up to date; what is chosen stays chosen, if it is still there."""
+    known, chosen = [prompt.id for prompt in list_prompts(kind)], box.value
+    if list(box.options) != known:
+        box.options = known  # which chooses the first
+        if chosen in known:
+            box.value = chosen
 
 
 def number_box(name: str, value: int) -> Any:
