@@ -36,7 +36,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
     ) -> None:
         self.session: TrialSession = get_trials(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
         kinds = [("Judgeのプロンプト", "judge"), ("アシスタントのプロンプト", "assistant")]
-        self.kind, self.log, self.base, self.answers = (
+        self.kind, self.source, self.base, self.answers = (
             widgets.Dropdown(description=name, style=NAMES, layout=WIDE)
             for name in ("試すもの", "評価ログ", "元のプロンプト", "採点する回答")
         )
@@ -62,19 +62,26 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         self.save_button = widgets.Button(description="名前を付けて保存", icon="save", layout=AUTO)
         self.check, self.diff, self.cost, self.status, self.results, self.saved = (widgets.HTML() for _ in range(6))
         self.diff.layout = self.results.layout = widgets.Layout(width="100%")
-        self._costs, self._unfit, self._filling = True, False, False
+        self._costs, self._unfit = True, False  # until the choice is looked at
+        self._filling, self._listing = False, False  # while controls are set that nobody has touched
         self._drawn = 0.0
         self._lock = threading.Lock()
 
+        # Boxes of their own, because controls share their layouts and would be hidden together.
+        self.answering, self.paying = (
+            widgets.VBox([self.assistant_model]),
+            widgets.VBox([self.max_cost_usd, self.allow_cost]),
+        )
+        self.history = widgets.VBox([self.trials])
         columns = [widgets.VBox([self.editor, self.check, self.undo_button], layout=_COLUMN)]
         columns.append(widgets.VBox([self.diff], layout=_COLUMN))
         super().__init__(
             [
                 widgets.HTML(block("", "<h2>📝 プロンプトの試し採点</h2>")),
-                self.kind, self.log, self.base, self.answers, self.judge_model, self.assistant_model,
+                self.kind, self.source, self.base, self.answers, self.judge_model, self.answering,
                 widgets.Box(columns, layout=widgets.Layout(flex_flow="row wrap", width="100%")),
-                self.note, self.cost, self.max_cost_usd, self.allow_cost,
-                widgets.HBox([self.try_button, self.stop_button]), self.bar, self.status, self.results, self.trials,
+                self.note, self.cost, self.paying,
+                widgets.HBox([self.try_button, self.stop_button]), self.bar, self.status, self.results, self.history,
                 self.name, self.author, self.save_button, self.saved,
             ]
         )  # fmt: skip
@@ -103,7 +110,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
     def _choices(self) -> dict[str, Any]:
         """The controls by the names of `Choice`."""
         return {
-            "kind": self.kind, "log": self.log, "base": self.base, "text": self.editor, "answers": self.answers,
+            "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "answers": self.answers,
             "judge_model": self.judge_model, "assistant_model": self.assistant_model,
         }  # fmt: skip
 
@@ -127,7 +134,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
 
     def _reopen(self, trial_id: str) -> None:
         trial = next((trial for trial in self.session.trials if trial.id == trial_id), None)
-        if self._filling or trial is None:
+        if self._listing or trial is None:
             return
         problem = ""
         try:
@@ -174,21 +181,24 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             ]
             self.kind.value = choice.kind
             # What is chosen is offered even where it is gone: what to do about it is said below.
-            self.log.options = logs if choice.log in logs else [choice.log, *logs]
+            self.source.options = logs if choice.log in logs else [choice.log, *logs]
             self.base.options = bases if choice.base in bases else [choice.base, *bases]
             self.answers.options = parts if choice.answers in dict(parts).values() else [*parts, choice.answers]
             for name, control in self._choices.items():
                 control.value = getattr(choice, name)
-            self._list_trials()
         finally:
             self._filling = False
         self._settle()
 
     def _list_trials(self) -> None:
-        labels = [(trial_label(number, trial), trial.id) for number, trial in enumerate(self.session.trials, start=1)]
+        labels = [
+            (f"{number}. {trial_label(trial)}", trial.id) for number, trial in enumerate(self.session.trials, start=1)
+        ]
+        self._listing = True
         self.trials.options = [("（選ぶと、そのときのプロンプトと結果に戻ります）", ""), *reversed(labels)]
         self.trials.value = self.session.trial.id if self.session.trial else ""
-        self.trials.layout.display = "" if labels else "none"
+        self._listing = False
+        self.history.layout.display = "" if labels else "none"
 
     def _settle(self) -> None:
         """Show what the choice means, and which buttons can be used."""
@@ -211,9 +221,8 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             except SocJudgeError as error:
                 self._unfit = True
                 self.cost.value = block("bad", escape(error))
-        paid = "" if self._costs and not self._unfit else "none"
-        self.allow_cost.layout.display = self.max_cost_usd.layout.display = paid
-        self.assistant_model.layout.display = "" if choice.kind == "assistant" else "none"
+        self.paying.layout.display = "" if self._costs and not self._unfit else "none"
+        self.answering.layout.display = "" if choice.kind == "assistant" else "none"
         self._redraw(force=True)
 
     def _redraw(self, force: bool = False) -> None:
@@ -234,13 +243,8 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             self.bar.max, self.bar.value = max(progress.total, 1), progress.done
             self.bar.layout.visibility = "visible" if progress.total else "hidden"
             self.status.value = self._status_html()
-            shown = effect_html(session.effect, session.trial) if session.effect and session.trial else ""
-            if self.results.value != shown:
-                self.results.value = shown
-            if not self._filling and session.state in ("finished", "stopped", "failed"):
-                self._filling = True
-                self._list_trials()
-                self._filling = False
+            self.results.value = effect_html(session.effect, session.trial) if session.effect and session.trial else ""
+            self._list_trials()
 
     def _status_html(self) -> str:
         session = self.session

@@ -76,11 +76,11 @@ def work_html(work: Work, choice: Choice) -> str:
     return cost_html(work.estimate, work.answers) + (block("warn", *lines) if lines else "")
 
 
-def trial_label(number: int, trial: Trial) -> str:
-    """One line of the list of trials."""
+def trial_label(trial: Trial) -> str:
+    """One line that tells a trial from the others."""
     choice = trial.choice
     moved = "中断" if not trial.after else "差は不明" if trial.difference is None else f"総合 {trial.difference:+.1f}点"
-    words = [f"{number}.", trial.id[5:16].replace("T", " "), choice.base, moved, trial.note]
+    words = [trial.id[5:16].replace("T", " "), choice.base, moved, trial.note]
     return " ".join(word for word in words if word)
 
 
@@ -98,8 +98,7 @@ def effect_html(effect: Effect, trial: Trial) -> str:
     )
     return STYLE + block(
         "",
-        f"<h2>結果: 元のプロンプト {escape(trial.choice.base)} との差</h2>{same}。"
-        + (f"メモ: {escape(trial.note)}" if trial.note else ""),
+        f"<h2>結果: 元のプロンプト {escape(trial.choice.base)} との差</h2>{escape(trial_label(trial))}<br>{same}。",
         _table(effect.comparison.to_dict("records")),
         f"<b>合否が変わる質問</b>: {len(effect.flips)}件<ul>{flips}</ul>",
         f"<b>質問ごとの点と評価理由</b>{''.join(_question(both, effect) for both in effect.questions)}",

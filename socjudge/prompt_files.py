@@ -80,11 +80,11 @@ def save_prompt(
         raise ConfigError(
             f"prompt '{name}' holds half of a surrogate pair, which no file can hold; remove it"
         ) from None
-    except FileExistsError:
-        raise ConfigError(f"{path} exists and is not overwritten; choose another name") from None
     except OSError as error:
+        if path.exists():
+            raise ConfigError(f"{path} exists and is not overwritten; choose another name") from None
         raise ConfigError(
-            f"{path}: the prompt cannot be written ({error.strerror}); free space or mend the rights"
+            f"{path}: the prompt cannot be written ({error.strerror}); free space, mend the rights or shorten the name"
         ) from None
     return path
 

@@ -179,21 +179,22 @@ class TrialSession(Session):
         total = sum(side.assignment.total for side in sides)
         self.progress = Progress(sum(map(self._done, sides)), total)
         self._tell()
+        own = self._known(before)
         for side in sides:
             if self._stop.is_set():
                 raise RunStopped("stopped between the two prompts")
             self._scored = (0, 0.0)  # the running mean is of one prompt
             run = self._judge(side, max_cost_usd)
             self._judged[_identity(side)] = run
+            own = own or run  # the base prompt comes first
             if max_cost_usd is not None:
                 max_cost_usd = max(0.0, max_cost_usd - (run.usage.cost_usd or 0.0))
-        own, tried = self._known(before) or before.run, self._judged[_identity(after)]
-        logged = "" if own is before.run or own.log_path is None else own.log_path.name
-        trial = replace(trial, before=logged, after=tried.log_path.name if tried.log_path else "")
+        assert own is not None
+        trial = replace(trial, before="" if own is before.run else _log_name(own), after=_log_name(run))
         self._keep(trial)
-        effect = self._measure(own, tried)
+        effect = self._measure(own, run)
         self._keep(replace(trial, difference=effect.difference))
-        self.run, self.effect = tried, effect
+        self.run, self.effect = run, effect
         return "finished"
 
     def _judge(self, side: Side, max_cost_usd: float | None) -> EvaluationRun:
@@ -330,6 +331,10 @@ class TrialSession(Session):
 
 def _questions(run: EvaluationRun) -> list[Any]:
     return list({result.question.id: result.question for result in run.results}.values())
+
+
+def _log_name(run: EvaluationRun) -> str:
+    return run.log_path.name if run.log_path else ""
 
 
 def _agree(side: Side, run: EvaluationRun, names: tuple[str, ...]) -> bool:
