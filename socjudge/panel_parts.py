@@ -9,7 +9,7 @@ import ipywidgets as widgets
 from .prompt_files import Kind, list_prompts
 
 MODELS = ["auto", "offline", "gpt-4o-mini", "gpt-4o"]  # to choose from; any other name can be typed
-WIDE = widgets.Layout(width="min(100%, 42em)")
+WIDE = widgets.Layout(width="min(100% - 4px, 42em)")  # with its margins no wider than the page
 AUTO = widgets.Layout(width="auto")  # Japanese does not fit the usual width
 NAMES = {"description_width": "15em"}
 
@@ -32,9 +32,8 @@ def list_prompts_in(box: Any, kind: Kind) -> None:
     """Bring the list up to date; what is chosen stays chosen, if it is still there."""
     known, chosen = [prompt.id for prompt in list_prompts(kind)], box.value
     if list(box.options) != known:
-        box.options = known  # which chooses the first
-        if chosen in known:
-            box.value = chosen
+        box.options = known
+        box.value = chosen if chosen in known else known[0]
 
 
 def number_box(name: str, value: int) -> Any:
@@ -45,7 +44,7 @@ def number_box(name: str, value: int) -> Any:
 def dollar_box(value: float = 0.5) -> Any:
     """A box for the most that a run may cost; 0 means no limit."""
     return widgets.BoundedFloatText(
-        value=value, min=0, max=1e6, step=0.1, description="費用の上限（米ドル、0は上限なし）", style=NAMES, layout=WIDE
+        value=value, min=0, max=1e6, step=0.1, description="費用の上限（ドル、0で無制限）", style=NAMES, layout=WIDE
     )
 
 

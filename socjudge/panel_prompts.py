@@ -47,7 +47,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             description="プロンプト（ここを書き換えます）",
             rows=24,
             style={"description_width": "initial"},
-            layout=widgets.Layout(width="100%", flex_flow="column"),
+            layout=widgets.Layout(width="auto", flex_flow="column"),
         )
         self.undo_button = widgets.Button(description="元に戻す", icon="undo", layout=AUTO)
         self.note = widgets.Text(description="メモ", style=NAMES, layout=WIDE, placeholder="何を変えたか")
@@ -55,15 +55,15 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         self.allow_cost = cost_box()
         self.try_button = widgets.Button(description="採点してみる", icon="play", button_style="primary", layout=AUTO)
         self.stop_button = widgets.Button(description="中断", icon="stop", layout=AUTO)
-        self.bar = widgets.IntProgress(layout=widgets.Layout(width="100%"))
+        self.bar = widgets.IntProgress(layout=widgets.Layout(width="auto"))
         self.trials = widgets.Dropdown(description="これまでの試し", style=NAMES, layout=WIDE)
+        self.reopen_button = widgets.Button(description="この試しに戻る", icon="history", layout=AUTO)
         self.name = widgets.Text(description="保存する名前", style=NAMES, layout=WIDE, placeholder="例: guide-2")
         self.author = widgets.Text(description="作成者", style=NAMES, layout=WIDE)
         self.save_button = widgets.Button(description="名前を付けて保存", icon="save", layout=AUTO)
         self.check, self.diff, self.cost, self.status, self.results, self.saved = (widgets.HTML() for _ in range(6))
-        self.diff.layout = self.results.layout = widgets.Layout(width="100%")
         self._costs, self._unfit = True, False  # until the choice is looked at
-        self._filling, self._listing = False, False  # while controls are set that nobody has touched
+        self._filling = False  # while controls are set that nobody has touched
         self._drawn = 0.0
         self._lock = threading.Lock()
 
@@ -72,17 +72,17 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             widgets.VBox([self.assistant_model]),
             widgets.VBox([self.max_cost_usd, self.allow_cost]),
         )
-        self.history = widgets.VBox([self.trials])
-        columns = [widgets.VBox([self.editor, self.check, self.undo_button], layout=_COLUMN)]
+        self.history = widgets.VBox([self.trials, widgets.HBox([self.reopen_button])])
+        columns = [widgets.VBox([self.editor, self.check, widgets.HBox([self.undo_button])], layout=_COLUMN)]
         columns.append(widgets.VBox([self.diff], layout=_COLUMN))
         super().__init__(
             [
                 widgets.HTML(block("", "<h2>📝 プロンプトの試し採点</h2>")),
                 self.kind, self.source, self.base, self.answers, self.judge_model, self.answering,
-                widgets.Box(columns, layout=widgets.Layout(flex_flow="row wrap", width="100%")),
+                widgets.Box(columns, layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1em")),
                 self.note, self.cost, self.paying,
                 widgets.HBox([self.try_button, self.stop_button]), self.bar, self.status, self.results, self.history,
-                self.name, self.author, self.save_button, self.saved,
+                self.name, self.author, widgets.HBox([self.save_button]), self.saved,
             ]
         )  # fmt: skip
         self.add_class("socjudge-prompt-lab")
@@ -91,7 +91,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             control.observe(lambda change, name=name: self._choose(name, change["new"]), "value")
         for control in (self.allow_cost, self.max_cost_usd):
             control.observe(lambda _: self._settle(), "value")
-        self.trials.observe(lambda change: self._reopen(change["new"]), "value")
+        self.reopen_button.on_click(lambda _: self._reopen())
         self.undo_button.on_click(lambda _: self._undo())
         self.try_button.on_click(lambda _: self._start())
         self.stop_button.on_click(lambda _: self.session.stop())
@@ -132,10 +132,8 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         self.session.undo()
         self._fill()
 
-    def _reopen(self, trial_id: str) -> None:
-        trial = next((trial for trial in self.session.trials if trial.id == trial_id), None)
-        if self._listing or trial is None:
-            return
+    def _reopen(self) -> None:
+        trial = next(trial for trial in self.session.trials if trial.id == self.trials.value)
         problem = ""
         try:
             self.session.reopen(trial)
@@ -191,13 +189,12 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         self._settle()
 
     def _list_trials(self) -> None:
-        labels = [
-            (f"{number}. {trial_label(trial)}", trial.id) for number, trial in enumerate(self.session.trials, start=1)
-        ]
-        self._listing = True
-        self.trials.options = [("（選ぶと、そのときのプロンプトと結果に戻ります）", ""), *reversed(labels)]
-        self.trials.value = self.session.trial.id if self.session.trial else ""
-        self._listing = False
+        """The trials, the newest first and chosen; unless the list is the same as before."""
+        numbered = list(enumerate(self.session.trials, start=1))
+        labels = [(f"{number}. {trial_label(trial)}", trial.id) for number, trial in reversed(numbered)]
+        if list(self.trials.options) != labels:
+            self.trials.options = labels
+            self.trials.value = labels[0][1]
         self.history.layout.display = "" if labels else "none"
 
     def _settle(self) -> None:
@@ -238,7 +235,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             self.stop_button.disabled = session.state != "running"
             self.save_button.disabled = session.is_busy
             self.undo_button.disabled = session.is_busy or not session.can_undo
-            for control in (*self._choices.values(), self.trials, self.note, self.allow_cost, self.max_cost_usd):
+            for control in (*self._choices.values(), self.reopen_button, self.note, self.allow_cost, self.max_cost_usd):
                 control.disabled = session.is_busy
             self.bar.max, self.bar.value = max(progress.total, 1), progress.done
             self.bar.layout.visibility = "visible" if progress.total else "hidden"

@@ -99,9 +99,9 @@ def effect_html(effect: Effect, trial: Trial) -> str:
     return STYLE + block(
         "",
         f"<h2>結果: 元のプロンプト {escape(trial.choice.base)} との差</h2>{escape(trial_label(trial))}<br>{same}。",
-        _table(effect.comparison.to_dict("records")),
-        f"<b>合否が変わる質問</b>: {len(effect.flips)}件<ul>{flips}</ul>",
-        f"<b>質問ごとの点と評価理由</b>{''.join(_question(both, effect) for both in effect.questions)}",
+        _table(effect.comparison.to_dict("records"))
+        + f"<b>合否が変わる質問</b>: {len(effect.flips)}件<ul>{flips}</ul>"
+        + f"<b>質問ごとの点と評価理由</b>{''.join(_question(both, effect) for both in effect.questions)}",
     )
 
 

@@ -83,8 +83,9 @@ def test_a_prompt_is_edited_tried_and_read(panel: PromptLab, service: Service) -
     assert "保存済みの同じ回答を採点しました" in shown
     assert "✅ 採点しました（10/10、平均 59.0点" in text(panel.status.value)
     assert panel.effect.difference == -21
-    assert "1. " in panel.trials.options[1][0]
-    assert "総合 -21.0点 厳しく" in panel.trials.options[1][0]
+    ((label, _),) = panel.trials.options
+    assert label.startswith("1. ")
+    assert label.endswith("guide-1 総合 -21.0点 厳しく")
 
 
 def test_a_broken_text_is_named_as_it_is_typed_and_cannot_be_tried(panel: PromptLab, service: Service) -> None:
@@ -159,8 +160,11 @@ def test_undo_and_earlier_trials_bring_texts_back(panel: PromptLab, service: Ser
     assert panel.editor.value == base + STRICT
     panel.undo_button.click()
     assert panel.editor.value == base
-    assert len(panel.trials.options) == 3
+    panel.reopen_button.click()  # the newest
+    assert panel.editor.value == base + "二"
+    assert [label[:2] for label, _ in panel.trials.options] == ["2.", "1."]
     panel.trials.value = panel.session.trials[0].id
+    panel.reopen_button.click()
     assert panel.editor.value == base + STRICT
     assert panel.note.value == "一"
     assert "総合 -21.0点 一" in panel.results.value
@@ -224,7 +228,8 @@ def test_an_assistants_prompt_is_used_in_the_next_run(service: Service, index: R
     base = load_prompt("assistant-1").text
     save_prompt(base + "\n短く。", name="short", parent="assistant-1", kind="assistant")
     panel = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "logs")
-    assert panel.judge_prompt.options == ("guide-1",)
+    assert (panel.judge_prompt.options, panel.judge_prompt.value) == (("guide-1",), "guide-1")
+    assert panel.assistant_prompt.value == "assistant-1"
     panel.assistant_prompt.value = "short"
     panel.assistant_model.value = "gpt-4o-mini"
     panel.allow_cost.value = True
