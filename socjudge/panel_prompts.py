@@ -47,7 +47,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             description="プロンプト（ここを書き換えます）",
             rows=24,
             style={"description_width": "initial"},
-            layout=widgets.Layout(width="auto", flex_flow="column"),
+            layout=widgets.Layout(width="calc(100% - 4px)", flex_flow="column"),
         )
         self.undo_button = widgets.Button(description="元に戻す", icon="undo", layout=AUTO)
         self.note = widgets.Text(description="メモ", style=NAMES, layout=WIDE, placeholder="何を変えたか")

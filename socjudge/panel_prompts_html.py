@@ -26,6 +26,7 @@ STYLE = """<style>
 .socjudge table.effect { border-collapse: collapse; width: 100%; margin: .4em 0; color: inherit; }
 .socjudge table.effect th, .socjudge table.effect td { text-align: right; padding: .2em .4em; vertical-align: top;
   border-bottom: 1px solid var(--jp-border-color2, #ddd); background: none; white-space: normal; }
+.socjudge table.effect td { overflow-wrap: normal; } .socjudge table.effect td.note { overflow-wrap: anywhere; }
 .socjudge table.effect th:first-child, .socjudge table.effect td.note { text-align: left; }
 .socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20em), 1fr)); gap: .8em; }
 .socjudge .sides > div { min-width: 0; border-top: 2px solid var(--jp-border-color1, #bbb); }
@@ -44,10 +45,10 @@ def diff_html(before: str, after: str) -> str:
             if kind == "equal":
                 rows += [f"<div>  {escape(line)}</div>" for line in old[i:j]]
             else:
-                rows += [f'<del><div class="old">− {escape(line)}</div></del>' for line in old[i:j]]
-                rows += [f'<ins><div class="new">＋ {escape(line)}</div></ins>' for line in new[k:m]]
+                rows += [f'<del><div class="old">- {escape(line)}</div></del>' for line in old[i:j]]
+                rows += [f'<ins><div class="new">+ {escape(line)}</div></ins>' for line in new[k:m]]
     shown = f'<div class="diff" tabindex="0" role="region" aria-label="変更箇所">{"".join(rows)}</div>'
-    return STYLE + block("", "<b>変更箇所</b>（−元 ＋新）", shown if rows else "元のプロンプトと同じです")
+    return STYLE + block("", "<b>変更箇所</b>（- 元、+ 新）", shown if rows else "元のプロンプトと同じです")
 
 
 def text_html(problem: str, placeholders: set[str]) -> str:
@@ -119,7 +120,7 @@ def _table(rows: Sequence[Mapping[Any, Any]]) -> str:
 
 def _interval(row: Mapping[Any, Any]) -> str:
     ends = row["ci_low"], row["ci_high"]
-    return "–" if any(map(math.isnan, ends)) else f"{ends[0]:+.1f}〜{ends[1]:+.1f}"
+    return "–" if any(map(math.isnan, ends)) else f"{ends[0]:+.1f}〜<wbr>{ends[1]:+.1f}"
 
 
 def _number(value: float, sign: str = "") -> str:

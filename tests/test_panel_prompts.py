@@ -69,7 +69,7 @@ def test_a_prompt_is_edited_tried_and_read(panel: PromptLab, service: Service) -
     assert "元のプロンプトと同じです" in panel.diff.value
     assert panel.judge_model.value == "gpt-4o-mini"  # the run's judge
     panel.editor.value += STRICT
-    assert "＋ 厳しく採点してください。" in text(panel.diff.value)
+    assert "+ 厳しく採点してください。" in text(panel.diff.value)
     assert "✅ プレースホルダー: {ambiguous_query}、{answer}" in text(panel.check.value)
     assert "呼び出し 10 回" in panel.cost.value
     assert "元のプロンプトの分" not in panel.cost.value
@@ -77,7 +77,7 @@ def test_a_prompt_is_edited_tried_and_read(panel: PromptLab, service: Service) -
     try_it(panel)
     assert service.judge_calls == len(service.requests) == 10
     shown = text(panel.results.value)
-    assert "総合 80.0 59.0 -21.0 -23.3〜-18.7 ±3.2" in re.sub(r"\s+", " ", shown)
+    assert "総合 80.0 59.0 -21.0 -23.3〜 -18.7 ±3.2" in re.sub(r"\s+", " ", shown)
     assert "合否が変わる質問 : 10件" in re.sub(r"\s+", " ", shown)
     assert "合格→不合格" in shown
     assert "保存済みの同じ回答を採点しました" in shown
@@ -278,4 +278,4 @@ def test_a_page_without_widgets_says_where_the_panel_can_be_used(panel: PromptLa
 def test_a_diff_shows_what_changed_and_where() -> None:
     before = "\n".join(f"行{number}" for number in range(1, 21))
     shown = text(diff_html(before, before.replace("行10", "十")))
-    assert re.sub(r"\s+", " ", shown).strip() == ("変更箇所 （−元 ＋新） … 8行目から 行8 行9 − 行10 ＋ 十 行11 行12")
+    assert re.sub(r"\s+", " ", shown).strip() == ("変更箇所 （- 元、+ 新） … 8行目から 行8 行9 - 行10 + 十 行11 行12")

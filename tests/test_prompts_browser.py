@@ -74,7 +74,7 @@ def test_a_prompt_is_edited_tried_and_saved_by_a_person(
         editor.fill(guide)
         editor.press("Control+End")
         editor.press_sequentially("\n" + STRICT)
-        panel.get_by_text(f"＋ {STRICT}").wait_for(timeout=10_000)
+        panel.get_by_text(f"+ {STRICT}").wait_for(timeout=10_000)
         panel.get_by_text("見積もり: 呼び出し 10 回").wait_for(timeout=10_000)
         expect(try_button).to_be_disabled()
         box, diff = editor.bounding_box(), panel.locator(".diff").bounding_box()
