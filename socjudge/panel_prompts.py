@@ -119,14 +119,17 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
     def _choose(self, name: str, value: str) -> None:
         if self._filling:
             return
+        problem = ""
         try:
             self.session.choose(**{name: value.strip() if name.endswith("_model") else value})
         except SocJudgeError as error:  # a prompt that is gone
-            self.status.value = block("bad", escape(error))
-        if name in ("text", "answers", "judge_model", "assistant_model"):
+            problem = block("bad", escape(error))
+        if name in ("kind", "log", "base"):
+            self._fill()  # other controls follow
+        else:
             self._settle()
-        else:  # other controls follow
-            self._fill()
+        if problem:
+            self.status.value = problem
 
     def _undo(self) -> None:
         self.session.undo()
@@ -141,7 +144,8 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             problem = block("bad", escape(error))
         self._fill()
         self.note.value = trial.note
-        self.status.value = problem
+        if problem:
+            self.status.value = problem
 
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change

@@ -9,43 +9,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import constants
-from .assignment import STORED, Assignment, assign_rejudging, assign_suite
+from .assignment import STORED
 from .errors import ConfigError, RunStopped
-from .estimate import Estimate, estimate_run
-from .journal import unfinished_runs
+from .estimate import Estimate
 from .logs import load_run, log_files
-from .prompt_files import Kind, check_prompt, find_prompt, save_prompt
+from .prompt_files import Kind, check_prompt, save_prompt
 from .prompts import ASSISTANT_PROMPT_ID, JUDGE_PROMPT_ID, Prompt, load_prompt
 from .providers import OFFLINE
 from .records import UNKNOWN, EvaluationResult, EvaluationRun
 from .session import Progress, Session, State
-from .suite import rejudge, run_evaluation_suite
+from .texts import encodable
 from .trial_effect import Effect, disputed_questions, measure_effect
 from .trial_list import ALL, DISPUTED, Choice, Trial, load_trials, save_trial
+from .trial_sides import Side, get_sides
 
 if TYPE_CHECKING:
     from .retrieval import RunbookIndex
 
 BUILT_IN: dict[Kind, str] = {"judge": JUDGE_PROMPT_ID, "assistant": ASSISTANT_PROMPT_ID}
-# What has to be the same for a run's own marks, and its own answers, to be those of a prompt.
-_JUDGING = ("judge_model", "judge_service", "judge_prompt_sha256")
-_ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256", "index_fingerprint", "k")
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two prompts that are compared. assistant_prompt: None where the stored answers of `run` are judged."""
-
-    run: EvaluationRun
-    judge_prompt: Prompt
-    assistant_prompt: Prompt | None
-    assignment: Assignment
 
 
 @dataclass(frozen=True)
 class Work:
     """What a trial will take. answers: to be judged with the edited prompt; base_calls: those of the estimate's calls
-    that are for the base prompt; unread: who does not read the prompt that is tried, being the embedded default."""
+    that are for the base prompt; is_unread: no one reads the prompt that is tried, as it is for the embedded default."""
 
     answers: int
     estimate: Estimate
@@ -68,7 +55,7 @@ class TrialSession(Session):
         self.effect: Effect | None = None
         self._judged: dict[str, EvaluationRun] = {}
         self._read: dict[tuple[str, int], EvaluationRun] = {}
-        self._disputed: dict[str, set[int | str]] = {}
+        self._disputed: dict[tuple[str, ...], set[int | str]] = {}
         self._loaded: tuple[list[tuple[str, int]], RunbookIndex] | None = None
         self.choice = Choice(text=load_prompt(None).text)
         self._earlier = [self.choice.text]  # for undo
@@ -109,7 +96,8 @@ class TrialSession(Session):
         if changes.get("base", old.base) != old.base:
             changes = {"text": load_prompt(changes["base"]).text, **changes}
             self._earlier += [old.text, changes["text"]]
-        self.choice = replace(old, **changes)
+        choice = replace(old, **changes)
+        self.choice = replace(choice, text=encodable(choice.text))
 
     def undo(self) -> None:
         """Take the text back to the one before: the last that was tried or replaced; the trials stay listed."""
@@ -148,7 +136,7 @@ class TrialSession(Session):
     def plan(self) -> Work:
         """What the trial will take; nothing is sent. ConfigError if something that was chosen is unfit."""
         before, after = self._sides()
-        costs = [self._estimate(side) for side in self._to_judge(before, after)]
+        costs = [side.estimate() for side in self._to_judge(before, after)]
         # The edited prompt's side is the last; the base's marks may be there already.
         total = sum(costs[1:], costs[0])
         plan = after.assignment.plan
@@ -159,7 +147,7 @@ class TrialSession(Session):
     def unfinished(self) -> tuple[int, int] | None:
         """How many answers of how many were judged when this trial was broken off; None if it was not."""
         sides = self._to_judge(*self._sides())
-        done = sum(self._done(side) for side in sides)
+        done = sum(side.count_done(self.trials_dir) for side in sides)
         return (done, sum(side.assignment.total for side in sides)) if done else None
 
     # -- the work
@@ -176,16 +164,19 @@ class TrialSession(Session):
         self.progress = Progress()
         trial = self._note_trial(note)
         sides = self._to_judge(before, after)
-        total = sum(side.assignment.total for side in sides)
-        self.progress = Progress(sum(map(self._done, sides)), total)
+        done = sum(side.count_done(self.trials_dir) for side in sides)
+        self.progress = Progress(done, sum(side.assignment.total for side in sides))
         self._tell()
         own = self._known(before)
         for side in sides:
             if self._stop.is_set():
                 raise RunStopped("stopped between the two prompts")
             self._scored = (0, 0.0)  # the running mean is of one prompt
-            run = self._judge(side, max_cost_usd)
-            self._judged[_identity(side)] = run
+            run = side.judge(
+                max_cost_usd=max_cost_usd, logs_dir=self.trials_dir, on_result=self._count, stop=self._stop,
+                progress=False,
+            )  # fmt: skip
+            self._judged[side.identity] = run
             own = own or run  # the base prompt comes first
             if max_cost_usd is not None:
                 max_cost_usd = max(0.0, max_cost_usd - (run.usage.cost_usd or 0.0))
@@ -196,19 +187,6 @@ class TrialSession(Session):
         self._keep(replace(trial, difference=effect.difference))
         self.run, self.effect = run, effect
         return "finished"
-
-    def _judge(self, side: Side, max_cost_usd: float | None) -> EvaluationRun:
-        how: dict[str, Any] = {
-            "judge_model": self.choice.judge_model, "judge_prompt": side.judge_prompt, "max_cost_usd": max_cost_usd,
-            "logs_dir": self.trials_dir, "on_result": self._count, "stop": self._stop, "progress": False,
-        }  # fmt: skip
-        if side.assistant_prompt is None:
-            return rejudge(side.run, **how)
-        plan = side.assignment.plan
-        return run_evaluation_suite(
-            _questions(side.run), index=plan.index, k=plan.k, assistant_model=self.choice.assistant_model,
-            assistant_prompt=side.assistant_prompt, **how,
-        )  # fmt: skip
 
     def _note_trial(self, note: str) -> Trial:
         """The trial that is begun, in the list; the same one if it was broken off."""
@@ -222,36 +200,28 @@ class TrialSession(Session):
 
     def _keep(self, trial: Trial) -> None:
         save_trial(self.trials_dir, trial)
-        self.trials = [*(other for other in self.trials if other.id != trial.id), trial]
-        self.trial = trial
+        by_id = {other.id: other for other in self.trials} | {trial.id: trial}
+        self.trials, self.trial = list(by_id.values()), trial
 
     def _measure(self, before: EvaluationRun, after: EvaluationRun) -> Effect:
         return measure_effect(before, after, same_answers=self.choice.kind == "judge")
 
-    # -- the two sides
+    # -- what the trial is made from
 
     def _sides(self) -> tuple[Side, Side]:
-        """The base prompt and the edited one, with what has to be done for each; ConfigError if something is unfit."""
-        choice, run = self.choice, self._chosen()
-        base, edited = load_prompt(choice.base), self._edited()
-        if choice.kind == "judge":
-            return self._side(run, base, None), self._side(run, edited, None)
-        judging = find_prompt(run.run.judge_prompt_sha256, "judge") or load_prompt(None)
-        answering = self._side(run, judging, base)
-        is_answered = _agree(answering, run, _ANSWERING)
-        return self._side(run, judging, None) if is_answered else answering, self._side(run, judging, edited)
+        return get_sides(self.choice, self._chosen(), self._edited(), self._index)
 
-    def _side(self, run: EvaluationRun, judging: Prompt, answering: Prompt | None) -> Side:
-        judge = self.choice.judge_model
-        if answering is None:
-            assignment = assign_rejudging(run, judge_model=judge, judge_prompt=judging, judge_repeats=1)
-        else:
-            assignment = assign_suite(
-                _questions(run), index=self._index(), answers=None,
-                assistant_model=self.choice.assistant_model, assistant_prompt=answering, judge_model=judge,
-                judge_prompt=judging, answer_repeats=1, judge_repeats=1, k=run.run.k or 5,
-            )  # fmt: skip
-        return Side(run, judging, answering, assignment)
+    def _known(self, side: Side) -> EvaluationRun | None:
+        """The marks of a side, if they are the stored run's own, or were made in this session."""
+        return side.run if side.is_judged else self._judged.get(side.identity)
+
+    def _to_judge(self, before: Side, after: Side) -> list[Side]:
+        return [after] if self._known(before) else [before, after]
+
+    def _edited(self) -> Prompt:
+        """The text as it appears in logs: under the base's id and a piece of its hash."""
+        prompt = Prompt(self.choice.base, self.choice.text)
+        return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")
 
     def _index(self) -> RunbookIndex:
         """The index, read again only when it was built again: it is looked at with each change of the text."""
@@ -261,34 +231,6 @@ class TrialSession(Session):
         if self._loaded is None or self._loaded[0] != stamps:
             self._loaded = stamps, load_index(self.index_dir)
         return self._loaded[1]
-
-    def _to_judge(self, before: Side, after: Side) -> list[Side]:
-        return [after] if self._known(before) else [before, after]
-
-    def _known(self, side: Side) -> EvaluationRun | None:
-        """The marks of a side, if they are the stored run's own, or were made in this session."""
-        if side.assistant_prompt is None and _agree(side, side.run, _JUDGING):
-            return side.run
-        return self._judged.get(_identity(side))
-
-    def _done(self, side: Side) -> int:
-        found = [run for run in unfinished_runs(self.trials_dir) if run.key == side.assignment.key]
-        return found[-1].done if found else 0
-
-    def _estimate(self, side: Side) -> Estimate:
-        assignment = side.assignment
-        samples = [assignment.sample_at(i) for i in range(assignment.n_samples)]
-        answers = [sample.stored for sample in samples if sample.stored is not None]
-        return estimate_run(
-            [sample.question for sample in samples], answers=None if side.assistant_prompt else answers,
-            assistant_model=self.choice.assistant_model, assistant_prompt=side.assistant_prompt,
-            judge_model=self.choice.judge_model, judge_prompt=side.judge_prompt,
-        )  # fmt: skip
-
-    def _edited(self) -> Prompt:
-        """The text as it appears in logs: under the base's id and a piece of its hash."""
-        prompt = Prompt(self.choice.base, self.choice.text)
-        return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")
 
     def _models_of(self, log: str) -> dict[str, str]:
         """The models of a log, as far as it tells them."""
@@ -313,9 +255,10 @@ class TrialSession(Session):
         """The stored run with the chosen answers only; those that were never given are left out."""
         run, wanted = self._stored(), self.choice.answers
         if wanted == DISPUTED:
-            if self.choice.log not in self._disputed:
-                self._disputed[self.choice.log] = disputed_questions(run, self.logs_dir)
-            disputed = self._disputed[self.choice.log]
+            key = (self.choice.log, *self.logs)  # another log may bring another verdict
+            if key not in self._disputed:
+                self._disputed = {key: disputed_questions(run, self.logs_dir)}
+            disputed = self._disputed[key]
 
         def is_wanted(result: EvaluationResult) -> bool:
             if wanted == DISPUTED:
@@ -329,21 +272,8 @@ class TrialSession(Session):
         return replace(run, results=results)
 
 
-def _questions(run: EvaluationRun) -> list[Any]:
-    return list({result.question.id: result.question for result in run.results}.values())
-
-
 def _log_name(run: EvaluationRun) -> str:
     return run.log_path.name if run.log_path else ""
-
-
-def _agree(side: Side, run: EvaluationRun, names: tuple[str, ...]) -> bool:
-    return all(getattr(side.assignment.info, name) == getattr(run.run, name) for name in names)
-
-
-def _identity(side: Side) -> str:
-    """What makes two sides the same work."""
-    return repr(sorted(side.assignment.key.items()))
 
 
 _sessions: dict[tuple[Path, ...], TrialSession] = {}
@@ -352,4 +282,6 @@ _sessions: dict[tuple[Path, ...], TrialSession] = {}
 def get_trials(*, logs_dir: Path = constants.LOGS_DIR, index_dir: Path = constants.INDEX_DIR) -> TrialSession:
     """The session over these folders: the same one each time, so that a cell that is run again finds its trials."""
     key = (logs_dir.resolve(), index_dir.resolve())
-    return _sessions.setdefault(key, TrialSession(logs_dir=logs_dir, index_dir=index_dir))
+    if key not in _sessions:
+        _sessions[key] = TrialSession(logs_dir=logs_dir, index_dir=index_dir)
+    return _sessions[key]

@@ -59,7 +59,7 @@ LAYERS = [
     ["stats", "comparison", "agreement", "gate", "noise", "bridge"],
     ["chart_style", "chart_runs", "chart_judges", "charts"],
     ["report_words", "report"],
-    ["session", "trial_list", "trial_effect", "trials"],
+    ["session", "trial_list", "trial_sides", "trial_effect", "trials"],
     ["panel_html", "panel_parts", "panel_run", "panel_ask", "panel_prompts_html", "panel_prompts"],
     ["batch_cli", "history_cli", "__main__"],
 ]

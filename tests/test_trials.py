@@ -159,6 +159,11 @@ def test_some_of_the_answers_can_be_chosen(session: TrialSession, marking: Servi
     assert session.effect is not None
     assert (session.effect.comparison["n"] == expected).all()
     assert (session.effect.comparison["n_unpaired"] == 0).all()
+    # The same after the kernel was restarted.
+    fresh = TrialSession(logs_dir=session.logs_dir, index_dir=session.index_dir)
+    fresh.reopen(fresh.trials[0])
+    assert fresh.effect is not None
+    assert fresh.effect.comparison.equals(session.effect.comparison)
 
 
 def test_answers_on_which_judges_disagreed_can_be_chosen(session: TrialSession, marking: Service, logs: Path) -> None:
@@ -167,9 +172,7 @@ def test_answers_on_which_judges_disagreed_can_be_chosen(session: TrialSession, 
         session.plan()
     marking.default = lambda request: judgement(60 if "質問: なんか変" in str(request) else 80)
     rejudge(load_run(logs / session.choice.log), judge_model="gpt-4o", logs_dir=logs, progress=False)
-    fresh = TrialSession(logs_dir=logs, index_dir=session.index_dir)
-    fresh.choose(log=session.choice.log, answers=DISPUTED)
-    assert fresh.plan().answers == 1
+    assert session.plan().answers == 1
 
 
 def test_repeats_of_the_stored_run_are_averaged_first(
