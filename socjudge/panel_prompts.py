@@ -96,7 +96,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         self.try_button.on_click(lambda _: self._start())
         self.stop_button.on_click(lambda _: self.session.stop())
         self.save_button.on_click(lambda _: self._save())
-        self.session.listeners.append(self._redraw)
+        self.session.listeners.append(self._follow)
 
     def __repr__(self) -> str:
         return elsewhere(self)
@@ -225,6 +225,13 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         self.paying.layout.display = "" if self._costs and not self._unfit else "none"
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
         self._redraw(force=True)
+
+    def _follow(self) -> None:
+        """Called from the session's thread: a trial that has ended may leave less to be judged for the next."""
+        if self.session.is_busy:
+            self._redraw()
+        else:
+            self._settle()
 
     def _redraw(self, force: bool = False) -> None:
         """Show the session; called from its thread too."""

@@ -118,6 +118,10 @@ def test_another_judge_is_said_to_need_the_base_prompt_too(panel: PromptLab, ser
     panel.judge_model.value = "gpt-4o"
     assert "呼び出し 20 回" in panel.cost.value
     assert "うち 10 回は元のプロンプトの分です" in panel.cost.value
+    try_it(panel)
+    assert service.judge_calls == 20
+    assert "呼び出し 10 回" in panel.cost.value  # the base prompt's marks are there now
+    service.requests.clear()
     panel.judge_model.value = "offline"
     assert "組み込みの既定のJudgeはプロンプトを読みません" in panel.cost.value
     assert panel.paying.layout.display == "none"
