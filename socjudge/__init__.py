@@ -62,10 +62,12 @@ _HOMES = {
     "RunPanel": "panel_run",
     "AskPanel": "panel_ask",
     "HistoryExplorer": "panel_history",
+    "PromptLab": "panel_prompts",
     "write_report": "report",
     "write_log_report": "report",
     "Prompt": "prompts",
     "load_prompt": "prompts",
+    "save_prompt": "prompt_files",
     "AssistantAnswer": "records",
     "EvalQuestion": "records",
     "Evaluation": "records",
@@ -103,7 +105,9 @@ if TYPE_CHECKING:
     from .noise import judge_noise, plan_repeats
     from .panel_ask import AskPanel
     from .panel_history import HistoryExplorer
+    from .panel_prompts import PromptLab
     from .panel_run import RunPanel
+    from .prompt_files import save_prompt
     from .prompts import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
     from .report import write_log_report, write_report

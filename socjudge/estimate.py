@@ -29,6 +29,11 @@ class Estimate:
     output_tokens: int
     cost_usd: float | None
 
+    def __add__(self, other: Estimate) -> Estimate:
+        mine, theirs = (Usage(e.calls, e.input_tokens, e.output_tokens, e.cost_usd) for e in (self, other))
+        total = mine + theirs
+        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
+
 
 def estimate_run(
     questions: Sequence[EvalQuestion],
@@ -37,6 +42,7 @@ def estimate_run(
     assistant_model: str | BaseChatModel | Model = "auto",
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
+    assistant_prompt: Prompt | str | Path | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
 ) -> Estimate:
@@ -51,7 +57,7 @@ def estimate_run(
         given = [estimate_tokens(answer.context + answer.answer) for answer in answers]
     asked = [estimate_tokens(q.question + "".join(q.expected_keypoints)) for q in questions]
     judge_in = [template + question + answer for question, answer in zip(asked, given, strict=True)]
-    answering = estimate_tokens(load_prompt(None, default=ASSISTANT_PROMPT_ID).text) + _CONTEXT_TOKENS
+    answering = estimate_tokens(load_prompt(assistant_prompt, default=ASSISTANT_PROMPT_ID).text) + _CONTEXT_TOKENS
     answer_in = [] if answers is not None else [answering + estimate_tokens(q.question) for q in questions]
     parts = [
         _estimate(judge_model, judge_in, _JUDGEMENT_TOKENS, answer_repeats * judge_repeats),

@@ -6,6 +6,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from .prompt_files import Kind, list_prompts
+
 MODELS = ["auto", "offline", "gpt-4o-mini", "gpt-4o"]  # to choose from; any other name can be typed
 # As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
 WIDE = {"width": "min(100% - 4px, 42em)"}  # within the margins of a control
@@ -20,6 +22,21 @@ def model_box(name: str, value: str = "offline") -> Any:
     )
 
 
+def prompt_box(name: str, kind: Kind) -> Any:
+    """A list of the prompts of a kind; the built-in one is chosen."""
+    box = widgets.Dropdown(description=name, style=NAMES, layout=WIDE)
+    list_prompts_in(box, kind)
+    return box
+
+
+def list_prompts_in(box: Any, kind: Kind) -> None:
+    """Bring the list up to date; what is chosen stays chosen, if it is still there."""
+    known, chosen = [prompt.id for prompt in list_prompts(kind)], box.value
+    if list(box.options) != known:
+        box.options = known
+        box.value = chosen if chosen in known else known[0]
+
+
 def number_box(name: str, value: int) -> Any:
     """A box for a count from 1 to 1,000."""
     return widgets.BoundedIntText(value=value, min=1, max=1000, description=name, style=NAMES, layout=WIDE)
@@ -28,7 +45,7 @@ def number_box(name: str, value: int) -> Any:
 def dollar_box(value: float = 0.5) -> Any:
     """A box for the most that a run may cost; 0 means no limit."""
     return widgets.BoundedFloatText(
-        value=value, min=0, max=1e6, step=0.1, description="費用の上限（米ドル、0は上限なし）", style=NAMES, layout=WIDE
+        value=value, min=0, max=1e6, step=0.1, description="費用の上限（ドル、0で無制限）", style=NAMES, layout=WIDE
     )
 
 

@@ -12,8 +12,19 @@ import ipywidgets as widgets
 from . import constants
 from .errors import SocJudgeError
 from .panel_html import block, cost_html, details_html, escape, progress_text, summary_html
-from .panel_parts import AUTO, NAMES, WIDE, cost_box, dollar_box, elsewhere, model_box, number_box, tick_box
-from .prompts import JUDGE_PROMPT_ID
+from .panel_parts import (
+    AUTO,
+    NAMES,
+    WIDE,
+    cost_box,
+    dollar_box,
+    elsewhere,
+    list_prompts_in,
+    model_box,
+    number_box,
+    prompt_box,
+    tick_box,
+)
 from .session import RunSession, Settings, get_session
 
 REDRAW_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
@@ -36,12 +47,10 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self.session: RunSession = get_session(
             runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir)
         )
-        prompts = sorted({JUDGE_PROMPT_ID, *(path.stem for path in constants.PROMPTS_DIR.glob("*.txt"))})
         self.judge_model = model_box("Judge")
         self.assistant_model = model_box("アシスタント")
-        self.judge_prompt = widgets.Dropdown(
-            value=JUDGE_PROMPT_ID, options=prompts, description="Judgeプロンプト", style=NAMES, layout=WIDE
-        )
+        self.judge_prompt = prompt_box("Judgeプロンプト", "judge")
+        self.assistant_prompt = prompt_box("アシスタントのプロンプト", "assistant")
         self.dataset = widgets.Text(
             value=str(constants.EVAL_DATASET_PATH), description="評価データセット", style=NAMES, layout=WIDE
         )
@@ -65,8 +74,8 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
             [
                 widgets.VBox(
                     [
-                        self.judge_model, self.assistant_model, self.judge_prompt, self.dataset, self.answer_repeats,
-                        self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd,
+                        self.judge_model, self.assistant_model, self.judge_prompt, self.assistant_prompt, self.dataset,
+                        self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd,
                     ]
                 )
             ],
@@ -80,6 +89,7 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
             ]
         )  # fmt: skip
         self.add_class("socjudge-run-panel")
+        settings.observe(lambda _: self._list_prompts(), "selected_index")
         for control in self._controls:
             control.observe(lambda _: self._settle(), "value")
         self.build_button.on_click(lambda _: self.session.build_index())
@@ -102,6 +112,7 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         return Settings(
             dataset=Path(self.dataset.value), assistant_model=self.assistant_model.value.strip(),
             judge_model=self.judge_model.value.strip(), judge_prompt=self.judge_prompt.value,
+            assistant_prompt=self.assistant_prompt.value,
             answer_repeats=self.answer_repeats.value, judge_repeats=self.judge_repeats.value, k=self.k.value,
             max_concurrency=self.max_concurrency.value, fresh=self.fresh.value,
             max_cost_usd=self.max_cost_usd.value or None if self._costs else None,
@@ -110,9 +121,16 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
     @property
     def _controls(self) -> list[Any]:
         return [
-            self.judge_model, self.assistant_model, self.judge_prompt, self.dataset, self.answer_repeats,
-            self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd, self.allow_cost, self.fresh,
+            self.judge_model, self.assistant_model, self.judge_prompt, self.assistant_prompt, self.dataset,
+            self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd, self.allow_cost,
+            self.fresh,
         ]  # fmt: skip
+
+    def _list_prompts(self) -> None:
+        """Offer the prompts that were saved meanwhile, when the settings are opened."""
+        if not self.session.is_busy:
+            list_prompts_in(self.judge_prompt, "judge")
+            list_prompts_in(self.assistant_prompt, "assistant")
 
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change

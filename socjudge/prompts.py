@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from . import constants
 from .errors import ConfigError
+from .front_matter import split_front_matter
 from .records import AssistantAnswer, EvalQuestion, Flags
 
 JUDGE_PROMPT_ID = "guide-1"
@@ -21,6 +23,7 @@ ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES)
 # A placeholder is a lower-case name in braces; the judge prompt's own JSON braces never look like that.
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _SAFE_ID = re.compile(r"[\w.-]+")
+_TEMPLATES = files("socjudge") / "templates"
 
 
 @dataclass(frozen=True)
@@ -44,26 +47,53 @@ class Prompt:
 def load_prompt(prompt: Prompt | str | Path | None, *, default: str = JUDGE_PROMPT_ID) -> Prompt:
     """The prompt of that id (built in, or eval/prompts/<id>.txt), in that file, or the default for None.
 
-    Raises ConfigError that lists the known ids."""
+    The block at the head of a saved prompt (`save_prompt`) is no part of its text. A UserWarning says that a saved
+    prompt was edited since. Raises ConfigError that lists the known ids."""
     if isinstance(prompt, Prompt):
         return prompt
     if isinstance(prompt, Path) or (prompt or "").endswith(".txt"):
-        path = Path(str(prompt))
-        try:
-            return Prompt(path.stem, path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: the prompt cannot be read ({error}); expected a UTF-8 text file") from error
+        return _read_prompt(Path(str(prompt)))
     prompt_id = prompt or default
-    if not _SAFE_ID.fullmatch(prompt_id):
+    if not is_prompt_id(prompt_id):
         raise ConfigError(f"{prompt_id!r} is no prompt id; pass an id such as 'guide-1', a .txt path or a Prompt")
-    for folder in (files("socjudge") / "templates", constants.PROMPTS_DIR):
-        template = folder / f"{prompt_id}.txt"
-        if template.is_file():
-            return Prompt(prompt_id, template.read_text(encoding="utf-8"))
+    if prompt_id in built_in_ids():
+        return Prompt(prompt_id, (_TEMPLATES / f"{prompt_id}.txt").read_text(encoding="utf-8"))
+    if (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
+        return _read_prompt(own)
     raise ConfigError(
         f"no prompt '{prompt_id}': built in are '{JUDGE_PROMPT_ID}' and '{ASSISTANT_PROMPT_ID}'; "
         f"your own go to {constants.PROMPTS_DIR}/<id>.txt"
     )
+
+
+def is_prompt_id(name: str) -> bool:
+    """Whether it can name a prompt: letters, digits, "_", "-" and ".", and no path."""
+    return bool(_SAFE_ID.fullmatch(name)) and not name.endswith(".txt")
+
+
+def built_in_ids() -> set[str]:
+    """The prompts that come with the package."""
+    return {file.name.removesuffix(".txt") for file in _TEMPLATES.iterdir() if file.name.endswith(".txt")}
+
+
+def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
+    """What the block of a prompt's file says (nothing if it has none), and its text; ConfigError if unreadable."""
+    try:
+        return split_front_matter(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: the prompt cannot be read ({error}); expected a UTF-8 text file") from error
+
+
+def _read_prompt(path: Path) -> Prompt:
+    saved, text = read_prompt_file(path)
+    prompt = Prompt(path.stem, text)
+    if saved and saved["sha256"] != prompt.sha256:
+        warnings.warn(
+            f"{path}: the prompt was edited after it was saved, its text no longer has the sha256 in its head. Logs tell "
+            "the two apart by that hash; better save the new text under a name of its own",
+            stacklevel=3,
+        )
+    return prompt
 
 
 def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:

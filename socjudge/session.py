@@ -30,6 +30,7 @@ class Settings:
     assistant_model: str = "auto"
     judge_model: str = "auto"
     judge_prompt: str | None = None
+    assistant_prompt: str | None = None
     answer_repeats: int = 1
     judge_repeats: int = 1
     k: int = 5
@@ -168,7 +169,7 @@ class RunSession(Session):
         return estimate_run(
             load_eval_dataset(settings.dataset),
             assistant_model=settings.assistant_model, judge_model=settings.judge_model,
-            judge_prompt=settings.judge_prompt,
+            judge_prompt=settings.judge_prompt, assistant_prompt=settings.assistant_prompt,
             answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats,
         )  # fmt: skip
 
@@ -210,9 +211,9 @@ class RunSession(Session):
         from .retrieval import load_index
 
         return assign_suite(
-            load_eval_dataset(settings.dataset), index=load_index(self.index_dir), answers=None, assistant_prompt=None,
+            load_eval_dataset(settings.dataset), index=load_index(self.index_dir), answers=None,
             assistant_model=settings.assistant_model, judge_model=settings.judge_model,
-            judge_prompt=settings.judge_prompt,
+            judge_prompt=settings.judge_prompt, assistant_prompt=settings.assistant_prompt,
             answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats, k=settings.k,
         )  # fmt: skip
 
@@ -224,6 +225,7 @@ class RunSession(Session):
         self.run = run_evaluation_suite(
             load_eval_dataset(settings.dataset), index=assignment.plan.index, assistant_model=settings.assistant_model,
             judge_model=settings.judge_model, judge_prompt=settings.judge_prompt,
+            assistant_prompt=settings.assistant_prompt,
             answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats, k=settings.k,
             max_concurrency=settings.max_concurrency, max_cost_usd=settings.max_cost_usd, logs_dir=self.logs_dir,
             fresh=settings.fresh, on_result=self._count, stop=self._stop, progress=False,

@@ -144,8 +144,8 @@ def test_faults_of_the_service_are_told_in_words(
         panel = page.locator(".socjudge-run-panel")
         panel.get_by_text("設定", exact=True).click(timeout=60_000)
         panel.get_by_label("Judge", exact=True).fill("gpt-4o-mini")
-        panel.get_by_label("費用の上限（米ドル、0は上限なし）").fill("0.004")
-        panel.get_by_label("費用の上限（米ドル、0は上限なし）").press("Tab")
+        panel.get_by_label("費用の上限（ドル、0で無制限）").fill("0.004")
+        panel.get_by_label("費用の上限（ドル、0で無制限）").press("Tab")
         allowed = panel.get_by_label("費用がかかることを確認しました")
 
         slow_service.script = [error(401, f"Incorrect API key provided: {KEY}")]
@@ -165,8 +165,8 @@ def test_faults_of_the_service_are_told_in_words(
         assert 0 < waiting.done < 10
 
         # A higher limit, by keyboard alone, and the run goes on where it stopped.
-        panel.get_by_label("費用の上限（米ドル、0は上限なし）").fill("0.5")
-        panel.get_by_label("費用の上限（米ドル、0は上限なし）").press("Tab")
+        panel.get_by_label("費用の上限（ドル、0で無制限）").fill("0.5")
+        panel.get_by_label("費用の上限（ドル、0で無制限）").press("Tab")
         allowed.focus()
         page.keyboard.press("Space")
         expect(panel.get_by_role("button", name="評価を実行")).to_be_enabled()

@@ -25,7 +25,9 @@ LAYERS = [
         "record_json",
         "texts",
         "facts",
+        "front_matter",
         "prompts",
+        "prompt_files",
         "reply_json",
         "replies",
         "pass_rule",
@@ -59,7 +61,11 @@ LAYERS = [
     ["chart_style", "chart_runs", "chart_judges", "charts"],
     ["report_words", "report"],
     ["explorer", "latest"],
-    ["session", "panel_html", "panel_parts", "panel_run", "panel_ask", "panel_history_html", "panel_history"],
+    ["session", "trial_list", "trial_sides", "trial_effect", "trials"],
+    [
+        *("panel_html", "panel_parts", "panel_run", "panel_ask", "panel_prompts_html", "panel_prompts"),
+        *("panel_history_html", "panel_history"),
+    ],
     ["batch_cli", "history_cli", "__main__"],
 ]
 HOMES = {
@@ -72,13 +78,13 @@ HOMES = {
     "pandas": {
         *("history", "history_export", "doctor", "stats", "comparison", "agreement", "gate", "noise", "bridge"),
         *("chart_style", "chart_runs", "chart_judges", "charts", "report_words", "report"),
-        *("explorer", "panel_history_html", "panel_history"),
+        *("explorer", "panel_history_html", "panel_history", "trial_effect"),
     },
     "pyarrow": {"tables", "history_cache", "history", "history_export"},
     "msgspec": {"tables"},
     "scipy": {"stats", "noise", "bridge"},
     "jinja2": {"report"},
-    "ipywidgets": {"panel_parts", "panel_run", "panel_ask", "panel_history"},
+    "ipywidgets": {"panel_parts", "panel_run", "panel_ask", "panel_prompts", "panel_history"},
     "markdown_it": {"runbooks", "panel_html"},
     "matplotlib": {"chart_style", "chart_runs", "chart_judges", "charts"},
     "bm25s": {"lexical"},

@@ -1,0 +1,43 @@
+"""The block at the head of a saved prompt that tells where it comes from; plain `key: value` lines between `---`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+_RULE = "---"
+_LINE = re.compile(r"([a-z0-9_]+):(?: (.*))?")
+_REQUIRED = ("parent", "sha256")  # without these it is a text that happens to begin with a rule
+
+
+def with_front_matter(values: Mapping[str, str], text: str) -> str:
+    """The text below a block with these values, each on one line; keys are lower-case ASCII words."""
+    lines = [f"{key}: {_escaped(value)}".rstrip(" ") for key, value in values.items()]
+    return "\n".join([_RULE, *lines, _RULE, text])
+
+
+def split_front_matter(content: str) -> tuple[dict[str, str], str]:
+    """The values of the block and the text below it; no values and the whole content where there is no such block."""
+    first, *lines = content.split("\n")
+    if first != _RULE or _RULE not in lines:
+        return {}, content
+    end = lines.index(_RULE)
+    found = [_LINE.fullmatch(line) for line in lines[:end]]
+    values = {match[1]: _unescaped(match[2] or "") for match in found if match}
+    if not all(found) or any(key not in values for key in _REQUIRED):
+        return {}, content
+    return values, "\n".join(lines[end + 1 :])
+
+
+def _escaped(value: str) -> str:
+    """As inside a JSON string; characters that some editors take for the end of a line are written as codes too."""
+    text = json.dumps(value, ensure_ascii=False)[1:-1]
+    return re.sub("[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _unescaped(value: str) -> str:
+    try:
+        return str(json.loads(f'"{value}"', strict=False))
+    except ValueError:  # written by hand
+        return value
