@@ -59,8 +59,10 @@ _HOMES = {
     "plot_cost_agreement": "chart_judges",
     "japanese_text": "chart_style",
     "judge_colours": "chart_style",
+    "load_labels": "labels",
     "RunPanel": "panel_run",
     "AskPanel": "panel_ask",
+    "LabelPanel": "panel_labels",
     "write_report": "report",
     "write_log_report": "report",
     "Prompt": "prompts",
@@ -98,9 +100,11 @@ if TYPE_CHECKING:
     from .history_export import export_history
     from .journal import unfinished_runs
     from .judge import evaluate_answer, load_eval_dataset
+    from .labels import load_labels
     from .logs import load_run, save_evaluation_results
     from .noise import judge_noise, plan_repeats
     from .panel_ask import AskPanel
+    from .panel_labels import LabelPanel
     from .panel_run import RunPanel
     from .prompts import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage

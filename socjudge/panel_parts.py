@@ -7,7 +7,7 @@ from typing import Any
 import ipywidgets as widgets
 
 MODELS = ["auto", "offline", "gpt-4o-mini", "gpt-4o"]  # to choose from; any other name can be typed
-WIDE = widgets.Layout(width="min(100%, 42em)")
+WIDE = widgets.Layout(width="min(100% - 4px, 42em)")
 AUTO = widgets.Layout(width="auto")  # Japanese does not fit the usual width
 NAMES = {"description_width": "15em"}
 

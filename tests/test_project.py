@@ -53,11 +53,14 @@ LAYERS = [
         "suite",
     ],
     ["batch_files", "batch_state", "batch_rounds", "batch_jobs", "batch_client", "batch"],
-    ["tables", "history_cache", "history", "history_export", "doctor"],
+    ["tables", "history_cache", "history", "history_export", "doctor", "labels"],
     ["stats", "comparison", "agreement", "gate", "noise", "bridge"],
     ["chart_style", "chart_runs", "chart_judges", "charts"],
     ["report_words", "report"],
-    ["session", "panel_html", "panel_parts", "panel_run", "panel_ask"],
+    [
+        *("session", "panel_html", "panel_parts", "panel_run", "panel_ask"),
+        *("label_session", "panel_marks", "panel_labels_html", "panel_labels"),
+    ],
     ["batch_cli", "history_cli", "__main__"],
 ]
 HOMES = {
@@ -68,14 +71,16 @@ HOMES = {
     "langchain_text_splitters": {"runbooks"},
     "langchain_openai": {"embeddings"},
     "pandas": {
-        *("history", "history_export", "doctor", "stats", "comparison", "agreement", "gate", "noise", "bridge"),
+        *("history", "history_export", "doctor", "labels"),
+        *("stats", "comparison", "agreement", "gate", "noise", "bridge"),
         *("chart_style", "chart_runs", "chart_judges", "charts", "report_words", "report"),
     },
     "pyarrow": {"tables", "history_cache", "history", "history_export"},
     "msgspec": {"tables"},
     "scipy": {"stats", "noise", "bridge"},
     "jinja2": {"report"},
-    "ipywidgets": {"panel_parts", "panel_run", "panel_ask"},
+    "ipywidgets": {"panel_parts", "panel_run", "panel_ask", "panel_labels"},
+    "anywidget": {"panel_marks"},
     "markdown_it": {"runbooks", "panel_html"},
     "matplotlib": {"chart_style", "chart_runs", "chart_judges", "charts", "report"},
     "bm25s": {"lexical"},
@@ -136,6 +141,7 @@ def test_importing_socjudge_loads_nothing_heavy() -> None:
         "pandas",
         "matplotlib",
         "ipywidgets",
+        "anywidget",
         "pydantic",
     ]
     code = f"import sys, socjudge; print([name for name in {heavy} if name in sys.modules])"
