@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -38,19 +39,21 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
     ) -> None:
         self.session: LabelSession | None = None
         self._logs_dir, self._labels_dir, self._dataset = logs_dir, Path(labels_dir), Path(dataset)
+        self._started = False
         self._lock = threading.Lock()  # clicks may be handled in several threads
         self.log_file = widgets.Dropdown(description="採点するログ", style=NAMES, layout=WIDE)
-        self.rater = widgets.Text(description="採点者", placeholder="例: 佐藤", style=NAMES, layout=WIDE)
+        self.rater = widgets.Text(
+            description="採点者", placeholder="例: 佐藤", continuous_update=False, style=NAMES, layout=WIDE
+        )
         self.start_button = widgets.Button(description="採点を始める", icon="play", button_style="primary", layout=AUTO)
         self.marks = MarksInput(list(constants.JUDGE_EVALUATION_CRITERIA))
-        self.save_button = widgets.Button(description="保存", icon="check", button_style="primary", layout=AUTO)
         self.next_button = widgets.Button(description="次へ", icon="arrow-right", layout=AUTO)
         self.skip_button = widgets.Button(description="スキップ", layout=AUTO)
         self.back_button = widgets.Button(description="戻る", icon="arrow-left", layout=AUTO)
         self.start_status, self.progress, self.item, self.status, self.judged = (widgets.HTML() for _ in range(5))
 
         buttons = widgets.HBox(
-            [self.save_button, self.next_button, self.skip_button, self.back_button],
+            [self.next_button, self.skip_button, self.back_button],
             layout=widgets.Layout(flex_flow="row wrap"),
         )
         self.item.layout = widgets.Layout(flex="1 1 26em", min_width="0")
@@ -62,35 +65,32 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self._work = widgets.VBox([self.progress, beside], layout=widgets.Layout(display="none"))
         super().__init__(
             [
-                widgets.HTML(block("", "<h2>📝 人手ラベル</h2>", HINT)), self.log_file, self.rater, widgets.HBox([self.start_button]),
+                widgets.HTML(block("", f"<h2>📝 人手ラベル</h2>{HINT}")), self.log_file, self.rater, widgets.HBox([self.start_button]),
                 self.start_status, self._work,
             ]
         )  # fmt: skip
         self.add_class("socjudge-label-panel")
-        self._on(self.start_button, self._start, self.start_status)
-        self._on(self.save_button, self._save, self.status)
-        self._on(self.next_button, self._next, self.status)
-        self._on(self.skip_button, self._skip, self.status)
-        self._on(self.back_button, self._back, self.status)
+        self.marks.on_msg(lambda _, message, __: self._do(lambda: self._from_page(message), self.status))
+        self.next_button.on_click(lambda _: self._do(self._next, self.status))
+        self.skip_button.on_click(lambda _: self._do(self._skip, self.status))
+        self.back_button.on_click(lambda _: self._do(self._back, self.status))
+        self.start_button.on_click(lambda _: self._do(self._start, self.start_status))
+        for control in (self.log_file, self.rater):
+            control.observe(lambda _: self._do(self._follow, self.start_status), "value")
         self._find_logs()
 
     def __repr__(self) -> str:
         return elsewhere(self)
 
-    def _on(self, button: widgets.Button, act: Callable[[], None], status: widgets.HTML) -> None:
-        """Let a click act, and say what went wrong where the person looks."""
-
-        def clicked(_: widgets.Button) -> None:
-            with self._lock:
-                status.value = ""
-                try:
-                    act()
-                except SocJudgeError as error:
-                    status.value = block("bad", escape(error))
-                except Exception as surprise:
-                    status.value = block("bad", escape(redact(f"unexpected {type(surprise).__name__}: {surprise}")))
-
-        button.on_click(clicked)
+    def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:
+        """One act at a time, and what went wrong is said where the person looks."""
+        with self._lock:
+            try:
+                act()
+            except SocJudgeError as error:
+                status.value = block("bad", escape(error))
+            except Exception as surprise:
+                status.value = block("bad", escape(redact(f"unexpected {type(surprise).__name__}: {surprise}")))
 
     def _find_logs(self) -> None:
         """Offer the logs, and go on where the cell was left."""
@@ -115,15 +115,22 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         return str(self._logs_dir), self._labels_dir.resolve()
 
     def _start(self) -> None:
+        self._started, self.session = True, None
+        self.start_status.value, self._work.layout.display = "", "none"
         run = load_run(self.log_file.value)
         self.session = LabelSession(run, self.rater.value, folder=self._labels_dir, dataset=self._dataset)
         _last[self._place] = (self.log_file.value, self.rater.value)
         self._work.layout.display = ""
         self._show()
 
-    def _save(self) -> None:
-        if self.session is None or self.save_button.disabled:
-            return  # a second click
+    def _follow(self) -> None:
+        """Marks never go to another name or log than the one that is to be seen, which may come after the click."""
+        if self._started:
+            self._start()
+
+    def _from_page(self, message: dict[str, Any]) -> None:
+        if self.session is None or not self.marks.take(message) or not message.get("save"):
+            return
         scores = dict(zip(self.marks.criteria, self.marks.scores, strict=True))
         missing = [name for name, score in scores.items() if score is None]
         if missing:
@@ -165,11 +172,12 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         session = self.session
         assert session is not None
         item, mark = session.current, session.mark
+        self.status.value = ""
+        title = "前に保存した採点" if is_open else "保存しました"
         self.progress.value = progress_html(session)
         self.item.value = item_html(item) if item else ""
-        self.judged.value = judged_html(mark, session.judge_marks) if mark else ""
+        self.judged.value = judged_html(title, mark, session.judge_marks) if mark else ""
         self.marks.layout.display = "" if item else "none"
-        self.save_button.disabled = item is None or not is_open
         self.next_button.disabled = mark is None
         self.skip_button.disabled = item is None or mark is not None
         self.back_button.disabled = not session.can_go_back

@@ -36,8 +36,8 @@ def item_html(item: LabelItem) -> str:
     )
 
 
-def judged_html(mark: Mark, evaluations: Sequence[Evaluation]) -> str:
-    """The rater's marks beside the judge's, for each time the answer was judged, and the judge's reasons."""
+def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> str:
+    """Under a title, the rater's marks beside the judge's, for each time the answer was judged, and the judge's reasons."""
     several = len(evaluations) > 1
     names = [f"Judge{f' {n}' if several else ''}" for n in range(1, len(evaluations) + 1)]
     read = [evaluation if evaluation.status == "ok" else None for evaluation in evaluations]
@@ -49,7 +49,7 @@ def judged_html(mark: Mark, evaluations: Sequence[Evaluation]) -> str:
     rows.append(_row("平均", [average(mark.scores), *(marks.average_score if marks else None for marks in read)]))
     reasons = "".join(_reasons(name, evaluation) for name, evaluation in zip(names, evaluations, strict=True))
     table = f'<table class="marks"><tr>{head}</tr>{"".join(rows)}</table>'
-    return _TABLE + block("good", f"保存しました{table}{reasons}")
+    return _TABLE + block("good", f"{escape(title)}{table}{reasons}")
 
 
 def _row(name: str, values: Sequence[float | None]) -> str:

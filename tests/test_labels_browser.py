@@ -53,7 +53,7 @@ def test_three_answers_are_marked_by_keyboard(tmp_path: Path) -> None:
     write_notebook(
         tmp_path / "labels.ipynb",
         f"import socjudge as sj\nsj.LabelPanel(logs_dir={str(tmp_path / 'logs')!r}, labels_dir={str(labels)!r})",
-        "print('cell two')",
+        "import time; time.sleep(3)  # busy while the first marks are given; clicks and marks may then swap places",
     )
     from playwright.sync_api import expect
 
@@ -62,6 +62,7 @@ def test_three_answers_are_marked_by_keyboard(tmp_path: Path) -> None:
         open_notebook(page, url, "labels.ipynb")
         run_all(page)
         panel = page.locator(".socjudge-label-panel")
+        page.locator(".socjudge-marks").wait_for(state="attached", timeout=60_000)
         panel.get_by_label("採点者").fill("佐藤")
         press(page, "Tab", "Enter")
         panel.get_by_text("0/3問").wait_for(timeout=20_000)

@@ -38,11 +38,11 @@ def start(panel: LabelPanel, rater: str = "佐藤") -> LabelPanel:
     return panel
 
 
-def give(panel: LabelPanel, *scores: int | None, comment: str = "") -> None:
-    """What the page sends when sliders are moved."""
-    marks = panel.marks
-    content = {"shown": marks.shown, "scores": list(scores), "comment": comment}
-    marks._handle_custom_msg(content, [])
+def save(panel: LabelPanel, *scores: int | None, comment: str = "", shown: int | None = None) -> None:
+    """Give marks and press 「保存」. shown: where the page is, if it is not where the kernel is."""
+    shown = panel.marks.shown if shown is None else shown
+    # What the page sends; test_labels_browser.py shows that it does.
+    panel.marks._handle_custom_msg({"shown": shown, "scores": list(scores), "comment": comment, "save": True}, [])
 
 
 def shown(*parts: Any) -> str:
@@ -68,7 +68,7 @@ def test_the_newest_log_is_offered_first(panel: LabelPanel) -> None:
 
 def test_nothing_can_be_marked_before_a_rater_has_started(panel: LabelPanel) -> None:
     assert panel._work.layout.display == "none"
-    panel.save_button.click()
+    save(panel, *[50] * 6)
     panel.next_button.click()
     panel.skip_button.click()
     panel.back_button.click()
@@ -86,8 +86,7 @@ def test_a_mark_is_on_disk_when_it_is_saved_and_the_judges_marks_appear_then(pan
     number = int(question(panel))
     points = str([81, 61, 41][number - 1])
     assert points not in shown(panel.item, panel.progress, panel.status, panel.judged)
-    give(panel, 0, 25, 50, 75, 100, 5, comment="根拠が無い")
-    panel.save_button.click()
+    save(panel, 0, 25, 50, 75, 100, 5, comment="根拠が無い")
     assert saved(tmp_path) == {number: [0, 25, 50, 75, 100, 5]}
     rows = re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td>', panel.judged.value)
     own = ["0", "25", "50", "75", "100", "5", "42"]
@@ -95,7 +94,7 @@ def test_a_mark_is_on_disk_when_it_is_saved_and_the_judges_marks_appear_then(pan
     assert "理由 文章" in shown(panel.judged)
     assert "1/3問" in shown(panel.progress)
     assert panel.marks.disabled
-    panel.save_button.click()  # a double click
+    save(panel, 0, 25, 50, 75, 100, 5, comment="根拠が無い")  # a double click
     assert len((tmp_path / "labels" / "佐藤.jsonl").read_text("utf-8").splitlines()) == 1
     panel.next_button.click()
     assert question(panel) != str(number)
@@ -105,13 +104,11 @@ def test_a_mark_is_on_disk_when_it_is_saved_and_the_judges_marks_appear_then(pan
 
 def test_missing_marks_are_named_and_nothing_is_saved(panel: LabelPanel, tmp_path: Path) -> None:
     start(panel)
-    give(panel, 0, None, 50, 75, None, 5)
-    panel.save_button.click()
+    save(panel, 0, None, 50, 75, None, 5)
     assert "まだ付けていない観点があります: 正確性、引用明示" in shown(panel.status)
     assert not (tmp_path / "labels").exists()
     assert panel.judged.value == ""
-    give(panel, 0, 100, 50, 75, 0, 5)
-    panel.save_button.click()
+    save(panel, 0, 100, 50, 75, 0, 5)
     assert panel.status.value == ""
     assert len(saved(tmp_path)) == 1
 
@@ -121,26 +118,21 @@ def test_one_can_skip_and_go_back_and_correct(panel: LabelPanel, tmp_path: Path)
     first = question(panel)
     panel.skip_button.click()
     second = question(panel)
-    give(panel, *[50] * 6, comment="初め")
-    panel.save_button.click()
+    save(panel, *[50] * 6, comment="初め")
     panel.next_button.click()
     panel.back_button.click()
     assert question(panel) == second
     assert (panel.marks.scores, panel.marks.comment, panel.marks.disabled) == ([50] * 6, "初め", False)
     assert panel.skip_button.disabled
-    give(panel, 50, 50, 50, 75, 50, 50)
-    panel.save_button.click()
+    save(panel, 50, 50, 50, 75, 50, 50)
     panel.next_button.click()
-    give(panel, *[25] * 6)
-    panel.save_button.click()
+    save(panel, *[25] * 6)
     panel.next_button.click()
     assert question(panel) == first  # again, at the end
-    give(panel, *[0] * 6)
-    panel.save_button.click()
+    save(panel, *[0] * 6)
     panel.next_button.click()
     assert "3/3問" in shown(panel.progress)
     assert "すべて採点しました" in shown(panel.progress)
-    assert panel.save_button.disabled
     assert panel.skip_button.disabled
     assert panel.marks.layout.display == "none"
     assert saved(tmp_path)[int(second)] == [50, 50, 50, 75, 50, 50]
@@ -161,18 +153,15 @@ def test_next_is_not_a_way_around_a_mark(panel: LabelPanel) -> None:
 
 def test_what_was_meant_for_the_answer_before_comes_too_late(panel: LabelPanel, tmp_path: Path) -> None:
     start(panel)
-    late = {"shown": panel.marks.shown, "scores": [100] * 6, "comment": "前の回答へ"}
     panel.skip_button.click()  # the kernel was busy, and the page did not follow yet
-    panel.marks._handle_custom_msg(late, [])
-    panel.save_button.click()
+    save(panel, *[100] * 6, shown=panel.marks.shown - 1)
     assert panel.marks.scores == [None] * 6
     assert not (tmp_path / "labels").exists()
 
 
 def test_a_cell_that_is_run_again_goes_on(panel: LabelPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start(panel)
-    give(panel, *[50] * 6)
-    panel.save_button.click()
+    save(panel, *[50] * 6)
     again = opened(tmp_path)
     assert again.rater.value == "佐藤"
     assert "1/3問" in shown(again.progress)
@@ -185,14 +174,12 @@ def test_a_cell_that_is_run_again_goes_on(panel: LabelPanel, tmp_path: Path, mon
 
 def test_another_name_starts_an_order_of_its_own(panel: LabelPanel, tmp_path: Path) -> None:
     start(panel)
-    give(panel, *[50] * 6)
-    panel.save_button.click()
+    save(panel, *[50] * 6)
     start(panel, "tanaka")
     assert "0/3問" in shown(panel.progress)
     assert "tanaka さん" in shown(panel.progress)
     assert panel.judged.value == ""
-    give(panel, *[75] * 6)
-    panel.save_button.click()
+    save(panel, *[75] * 6)
     assert set(load_labels(tmp_path / "labels")["rater"]) == {"佐藤", "tanaka"}
 
 
@@ -202,8 +189,7 @@ def test_what_a_log_holds_stays_text(tmp_path: Path) -> None:
     log["results"][0]["evaluation"]["scores"][HOSTILE] = 1
     save_log(tmp_path / "logs", log)
     panel = start(opened(tmp_path))
-    give(panel, *[50] * 6)
-    panel.save_button.click()
+    save(panel, *[50] * 6)
     for markup in (panel.item.value, panel.judged.value):
         assert "<script" not in markup.lower()
         assert "<img" not in markup.lower()
@@ -213,8 +199,7 @@ def test_what_a_log_holds_stays_text(tmp_path: Path) -> None:
 def test_a_judge_that_could_not_be_read_is_said_after_saving(tmp_path: Path) -> None:
     save_log(tmp_path / "logs", bare_log([None]))
     panel = start(opened(tmp_path))
-    give(panel, *[50] * 6)
-    panel.save_button.click()
+    save(panel, *[50] * 6)
     assert "採点できませんでした" in shown(panel.judged)
     assert "<td>50</td><td>―</td>" in panel.judged.value
 
@@ -234,8 +219,7 @@ def test_a_folder_without_logs_is_said(tmp_path: Path) -> None:
 def test_marks_that_cannot_be_written_are_said_and_kept_on_the_page(panel: LabelPanel, tmp_path: Path) -> None:
     start(panel)
     (tmp_path / "labels").write_text("in the way")
-    give(panel, *[50] * 6, comment="残る")
-    panel.save_button.click()
+    save(panel, *[50] * 6, comment="残る")
     assert "cannot be" in panel.status.value
     assert (panel.marks.scores, panel.marks.comment, panel.marks.disabled) == ([50] * 6, "残る", False)
     assert panel.judged.value == ""
@@ -243,3 +227,22 @@ def test_marks_that_cannot_be_written_are_said_and_kept_on_the_page(panel: Label
 
 def test_a_page_without_widgets_says_where_the_panel_can_be_used(panel: LabelPanel) -> None:
     assert repr(panel) == "<LabelPanel: このパネルは JupyterLab で開くと使えます>"
+
+
+def test_a_name_that_comes_after_the_click_is_the_one_that_counts(panel: LabelPanel) -> None:
+    panel.start_button.click()  # as JupyterLab may deliver it
+    assert "rater is" in panel.start_status.value
+    panel.rater.value = "佐藤"
+    assert "佐藤 さん" in shown(panel.progress)
+    panel.rater.value = "tanaka"
+    assert panel.session is not None
+    assert panel.session.rater == "tanaka"
+    panel.rater.value = "/"
+    assert panel.session is None
+    assert panel._work.layout.display == "none"
+
+
+def test_another_log_is_shown_as_soon_as_it_is_chosen(panel: LabelPanel) -> None:
+    start(panel)
+    panel.log_file.index = 1
+    assert "0/1問" in shown(panel.progress)

@@ -14,10 +14,10 @@ function render({ model, el }) {
   root.setAttribute("aria-label", "採点");
   make("p", root, { textContent: "キー 0〜4 で 0・25・50・75・100点、矢印キーで5点ずつ" });
 
-  function say() {
+  function say(save = false) {
     const scores = sliders.map((slider) => (slider.dataset.set ? Number(slider.value) : null));
     model.set({ scores, comment: comment.value }); // for other views of it on the page
-    model.send({ shown: model.get("shown"), scores, comment: comment.value });
+    model.send({ shown: model.get("shown"), scores, comment: comment.value, save });
   }
 
   function give(slider, score) {
@@ -49,7 +49,10 @@ function render({ model, el }) {
   const id = `socjudge-mark-${++count}`;
   make("label", root, { htmlFor: id, textContent: "コメント（任意）" });
   const comment = make("textarea", root, { id, rows: 2 });
-  comment.addEventListener("input", say);
+  comment.addEventListener("input", () => say());
+  const button = make("button", root, { type: "button", textContent: "保存" });
+  button.className = "jupyter-widgets jupyter-button widget-button mod-primary";
+  button.addEventListener("click", () => say(true));
 
   // JupyterLab takes keys for commands, such as 1 for a heading and Shift+Enter to run the cell.
   root.addEventListener("keydown", (event) => {
@@ -67,7 +70,7 @@ function render({ model, el }) {
       slider.disabled = model.get("disabled");
     });
     if (comment.value !== model.get("comment")) comment.value = model.get("comment");
-    comment.disabled = model.get("disabled");
+    comment.disabled = button.disabled = model.get("disabled");
   }
 
   function begin() {
