@@ -65,8 +65,8 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self._work = widgets.VBox([self.progress, beside], layout=widgets.Layout(display="none"))
         super().__init__(
             [
-                widgets.HTML(block("", f"<h2>📝 人手ラベル</h2>{HINT}")), self.log_file, self.rater, widgets.HBox([self.start_button]),
-                self.start_status, self._work,
+                widgets.HTML(block("", f"<h2>📝 人手ラベル</h2>{HINT}")), self.log_file, self.rater,
+                widgets.HBox([self.start_button]), self.start_status, self._work,
             ]
         )  # fmt: skip
         self.add_class("socjudge-label-panel")

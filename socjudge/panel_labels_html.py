@@ -53,7 +53,8 @@ def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> st
 
 
 def _row(name: str, values: Sequence[float | None]) -> str:
-    cells = "".join(f"<td>{'―' if value is None else f'{value:.0f}'}</td>" for value in values)
+    texts = ("―" if value is None else f"{value:.1f}".removesuffix(".0") for value in values)
+    cells = "".join(f"<td>{text}</td>" for text in texts)
     return f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
 
 

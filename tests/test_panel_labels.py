@@ -89,7 +89,7 @@ def test_a_mark_is_on_disk_when_it_is_saved_and_the_judges_marks_appear_then(pan
     save(panel, 0, 25, 50, 75, 100, 5, comment="根拠が無い")
     assert saved(tmp_path) == {number: [0, 25, 50, 75, 100, 5]}
     rows = re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td>', panel.judged.value)
-    own = ["0", "25", "50", "75", "100", "5", "42"]
+    own = ["0", "25", "50", "75", "100", "5", "42.5"]
     assert rows == [(name, mark, points) for name, mark in zip([*CRITERIA, "平均"], own, strict=True)]
     assert "理由 文章" in shown(panel.judged)
     assert "1/3問" in shown(panel.progress)
