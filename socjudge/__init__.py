@@ -59,10 +59,12 @@ _HOMES = {
     "plot_cost_agreement": "chart_judges",
     "japanese_text": "chart_style",
     "judge_colours": "chart_style",
+    "load_labels": "labels",
     "RunPanel": "panel_run",
     "AskPanel": "panel_ask",
     "HistoryExplorer": "panel_history",
     "PromptLab": "panel_prompts",
+    "LabelPanel": "panel_labels",
     "write_report": "report",
     "write_log_report": "report",
     "Prompt": "prompts",
@@ -101,10 +103,12 @@ if TYPE_CHECKING:
     from .history_export import export_history
     from .journal import unfinished_runs
     from .judge import evaluate_answer, load_eval_dataset
+    from .labels import load_labels
     from .logs import load_run, save_evaluation_results
     from .noise import judge_noise, plan_repeats
     from .panel_ask import AskPanel
     from .panel_history import HistoryExplorer
+    from .panel_labels import LabelPanel
     from .panel_prompts import PromptLab
     from .panel_run import RunPanel
     from .prompt_files import save_prompt

@@ -137,6 +137,10 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     parts = [scores.assign(rater=scores[by])]
     if labels is not None:
         need_columns(labels, ["rater", *_UNIT, "criterion", "score"], f"{who}, labels")
+        if both := set(labels["rater"]) & set(scores[by]):  # or they would be averaged as repeats of one rater
+            raise ConfigError(
+                f"{who}: {', '.join(sorted(both))} marks as a judge and in labels; rename the rater's file"
+            )
         parts.append(labels)
     columns = ["rater", *_UNIT, "criterion", "score"]
     # Two frames' categories differ, so that the names go together as plain objects.

@@ -126,7 +126,7 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
     body = answer.answer
     cited = [passage for passage in answer.passages if passage.citation in body]
     passages = "".join(map(_passage, cited or answer.passages))
-    flags = _flags(answer)
+    flags = flags_html(answer)
     return block(
         "",
         f'<div class="question"><b>Q. {escape(question)}</b>',
@@ -139,7 +139,8 @@ def _passage(passage: Passage) -> str:
     return f"<details><summary>{escape(passage.citation)}</summary><pre>{escape(passage.text)}</pre></details>"
 
 
-def _flags(answer: AssistantAnswer) -> str:
+def flags_html(answer: AssistantAnswer) -> str:
+    """The assistant's warnings, if it gave any."""
     flags = answer.flags
     raised: Sequence[str] = [
         word

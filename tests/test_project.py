@@ -56,15 +56,16 @@ LAYERS = [
         "suite",
     ],
     ["batch_files", "batch_state", "batch_rounds", "batch_jobs", "batch_client", "batch"],
-    ["tables", "history_cache", "history", "history_export", "doctor"],
+    ["tables", "history_cache", "history", "history_export", "doctor", "labels"],
     ["stats", "comparison", "agreement", "gate", "noise", "bridge"],
     ["chart_style", "chart_runs", "chart_judges", "charts"],
     ["report_words", "report"],
     ["explorer", "latest"],
-    ["session", "trial_list", "trial_sides", "trial_effect", "trials"],
+    ["session", "label_session", "trial_list", "trial_sides", "trial_effect", "trials"],
     [
         *("panel_html", "panel_parts", "panel_run", "panel_ask", "panel_prompts_html", "panel_prompts"),
         *("panel_history_html", "panel_history"),
+        *("panel_marks", "panel_labels_html", "panel_labels"),
     ],
     ["batch_cli", "history_cli", "__main__"],
 ]
@@ -76,7 +77,8 @@ HOMES = {
     "langchain_text_splitters": {"runbooks"},
     "langchain_openai": {"embeddings"},
     "pandas": {
-        *("history", "history_export", "doctor", "stats", "comparison", "agreement", "gate", "noise", "bridge"),
+        *("history", "history_export", "doctor", "labels"),
+        *("stats", "comparison", "agreement", "gate", "noise", "bridge"),
         *("chart_style", "chart_runs", "chart_judges", "charts", "report_words", "report"),
         *("explorer", "panel_history_html", "panel_history", "trial_effect"),
     },
@@ -84,7 +86,8 @@ HOMES = {
     "msgspec": {"tables"},
     "scipy": {"stats", "noise", "bridge"},
     "jinja2": {"report"},
-    "ipywidgets": {"panel_parts", "panel_run", "panel_ask", "panel_prompts", "panel_history"},
+    "ipywidgets": {"panel_parts", "panel_run", "panel_ask", "panel_prompts", "panel_history", "panel_labels"},
+    "anywidget": {"panel_marks"},
     "markdown_it": {"runbooks", "panel_html"},
     "matplotlib": {"chart_style", "chart_runs", "chart_judges", "charts"},
     "bm25s": {"lexical"},
@@ -145,6 +148,7 @@ def test_importing_socjudge_loads_nothing_heavy() -> None:
         "pandas",
         "matplotlib",
         "ipywidgets",
+        "anywidget",
         "pydantic",
     ]
     code = f"import sys, socjudge; print([name for name in {heavy} if name in sys.modules])"

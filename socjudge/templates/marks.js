@@ -1,0 +1,91 @@
+// The sliders of panel_marks.py. Texts go in as textContent only.
+const MOVES = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"];
+let count = 0;
+
+function make(tag, parent, properties = {}) {
+  const element = Object.assign(document.createElement(tag), properties);
+  parent.append(element);
+  return element;
+}
+
+function render({ model, el }) {
+  const root = make("div", el, { className: "socjudge-marks" });
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", "採点");
+  make("p", root, { textContent: "キー 0〜4 で 0・25・50・75・100点、矢印キーで5点ずつ" });
+
+  function say(save = false) {
+    const scores = sliders.map((slider) => (slider.dataset.set ? Number(slider.value) : null));
+    model.set({ scores, comment: comment.value }); // for other views of it on the page
+    model.send({ shown: model.get("shown"), scores, comment: comment.value, save });
+  }
+
+  function give(slider, score) {
+    slider.value = score;
+    slider.dataset.set = "yes";
+    say();
+  }
+
+  const sliders = model.get("criteria").map((criterion) => {
+    const id = `socjudge-mark-${++count}`;
+    const row = make("div", root, { className: "row" });
+    make("label", row, { htmlFor: id, textContent: criterion });
+    const slider = make("input", row, { id, type: "range", min: 0, max: 100, step: 5 });
+    make("output", row, { htmlFor: id });
+    slider.addEventListener("input", () => give(slider, slider.value));
+    // Where the value is meant as it stands, there is no input event.
+    slider.addEventListener("click", () => slider.dataset.set || give(slider, slider.value));
+    slider.addEventListener("keyup", (event) => {
+      if (MOVES.includes(event.key) && !slider.dataset.set) give(slider, slider.value);
+    });
+    slider.addEventListener("keydown", (event) => {
+      if (!/^[0-4]$/.test(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      give(slider, 25 * Number(event.key));
+      sliders[sliders.indexOf(slider) + 1]?.focus();
+    });
+    return slider;
+  });
+  const id = `socjudge-mark-${++count}`;
+  make("label", root, { htmlFor: id, textContent: "コメント（任意）" });
+  const comment = make("textarea", root, { id, rows: 2 });
+  comment.addEventListener("input", () => say());
+  const button = make("button", root, { type: "button", textContent: "保存" });
+  button.className = "jupyter-widgets jupyter-button widget-button mod-primary";
+  button.addEventListener("click", () => say(true));
+
+  // JupyterLab takes keys for commands, such as 1 for a heading and Shift+Enter to run the cell.
+  root.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || !(event.ctrlKey || event.metaKey)) event.stopPropagation();
+  });
+
+  function draw() {
+    sliders.forEach((slider, i) => {
+      const score = model.get("scores")[i] ?? null;
+      slider.value = score ?? 0;
+      if (score === null) delete slider.dataset.set;
+      else slider.dataset.set = "yes";
+      slider.nextElementSibling.textContent = score ?? "未設定";
+      slider.setAttribute("aria-valuetext", score === null ? "未設定" : `${score}点`);
+      slider.disabled = model.get("disabled");
+    });
+    if (comment.value !== model.get("comment")) comment.value = model.get("comment");
+    comment.disabled = button.disabled = model.get("disabled");
+  }
+
+  function begin() {
+    draw(); // enables the first slider; "change" itself comes after "change:shown"
+    el.closest(".socjudge-label-panel")?.querySelector(".question")?.scrollIntoView({ block: "nearest" });
+    sliders[0].focus({ preventScroll: true });
+  }
+
+  draw();
+  model.on("change", draw);
+  model.on("change:shown", begin);
+  return () => {
+    model.off("change", draw);
+    model.off("change:shown", begin);
+  };
+}
+
+export default { render };

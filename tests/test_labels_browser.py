@@ -1,0 +1,147 @@
+"""The LabelPanel in a real JupyterLab: a person marks three answers by keyboard."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from browser import chromium, sideways
+from lab import lab, open_notebook, run_all, write_notebook
+from service import CRITERIA
+from test_report import bare_log, save_log
+
+from socjudge import load_labels
+
+HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>" + "長" * 500
+JUDGE = {1: 81, 2: 61, 3: 41}  # the judge's marks by question
+
+
+def question(page: Any) -> int:
+    text = page.locator(".socjudge-label-panel .question b").inner_text()
+    return int(text.removeprefix("Q. 質問")[0])
+
+
+def no_judge(page: Any) -> None:
+    """The judge's marks and words are nowhere in the page."""
+    markup = page.content()
+    assert "総評" not in markup
+    assert "理由" not in markup.replace("評価理由", "")
+    texts = page.locator(".socjudge-label-panel").inner_text().split()
+    assert not {str(mark) for mark in JUDGE.values()} & set(texts)
+
+
+def press(page: Any, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def save_and_go_on(page: Any) -> None:
+    """From the comment: to the button that saves, and on by the one that then has the focus."""
+    from playwright.sync_api import expect
+
+    press(page, "Tab", "Enter")
+    expect(page.get_by_role("button", name="次へ")).to_be_focused()
+    assert page.get_by_text("保存しました").is_visible()
+    press(page, "Enter")
+
+
+def test_three_answers_are_marked_by_keyboard(tmp_path: Path) -> None:
+    save_log(tmp_path / "logs", bare_log(list(JUDGE.values()), HOSTILE))
+    labels = tmp_path / "labels"
+    write_notebook(
+        tmp_path / "labels.ipynb",
+        f"import socjudge as sj\nsj.LabelPanel(logs_dir={str(tmp_path / 'logs')!r}, labels_dir={str(labels)!r})",
+        "import time; time.sleep(3)  # busy while the first marks are given; clicks and marks may then swap places",
+    )
+    from playwright.sync_api import expect
+
+    with chromium() as browser, lab(tmp_path, {}) as url:
+        page = browser.new_page(viewport={"width": 1280, "height": 1100})
+        open_notebook(page, url, "labels.ipynb")
+        run_all(page)
+        panel = page.locator(".socjudge-label-panel")
+        page.locator(".socjudge-marks").wait_for(state="attached", timeout=60_000)
+        panel.get_by_label("採点者").fill("佐藤")
+        press(page, "Tab", "Enter")
+        panel.get_by_text("0/3問").wait_for(timeout=20_000)
+        sliders = panel.get_by_role("slider")
+        expect(sliders.first).to_be_focused()
+        assert [sliders.nth(i).get_attribute("aria-valuetext") for i in range(6)] == ["未設定"] * 6
+        expect(panel.get_by_label("根拠性")).to_be_visible()
+        no_judge(page)
+        # What the log holds is text.
+        assert "<script>window.hacked" in panel.inner_text()
+        panel.get_by_text("コンテキスト", exact=True).click()
+        assert "手順書" in panel.locator("details[open] pre").inner_text()
+        assert panel.locator("script, img").count() == 0
+
+        # One is skipped, by a click. In the next, a mark is missing at first.
+        skipped = question(page)
+        panel.get_by_role("button", name="スキップ").click()
+        expect(panel.locator(".question b")).not_to_contain_text(f"質問{skipped}")
+        first = question(page)
+        expect(sliders.first).to_be_focused()
+        press(page, "4", "3", "2", "1", "0", "Tab")  # the last slider is passed by
+        panel.get_by_role("button", name="保存").press("Enter")
+        panel.get_by_text("まだ付けていない観点があります: 簡潔性").wait_for()
+        assert not labels.exists()
+        no_judge(page)
+        panel.get_by_label("簡潔性").focus()
+        press(page, "3", "ArrowRight", "Enter")
+        expect(panel.get_by_label("簡潔性")).to_be_focused()
+        press(page, "Tab")
+        page.keyboard.type("1234 良い", delay=0)
+        press(page, "Tab", "Enter")
+        panel.get_by_text("保存しました").wait_for()
+        assert f"理由 {HOSTILE}" in panel.inner_text()
+        assert panel.locator("script, img").count() == 0
+        rows = panel.locator("table.marks tr").all_inner_texts()
+        assert [row.split("\t")[1:] for row in rows[1:7]] == [
+            [own, str(JUDGE[first])] for own in ("100", "75", "50", "25", "0", "80")
+        ]
+        (line,) = [json.loads(text) for text in (labels / "佐藤.jsonl").read_text("utf-8").splitlines()]
+        assert line["scores"] == dict(zip(CRITERIA, [100, 75, 50, 25, 0, 80], strict=True))
+        assert (line["question_id"], line["comment"], line["blind"]) == (first, "1234 良い", True)
+
+        # On by the button that has the focus; the judge's marks are gone from the page again.
+        expect(panel.get_by_role("button", name="次へ")).to_be_focused()
+        press(page, "Enter")
+        expect(sliders.first).to_be_focused()
+        second = question(page)
+        no_judge(page)
+        expect(panel.get_by_label("コメント")).to_have_value("")
+        press(page, *"000000", "Tab")
+        save_and_go_on(page)
+
+        # The one that was skipped comes again; from there back, to correct.
+        expect(panel.locator(".question b")).to_contain_text(f"質問{skipped}")
+        panel.get_by_role("button", name="戻る").click()
+        expect(panel.locator(".question b")).to_contain_text(f"質問{second}")
+        expect(panel.get_by_label("根拠性")).to_be_focused()
+        press(page, "2", "Tab", "Tab", "Tab", "Tab", "Tab")
+        save_and_go_on(page)
+        expect(panel.locator(".question b")).to_contain_text(f"質問{skipped}")
+        no_judge(page)
+        press(page, *"111111", "Tab")
+        save_and_go_on(page)
+        panel.get_by_text("3/3問").wait_for()
+        panel.get_by_text("すべて採点しました").wait_for()
+        expect(panel.get_by_role("button", name="戻る")).to_be_focused()
+
+        # Nothing that was pressed has reached the notebook: 1 would have made a heading, Enter have begun to edit.
+        assert page.locator(".jp-CodeCell").count() == 2
+        assert "jp-mod-commandMode" in (page.locator(".jp-Notebook").get_attribute("class") or "")
+        assert page.evaluate("window.hacked") is None
+        page.set_viewport_size({"width": 480, "height": 1100})
+        page.keyboard.press("Control+b")  # the file browser, which leaves no room
+        assert sideways(page) == 0
+        assert panel.evaluate("panel => panel.scrollWidth - panel.clientWidth") == 0
+        if pictures := os.environ.get("SOCJUDGE_PICTURES"):
+            page.screenshot(path=f"{pictures}/labels.png")
+
+    frame = load_labels(labels)
+    marks = {number: list(part["score"]) for number, part in frame.groupby("question_id")}
+    assert marks == {first: [100, 75, 50, 25, 0, 80], second: [50, 0, 0, 0, 0, 0], skipped: [25] * 6}
+    assert dict(frame.groupby("question_id")["blind"].all()) == {first: True, second: False, skipped: True}

@@ -1,0 +1,248 @@
+"""The LabelPanel as a person uses it, by its controls; what a browser makes of it is in test_labels_browser.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from service import CRITERIA
+from test_report import HOSTILE, bare_log, save_log
+
+from socjudge import LabelPanel, load_labels, panel_labels
+from socjudge.labels import read_rater
+
+
+@pytest.fixture(autouse=True)
+def _no_panel_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(panel_labels, "_last", {})
+
+
+@pytest.fixture
+def panel(tmp_path: Path) -> Iterator[LabelPanel]:
+    """A panel over two logs, in whose newer one the judge gave 81, 61 and 41 to questions 1, 2 and 3."""
+    save_log(tmp_path / "logs", bare_log([99]), "judge_eval_20260101_090000.json")
+    save_log(tmp_path / "logs", bare_log([81, 61, 41]), "judge_eval_20260102_090000.json")
+    yield opened(tmp_path)
+
+
+def opened(folder: Path) -> LabelPanel:
+    return LabelPanel(logs_dir=folder / "logs", labels_dir=folder / "labels")
+
+
+def start(panel: LabelPanel, rater: str = "佐藤") -> LabelPanel:
+    panel.rater.value = rater
+    panel.start_button.click()
+    return panel
+
+
+def save(panel: LabelPanel, *scores: int | None, comment: str = "", shown: int | None = None) -> None:
+    """Give marks and press 「保存」. shown: where the page is, if it is not where the kernel is."""
+    shown = panel.marks.shown if shown is None else shown
+    # What the page sends; test_labels_browser.py shows that it does.
+    panel.marks._handle_custom_msg({"shown": shown, "scores": list(scores), "comment": comment, "save": True}, [])
+
+
+def shown(*parts: Any) -> str:
+    """What the parts show."""
+    markup = " ".join(part.value for part in parts)
+    return re.sub(r"<style>.*?</style>|<[^>]+>", " ", markup, flags=re.DOTALL)
+
+
+def question(panel: LabelPanel) -> str:
+    found = re.search(r"質問(\d)", shown(panel.item))
+    return found[1] if found else ""
+
+
+def saved(folder: Path, rater: str = "佐藤") -> dict[int | str, list[int]]:
+    marks = read_rater(folder / "labels" / f"{rater}.jsonl").marks.values()
+    return {mark.question_id: list(mark.scores.values()) for mark in marks}
+
+
+def test_the_newest_log_is_offered_first(panel: LabelPanel) -> None:
+    assert panel.log_file.label == "judge_eval_20260102_090000.json"
+    assert [name for name, _ in panel.log_file.options][1] == "judge_eval_20260101_090000.json"
+
+
+def test_nothing_can_be_marked_before_a_rater_has_started(panel: LabelPanel) -> None:
+    assert panel._work.layout.display == "none"
+    save(panel, *[50] * 6)
+    panel.next_button.click()
+    panel.skip_button.click()
+    panel.back_button.click()
+    start(panel, "../x")
+    assert "rater is &#x27;../x&#x27;; expected 1 to 64 letters" in panel.start_status.value
+    assert panel.session is None
+    start(panel)
+    assert panel.start_status.value == ""
+    assert panel._work.layout.display == ""
+    assert "0/3問" in shown(panel.progress)
+
+
+def test_a_mark_is_on_disk_when_it_is_saved_and_the_judges_marks_appear_then(panel: LabelPanel, tmp_path: Path) -> None:
+    start(panel)
+    number = int(question(panel))
+    points = str([81, 61, 41][number - 1])
+    assert points not in shown(panel.item, panel.progress, panel.status, panel.judged)
+    save(panel, 0, 25, 50, 75, 100, 5, comment="根拠が無い")
+    assert saved(tmp_path) == {number: [0, 25, 50, 75, 100, 5]}
+    rows = re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td>', panel.judged.value)
+    own = ["0", "25", "50", "75", "100", "5", "42.5"]
+    assert rows == [(name, mark, points) for name, mark in zip([*CRITERIA, "平均"], own, strict=True)]
+    assert "理由 文章" in shown(panel.judged)
+    assert "1/3問" in shown(panel.progress)
+    assert panel.marks.disabled
+    save(panel, 0, 25, 50, 75, 100, 5, comment="根拠が無い")  # a double click
+    assert len((tmp_path / "labels" / "佐藤.jsonl").read_text("utf-8").splitlines()) == 1
+    panel.next_button.click()
+    assert question(panel) != str(number)
+    assert panel.marks.scores == [None] * 6
+    assert (panel.marks.comment, panel.marks.disabled, panel.judged.value) == ("", False, "")
+
+
+def test_missing_marks_are_named_and_nothing_is_saved(panel: LabelPanel, tmp_path: Path) -> None:
+    start(panel)
+    save(panel, 0, None, 50, 75, None, 5)
+    assert "まだ付けていない観点があります: 正確性、引用明示" in shown(panel.status)
+    assert not (tmp_path / "labels").exists()
+    assert panel.judged.value == ""
+    save(panel, 0, 100, 50, 75, 0, 5)
+    assert panel.status.value == ""
+    assert len(saved(tmp_path)) == 1
+
+
+def test_one_can_skip_and_go_back_and_correct(panel: LabelPanel, tmp_path: Path) -> None:
+    start(panel)
+    first = question(panel)
+    panel.skip_button.click()
+    second = question(panel)
+    save(panel, *[50] * 6, comment="初め")
+    panel.next_button.click()
+    panel.back_button.click()
+    assert question(panel) == second
+    assert (panel.marks.scores, panel.marks.comment, panel.marks.disabled) == ([50] * 6, "初め", False)
+    assert panel.skip_button.disabled
+    save(panel, 50, 50, 50, 75, 50, 50)
+    panel.next_button.click()
+    save(panel, *[25] * 6)
+    panel.next_button.click()
+    assert question(panel) == first  # again, at the end
+    save(panel, *[0] * 6)
+    panel.next_button.click()
+    assert "3/3問" in shown(panel.progress)
+    assert "すべて採点しました" in shown(panel.progress)
+    assert panel.skip_button.disabled
+    assert panel.marks.layout.display == "none"
+    assert saved(tmp_path)[int(second)] == [50, 50, 50, 75, 50, 50]
+    assert list(load_labels(tmp_path / "labels").groupby("question_id")["blind"].all()) == [
+        number != int(second) for number in (1, 2, 3)
+    ]
+    panel.back_button.click()
+    assert question(panel) == first
+
+
+def test_next_is_not_a_way_around_a_mark(panel: LabelPanel) -> None:
+    start(panel)
+    first = question(panel)
+    assert panel.next_button.disabled
+    panel.next_button.click()
+    assert question(panel) == first
+
+
+def test_what_was_meant_for_the_answer_before_comes_too_late(panel: LabelPanel, tmp_path: Path) -> None:
+    start(panel)
+    panel.skip_button.click()  # the kernel was busy, and the page did not follow yet
+    save(panel, *[100] * 6, shown=panel.marks.shown - 1)
+    assert panel.marks.scores == [None] * 6
+    assert not (tmp_path / "labels").exists()
+
+
+def test_a_cell_that_is_run_again_goes_on(panel: LabelPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(panel)
+    save(panel, *[50] * 6)
+    again = opened(tmp_path)
+    assert again.rater.value == "佐藤"
+    assert "1/3問" in shown(again.progress)
+    assert question(again) != question(panel)
+    monkeypatch.setattr(panel_labels, "_last", {})  # the kernel was restarted
+    later = start(opened(tmp_path))
+    assert "1/3問" in shown(later.progress)
+    assert question(later) == question(again)
+
+
+def test_another_name_starts_an_order_of_its_own(panel: LabelPanel, tmp_path: Path) -> None:
+    start(panel)
+    save(panel, *[50] * 6)
+    start(panel, "tanaka")
+    assert "0/3問" in shown(panel.progress)
+    assert "tanaka さん" in shown(panel.progress)
+    assert panel.judged.value == ""
+    save(panel, *[75] * 6)
+    assert set(load_labels(tmp_path / "labels")["rater"]) == {"佐藤", "tanaka"}
+
+
+def test_what_a_log_holds_stays_text(tmp_path: Path) -> None:
+    log = bare_log([81], HOSTILE)
+    log["results"][0] |= {"category": HOSTILE, "expected_keypoints": [HOSTILE]}
+    log["results"][0]["evaluation"]["scores"][HOSTILE] = 1
+    save_log(tmp_path / "logs", log)
+    panel = start(opened(tmp_path))
+    save(panel, *[50] * 6)
+    for markup in (panel.item.value, panel.judged.value):
+        assert "<script" not in markup.lower()
+        assert "<img" not in markup.lower()
+        assert "&lt;script&gt;" in markup
+
+
+def test_a_judge_that_could_not_be_read_is_said_after_saving(tmp_path: Path) -> None:
+    save_log(tmp_path / "logs", bare_log([None]))
+    panel = start(opened(tmp_path))
+    save(panel, *[50] * 6)
+    assert "採点できませんでした" in shown(panel.judged)
+    assert "<td>50</td><td>―</td>" in panel.judged.value
+
+
+def test_a_log_that_cannot_be_read_is_said(panel: LabelPanel, tmp_path: Path) -> None:
+    (tmp_path / "logs" / "judge_eval_20260102_090000.json").write_text("{")
+    start(panel)
+    assert "not valid JSON" in panel.start_status.value
+
+
+def test_a_folder_without_logs_is_said(tmp_path: Path) -> None:
+    panel = opened(tmp_path)
+    assert "にログがありません。先に評価を実行してください" in shown(panel.start_status)
+    assert panel.start_button.disabled
+
+
+def test_marks_that_cannot_be_written_are_said_and_kept_on_the_page(panel: LabelPanel, tmp_path: Path) -> None:
+    start(panel)
+    (tmp_path / "labels").write_text("in the way")
+    save(panel, *[50] * 6, comment="残る")
+    assert "cannot be" in panel.status.value
+    assert (panel.marks.scores, panel.marks.comment, panel.marks.disabled) == ([50] * 6, "残る", False)
+    assert panel.judged.value == ""
+
+
+def test_a_page_without_widgets_says_where_the_panel_can_be_used(panel: LabelPanel) -> None:
+    assert repr(panel) == "<LabelPanel: このパネルは JupyterLab で開くと使えます>"
+
+
+def test_a_name_that_comes_after_the_click_is_the_one_that_counts(panel: LabelPanel) -> None:
+    panel.start_button.click()  # as JupyterLab may deliver it
+    assert "rater is" in panel.start_status.value
+    panel.rater.value = "佐藤"
+    assert "佐藤 さん" in shown(panel.progress)
+    panel.rater.value = "tanaka"
+    assert panel.session is not None
+    assert panel.session.rater == "tanaka"
+    panel.rater.value = "/"
+    assert panel.session is None
+    assert panel._work.layout.display == "none"
+
+
+def test_another_log_is_shown_as_soon_as_it_is_chosen(panel: LabelPanel) -> None:
+    start(panel)
+    panel.log_file.index = 1
+    assert "0/1問" in shown(panel.progress)
