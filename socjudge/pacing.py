@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import math
 import random
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -100,15 +101,22 @@ class RunGate:
     """What each call of a run has to pass: the stop signal, the ceiling on calls in flight, the budget.
 
     max_cost_usd is held by setting aside the most that a call can cost before it goes out. spent_usd: what the run
-    has cost so far, calls included that may have been billed without a reply."""
+    has cost so far, calls included that may have been billed without a reply. signal: once it is set, in whatever thread,
+    no further call goes out."""
 
     def __init__(
-        self, *, max_concurrency: int | None = None, max_cost_usd: float | None = None, spent_usd: float = 0.0
+        self,
+        *,
+        max_concurrency: int | None = None,
+        max_cost_usd: float | None = None,
+        spent_usd: float = 0.0,
+        signal: threading.Event | None = None,
     ) -> None:
         self.max_cost_usd = max_cost_usd
         self.spent_usd = spent_usd
         self.in_flight = 0
         self.reason: SocJudgeError | None = None
+        self._signal = signal
         self._reserved_usd = 0.0
         self._places = None if max_concurrency is None else asyncio.Semaphore(max_concurrency)
         self._stopping, self._settled = asyncio.Event(), asyncio.Event()
@@ -121,6 +129,8 @@ class RunGate:
 
     def check(self) -> None:
         """Raise the reason if the run is to stop."""
+        if self.reason is None and self._signal is not None and self._signal.is_set():
+            self.stop()
         if self.reason is not None:
             raise self.reason
 

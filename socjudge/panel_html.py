@@ -71,6 +71,11 @@ def progress_text(progress: Progress) -> str:
     return text
 
 
+def late_words(button: str, numbers: str) -> str:
+    """What to do where a change reached the kernel only after the click on the button that it was made before."""
+    return f"設定の変更が「{button}」のクリックより遅れて届いたため中断しました（{numbers}）。設定を確かめて、もう一度押してください"
+
+
 def summary_html(run: EvaluationRun) -> str:
     """The success line and the specification's summary."""
     from markdown_it import MarkdownIt

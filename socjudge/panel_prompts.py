@@ -11,7 +11,7 @@ import ipywidgets as widgets
 
 from . import constants
 from .errors import SocJudgeError
-from .panel_html import block, escape, progress_text
+from .panel_html import block, escape, late_words, progress_text
 from .panel_parts import AUTO, NAMES, WIDE, cost_box, dollar_box, elsewhere, model_box
 from .panel_prompts_html import diff_html, effect_html, text_html, trial_label, work_html
 from .prompt_files import list_prompts
@@ -63,6 +63,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         self.save_button = widgets.Button(description="名前を付けて保存", icon="save", layout=AUTO)
         self.check, self.diff, self.cost, self.status, self.results, self.saved = (widgets.HTML() for _ in range(6))
         self._costs, self._unfit = True, False  # until the choice is looked at
+        self._is_named = False  # whether the name to save under can be used
         self._filling = False  # while controls are set that nobody has touched
         self._drawn = 0.0
         self._lock = threading.Lock()
@@ -90,11 +91,12 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         for name, control in self._choices.items():
             control.observe(lambda change, name=name: self._choose(name, change["new"]), "value")
         for control in (self.allow_cost, self.max_cost_usd):
-            control.observe(lambda _: self._settle(), "value")
+            control.observe(lambda _: self._change(), "value")
         self.reopen_button.on_click(lambda _: self._reopen())
         self.undo_button.on_click(lambda _: self._undo())
         self.try_button.on_click(lambda _: self._start())
         self.stop_button.on_click(lambda _: self.session.stop())
+        self.name.observe(lambda _: self._check_name(), "value")
         self.save_button.on_click(lambda _: self._save())
         self.session.listeners.append(self._follow)
 
@@ -119,6 +121,9 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
     def _choose(self, name: str, value: str) -> None:
         if self._filling:
             return
+        if self.session.is_busy:
+            self.session.stop_changed()  # what is judged is not what the person saw; taken over when it has ended
+            return
         problem = ""
         try:
             self.session.choose(**{name: value.strip() if name.endswith("_model") else value})
@@ -130,6 +135,10 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             self._settle()
         if problem:
             self.status.value = problem
+
+    def _change(self) -> None:
+        self.session.stop_changed()
+        self._settle()
 
     def _undo(self) -> None:
         self.session.undo()
@@ -154,6 +163,18 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             limit = self.max_cost_usd.value or None
             self.session.start(note=self.note.value.strip(), max_cost_usd=limit if self._costs else None)
 
+    def _check_name(self) -> None:
+        """Say where the text would be saved, as the name is typed."""
+        name, self._is_named = self.name.value.strip(), False
+        self.saved.value = ""
+        if name:
+            try:
+                self.saved.value = block("", f"保存先: {escape(self.session.check_name(name))}")
+                self._is_named = True
+            except SocJudgeError as error:
+                self.saved.value = block("bad", escape(error))
+        self._redraw(force=True)
+
     def _save(self) -> None:
         try:
             path = self.session.save(self.name.value.strip(), author=self.author.value, note=self.note.value)
@@ -161,6 +182,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             self.saved.value = block("bad", escape(error))
             return
         where = "Judgeプロンプト" if self.kind.value == "judge" else "アシスタントのプロンプト"
+        self._is_named = False  # the name is taken now
         self.saved.value = block(
             "good",
             f"✅ {escape(path.name)} を保存しました",
@@ -230,8 +252,10 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         """Called from the session's thread: a trial that has ended may leave less to be judged for the next."""
         if self.session.is_busy:
             self._redraw()
-        else:
-            self._settle()
+            return
+        if self.session.changed_late:
+            self.session.choose(**{name: control.value for name, control in self._choices.items()})
+        self._settle()
 
     def _redraw(self, force: bool = False) -> None:
         """Show the session; called from its thread too."""
@@ -244,7 +268,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             unpaid = self._costs and not self.allow_cost.value
             self.try_button.disabled = session.is_busy or self._unfit or unpaid
             self.stop_button.disabled = session.state != "running"
-            self.save_button.disabled = session.is_busy
+            self.save_button.disabled = session.is_busy or not self._is_named
             self.undo_button.disabled = session.is_busy or not session.can_undo
             for control in (*self._choices.values(), self.reopen_button, self.note, self.allow_cost, self.max_cost_usd):
                 control.disabled = session.is_busy
@@ -267,6 +291,8 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
                     f"費用の上限に達したため中断しました（{numbers}）。上限を上げて「採点してみる」で続きから再開します"
                 )
                 return block("warn", words, escape(session.problem))
+            case "stopped" if session.changed_late:
+                return block("warn", late_words("採点してみる", numbers))
             case "stopped":
                 return block("warn", f"中断しました（{numbers}）。もう一度「採点してみる」で続きから再開します")
             case "failed":

@@ -11,7 +11,7 @@ import ipywidgets as widgets
 
 from . import constants
 from .errors import SocJudgeError
-from .panel_html import block, cost_html, details_html, escape, progress_text, summary_html
+from .panel_html import block, cost_html, details_html, escape, late_words, progress_text, summary_html
 from .panel_parts import (
     AUTO,
     NAMES,
@@ -91,7 +91,7 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self.add_class("socjudge-run-panel")
         settings.observe(lambda _: self._list_prompts(), "selected_index")
         for control in self._controls:
-            control.observe(lambda _: self._settle(), "value")
+            control.observe(lambda _: self._change(), "value")
         self.build_button.on_click(lambda _: self.session.build_index())
         self.run_button.on_click(lambda _: self._start())
         self.stop_button.on_click(lambda _: self.session.stop())
@@ -131,6 +131,10 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         if not self.session.is_busy:
             list_prompts_in(self.judge_prompt, "judge")
             list_prompts_in(self.assistant_prompt, "assistant")
+
+    def _change(self) -> None:
+        self.session.stop_changed()  # if a run is under way, it has other settings than the person saw
+        self._settle()
 
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change
@@ -193,6 +197,8 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
                     f"費用の上限に達したため中断しました（{numbers}）。上限を上げて「評価を実行」で続きから再開します"
                 )
                 return block("warn", words, escape(session.problem))
+            case "stopped" if session.changed_late:
+                return block("warn", late_words("評価を実行", numbers))
             case "stopped":
                 return block("warn", f"中断しました（{numbers}）。もう一度「評価を実行」で続きから再開します")
             case "failed":

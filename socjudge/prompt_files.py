@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,6 +46,20 @@ def check_prompt(prompt: Prompt, kind: Kind) -> None:
         check_assistant_prompt(prompt)
 
 
+def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None = None) -> Path:
+    """Where a prompt of that name would be saved; ConfigError if the name is taken or built in, or is no id."""
+    if not is_prompt_id(name) or name.startswith("."):
+        raise ConfigError(
+            f"{name!r} is no name for a prompt: use letters, digits, '_', '-' and '.', such as '{parent}-b', without .txt"
+        )
+    if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
+        raise ConfigError(f"'{name}' is built in and stays as it is; choose another name, such as '{name}-b'")
+    path = (constants.PROMPTS_DIR if prompts_dir is None else Path(prompts_dir)) / f"{name}.txt"
+    if os.path.exists(path):  # unlike path.exists() also for a name that is too long for the disk
+        raise ConfigError(f"{path} exists and is not overwritten; choose another name")
+    return path
+
+
 def save_prompt(
     text: str,
     *,
@@ -60,21 +75,14 @@ def save_prompt(
     name: its id from then on, for `judge_prompt="<name>"`. parent: the id of the prompt that it was made from. kind:
     what it has to hold. prompts_dir: another folder. Line ends become "\\n", as they do when a text is read. Nothing is
     overwritten: ConfigError if the name is taken or built in, is no id, or if the prompt is unfit."""
-    if not is_prompt_id(name) or name.startswith("."):
-        raise ConfigError(
-            f"{name!r} is no name for a prompt: use letters, digits, '_', '-' and '.', such as '{parent}-b', without .txt"
-        )
-    if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
-        raise ConfigError(f"'{name}' is built in and stays as it is; choose another name, such as '{name}-b'")
+    path = check_prompt_name(name, parent=parent, prompts_dir=prompts_dir)
     prompt = Prompt(name, text.replace("\r\n", "\n").replace("\r", "\n"))
     check_prompt(prompt, kind)
-    folder = constants.PROMPTS_DIR if prompts_dir is None else Path(prompts_dir)
-    path = folder / f"{name}.txt"
     try:
         saved_at = datetime.now().astimezone().isoformat(timespec="seconds")
         about = {"kind": kind, "parent": parent, "sha256": prompt.sha256, "author": author.strip()}
         content = with_front_matter({**about, "note": note.strip(), "saved_at": saved_at}, prompt.text)
-        write_new(folder, [path.name], [content.encode("utf-8")])
+        write_new(path.parent, [path.name], [content.encode("utf-8")])
     except UnicodeEncodeError:
         raise ConfigError(
             f"prompt '{name}' holds half of a surrogate pair, which no file can hold; remove it"

@@ -57,13 +57,14 @@ class Session:
 
     state: "idle"; "building" the index; "running"; "stopping" (calls in flight are finished); then "finished",
     "stopped" (it can be taken up; by the budget if there is a `problem`) or "failed", where `problem` says why and what to
-    do. run: the finished run. Listeners are called in that thread whenever something changed; if one fails, that is a
+    do. run: the finished run. changed_late: whether it was stopped by `stop_changed`. Listeners are called in that thread whenever something changed; if one fails, that is a
     warning and the run goes on."""
 
     def __init__(self) -> None:
         self.state: State = "idle"
         self.progress = Progress()
         self.problem = ""
+        self.changed_late = False
         self.run: EvaluationRun | None = None
         self.listeners: list[Callable[[], Any]] = []
         self._stop, self._lock = threading.Event(), threading.Lock()
@@ -84,6 +85,13 @@ class Session:
             self.state = "stopping"
         self._tell()
 
+    def stop_changed(self) -> None:
+        """Stop, because a control changed that the page lets nobody change by now: it was changed before the start.
+
+        JupyterLab may deliver messages of different controls in another order than they were sent."""
+        self.changed_late = self.changed_late or self.state == "running"
+        self.stop()
+
     def wait(self, timeout_s: float | None = None) -> None:
         """Return when nothing is under way any more, or after so many seconds."""
         if self._thread is not None:
@@ -93,7 +101,7 @@ class Session:
         with self._lock:
             if self.is_busy:
                 return  # a second click
-            self.state, self.problem = state, ""
+            self.state, self.problem, self.changed_late = state, "", False
             self._stop.clear()
 
         def in_background() -> None:

@@ -160,7 +160,7 @@ def _run(
             print(f"{journal.n_done}/{total}{unit}は前回の中断から再開（{journal.path}）", file=sys.stderr)
         gate = RunGate(
             max_concurrency=max_concurrency, max_cost_usd=max_cost_usd,
-            spent_usd=journal.spent_usd if max_cost_usd is not None else 0.0,
+            spent_usd=journal.spent_usd if max_cost_usd is not None else 0.0, signal=stop,
         )  # fmt: skip
         engine = Engine(
             assignment.n_samples, assignment.sample_at, plan, journal, gate,

@@ -13,7 +13,7 @@ from .assignment import STORED
 from .errors import ConfigError, RunStopped
 from .estimate import Estimate
 from .logs import load_run, log_files
-from .prompt_files import Kind, check_prompt, save_prompt
+from .prompt_files import Kind, check_prompt, check_prompt_name, save_prompt
 from .prompts import ASSISTANT_PROMPT_ID, JUDGE_PROMPT_ID, Prompt, load_prompt
 from .providers import OFFLINE
 from .records import UNKNOWN, EvaluationResult, EvaluationRun
@@ -121,6 +121,10 @@ class TrialSession(Session):
         if trial.after:
             before = load_run(self.trials_dir / trial.before) if trial.before else self._stored()
             self.effect = self._measure(before, load_run(self.trials_dir / trial.after))
+
+    def check_name(self, name: str) -> Path:
+        """Where `save` would put the text; ConfigError if the name cannot be used."""
+        return check_prompt_name(name, parent=self.choice.base)
 
     def save(self, name: str, *, author: str = "", note: str = "") -> Path:
         """Save the text as a prompt of its own, made from the base; `save_prompt` says what is refused."""

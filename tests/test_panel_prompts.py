@@ -64,6 +64,32 @@ def text(markup: str) -> str:
     return re.sub(r"<style>.*?</style>|<[^>]+>", " ", markup, flags=re.DOTALL)
 
 
+def test_a_text_that_a_click_has_overtaken_stops_the_trial(panel: PromptLab, service: Service) -> None:
+    changed, asked = threading.Event(), threading.Event()
+    usual = service.default
+
+    def hold(request: dict[str, Any]) -> Any:
+        asked.set()
+        changed.wait(20)
+        return usual(request)  # type: ignore[operator]
+
+    service.default = hold
+    panel.editor.value += STRICT[:3]
+    panel.allow_cost.value = True
+    panel.try_button.click()
+    assert asked.wait(20)
+    panel.editor.value += STRICT[3:]  # typed before the click
+    changed.set()
+    panel.session.wait(30)
+    assert panel.session.state == "stopped"
+    assert service.judge_calls < 10
+    assert "「採点してみる」のクリックより遅れて届いたため中断しました" in text(panel.status.value)
+    assert panel.session.choice.text == panel.editor.value
+    try_it(panel)
+    assert panel.effect is not None
+    assert "+ 厳しく採点してください。" in text(panel.diff.value)
+
+
 def test_a_prompt_is_edited_tried_and_read(panel: PromptLab, service: Service) -> None:
     assert panel.editor.value == load_prompt("guide-1").text
     assert "元のプロンプトと同じです" in panel.diff.value

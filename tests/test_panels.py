@@ -132,7 +132,8 @@ def test_a_run_that_is_stopped_is_taken_up_again(hosted: RunPanel, service: Serv
     hosted.stop_button.click()
     assert "完了を待っています" in hosted.status.value
     hosted.session.wait(30)
-    assert "中断しました（3/10" in text(hosted.status.value)
+    ended = re.search(r"中断しました（(\d+)/10", text(hosted.status.value))
+    assert ended is not None and 3 <= int(ended[1]) < 10  # one more may have begun before the stop was seen
     assert hosted.run is None
     run(hosted)
     assert service.judge_calls == 10
@@ -287,6 +288,29 @@ def test_a_second_start_does_not_take_a_stop_back(hosted: RunPanel, service: Ser
     hosted.session.wait(30)
     assert hosted.session.state == "stopped"
     assert service.judge_calls < 10
+
+
+def test_a_change_that_a_click_has_overtaken_stops_the_run(hosted: RunPanel, service: Service) -> None:
+    changed, asked = threading.Event(), threading.Event()
+
+    def hold(request: dict[str, object]) -> str:
+        asked.set()
+        changed.wait(20)
+        return judgement(80)
+
+    service.default = hold
+    hosted.allow_cost.value = True
+    hosted.run_button.click()
+    assert asked.wait(20)
+    hosted.max_cost_usd.value = 0.01  # the page lets nobody change it any more: this was sent before the click
+    changed.set()
+    hosted.session.wait(30)
+    assert hosted.session.state == "stopped"
+    assert service.judge_calls < 10
+    assert "設定の変更が「評価を実行」のクリックより遅れて届いたため中断しました" in text(hosted.status.value)
+    run(hosted)
+    assert hosted.run is not None
+    assert service.judge_calls == 10
 
 
 def test_what_is_typed_while_an_answer_is_made_is_kept(service: Service, index: RunbookIndex) -> None:

@@ -102,10 +102,11 @@ def test_a_prompt_is_edited_tried_and_saved_by_a_person(
 
         # Saved under a name, not over the built-in one.
         panel.get_by_label("保存する名前").fill("guide-1")
-        panel.get_by_role("button", name="名前を付けて保存").click()
         panel.get_by_text("choose another name").wait_for(timeout=10_000)
-        panel.get_by_label("保存する名前").fill("strict-2")
+        expect(panel.get_by_role("button", name="名前を付けて保存")).to_be_disabled()
         panel.get_by_label("作成者").fill("佐藤")
+        panel.get_by_label("保存する名前").fill("strict-2")
+        panel.get_by_text("保存先: ").wait_for(timeout=10_000)
         panel.get_by_role("button", name="名前を付けて保存").click()
         panel.get_by_text("strict-2.txt を保存しました").wait_for(timeout=10_000)
         text = guide + "\n" + STRICT

@@ -352,11 +352,19 @@ def test_killed_at_twenty_random_moments_no_journalled_call_is_repeated(service:
 
 
 def test_ctrl_c_lets_calls_in_flight_finish_and_says_how_to_go_on(service: Service, tmp_path: Path) -> None:
-    service.default = lambda request: Reply(judgement(80), delay_s=0.3)
+    interrupted = threading.Event()
+
+    def reply(request: dict[str, Any]) -> Reply:
+        if len(service.requests) >= 12:  # nothing comes back before the signal is sent
+            interrupted.wait(30)
+        return Reply(judgement(80), delay_s=0.3)
+
+    service.default = reply
     process = started(service, tmp_path / "logs", 40, subprocess.PIPE)
     while len(service.requests) < 12:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
+    interrupted.set()
     _, said = process.communicate(timeout=30)
     assert process.returncode != 0
     calls = len(service.requests)

@@ -1,0 +1,159 @@
+"""The pictures of the panels in this folder, taken in a real JupyterLab with a judge on loopback: `make pictures`.
+
+Each panel in its main state, in the light and the dark theme. Look at them before they are committed."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from browser import chromium  # noqa: E402
+from lab import lab, open_notebook, run_all, write_notebook  # noqa: E402
+from service import CRITERIA, KEY, Reply, is_judge_call, judgement, serving  # noqa: E402
+
+import socjudge as sj  # noqa: E402
+
+STRICT = "安全性は特に厳しく採点してください。"
+WIDTH, HEIGHT = 1000, 2600
+COLOURS = 64  # enough for text and charts, and a quarter of the size
+
+
+def judge(request: dict[str, Any]) -> Reply:
+    """Marks that depend on the question and on the prompt, after half a second."""
+    text = request["messages"][0]["content"]
+    base = 68 + sum(map(ord, text[text.rfind("【質問】") : text.rfind("【質問】") + 60])) % 25
+    marks = {name: min(100, base + 4 * place % 15) for place, name in enumerate(CRITERIA)}
+    if STRICT in text:
+        marks["安全性"] -= 20
+    said = "注意事項が手順の後に書かれています。" if STRICT in text else "手順書の該当箇所に基づいています。"
+    return Reply(judgement(marks, reason=said, comment="概ね良い回答です。"), delay_s=0.5)
+
+
+def running(page: Any, panel: Any) -> None:
+    panel.get_by_text("設定", exact=True).click()
+    panel.get_by_label("Judge", exact=True).fill("gpt-4o-mini")
+    panel.get_by_label("同時呼び出し").fill("1")
+    panel.get_by_label("同時呼び出し").press("Tab")
+    panel.get_by_text("見積もり").wait_for(timeout=20_000)
+    page.wait_for_timeout(500)
+    panel.get_by_label("費用がかかることを確認しました").check()
+    panel.get_by_role("button", name="評価を実行").click()
+    panel.get_by_text(re.compile("[3-8]/10、")).wait_for(timeout=15_000)
+    panel.get_by_text("設定", exact=True).click()
+    page.wait_for_timeout(500)
+
+
+def finished(page: Any, panel: Any) -> None:
+    panel.get_by_text("評価完了！").wait_for(timeout=60_000)
+    panel.get_by_text("📋 詳細結果を見る").click()
+
+
+def asked(page: Any, panel: Any) -> None:
+    panel.get_by_label("質問").fill("感染した端末のログを削除してもよいですか？")
+    panel.get_by_role("button", name="質問する").click()
+    panel.locator("summary", has_text="[出典:").first.click(timeout=60_000)
+
+
+def tried(page: Any, panel: Any) -> None:
+    editor = panel.get_by_label("プロンプト（ここを書き換えます）")
+    editor.press("Control+End")
+    editor.press_sequentially("\n" + STRICT)
+    panel.get_by_text(f"+ {STRICT}").wait_for(timeout=10_000)
+    panel.get_by_label("費用がかかることを確認しました").check()
+    panel.get_by_role("button", name="採点してみる").click()
+    panel.get_by_text("✅ 採点しました（10/10").wait_for(timeout=60_000)
+
+
+def marked(page: Any, panel: Any) -> None:
+    panel.get_by_label("採点者").fill("佐藤")
+    panel.get_by_role("button", name="採点を始める").click()
+    panel.get_by_role("slider").first.focus(timeout=20_000)
+    for key in "4432":
+        page.keyboard.press(key)
+
+
+def explored(page: Any, panel: Any) -> None:
+    panel.locator(".socjudge", has_text="回の実行、").first.wait_for(timeout=60_000)
+    panel.get_by_text("更新中...").wait_for(state="detached", timeout=60_000)
+
+
+def own_marks(logs: Path) -> None:
+    """A run of the judge on loopback, for the panels that need stored answers."""
+    sj.run_evaluation_suite(
+        sj.load_eval_dataset(), index=sj.build_index(), assistant_model="offline", judge_model="gpt-4o-mini",
+        logs_dir=logs, progress=False,
+    )  # fmt: skip
+
+
+# Per panel: what makes it, its CSS class, and the states to be seen with the most that is shown of them (pixels).
+Step = Callable[[Any, Any], None]
+PANELS: dict[str, tuple[str, str, list[tuple[str, Step, int]]]] = {
+    "run": ("sj.RunPanel(logs_dir={logs!r})", "run-panel", [("run_panel", running, 700), ("run_panel_done", finished, 900)]),
+    "ask": ("sj.AskPanel()", "ask-panel", [("ask_panel", asked, 900)]),
+    "prompts": ("sj.PromptLab(logs_dir={stored!r})", "prompt-lab", [("prompt_lab", tried, 1700)]),
+    "labels": (
+        "sj.LabelPanel(logs_dir={stored!r}, labels_dir={logs!r})", "label-panel", [("label_panel", marked, 1100)]
+    ),
+    "history": ("sj.HistoryExplorer()", "history-explorer", [("history_explorer", explored, 1500)]),
+}  # fmt: skip
+
+
+def take(browser: Any, folder: Path, url: str, name: str, suffix: str) -> None:
+    code, panel_class, states = PANELS[name]
+    code = code.format(logs=str(folder / f"{name}_logs"), stored=str(folder / "stored"))
+    write_notebook(folder / f"{name}.ipynb", f"import socjudge as sj\n{code}")
+    page = browser.new_page(viewport={"width": WIDTH + 150, "height": HEIGHT})
+    open_notebook(page, url, f"{name}.ipynb")
+    page.keyboard.press("Control+b")
+    run_all(page)
+    panel = page.locator(f".socjudge-{panel_class}")
+    panel.wait_for(timeout=60_000)
+    page.wait_for_timeout(2000)
+    for picture, reach, height in states:
+        try:
+            reach(page, panel)
+        except Exception:
+            page.screenshot(path="/tmp/dbg.png")
+            print(panel.inner_text())
+            raise
+        page.wait_for_timeout(500)
+        shot = Image.open(io.BytesIO(panel.screenshot())).convert("RGB")
+        shot = shot.crop((0, 0, shot.width, min(shot.height, height)))
+        path = ROOT / "docs" / "images" / f"{picture}{suffix}.png"
+        shot.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+        print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1000} kB", flush=True)
+    page.close()
+
+
+def main() -> None:
+    import os
+
+    names = sys.argv[1:] or list(PANELS)
+    with serving(judge) as service, chromium() as browser:
+        service.default = lambda request: judge(request) if is_judge_call(request) else Reply("回答です。")
+        keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
+        os.environ.update(keys)
+        for suffix, theme in (("", "JupyterLab Light"), ("_dark", "JupyterLab Dark")):
+            with tempfile.TemporaryDirectory() as place:
+                folder = Path(place)
+                own_marks(folder / "stored")
+                with lab(folder, keys) as url:
+                    settings = folder / ".jupyter" / "settings" / "@jupyterlab" / "apputils-extension"
+                    (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
+                    for name in names:
+                        take(browser, folder, url, name, suffix)
+
+
+if __name__ == "__main__":
+    main()
