@@ -241,7 +241,9 @@ def _bridge_row(part: pd.DataFrame, criterion: str) -> dict[str, Any]:
 
 def _bridge_note(row: dict[str, Any]) -> str:
     note = f"{row['n']}問。同じ回答で新しい採点者は平均{row['shift']:+.1f}点"
-    note += f"（95%区間 {row['shift_low']:+.1f}〜{row['shift_high']:+.1f}）。" if row["n"] > 1 else "。"
+    note += (
+        f"（95%区間 {row['shift_low']:+.1f}〜{row['shift_high']:+.1f}）。" if math.isfinite(row["shift_low"]) else "。"
+    )
     if math.isnan(row["slope"]):
         return note + "2人の採点の相関が確かでないため、点を換算できません。"
     note += f"旧{_PASS:g}点は新{row['pass_line']:.1f}点に当たります"

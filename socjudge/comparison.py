@@ -207,8 +207,10 @@ def _note(row: Mapping[Any, Any]) -> str:
     if n == 0:
         note = "両方で採点できた質問がありません。"
     elif row["p_holm"] < 1 - LEVEL:
-        interval = f"95%区間 {row['ci_low']:+.1f}〜{row['ci_high']:+.1f}"
-        note = f"差あり: {row['mean_difference']:+.1f}点（{interval}、補正後 p={row['p_holm']:.3f}、{n}問）。"
+        interval = f"95%区間 {row['ci_low']:+.1f}〜{row['ci_high']:+.1f}、" if math.isfinite(row["ci_low"]) else ""
+        note = f"差あり: {row['mean_difference']:+.1f}点（{interval}補正後 p={row['p_holm']:.3f}、{n}問）。"
+        if not interval:
+            note += "全問で差が同じためばらつきが測れず、区間を出せません。"
     else:
         note = "差は検出できず。"
         if math.isfinite(visible):

@@ -222,3 +222,9 @@ def test_points_added_to_the_new_scale_move_the_line_by_as_much(more: int) -> No
     first, second = (overall(bridge_judges(frame, old="old", new="new")) for frame in (scores, moved))
     assert second["pass_line"] == pytest.approx(first["pass_line"] + more)
     assert second["slope"] == pytest.approx(first["slope"])
+
+
+def test_a_shift_that_is_the_same_everywhere_has_no_interval_to_tell() -> None:
+    row = overall(bridge_judges(judges_frame(old=OLD, new=[mark - 3 for mark in OLD]), old="old", new="new"))
+    assert row["note"].startswith("10問。同じ回答で新しい採点者は平均-3.0点。旧70点は新67.0点に当たります")
+    assert "nan" not in row["note"]

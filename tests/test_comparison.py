@@ -189,6 +189,13 @@ def test_the_flips_are_named_with_their_direction() -> None:
     assert list(none.columns) == list(flips.columns)
 
 
+def test_a_difference_that_is_the_same_everywhere_has_no_interval_to_tell() -> None:
+    row = overall(compare_judges(judges_frame(a=[80] * 10, b=[77] * 10), baseline="a"))
+    assert row["note"] == (
+        "差あり: -3.0点（補正後 p=0.002、10問）。全問で差が同じためばらつきが測れず、区間を出せません。"
+    )
+
+
 def test_a_mean_of_sixths_that_is_seventy_passes() -> None:
     sixths = [71, 70, 71, 69, 69, 70]  # 420 / 6
     assert verdict_flips(judges_frame(a=[sixths, 50], b=[70, 50]), baseline="a").empty

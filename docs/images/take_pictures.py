@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import re
 import sys
 import tempfile
@@ -32,10 +33,10 @@ COLOURS = 64  # enough for text and charts, and a quarter of the size
 def judge(request: dict[str, Any]) -> Reply:
     """Marks that depend on the question and on the prompt, after half a second."""
     text = request["messages"][0]["content"]
-    base = 68 + sum(map(ord, text[text.rfind("【質問】") : text.rfind("【質問】") + 60])) % 25
-    marks = {name: min(100, base + 4 * place % 15) for place, name in enumerate(CRITERIA)}
+    draw = random.Random("".join(re.findall("^質問: .*", text, re.M)))
+    marks = {name: draw.randrange(12, 21) * 5 for name in CRITERIA}
     if STRICT in text:
-        marks["安全性"] -= 20
+        marks["安全性"] -= draw.randrange(3, 8) * 5
     said = "注意事項が手順の後に書かれています。" if STRICT in text else "手順書の該当箇所に基づいています。"
     return Reply(judgement(marks, reason=said, comment="概ね良い回答です。"), delay_s=0.5)
 
