@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab app report test browser lint format vectors clean
+.PHONY: help setup run lab app report pictures test browser lint format vectors clean
 
 help: ## Show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ OFFLINE := $(foreach name,mathjax require_js mermaid_js,--HTMLExporter.$(name)_u
 
 report: $(READY) ## Run all notebooks and export them with their outputs to build/notebooks/*.html
 	$(BIN)/jupyter nbconvert --to html --template lab --execute $(OFFLINE) --output-dir build/notebooks notebooks/*.ipynb
+
+pictures: $(READY) browser ## Take the pictures of the panels in docs/images anew
+	$(BIN)/python docs/images/take_pictures.py $(ARGS)
 
 test: $(READY) lint browser ## Run all tests, the notebooks among them
 	$(BIN)/python -m pytest -n 2 --dist loadfile

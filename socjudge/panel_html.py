@@ -51,7 +51,9 @@ def cost_html(estimate: Estimate, questions: int) -> str:
 
 
 def money(cost_usd: float | None) -> str:
-    """Dollars and about how many yen, or that it is unknown."""
+    """Dollars and about how many yen, that there are none, or that they are unknown."""
+    if cost_usd == 0:
+        return "なし"
     if cost_usd is None:
         return "費用は不明（prices.toml に単価を書くと出ます）"
     return f"約 ${cost_usd:.4f}（約{cost_usd * JPY_PER_USD:.1f}円）"
@@ -136,7 +138,7 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
         "",
         f'<div class="question"><b>Q. {escape(question)}</b>',
         f"<pre>{escape(body)}</pre>{flags}{passages}",
-        f"<small>{escape(answer.model)}、{answer.processing_time:.1f}秒、{money(answer.usage.cost_usd)}</small></div>",
+        f"<small>{escape(answer.model)}、{answer.processing_time:.1f}秒、費用: {money(answer.usage.cost_usd)}</small></div>",
     )
 
 
