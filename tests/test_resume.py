@@ -290,7 +290,8 @@ def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
 
 
 RUN = """
-import sys, json
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a script started in the background
 from pathlib import Path
 from socjudge import AssistantAnswer, EvalQuestion, run_evaluation_suite
 questions = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(int(sys.argv[2]))]
