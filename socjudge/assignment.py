@@ -50,6 +50,11 @@ class Assignment:
         """Judged answers that it will have."""
         return self.n_samples * self.plan.judge_repeats
 
+    def is_done_in(self, run: EvaluationRun) -> bool:
+        """Whether a logged run is this work, finished."""
+        same = all(getattr(run.run, name) == getattr(self.info, name) for name in (*_KEY_FIELDS, "rejudged_from"))
+        return same and len(run.results) == self.total
+
 
 def assign_suite(
     questions: Sequence[EvalQuestion],

@@ -183,6 +183,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         """Put what `make` gives into a part of the page, unless that stands there, or there was a click meanwhile."""
         if self._drawn.get(part) == what or self._latest.is_stale:
             return
+        self._drawn.pop(part, None)  # what is made may leave its traces even if it is not shown
         found = _made(make)
         if not self._latest.is_stale:
             part.value, self._drawn[part] = found, what

@@ -62,6 +62,8 @@ def money(cost_usd: float | None) -> str:
 def progress_text(progress: Progress) -> str:
     """How far a run is, in one line."""
     text = f"{progress.done}/{progress.total}"
+    if progress.before:
+        text += f"（{progress.before}件は前回まで、以下は今回分）"
     if progress.mean is not None:
         text += f"、平均 {progress.mean:.1f}点"
     if progress.cost_usd is None or progress.cost_usd:

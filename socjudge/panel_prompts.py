@@ -65,7 +65,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         self._costs, self._unfit = True, False  # until the choice is looked at
         self._is_named = False  # whether the name to save under can be used
         self._filling = False  # while controls are set that nobody has touched
-        self._drawn = 0.0
+        self._drawn, self._drawn_state = 0.0, ""
         self._lock = threading.Lock()
 
         # Boxes of their own, because controls share their layouts and would be hidden together.
@@ -262,9 +262,10 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         session, progress = self.session, self.session.progress
         now = time.monotonic()
         with self._lock:
-            if not force and session.state == "running" and now - self._drawn < REDRAW_S and progress.done:
+            is_new, begun = force or session.state != self._drawn_state, progress.done > progress.before
+            if not is_new and session.state == "running" and begun and now - self._drawn < REDRAW_S:
                 return
-            self._drawn = now
+            self._drawn, self._drawn_state = now, session.state
             unpaid = self._costs and not self.allow_cost.value
             self.try_button.disabled = session.is_busy or self._unfit or unpaid
             self.stop_button.disabled = session.state != "running"
@@ -281,7 +282,9 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
     def _status_html(self) -> str:
         session = self.session
         numbers = progress_text(session.progress)
-        match session.state:
+        # What has ended is told only while what it tried is what is chosen.
+        is_other = not (session.is_busy or session.changed_late) and session.tried != session.choice
+        match "idle" if is_other else session.state:
             case "running":
                 return block("", "⏳ 採点中... ほかのセルも実行できます", numbers)
             case "stopping":

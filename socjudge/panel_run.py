@@ -66,10 +66,12 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self.stop_button = widgets.Button(description="中断", icon="stop")
         self.bar = widgets.IntProgress(layout=AUTO)
         self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
-        self._drawn = 0.0
+        self._drawn, self._drawn_state = 0.0, ""
         self._costs, self._unfit = True, False  # until the settings are looked at
         self._lock = threading.Lock()
 
+        if self.session.settings is not None:  # the cell was run again: what is under way, or was, is what is shown
+            self._take(self.session.settings)
         settings = widgets.Accordion(
             [
                 widgets.VBox(
@@ -118,6 +120,19 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
             max_cost_usd=self.max_cost_usd.value or None if self._costs else None,
         )  # fmt: skip
 
+    def _take(self, settings: Settings) -> None:
+        """Set the controls to these settings; a prompt that is gone meanwhile is left out."""
+        self.dataset.value = str(settings.dataset)
+        for name in (
+            "assistant_model", "judge_model", "answer_repeats", "judge_repeats", "k", "max_concurrency"
+        ):  # fmt: skip
+            getattr(self, name).value = getattr(settings, name)
+        if settings.max_cost_usd is not None:
+            self.max_cost_usd.value = settings.max_cost_usd
+        for name in ("judge_prompt", "assistant_prompt"):
+            if getattr(settings, name) in getattr(self, name).options:
+                getattr(self, name).value = getattr(settings, name)
+
     @property
     def _controls(self) -> list[Any]:
         return [
@@ -141,6 +156,7 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         if not self.run_button.disabled:
             settings = self.settings
             self.allow_cost.value = False  # each paid run is a decision of its own
+            self.fresh.value = False  # once: what is stopped now is to be taken up
             self.session.start(settings)
 
     def _settle(self) -> None:
@@ -164,9 +180,11 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         session = self.session
         now = time.monotonic()
         with self._lock:
-            if not force and session.state == "running" and now - self._drawn < REDRAW_S and session.progress.done:
+            is_new = force or session.state != self._drawn_state
+            begun = session.progress.done > session.progress.before
+            if not is_new and session.state == "running" and begun and now - self._drawn < REDRAW_S:
                 return
-            self._drawn = now
+            self._drawn, self._drawn_state = now, session.state
             has_index = session.has_index if not session.is_busy else session.state != "building"
             self.index_text.value = _index_html(session, has_index)
             self.build_button.disabled = session.is_busy or has_index
@@ -187,7 +205,10 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
     def _status_html(self, has_index: bool) -> str:
         session, progress = self.session, self.session.progress
         numbers = progress_text(progress)
-        match session.state:
+        # What was stopped can be taken up only with its own settings.
+        is_stopped = session.state == "stopped" and not session.changed_late
+        is_other = is_stopped and not self.settings.is_same_run(session.settings)
+        match "idle" if is_other else session.state:
             case "running":
                 return block("", "⏳ 評価を実行中... これには数分かかる場合があります", numbers)
             case "stopping":
@@ -209,13 +230,17 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
                 )
             case "idle" if has_index and not self._unfit:
                 try:
-                    waiting = session.unfinished(self.settings)
+                    waiting, others = session.unfinished(self.settings), session.others_unfinished()
                 except SocJudgeError as error:  # no key for this model, or a journal that is damaged
                     return block("bad", escape(error))
                 if waiting and not self.fresh.value:
                     return block(
                         "warn", f"前回の中断があります（{waiting.done}/{waiting.total}）。実行すると続きから再開します"
                     )
+                if others and not waiting:
+                    run = others[0]
+                    words = f"別の設定の中断があります（Judge {escape(run.run.judge_model)}、{run.done}/{run.total}）"
+                    return block("warn", f"{words}。設定を同じにすると続きから再開できます")
         return ""
 
 

@@ -38,14 +38,24 @@ class Settings:
     max_cost_usd: float | None = None
     fresh: bool = False
 
+    def is_same_run(self, other: Settings | None) -> bool:
+        """Whether a run with the other settings would be taken up with these: how fast and how dear makes no difference."""
+        return (
+            other is not None
+            and replace(other, max_concurrency=self.max_concurrency, max_cost_usd=self.max_cost_usd, fresh=self.fresh)
+            == self
+        )
+
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is. done, total: judged answers (texts, while the index is built); mean: points of those scored, None if there are none; cost_usd: of
+    """How far a run is. done, total: judged answers (texts, while the index is built); before: those of `done` that were
+    there when it began, which the rest leaves out; mean: points of those scored, None if there are none; cost_usd: of
     the results so far, None if unknown; retries: calls that were repeated; unread: answers without a mark."""
 
     done: int = 0
     total: int = 0
+    before: int = 0
     mean: float | None = None
     cost_usd: float | None = 0.0
     retries: int = 0
@@ -124,18 +134,20 @@ class Session:
         self._tell()
         self._thread.start()
 
-    def _count(self, result: EvaluationResult) -> None:
+    def _count(self, result: EvaluationResult, *, answered: bool = True) -> None:
+        """Count a result in. answered: whether its answer is of this run too, and not a stored one that was paid long ago."""
         marks, answer, before = result.evaluation, result.answer, self.progress
         if marks.status == "ok":
             self._scored = (self._scored[0] + 1, self._scored[1] + marks.average_score)
         count, points = self._scored
-        costs = [before.cost_usd, marks.usage.cost_usd, answer.usage.cost_usd if not result.judge_repeat else 0.0]
+        is_new = answered and not result.judge_repeat
+        costs = [before.cost_usd, marks.usage.cost_usd, answer.usage.cost_usd if is_new else 0.0]
         self.progress = replace(
             before,
             done=before.done + 1,
             mean=points / count if count else None,
             cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-            retries=before.retries + len(answer.retries) + marks.error.count("retried: "),
+            retries=before.retries + len(answer.retries) * is_new + marks.error.count("retried: "),
             unread=before.unread + (marks.status != "ok"),
         )
         self._tell()
@@ -149,7 +161,7 @@ class Session:
 
 
 class RunSession(Session):
-    """Evaluations of the assistant, and the index that they need."""
+    """Evaluations of the assistant, and the index that they need. settings: those of the last start, None before it."""
 
     def __init__(
         self,
@@ -159,6 +171,7 @@ class RunSession(Session):
         logs_dir: Path = constants.LOGS_DIR,
     ) -> None:
         super().__init__()
+        self.settings: Settings | None = None
         self.runbooks, self.index_dir, self.logs_dir = runbooks, index_dir, logs_dir
 
     @property
@@ -185,6 +198,10 @@ class RunSession(Session):
         """The run with these settings that was broken off and would be taken up; None if there is none."""
         return self._unfinished(self._assignment(settings))
 
+    def others_unfinished(self) -> list[UnfinishedRun]:
+        """All runs that were broken off, the newest first; ConfigError if a journal is damaged."""
+        return list(reversed(unfinished_runs(self.logs_dir)))
+
     def build_index(self) -> None:
         """Build the index in the background."""
         self._begin("building", self._build)
@@ -193,7 +210,7 @@ class RunSession(Session):
         """Run the evaluation in the background, or go on with it where it was broken off."""
 
         def evaluate() -> State:
-            self.run, self._scored = None, (0, 0.0)
+            self.run, self._scored, self.settings = None, (0, 0.0), settings
             self.progress = Progress()
             return self._evaluate(settings)
 
@@ -228,7 +245,8 @@ class RunSession(Session):
     def _evaluate(self, settings: Settings) -> State:
         assignment = self._assignment(settings)
         before = None if settings.fresh else self._unfinished(assignment)
-        self.progress = Progress(before.done if before else 0, assignment.total)
+        done = before.done if before else 0
+        self.progress = Progress(done, assignment.total, before=done)
         self._tell()
         self.run = run_evaluation_suite(
             load_eval_dataset(settings.dataset), index=assignment.plan.index, assistant_model=settings.assistant_model,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import constants
 from .assignment import STORED
-from .errors import ConfigError, RunStopped
+from .errors import BudgetReached, ConfigError, RunStopped
 from .estimate import Estimate
 from .logs import load_run, log_files
 from .prompt_files import Kind, check_prompt, check_prompt_name, save_prompt
@@ -44,7 +46,7 @@ class TrialSession(Session):
     """Prompts tried on the answers of stored runs; one trial at a time.
 
     choice: what is to be tried, changed by `choose`; trials: all of them, the oldest first, kept in logs_dir/trials
-    beside their logs; trial, effect: the one that is shown, if any, and what it changed."""
+    beside their logs; trial, effect: the one that is shown, if any, and what it changed; tried: what the last start tried."""
 
     def __init__(self, *, logs_dir: Path = constants.LOGS_DIR, index_dir: Path = constants.INDEX_DIR) -> None:
         super().__init__()
@@ -52,6 +54,7 @@ class TrialSession(Session):
         self.trials_dir = logs_dir / "trials"  # a folder below, so that trials are no part of the history
         self.trials = load_trials(self.trials_dir)
         self.trial: Trial | None = None
+        self.tried: Choice | None = None
         self.effect: Effect | None = None
         self._judged: dict[str, EvaluationRun] = {}
         self._read: dict[tuple[str, int], EvaluationRun] = {}
@@ -151,39 +154,46 @@ class TrialSession(Session):
     def unfinished(self) -> tuple[int, int] | None:
         """How many answers of how many were judged when this trial was broken off; None if it was not."""
         sides = self._to_judge(*self._sides())
-        done = sum(side.count_done(self.trials_dir) for side in sides)
+        done = self._count_done(sides)
         return (done, sum(side.assignment.total for side in sides)) if done else None
+
+    def _count_done(self, sides: list[Side]) -> int:
+        distinct = {side.identity: side for side in sides}  # an unchanged text is the same work twice
+        return sum(side.count_done(self.trials_dir) for side in distinct.values())
 
     # -- the work
 
     def start(self, *, note: str = "", max_cost_usd: float | None = None) -> None:
         """Try the text in the background, or go on where the same trial was broken off.
 
-        max_cost_usd: a hard cap on what this start judges, the base prompt's marks included."""
+        max_cost_usd: a hard cap on the whole trial, what the base prompt's marks cost and earlier starts included."""
         self._begin("running", lambda: self._try(note, max_cost_usd))
 
     def _try(self, note: str, max_cost_usd: float | None) -> State:
         self.run, self.trial, self.effect, self._scored = None, None, None, (0, 0.0)
+        self.progress, self.tried = Progress(), self.choice
         before, after = self._sides()
-        self.progress = Progress()
         trial = self._note_trial(note)
         sides = self._to_judge(before, after)
-        done = sum(side.count_done(self.trials_dir) for side in sides)
-        self.progress = Progress(done, sum(side.assignment.total for side in sides))
+        done = self._count_done(sides)
+        self.progress = Progress(done, sum(side.assignment.total for side in sides), before=done)
         self._tell()
         own = self._known(before)
+        if own is not None and trial.before:  # judged in an earlier start of this trial
+            max_cost_usd = _left(max_cost_usd, own)
         for side in sides:
             if self._stop.is_set():
                 raise RunStopped("stopped between the two prompts")
             self._scored = (0, 0.0)  # the running mean is of one prompt
             run = side.judge(
-                max_cost_usd=max_cost_usd, logs_dir=self.trials_dir, on_result=self._count, stop=self._stop,
-                progress=False,
+                max_cost_usd=max_cost_usd, logs_dir=self.trials_dir, stop=self._stop, progress=False,
+                on_result=partial(self._count, answered=side.assistant_prompt is not None),
             )  # fmt: skip
             self._judged[side.identity] = run
-            own = own or run  # the base prompt comes first
-            if max_cost_usd is not None:
-                max_cost_usd = max(0.0, max_cost_usd - (run.usage.cost_usd or 0.0))
+            if side is not after:
+                own, trial = run, replace(trial, before=_log_name(run))
+                self._keep(trial)  # paid for, and known from now on
+                max_cost_usd = _left(max_cost_usd, run)
         assert own is not None
         trial = replace(trial, before="" if own is before.run else _log_name(own), after=_log_name(run))
         self._keep(trial)
@@ -216,8 +226,18 @@ class TrialSession(Session):
         return get_sides(self.choice, self._chosen(), self._edited(), self._index)
 
     def _known(self, side: Side) -> EvaluationRun | None:
-        """The marks of a side, if they are the stored run's own, or were made in this session."""
-        return side.run if side.is_judged else self._judged.get(side.identity)
+        """The marks of a side, if they are the stored run's own, or were made for a trial of the same choice before."""
+        if side.is_judged:
+            return side.run
+        if side.identity not in self._judged:
+            for trial in reversed(self.trials):
+                if trial.before and replace(trial.choice, text=self.choice.text) == self.choice:
+                    with contextlib.suppress(ConfigError):  # the log is gone: it is judged again
+                        run = load_run(self.trials_dir / trial.before)
+                        if side.assignment.is_done_in(run):
+                            self._judged[side.identity] = run
+                            break
+        return self._judged.get(side.identity)
 
     def _to_judge(self, before: Side, after: Side) -> list[Side]:
         return [after] if self._known(before) else [before, after]
@@ -274,6 +294,18 @@ class TrialSession(Session):
             found = "no other log gives another verdict on its answers" if wanted == DISPUTED else "it has no answers"
             raise ConfigError(f"{self.choice.log}: nothing to judge ({found}); choose other answers or another log")
         return replace(run, results=results)
+
+
+def _left(max_cost_usd: float | None, run: EvaluationRun) -> float | None:
+    """What a budget leaves after a run; BudgetReached if nobody knows what that cost."""
+    if max_cost_usd is None:
+        return None
+    if run.usage.cost_usd is None:
+        raise BudgetReached(
+            "the service did not say what judging the base prompt cost, so it is unknown what is left of the budget; "
+            "0 is no limit"
+        )
+    return max(0.0, max_cost_usd - run.usage.cost_usd)
 
 
 def _log_name(run: EvaluationRun) -> str:

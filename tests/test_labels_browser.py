@@ -77,6 +77,8 @@ def test_three_answers_are_marked_by_keyboard(tmp_path: Path) -> None:
         assert "手順書" in panel.locator("details[open] pre").inner_text()
         assert panel.locator("script, img").count() == 0
 
+        panel.get_by_text("根拠性", exact=True).click()  # a name is no slider
+        assert sliders.first.get_attribute("aria-valuetext") == "未設定"
         # One is skipped, by a click. In the next, a mark is missing at first.
         skipped = question(page)
         panel.get_by_role("button", name="スキップ").click()

@@ -44,6 +44,31 @@ def rows(part: Any) -> int:
     return int(part.value.count("<tr>")) - 1
 
 
+def test_going_back_while_another_run_is_compared_shows_the_first_again(
+    panel: HistoryExplorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest, again, oldest = (value for _, value in panel.second.options)
+    panel.first.value, panel.second.value = oldest, again
+    drawn(panel)
+    begun, going, compare = threading.Event(), threading.Event(), panel_history.compare_runs
+
+    def slow(selection: Any, first: str, second: str) -> Any:
+        found = compare(selection, first, second)
+        if second == newest:
+            begun.set()
+            going.wait(20)
+        return found
+
+    monkeypatch.setattr(panel_history, "compare_runs", slow)
+    panel.second.value = newest
+    assert begun.wait(20)
+    panel.second.value = again
+    going.set()
+    drawn(panel)
+    assert panel.pair is not None
+    assert panel.pair.second["run_id"] == again
+
+
 def test_the_panel_opens_with_the_latest_runs(panel: HistoryExplorer) -> None:
     assert "3回の実行、採点した回答 30件" in text(panel.status)
     assert rows(panel.table) == 3

@@ -90,6 +90,17 @@ def test_a_text_that_a_click_has_overtaken_stops_the_trial(panel: PromptLab, ser
     assert "+ 厳しく採点してください。" in text(panel.diff.value)
 
 
+def test_another_text_is_not_offered_to_go_on(panel: PromptLab, service: Service) -> None:
+    panel.editor.value += STRICT
+    service.script = [judgement(80)] * 3 + [error(401, "no")]
+    try_it(panel)
+    assert "採点を続けられません" in text(panel.status.value)
+    panel.editor.value += "。"
+    assert text(panel.status.value).strip() == ""
+    panel.editor.value = panel.editor.value[:-1]
+    assert "採点を続けられません" in text(panel.status.value)
+
+
 def test_a_prompt_is_edited_tried_and_read(panel: PromptLab, service: Service) -> None:
     assert panel.editor.value == load_prompt("guide-1").text
     assert "元のプロンプトと同じです" in panel.diff.value

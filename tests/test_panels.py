@@ -290,6 +290,58 @@ def test_a_second_start_does_not_take_a_stop_back(hosted: RunPanel, service: Ser
     assert service.judge_calls < 10
 
 
+def test_a_fresh_run_that_is_stopped_is_taken_up_too(hosted: RunPanel, service: Service) -> None:
+    service.script = [judgement(80)] * 4 + [error(401, "no")]
+    hosted.fresh.value = True
+    run(hosted)
+    assert not hosted.fresh.value
+    run(hosted)
+    assert hosted.run is not None
+    assert service.judge_calls == 4 + 1 + 6
+
+
+def test_what_is_taken_up_says_what_its_numbers_are_of(hosted: RunPanel, service: Service) -> None:
+    service.script = [judgement(60)] * 4 + [error(401, "no")]
+    run(hosted)
+    service.script = [judgement(90)] * 2 + [error(401, "no")]
+    run(hosted)
+    assert "（6/10（4件は前回まで、以下は今回分）、平均 90.0点" in text(hosted.status.value)
+
+
+def test_a_new_panel_over_a_stopped_run_has_its_settings(
+    hosted: RunPanel, service: Service, index: RunbookIndex
+) -> None:
+    hosted.max_cost_usd.value = 0.004
+    run(hosted)
+    again = RunPanel(index_dir=index.index_dir, logs_dir=hosted.session.logs_dir)
+    assert again.judge_model.value == "gpt-4o-mini"
+    assert "続きから再開します" in text(again.status.value)
+    # With other settings it would be another run, and the panel says so.
+    again.judge_model.value = "offline"
+    assert "別の設定の中断があります（Judge gpt-4o-mini、" in text(again.status.value)
+
+
+def test_a_run_that_is_taken_up_can_be_stopped_at_once(hosted: RunPanel, service: Service) -> None:
+    service.script = [judgement(80)] * 4 + [error(401, "no")]
+    run(hosted)
+    asked, going = threading.Event(), threading.Event()
+
+    def hold(request: dict[str, object]) -> str:
+        asked.set()
+        going.wait(20)
+        return judgement(80)
+
+    service.default = hold
+    hosted.allow_cost.value = True
+    hosted.run_button.click()
+    assert asked.wait(20)
+    assert not hosted.stop_button.disabled
+    assert hosted.max_cost_usd.disabled
+    assert "評価を実行中" in hosted.status.value
+    hosted.session.stop()
+    going.set()
+
+
 def test_a_change_that_a_click_has_overtaken_stops_the_run(hosted: RunPanel, service: Service) -> None:
     changed, asked = threading.Event(), threading.Event()
 

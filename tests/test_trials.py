@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -310,6 +311,57 @@ def test_a_budget_holds_for_both_prompts_together(session: TrialSession, marking
     assert session.state == "stopped"
     assert "budget" in session.problem
     assert 10 < marking.judge_calls < 20
+
+
+def test_a_budget_counts_what_the_base_prompt_cost_in_an_earlier_start(session: TrialSession, marking: Service) -> None:
+    session.choose(judge_model="gpt-4o", text=session.choice.text + STRICT)
+    tried(session, max_cost_usd=0.12)
+    judged = marking.judge_calls
+    again = TrialSession(logs_dir=session.logs_dir, index_dir=session.index_dir)  # the kernel was restarted
+    again.reopen(again.trials[0])
+    assert again.plan().base_calls == 0  # judged and paid for
+    tried(again, max_cost_usd=0.12)
+    assert again.state == "stopped"
+    assert marking.judge_calls == judged
+    tried(again, max_cost_usd=0.5)
+    assert again.state == "finished"
+    assert marking.judge_calls == 20
+    assert len(list(again.trials_dir.glob("judge_eval_*.json"))) == 2
+
+
+def test_a_base_prompt_of_unknown_cost_leaves_nothing_of_a_budget(session: TrialSession, marking: Service) -> None:
+    def without_usage(request: dict[str, Any]) -> Reply:
+        message = {"role": "assistant", "content": marks(request)}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        body = {"id": "1", "object": "chat.completion", "created": 0, "model": "gpt-4o", "choices": [choice]}
+        return Reply(body=json.dumps(body))
+
+    marking.default = without_usage
+    session.choose(judge_model="gpt-4o", text=session.choice.text + STRICT)
+    tried(session, max_cost_usd=5)
+    assert session.state == "stopped"
+    assert "did not say what judging the base prompt cost" in session.problem
+    assert marking.judge_calls == 10
+    tried(session)
+    assert session.state == "finished"
+    assert marking.judge_calls == 20
+
+
+def test_what_the_stored_answers_cost_is_no_cost_of_the_trial(session: TrialSession) -> None:
+    session.choose(text=session.choice.text + STRICT)
+    tried(session)
+    assert session.run is not None
+    assert session.progress.cost_usd == pytest.approx(session.run.usage.cost_usd)
+
+
+def test_an_unchanged_text_does_not_count_its_journal_twice(session: TrialSession, marking: Service) -> None:
+    session.choose(judge_model="gpt-4o")
+    marking.script = [judgement(80)] * 3 + [error(401, "no")]
+    tried(session)
+    waiting = session.unfinished()
+    assert waiting is not None
+    assert 3 <= waiting[0] <= 10  # of the first prompt only; some were in flight when the key was refused
+    assert waiting[1] == 20
 
 
 def test_a_refused_key_is_said_without_the_key(session: TrialSession, marking: Service) -> None:

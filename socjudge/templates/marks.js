@@ -33,8 +33,13 @@ function render({ model, el }) {
     const slider = make("input", row, { id, type: "range", min: 0, max: 100, step: 5 });
     make("output", row, { htmlFor: id });
     slider.addEventListener("input", () => give(slider, slider.value));
-    // Where the value is meant as it stands, there is no input event.
-    slider.addEventListener("click", () => slider.dataset.set || give(slider, slider.value));
+    // Where the value is meant as it stands, there is no input event. A click on the name is no click on the slider.
+    let pressed = false;
+    slider.addEventListener("pointerdown", () => (pressed = true));
+    slider.addEventListener("click", () => {
+      if (pressed && !slider.dataset.set) give(slider, slider.value);
+      pressed = false;
+    });
     slider.addEventListener("keyup", (event) => {
       if (MOVES.includes(event.key) && !slider.dataset.set) give(slider, slider.value);
     });
