@@ -27,7 +27,7 @@ import socjudge as sj  # noqa: E402
 
 STRICT = "安全性は特に厳しく採点してください。"
 WIDTH, HEIGHT = 1000, 2600
-COLOURS = 64  # enough for text and charts, and a quarter of the size
+COLOURS = 128  # enough for text and charts, and a quarter of the size
 
 
 def judge(request: dict[str, Any]) -> Reply:
@@ -132,7 +132,7 @@ def take(browser: Any, folder: Path, url: str, name: str, suffix: str) -> None:
         shot = Image.open(io.BytesIO(panel.screenshot())).convert("RGB")
         shot = shot.crop((0, 0, shot.width, min(shot.height, height)))
         path = ROOT / "docs" / "images" / f"{picture}{suffix}.png"
-        shot.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+        shot.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
         print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1000} kB", flush=True)
     page.close()
 
