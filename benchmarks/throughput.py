@@ -111,13 +111,12 @@ def run_socjudge(at_once: int, count: int) -> None:
     import socjudge as sj
 
     questions, answers = material(count)
-    sj.evaluate_answer(questions[0], answers[0], model="gpt-4o-mini")  # imports and connections, as in the bare loops
+    how: dict[str, Any] = {"judge_model": "gpt-4o-mini", "max_concurrency": at_once, "progress": False}
     with tempfile.TemporaryDirectory() as logs:
+        # Imports and connections, as in the bare loops.
+        sj.run_evaluation_suite([questions[0]], answers=[answers[0]], logs_dir=Path(logs) / "first", **how)
         with measured() as found:
-            run = sj.run_evaluation_suite(
-                questions, answers=answers, judge_model="gpt-4o-mini", max_concurrency=at_once, logs_dir=logs,
-                progress=False,
-            )  # fmt: skip
+            run = sj.run_evaluation_suite(questions, answers=answers, logs_dir=logs, **how)
         # Reading everything back is the benchmark's own check, not part of the run.
         found["scored"] = len(questions) - run.summary.n_unscored
         found["accepted"] = run.summary.average_score  # 80.0 if no cut reply was taken
