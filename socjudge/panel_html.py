@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from . import constants
 from .estimate import Estimate
 from .records import AssistantAnswer, EvaluationResult, EvaluationRun, Passage
-from .session import Progress
+from .session import Progress, Session
 from .texts import visible
 from .verdict import summary_text
 
@@ -75,9 +75,18 @@ def progress_text(progress: Progress) -> str:
     return text
 
 
-def late_words(button: str, numbers: str) -> str:
-    """What to do where a change reached the kernel only after the click on the button that it was made before."""
-    return f"設定の変更が「{button}」のクリックより遅れて届いたため中断しました（{numbers}）。設定を確かめて、もう一度押してください"
+def stopped_html(session: Session, button: str) -> str:
+    """Why what a button started was stopped, or is being stopped, and how to go on."""
+    numbers = progress_text(session.progress)
+    if session.state == "stopping":
+        return block("warn", "中断します。実行中の呼び出しの完了を待っています", numbers)
+    if session.problem:
+        words = f"費用の上限に達したため中断しました（{numbers}）。上限を上げて「{button}」で続きから再開します"
+        return block("warn", words, escape(session.problem))
+    if session.changed_late:
+        words = f"設定の変更が「{button}」のクリックより遅れて届いたため中断しました（{numbers}）"
+        return block("warn", f"{words}。設定を確かめて、もう一度押してください")
+    return block("warn", f"中断しました（{numbers}）。もう一度「{button}」で続きから再開します")
 
 
 def summary_html(run: EvaluationRun) -> str:

@@ -11,7 +11,7 @@ import ipywidgets as widgets
 
 from . import constants
 from .errors import SocJudgeError
-from .panel_html import block, escape, late_words, progress_text
+from .panel_html import block, escape, progress_text, stopped_html
 from .panel_parts import AUTO, NAMES, WIDE, cost_box, dollar_box, elsewhere, model_box
 from .panel_prompts_html import diff_html, effect_html, text_html, trial_label, work_html
 from .prompt_files import list_prompts
@@ -287,17 +287,8 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         match "idle" if is_other else session.state:
             case "running":
                 return block("", "⏳ 採点中... ほかのセルも実行できます", numbers)
-            case "stopping":
-                return block("warn", "中断します。実行中の呼び出しの完了を待っています", numbers)
-            case "stopped" if session.problem:
-                words = (
-                    f"費用の上限に達したため中断しました（{numbers}）。上限を上げて「採点してみる」で続きから再開します"
-                )
-                return block("warn", words, escape(session.problem))
-            case "stopped" if session.changed_late:
-                return block("warn", late_words("採点してみる", numbers))
-            case "stopped":
-                return block("warn", f"中断しました（{numbers}）。もう一度「採点してみる」で続きから再開します")
+            case "stopping" | "stopped":
+                return stopped_html(session, "採点してみる")
             case "failed":
                 return block("bad", f"⚠️ 採点を続けられません（{numbers}）", escape(session.problem))
             case "finished":

@@ -11,7 +11,7 @@ import ipywidgets as widgets
 
 from . import constants
 from .errors import SocJudgeError
-from .panel_html import block, cost_html, details_html, escape, late_words, progress_text, summary_html
+from .panel_html import block, cost_html, details_html, escape, progress_text, stopped_html, summary_html
 from .panel_parts import (
     AUTO,
     NAMES,
@@ -211,17 +211,8 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         match "idle" if is_other else session.state:
             case "running":
                 return block("", "⏳ 評価を実行中... これには数分かかる場合があります", numbers)
-            case "stopping":
-                return block("warn", "中断します。実行中の呼び出しの完了を待っています", numbers)
-            case "stopped" if session.problem:
-                words = (
-                    f"費用の上限に達したため中断しました（{numbers}）。上限を上げて「評価を実行」で続きから再開します"
-                )
-                return block("warn", words, escape(session.problem))
-            case "stopped" if session.changed_late:
-                return block("warn", late_words("評価を実行", numbers))
-            case "stopped":
-                return block("warn", f"中断しました（{numbers}）。もう一度「評価を実行」で続きから再開します")
+            case "stopping" | "stopped":
+                return stopped_html(session, "評価を実行")
             case "failed":
                 return block(
                     "bad",
@@ -230,16 +221,17 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
                 )
             case "idle" if has_index and not self._unfit:
                 try:
-                    waiting, others = session.unfinished(self.settings), session.others_unfinished()
+                    waiting, other = session.unfinished(self.settings)
                 except SocJudgeError as error:  # no key for this model, or a journal that is damaged
                     return block("bad", escape(error))
                 if waiting and not self.fresh.value:
                     return block(
                         "warn", f"前回の中断があります（{waiting.done}/{waiting.total}）。実行すると続きから再開します"
                     )
-                if others and not waiting:
-                    run = others[0]
-                    words = f"別の設定の中断があります（Judge {escape(run.run.judge_model)}、{run.done}/{run.total}）"
+                if other and not waiting:
+                    words = (
+                        f"別の設定の中断があります（Judge {escape(other.run.judge_model)}、{other.done}/{other.total}）"
+                    )
                     return block("warn", f"{words}。設定を同じにすると続きから再開できます")
         return ""
 

@@ -194,13 +194,12 @@ class RunSession(Session):
             answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats,
         )  # fmt: skip
 
-    def unfinished(self, settings: Settings) -> UnfinishedRun | None:
-        """The run with these settings that was broken off and would be taken up; None if there is none."""
-        return self._unfinished(self._assignment(settings))
-
-    def others_unfinished(self) -> list[UnfinishedRun]:
-        """All runs that were broken off, the newest first; ConfigError if a journal is damaged."""
-        return list(reversed(unfinished_runs(self.logs_dir)))
+    def unfinished(self, settings: Settings) -> tuple[UnfinishedRun | None, UnfinishedRun | None]:
+        """The run with these settings that was broken off and would be taken up, and the newest one with others; None
+        where there is none. ConfigError if a journal is damaged or the settings are unfit."""
+        key, waiting = self._assignment(settings).key, self._unfinished()
+        fitting, other = (next((run for run in waiting if (run.key == key) is fits), None) for fits in (True, False))
+        return fitting, other
 
     def build_index(self) -> None:
         """Build the index in the background."""
@@ -229,8 +228,8 @@ class RunSession(Session):
             self.progress = Progress()
         return "idle"
 
-    def _unfinished(self, assignment: Assignment) -> UnfinishedRun | None:
-        return next((run for run in reversed(unfinished_runs(self.logs_dir)) if run.key == assignment.key), None)
+    def _unfinished(self) -> list[UnfinishedRun]:
+        return unfinished_runs(self.logs_dir)[::-1]  # the newest first
 
     def _assignment(self, settings: Settings) -> Assignment:
         from .retrieval import load_index
@@ -244,8 +243,8 @@ class RunSession(Session):
 
     def _evaluate(self, settings: Settings) -> State:
         assignment = self._assignment(settings)
-        before = None if settings.fresh else self._unfinished(assignment)
-        done = before.done if before else 0
+        found = [] if settings.fresh else [run for run in self._unfinished() if run.key == assignment.key]
+        done = found[0].done if found else 0
         self.progress = Progress(done, assignment.total, before=done)
         self._tell()
         self.run = run_evaluation_suite(
