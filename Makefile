@@ -23,8 +23,8 @@ $(READY): pyproject.toml constraints.txt
 run: $(READY) ## Evaluate the assistant on the ten questions (offline without a key) and print the verdict
 	@$(BIN)/python -m socjudge run $(ARGS)
 
-lab: $(READY) ## Open the notebooks in JupyterLab
-	@$(BIN)/jupyter lab notebooks
+lab: $(READY) ## Open the notebooks in JupyterLab (as root: ARGS=--allow-root)
+	@$(BIN)/jupyter lab $(ARGS) notebooks
 
 # In notebooks/, whose voila.json says: this machine only, with a token, nothing fetched from elsewhere; kernels
 # end ten minutes after their page was closed. (The browser is not opened, for Voilà would open it without the token.)
