@@ -244,9 +244,11 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             except SocJudgeError as error:
                 self._unfit = True
                 self.cost.value = block("bad", escape(error))
+        self._redraw(
+            force=True
+        )  # before the tick is offered: no click is lost to a button that is about to be disabled
         self.paying.layout.display = "" if self._costs and not self._unfit else "none"
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
-        self._redraw(force=True)
 
     def _follow(self) -> None:
         """Called from the session's thread: a trial that has ended may leave less to be judged for the next."""

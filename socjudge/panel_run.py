@@ -171,9 +171,11 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         except SocJudgeError as error:
             problem = str(error)
             self.cost.value = block("bad", escape(problem))
-        self.allow_cost.layout.display = "" if self._costs else "none"
         self._unfit = bool(problem)
-        self._redraw(force=True)
+        self._redraw(
+            force=True
+        )  # before the tick is offered: no click is lost to a button that is about to be disabled
+        self.allow_cost.layout.display = "" if self._costs else "none"
 
     def _redraw(self, force: bool = False) -> None:
         """Show the session; called from its thread too."""

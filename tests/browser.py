@@ -32,7 +32,7 @@ def chromium_path() -> str:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A running browser (playwright's `Browser`), closed at the end."""
+    """A running browser (playwright's `Browser`), closed at the end; if a test fails, what its pages showed is told."""
     path = chromium_path()
     from playwright.sync_api import sync_playwright
 
@@ -40,6 +40,10 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=path, args=list(ARGS))
         try:
             yield browser
+        except Exception as error:
+            for page in (page for context in browser.contexts for page in context.pages):
+                error.add_note(f"{page.url} showed:\n{page.inner_text('body')[-6000:]}")
+            raise
         finally:
             browser.close()
 

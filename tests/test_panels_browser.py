@@ -96,6 +96,7 @@ def test_the_panel_is_used_by_a_person(place: tuple[Path, str], slow_service: Se
         assert 2 <= judged < 10
         panel.get_by_label("同時呼び出し").fill("8")
         panel.get_by_label("同時呼び出し").press("Tab")
+        expect(run_button).to_be_disabled()
         panel.get_by_label("費用がかかることを確認しました").check()
         run_button.click()
         panel.get_by_text("評価完了！結果を").wait_for(timeout=60_000)
@@ -148,17 +149,21 @@ def test_faults_of_the_service_are_told_in_words(
         panel.get_by_label("費用の上限（ドル、0で無制限）").press("Tab")
         allowed = panel.get_by_label("費用がかかることを確認しました")
 
+        run_button = panel.get_by_role("button", name="評価を実行")
+
         slow_service.script = [error(401, f"Incorrect API key provided: {KEY}")]
+        expect(run_button).to_be_disabled()
         allowed.check()
-        panel.get_by_role("button", name="評価を実行").click()
+        run_button.click()
         panel.get_by_text("OPENAI_API_KEY").wait_for(timeout=20_000)
         assert KEY not in page.content()
         assert "⚠️ 評価を続けられません" in panel.inner_text()
         assert panel.evaluate("element => element.scrollWidth <= element.clientWidth")  # narrow, and nothing is cut
 
         slow_service.script = [error(429, "slow down", retry_after="1"), error(500, "oops")]
+        expect(run_button).to_be_disabled()
         allowed.check()
-        panel.get_by_role("button", name="評価を実行").click()
+        run_button.click()
         panel.get_by_text("再試行 2回").wait_for(timeout=30_000)
         panel.get_by_text("費用の上限に達したため中断しました").wait_for(timeout=30_000)
         (waiting,) = unfinished_runs(logs)
@@ -169,8 +174,8 @@ def test_faults_of_the_service_are_told_in_words(
         panel.get_by_label("費用の上限（ドル、0で無制限）").press("Tab")
         allowed.focus()
         page.keyboard.press("Space")
-        expect(panel.get_by_role("button", name="評価を実行")).to_be_enabled()
-        panel.get_by_role("button", name="評価を実行").focus()
+        expect(run_button).to_be_enabled()
+        run_button.focus()
         page.keyboard.press("Enter")
         panel.get_by_text("評価完了！結果を").wait_for(timeout=60_000)
         (log,) = logs.glob("judge_eval_*.json")

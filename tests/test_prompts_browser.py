@@ -80,6 +80,7 @@ def test_a_prompt_is_edited_tried_and_saved_by_a_person(
         box, diff = editor.bounding_box(), panel.locator(".diff").bounding_box()
         assert box["x"] + box["width"] <= diff["x"]  # side by side
         panel.get_by_label("メモ").fill("安全性を厳しく")
+        expect(try_button).to_be_disabled()
         panel.get_by_label("費用がかかることを確認しました").check()
         assert strict_service.requests == []
         try_button.click()
