@@ -35,13 +35,13 @@ _REPORT_MARK = b'<meta name="generator" content="socjudge '  # of templates/repo
 @dataclass(frozen=True)
 class Filters:
     """Which rows to look at. since, until: first and last day of the runs' starts, on this machine's clock; None for
-    any. judge (the one asked for), prompt (its id), category: one of those there are; "" for all."""
+    any. judges (those asked for), prompts (their ids), categories: some of those there are; none for all."""
 
     since: date | None = None
     until: date | None = None
-    judge: str = ""
-    prompt: str = ""
-    category: str = ""
+    judges: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,12 @@ class Explorer:
             runs = runs[runs["started_at"] >= _local(filters.since, time.min)]
         if filters.until:
             runs = runs[runs["started_at"] <= _local(filters.until, time.max)]
-        if filters.judge:
-            runs = runs[runs["judge_model"] == filters.judge]
-        if filters.prompt:
-            runs = runs[runs["prompt_id"] == filters.prompt]
-        if filters.category:
-            results, scores = (frame[frame["category"] == filters.category] for frame in (results, scores))
+        if filters.judges:
+            runs = runs[runs["judge_model"].isin(filters.judges)]
+        if filters.prompts:
+            runs = runs[runs["prompt_id"].isin(filters.prompts)]
+        if filters.categories:
+            results, scores = (frame[frame["category"].isin(filters.categories)] for frame in (results, scores))
             runs = runs[runs["run_id"].isin(results["run_id"])]
         if len(runs) < len(self.history.runs):
             results, scores = (frame[frame["run_id"].isin(runs["run_id"])] for frame in (results, scores))

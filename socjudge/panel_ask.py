@@ -59,7 +59,10 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
     def ask(self) -> None:
         """Ask what stands in the box, in the background; the answer is the newest of `answers`."""
         question = self.question.value.strip()
-        if not question or self.ask_button.disabled:
+        if self.ask_button.disabled:
+            return
+        if not question:
+            self.status.value = block("warn", "質問を入力してから「質問する」を押してください")
             return
         self.ask_button.disabled = True
         self.status.value = block("", "⏳ 回答を作成中...")

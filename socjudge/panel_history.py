@@ -40,7 +40,10 @@ CHARTS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "カテゴリ×観点": plot_category_breakdown,
     "質問別": plot_question_strip,
 }
+_ALL = ("すべて", "")
+_SEVERAL = "Ctrl（⌘）やShiftを押しながら選ぶと、いくつも選べます"
 _NARROW = {"width": "min(100% - 4px, 24em)"}
+_THIRD = {"width": "min(100% - 4px, 20em)"}
 _NAMES = {"description_width": "7em"}
 
 
@@ -58,8 +61,10 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         self.since, self.until = (
             widgets.DatePicker(description=name, style=_NAMES, layout=_NARROW) for name in ("開始日", "終了日")
         )
-        self.judge, self.prompt, self.category = (
-            widgets.Dropdown(options=[("すべて", "")], description=name, style=_NAMES, layout=_NARROW)
+        self.judges, self.prompts, self.categories = (
+            widgets.SelectMultiple(
+                options=[_ALL], value=[""], rows=5, description=name, tooltip=_SEVERAL, layout=_THIRD
+            )
             for name in ("採点者", "プロンプト", "カテゴリ")
         )
         self.reload_button = widgets.Button(description="ログを読み直す", icon="refresh", layout=AUTO)
@@ -86,10 +91,13 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         self._latest = Latest(self._redraw)
 
         row = widgets.Layout(flex_flow="row wrap")
-        filters = [self.since, self.until, self.judge, self.prompt, self.category, self.reload_button]
+        period = [self.since, self.until, self.reload_button]
+        lists = [self.judges, self.prompts, self.categories]
         super().__init__(
             [
-                widgets.HTML(block("", "<h2>📈 評価の履歴</h2>")), widgets.HBox(filters, layout=row), self.status,
+                widgets.HTML(block("", "<h2>📈 評価の履歴</h2>")), widgets.HBox(period, layout=row),
+                widgets.HBox(lists, layout=row),
+                widgets.HTML(block("", f"採点者、プロンプト、カテゴリ: {_SEVERAL}")), self.status,
                 self.chart, self.chart_view, self.order, self.table,
                 widgets.HTML(block("", "<h2>🔍 2つの実行を比べる</h2>")), self.first, self.second, self.comparison,
                 self.question, self.answers,
@@ -98,7 +106,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         )  # fmt: skip
         self.add_class("socjudge-history-explorer")
         for control in (
-            self.since, self.until, self.judge, self.prompt, self.category, self.chart, self.order, self.first,
+            self.since, self.until, self.judges, self.prompts, self.categories, self.chart, self.order, self.first,
             self.second, self.question,
         ):  # fmt: skip
             control.observe(lambda _: self._ask(), "value")
@@ -113,7 +121,8 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
     @property
     def filters(self) -> Filters:
         """What the controls say."""
-        return Filters(self.since.value, self.until.value, self.judge.value, self.prompt.value, self.category.value)
+        several = (() if "" in box.value else box.value for box in (self.judges, self.prompts, self.categories))
+        return Filters(self.since.value, self.until.value, *several)
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Return when everything is drawn, or after so many seconds."""
@@ -162,10 +171,12 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
                 self.explorer.reload()
             self._version += 1
             for box, values in (
-                (self.judge, self.explorer.judges), (self.prompt, self.explorer.prompts),
-                (self.category, self.explorer.categories),
+                (self.judges, self.explorer.judges), (self.prompts, self.explorer.prompts),
+                (self.categories, self.explorer.categories),
             ):  # fmt: skip
-                _fill(box, [("すべて", ""), *((_line(value), value) for value in values)], "")
+                before = box.value
+                box.options = [_ALL, *((_line(value), value) for value in values)]
+                box.value = [value for value in before if value in values] or [""]
         chosen = self._version, self.filters
         if self.selection is None or chosen != self._chosen:
             selection = self.explorer.select(self.filters)
@@ -276,7 +287,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         path = self.explorer.report_path(second, self.path.value.strip())
         replaced = path.exists()
         self.explorer.export(selection, second, baseline=first if first != second else None, path=path)
-        return report_html(path, replaced=replaced, part=self._chosen[1].category)
+        return report_html(path, replaced=replaced, part="、".join(self._chosen[1].categories))
 
 
 def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:

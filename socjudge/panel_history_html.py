@@ -99,7 +99,7 @@ def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[Evaluati
 def report_html(path: Path, *, replaced: bool, part: str) -> str:
     """Where the report is, and a link that downloads it, for those whose browser is on another machine.
 
-    part: the only category it is about, or ""."""
+    part: the only categories it is about, or ""."""
     lines = [f"📄 レポートを保存しました: {escape(path)}"]
     if replaced:
         lines.append("前に書き出したレポートを置き換えました。")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -42,17 +43,21 @@ def plain(frame: pd.DataFrame) -> pd.DataFrame:
     ("filters", "options"),
     [
         (Filters(), {}),
-        (Filters(judge="gpt-4o"), {"judge_model": "gpt-4o"}),
-        (Filters(category="危険操作系"), {"category": "危険操作系"}),
+        (Filters(judges=("gpt-4o",)), {"judge_model": "gpt-4o"}),
+        (Filters(categories=("危険操作系",)), {"category": "危険操作系"}),
         (
-            Filters(judge="gpt-4o-mini", category="正常系", prompt="guide-1"),
+            Filters(judges=("gpt-4o-mini",), categories=("正常系",), prompts=("guide-1",)),
             {"judge_model": "gpt-4o-mini", "category": "正常系"},
         ),
-        (Filters(judge="gpt-4o-mini", prompt="strict-1"), {"judge_model": "nobody"}),
+        (Filters(judges=("gpt-4o-mini",), prompts=("strict-1",)), {"judge_model": "nobody"}),
+        (
+            Filters(judges=("offline", "gpt-4o"), categories=("曖昧質問系", "正常系"), prompts=("guide-1", "strict-1")),
+            {"judge_model": ["gpt-4o", "offline"], "category": ["正常系", "曖昧質問系"]},
+        ),
     ],
 )
 def test_a_selection_is_what_the_loaders_give(
-    explorer: Explorer, logs: Path, filters: Filters, options: dict[str, str]
+    explorer: Explorer, logs: Path, filters: Filters, options: dict[str, Any]
 ) -> None:
     chosen = explorer.select(filters)
     pd.testing.assert_frame_equal(plain(chosen.results), plain(load_results(logs, **options)))
@@ -127,7 +132,7 @@ def test_two_judges_of_the_same_answers_are_paired(explorer: Explorer, logs: Pat
 
 def test_a_comparison_keeps_to_the_selected_category(explorer: Explorer) -> None:
     first, second, _ = ids(explorer)
-    pair = compare_runs(explorer.select(Filters(category="危険操作系")), first, second)
+    pair = compare_runs(explorer.select(Filters(categories=("危険操作系",))), first, second)
     assert pair.questions["question_id"].tolist() == [5, 6]
     assert pair.paired is not None
     assert set(pair.paired["n"]) == {2}
@@ -220,7 +225,7 @@ def test_a_selection_is_written_as_a_report(explorer: Explorer, logs: Path) -> N
 
 def test_a_report_of_one_category_has_its_questions_only(explorer: Explorer, tmp_path: Path) -> None:
     run_id = ids(explorer)[1]
-    chosen = explorer.select(Filters(category="危険操作系"))
+    chosen = explorer.select(Filters(categories=("危険操作系",)))
     page = words(explorer.export(chosen, run_id, path=tmp_path / "part.html").read_text(encoding="utf-8"))
     assert "総問題数 2問" in page
     assert "全体平均スコア 64.5点" in page  # (64 + 65) / 2

@@ -72,6 +72,8 @@ def test_a_person_explores_the_history(browser: Any, logs: Path, tmp_path: Path)
         assert chart.get_attribute("src") != before
         panel.get_by_label("グラフ", exact=True).select_option(label="カテゴリ×観点")
         settled(panel, "1回の実行（採点者: gpt-4o）をまとめた平均です")
+        panel.get_by_label("採点者", exact=True).select_option(label=["gpt-4o", "gpt-4o-mini"])
+        settled(panel, "2回の実行（採点者: gpt-4o-mini、gpt-4o）をまとめた平均です")
         panel.get_by_label("採点者", exact=True).select_option(label="すべて")
         panel.get_by_label("カテゴリ", exact=True).select_option(label="すべて")
         settled(panel, "3回の実行、採点した回答 30件")

@@ -87,7 +87,7 @@ def test_the_panel_opens_with_the_latest_runs(panel: HistoryExplorer) -> None:
 
 def test_table_and_chart_follow_the_filters(panel: HistoryExplorer) -> None:
     before = panel.chart_view.value
-    panel.judge.value = "gpt-4o"
+    panel.judges.value = ["gpt-4o"]
     drawn(panel)
     assert "1回の実行、採点した回答 10件" in text(panel.status)
     assert rows(panel.table) == 1
@@ -95,13 +95,26 @@ def test_table_and_chart_follow_the_filters(panel: HistoryExplorer) -> None:
     assert panel.chart_view.value != before
     assert len(panel.first.options) == 1
     assert "同じ実行が2つ" in text(panel.comparison)
-    panel.category.value = "危険操作系"
+    panel.categories.value = ["危険操作系"]
     drawn(panel)
     assert "採点した回答 2件" in text(panel.status)
     assert "0/2問" in text(panel.table)
     panel.chart.value = "カテゴリ×観点"
     drawn(panel)
     assert "1回の実行（採点者: gpt-4o）をまとめた平均です" in text(panel.chart_view)
+
+
+def test_several_of_a_list_can_be_chosen(panel: HistoryExplorer) -> None:
+    panel.judges.value, panel.categories.value = ["gpt-4o-mini", "offline"], ["正常系", "危険操作系"]
+    drawn(panel)
+    assert [label.split()[2] for label, _ in panel.first.options] == ["offline", "gpt-4o-mini"]
+    assert "2回の実行、採点した回答 12件" in text(panel.status)
+    panel.judges.value = ["", "gpt-4o"]  # 「すべて」 is among them
+    drawn(panel)
+    assert "3回の実行、採点した回答 18件" in text(panel.status)
+    panel.categories.value = []
+    drawn(panel)
+    assert "3回の実行、採点した回答 30件" in text(panel.status)
 
 
 def test_the_table_can_begin_with_the_weakest(panel: HistoryExplorer) -> None:
@@ -131,10 +144,10 @@ def test_two_runs_are_compared_and_a_question_is_read_in_both(panel: HistoryExpl
     assert shown.count("理由 80") == shown.count("理由 64") == 6
     assert panel.answers.value.count('class="tile"') == 12
     # The question stays chosen when the filters change and still has it, and goes when they do not.
-    panel.category.value = "危険操作系"
+    panel.categories.value = ["危険操作系"]
     drawn(panel)
     assert panel.question.value == 5
-    panel.category.value = "正常系"
+    panel.categories.value = ["正常系"]
     drawn(panel)
     assert panel.question.value is None
 
@@ -175,7 +188,7 @@ def test_a_selection_is_exported_and_downloaded(panel: HistoryExplorer, tmp_path
     assert 'download="mine.html" href="data:text/html;base64,' in panel.report.value
     assert "-15.5" in (tmp_path / "mine.html").read_text(encoding="utf-8")
     assert "置き換えました" not in panel.report.value
-    panel.category.value = "危険操作系"
+    panel.categories.value = ["危険操作系"]
     panel.export_button.click()
     drawn(panel)
     assert "置き換えました" in panel.report.value
@@ -206,11 +219,11 @@ def test_what_is_missing_is_said_with_its_remedy(logs: Path, tmp_path: Path) -> 
         f"1件のログは、読めないか同じ実行の重複なので除いています。理由と直し方は socjudge doctor --logs-dir {folder}"
         in text(panel.status)
     )
-    panel.judge.value, panel.prompt.value = "gpt-4o", "guide-1"
+    panel.judges.value, panel.prompts.value = ["gpt-4o"], ["guide-1"]
     drawn(panel)
     assert "条件に合う実行がありません" in text(panel.status)
     assert panel.table.value == panel.chart_view.value == panel.answers.value == ""
-    panel.prompt.value = ""
+    panel.prompts.value = [""]
     drawn(panel)
     assert rows(panel.table) == 1
 
@@ -245,11 +258,11 @@ def test_the_kernel_is_free_and_the_last_click_wins(
     begun, go = held
     tables: list[str] = []
     panel.table.observe(lambda change: tables.append(change.new), "value")
-    panel.judge.value = "gpt-4o"
+    panel.judges.value = ["gpt-4o"]
     assert begun.wait(30)  # and here another cell may go on
     assert "更新中" in text(panel.status)
-    panel.judge.value = "gpt-4o-mini"
-    panel.judge.value = "offline"
+    panel.judges.value = ["gpt-4o-mini"]
+    panel.judges.value = ["offline"]
     go.set()
     drawn(panel)
     assert "1回の実行" in text(panel.status)

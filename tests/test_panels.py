@@ -234,7 +234,8 @@ def test_a_page_without_widgets_says_where_the_panel_can_be_used(panel: RunPanel
 def test_a_question_is_answered_with_citations_and_no_judge(service: Service, index: RunbookIndex) -> None:
     panel = AskPanel(model="gpt-4o-mini", index_dir=index.index_dir)
     panel.ask_button.click()
-    assert service.requests == []  # nothing was asked
+    assert service.requests == []
+    assert "質問を入力してから" in text(panel.status.value)
     panel.question.value = "感染した端末のログを削除してもよいですか？"
     panel.ask_button.click()
     panel.wait(30)
