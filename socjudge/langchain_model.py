@@ -76,7 +76,10 @@ class LangChainModel:
         try:
             return self._chat_model.invoke([dict(message) for message in request.messages])
         except (TypeError, NotImplementedError) as error:
-            raise ConfigError(f"{self.name} cannot be called: {redact(str(error))[:300]}") from None
+            raise ConfigError(
+                f"{self.name} cannot be called: {redact(str(error))[:300]}; pass a chat model whose `invoke` takes a list "
+                "of messages"
+            ) from None
         except Exception as error:  # every provider brings its own exceptions; the status code sorts them
             said = f"{type(error).__name__}: {redact(str(error))[:300]}"
             status = getattr(error, "status_code", None) or getattr(error, "code", None)

@@ -384,6 +384,17 @@ def test_a_langchain_model_by_name_judges_and_its_key_error_stops(service: Servi
     assert KEY not in str(caught.value)
 
 
+def test_a_langchain_object_that_cannot_chat_is_named_with_what_to_pass() -> None:
+    from langchain_core.language_models import FakeListChatModel
+
+    class Mute(FakeListChatModel):
+        def invoke(self, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError("no chat here")
+
+    with pytest.raises(ConfigError, match="cannot be called: no chat here; pass a chat model whose `invoke` takes"):
+        evaluate(Mute(responses=[]))
+
+
 def test_a_colon_that_belongs_to_the_name_goes_to_the_base_url(service: Service) -> None:
     evaluate("qwen2.5:7b")
     assert service.requests[0]["model"] == "qwen2.5:7b"
