@@ -24,7 +24,7 @@ from .pacing import RunGate
 from .plan import Plan, Sample
 from .providers import complete_async
 from .records import AssistantAnswer, Completion, Evaluation, EvaluationResult
-from .redact import redact
+from .redact import surprise_text
 
 T = TypeVar("T")
 
@@ -140,7 +140,7 @@ class Engine:
         except SocJudgeError as error:
             self._fail(i, sample, answer, repeats, error)
         except Exception as surprise:  # one row's bug must not cost the others what they paid for
-            said = redact(f"unexpected {type(surprise).__name__}: {surprise}")[:300]
+            said = surprise_text(surprise)[:300]
             self._fail(i, sample, answer, repeats, ProviderError(said))
         return None
 

@@ -23,7 +23,7 @@ from .pacing import RunGate
 from .prompts import Prompt
 from .providers import Model, complete_async, most_usd, open_model
 from .records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest
-from .redact import redact
+from .redact import surprise_text
 
 if TYPE_CHECKING:
     from .retrieval import RunbookIndex
@@ -81,7 +81,7 @@ def run_errand(errand: Errand) -> Done:
     except SocJudgeError as error:
         value = error
     except Exception as surprise:  # only here are the keys known that its text may hold
-        value = ProviderError(redact(f"unexpected {type(surprise).__name__}: {surprise}")[:300])
+        value = ProviderError(surprise_text(surprise)[:300])
     return Done(value, gate.spent_usd)
 
 

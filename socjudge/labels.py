@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 import warnings
@@ -18,6 +17,7 @@ import pandas as pd
 from . import constants
 from .errors import ConfigError
 from .logs import to_json
+from .whole_files import append_line
 
 Key = tuple[int | str, str]  # question_id, answer_sha256: one stored answer
 NAME = re.compile(r"\w[\w.-]{0,63}")
@@ -73,31 +73,14 @@ def append_mark(rater: str, mark: Mark, folder: Path = constants.LABELS_DIR) -> 
     ConfigError if the name is unfit or the file cannot be written."""
     rater = rater_name(rater)
     path = folder / f"{rater}.jsonl"
-    line = to_json({"rater": rater, **asdict(mark)}, indent=False) + b"\n"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o644)
-        try:
-            end = os.fstat(handle).st_size
-            if end and _last_byte(handle) != b"\n":  # a line that was cut must not swallow this one
-                line = b"\n" + line
-            # In one write, so that lines of two tabs do not mix.
-            if os.write(handle, line) < len(line):
-                raise OSError(0, "the disk is full")
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        append_line(path, to_json({"rater": rater, **asdict(mark)}, indent=False))
     except OSError as error:
         raise ConfigError(
             f"{path}: the mark cannot be written ({error.strerror}); free some disk space or fix the permissions, "
             "then save it again"
         ) from None
     return path
-
-
-def _last_byte(handle: int) -> bytes:
-    os.lseek(handle, -1, os.SEEK_END)
-    return os.read(handle, 1)
 
 
 def read_rater(path: Path) -> RaterFile:

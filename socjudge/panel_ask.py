@@ -12,7 +12,7 @@ from . import constants
 from .errors import SocJudgeError
 from .panel_html import answer_html, block, escape
 from .panel_parts import NAMES, WIDE, elsewhere, model_box
-from .redact import redact
+from .redact import surprise_text
 from .session import get_session
 
 
@@ -90,6 +90,6 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         except SocJudgeError as error:
             self.status.value = block("bad", escape(error))
         except Exception as surprise:
-            self.status.value = block("bad", escape(redact(f"unexpected {type(surprise).__name__}: {surprise}")))
+            self.status.value = block("bad", escape(surprise_text(surprise)))
         finally:
             self.ask_button.disabled = False

@@ -29,7 +29,7 @@ from .panel_history_html import (
 )
 from .panel_html import block, escape
 from .panel_parts import AUTO, WIDE, elsewhere
-from .redact import redact
+from .redact import redact, surprise_text
 from .texts import visible
 
 TABLE_RUNS = 200  # a longer list is not read, and slows the page
@@ -312,5 +312,5 @@ def _made(make: Callable[[], str]) -> str:
 
 
 def _problem(problem: Exception) -> str:
-    words = str(problem) if isinstance(problem, SocJudgeError) else f"unexpected {type(problem).__name__}: {problem}"
-    return block("bad", f"⚠️ {escape(redact(words))}")
+    words = redact(str(problem)) if isinstance(problem, SocJudgeError) else surprise_text(problem)
+    return block("bad", f"⚠️ {escape(words)}")

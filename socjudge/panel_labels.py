@@ -17,7 +17,7 @@ from .panel_html import block, escape
 from .panel_labels_html import item_html, judged_html, progress_html
 from .panel_marks import MarksInput
 from .panel_parts import AUTO, NAMES, WIDE, elsewhere
-from .redact import redact
+from .redact import surprise_text
 
 HINT = "保存済みの回答に、Judgeの採点を見ずに点を付けます。Judgeの採点は保存すると表示されます。"
 # Who was marking what, by folders: a cell that is run again goes on there.
@@ -90,7 +90,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
             except SocJudgeError as error:
                 status.value = block("bad", escape(error))
             except Exception as surprise:
-                status.value = block("bad", escape(redact(f"unexpected {type(surprise).__name__}: {surprise}")))
+                status.value = block("bad", escape(surprise_text(surprise)))
 
     def _find_logs(self) -> None:
         """Offer the logs, and go on where the cell was left."""

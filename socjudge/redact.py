@@ -21,6 +21,11 @@ def redact(text: str) -> str:
     return _KEY_LIKE.sub("[key]", text)
 
 
+def surprise_text(error: BaseException) -> str:
+    """What to say of an error that nobody expected, without secrets."""
+    return redact(f"unexpected {type(error).__name__}: {error}")
+
+
 def show_url(url: str) -> str:
     """Scheme, host, port and path of a URL: no user, password or query."""
     parts = urlsplit(url)

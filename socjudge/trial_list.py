@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from .errors import ConfigError
 from .logs import is_log_name
 from .prompt_files import Kind
 from .prompts import JUDGE_PROMPT_ID, is_prompt_id
+from .whole_files import append_line
 
 ALL, DISPUTED = "all", "disputed"
 
@@ -71,12 +71,7 @@ def save_trial(folder: Path, trial: Trial) -> None:
     """Add the trial, or what became of it, to the list; ConfigError if it cannot be written."""
     path = folder / "trials.jsonl"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            # First the end of the line before, which a killed process may have left unfinished.
-            file.write(b"\n" + orjson.dumps(asdict(trial)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(path, orjson.dumps(asdict(trial)))
     except OSError as error:
         raise ConfigError(
             f"{path}: the trial cannot be noted ({error.strerror}); free space or mend the rights"

@@ -1,8 +1,9 @@
-"""Files that readers see whole or not at all: written beside their place, and put there when they are on the disk."""
+"""Files and lines that readers see whole: a file is written beside its place and put there when it is on the disk."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -30,6 +31,28 @@ def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Pa
                 os.link(file.name, folder / name)  # fails if the name is taken, unlike a rename
                 return folder / name
     raise FileExistsError(str(folder / name))
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add a line to a file, safely on the disk when this returns; the folder is made. line: without its end.
+
+    In one write, so that lines of two writers do not mix; a line before it that was cut does not swallow it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o644)
+    try:
+        line += b"\n"
+        if os.fstat(handle).st_size and _last_byte(handle) != b"\n":
+            line = b"\n" + line
+        if os.write(handle, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _last_byte(handle: int) -> bytes:
+    os.lseek(handle, -1, os.SEEK_END)
+    return os.read(handle, 1)
 
 
 @contextlib.contextmanager
