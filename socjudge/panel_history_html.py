@@ -29,8 +29,7 @@ _STYLE = """<style>
 .socjudge .name { min-width: 8em; } .socjudge .reason { min-width: 20em; }
 .socjudge .chart { background: #fff; padding: .8em; border: 1px solid var(--jp-border-color2, #ddd); max-width: 64em; }
 .socjudge .chart img { display: block; width: 100%; min-width: 48em; }
-.socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24em), 1fr)); gap: 0 1.5em; }
-.socjudge .sides > * { min-width: 0; } .socjudge h3, .socjudge h4 { font-size: 1.05em; margin: .6em 0 .2em; }
+.socjudge h3, .socjudge h4 { font-size: 1.05em; margin: .6em 0 .2em; }
 .socjudge a { color: var(--jp-content-link-color, #1565c0); }
 </style>"""
 

@@ -24,6 +24,8 @@ STYLE = """<style>
 .socjudge .tiles { display: flex; flex-wrap: wrap; gap: .5em; margin: .4em 0; }
 .socjudge .tile { border: 1px solid var(--jp-border-color1, #bbb); border-radius: 4px; padding: .2em .8em; min-width: 5em; }
 .socjudge .tile b { display: block; font-size: 1.3em; }
+.socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22em), 1fr)); gap: .8em 1.2em; }
+.socjudge .sides > * { min-width: 0; }
 .socjudge .question { border-top: 1px solid var(--jp-border-color2, #ddd); padding: .5em 0; }
 .socjudge.bad { border-left: 4px solid var(--jp-error-color1, #c62828); padding-left: .6em; }
 .socjudge.good { border-left: 4px solid var(--jp-success-color1, #2e7d32); padding-left: .6em; }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from .prompts import Prompt
 from .trial_list import ALL, DISPUTED
 from .trials import TrialSession, get_trials
 
-REDRAW_S = 0.2  # as in RunPanel
 # Two columns from about 900 pixels on; below, each takes the whole width.
 _COLUMN = widgets.Layout(flex="1 1 26em", width="auto", min_width="min(100%, 26em)", max_width="100%")
 
@@ -65,7 +63,6 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         self._costs, self._unfit = True, False  # until the choice is looked at
         self._is_named = False  # whether the name to save under can be used
         self._filling = False  # while controls are set that nobody has touched
-        self._drawn, self._drawn_state = 0.0, ""
         self._lock = threading.Lock()
 
         # Boxes of their own, because controls share their layouts and would be hidden together.
@@ -173,7 +170,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
                 self._is_named = True
             except SocJudgeError as error:
                 self.saved.value = block("bad", escape(error))
-        self._redraw(force=True)
+        self._redraw()
 
     def _save(self) -> None:
         try:
@@ -244,9 +241,8 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             except SocJudgeError as error:
                 self._unfit = True
                 self.cost.value = block("bad", escape(error))
-        self._redraw(
-            force=True
-        )  # before the tick is offered: no click is lost to a button that is about to be disabled
+        # Before the tick is offered: no click is lost to a button that is about to be disabled.
+        self._redraw()
         self.paying.layout.display = "" if self._costs and not self._unfit else "none"
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
 
@@ -259,15 +255,10 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
             self.session.choose(**{name: control.value for name, control in self._choices.items()})
         self._settle()
 
-    def _redraw(self, force: bool = False) -> None:
+    def _redraw(self) -> None:
         """Show the session; called from its thread too."""
         session, progress = self.session, self.session.progress
-        now = time.monotonic()
         with self._lock:
-            is_new, begun = force or session.state != self._drawn_state, progress.done > progress.before
-            if not is_new and session.state == "running" and begun and now - self._drawn < REDRAW_S:
-                return
-            self._drawn, self._drawn_state = now, session.state
             unpaid = self._costs and not self.allow_cost.value
             self.try_button.disabled = session.is_busy or self._unfit or unpaid
             self.stop_button.disabled = session.state != "running"

@@ -28,8 +28,7 @@ STYLE = """<style>
   border-bottom: 1px solid var(--jp-border-color2, #ddd); background: none; white-space: normal; }
 .socjudge table.effect td { overflow-wrap: normal; } .socjudge table.effect td.note { overflow-wrap: anywhere; }
 .socjudge table.effect th:first-child, .socjudge table.effect td.note { text-align: left; }
-.socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20em), 1fr)); gap: .8em; }
-.socjudge .sides > div { min-width: 0; border-top: 2px solid var(--jp-border-color1, #bbb); }
+.socjudge .sides > div { border-top: 2px solid var(--jp-border-color1, #bbb); }
 .socjudge .sides ul { padding-left: 1.2em; margin: .2em 0; }
 </style>"""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,6 @@ from .panel_parts import (
     tick_box,
 )
 from .session import RunSession, Settings, get_session
-
-REDRAW_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
 
 
 class RunPanel(widgets.VBox):  # type: ignore[misc]
@@ -66,7 +63,6 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self.stop_button = widgets.Button(description="中断", icon="stop")
         self.bar = widgets.IntProgress(layout=AUTO)
         self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
-        self._drawn, self._drawn_state = 0.0, ""
         self._costs, self._unfit = True, False  # until the settings are looked at
         self._lock = threading.Lock()
 
@@ -172,21 +168,14 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
             problem = str(error)
             self.cost.value = block("bad", escape(problem))
         self._unfit = bool(problem)
-        self._redraw(
-            force=True
-        )  # before the tick is offered: no click is lost to a button that is about to be disabled
+        # Before the tick is offered: no click is lost to a button that is about to be disabled.
+        self._redraw()
         self.allow_cost.layout.display = "" if self._costs else "none"
 
-    def _redraw(self, force: bool = False) -> None:
+    def _redraw(self) -> None:
         """Show the session; called from its thread too."""
         session = self.session
-        now = time.monotonic()
         with self._lock:
-            is_new = force or session.state != self._drawn_state
-            begun = session.progress.done > session.progress.before
-            if not is_new and session.state == "running" and begun and now - self._drawn < REDRAW_S:
-                return
-            self._drawn, self._drawn_state = now, session.state
             has_index = session.has_index if not session.is_busy else session.state != "building"
             self.index_text.value = _index_html(session, has_index)
             self.build_button.disabled = session.is_busy or has_index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,9 +17,10 @@ from .estimate import Estimate, estimate_run
 from .journal import UnfinishedRun, unfinished_runs
 from .judge import load_eval_dataset
 from .records import EvaluationResult, EvaluationRun
-from .redact import redact
+from .redact import redact, surprise_text
 from .suite import run_evaluation_suite
 
+TELL_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
 State = Literal["idle", "building", "running", "stopping", "finished", "stopped", "failed"]
 
 
@@ -67,8 +69,9 @@ class Session:
 
     state: "idle"; "building" the index; "running"; "stopping" (calls in flight are finished); then "finished",
     "stopped" (it can be taken up; by the budget if there is a `problem`) or "failed", where `problem` says why and what to
-    do. run: the finished run. changed_late: whether it was stopped by `stop_changed`. Listeners are called in that thread whenever something changed; if one fails, that is a
-    warning and the run goes on."""
+    do. run: the finished run. changed_late: whether it was stopped by `stop_changed`. Listeners are called in that thread
+    when something changed, for results every `TELL_S` seconds at most; if one fails, that is a warning and the run goes
+    on."""
 
     def __init__(self) -> None:
         self.state: State = "idle"
@@ -79,7 +82,7 @@ class Session:
         self.listeners: list[Callable[[], Any]] = []
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
-        self._scored = (0, 0.0)
+        self._scored, self._told = (0, 0.0), 0.0
 
     @property
     def is_busy(self) -> bool:
@@ -124,7 +127,7 @@ class Session:
             except SocJudgeError as error:
                 self.problem, ended = str(error), "failed"
             except Exception as surprise:  # shown in the panel, as a cell would show it
-                self.problem = redact(f"unexpected {type(surprise).__name__}: {surprise}")
+                self.problem = surprise_text(surprise)
                 ended = "failed"
             with self._lock:
                 self.state = ended
@@ -150,9 +153,11 @@ class Session:
             retries=before.retries + len(answer.retries) * is_new + marks.error.count("retried: "),
             unread=before.unread + (marks.status != "ok"),
         )
-        self._tell()
+        if time.monotonic() - self._told >= TELL_S:
+            self._tell()
 
     def _tell(self) -> None:
+        self._told = time.monotonic()
         for listener in list(self.listeners):
             try:
                 listener()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +47,11 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", running.base_url)
         yield running
+
+
+def text(markup: str) -> str:
+    """What HTML shows."""
+    return re.sub(r"<style>.*?</style>|<[^>]+>", " ", markup, flags=re.DOTALL)
 
 
 def shared_data(folder: str) -> Path:

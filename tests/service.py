@@ -52,6 +52,19 @@ def is_judge_call(request: Mapping[str, Any]) -> bool:
     return "【評価観点】" in request["messages"][0]["content"]
 
 
+class Held:
+    """A reply that waits until `going` is set; `asked` is set when the first call came."""
+
+    def __init__(self, reply: Reply | str | Callable[[dict[str, Any]], Reply | str]) -> None:
+        self.reply = reply
+        self.asked, self.going = threading.Event(), threading.Event()
+
+    def __call__(self, request: dict[str, Any]) -> Reply | str:
+        self.asked.set()
+        self.going.wait(20)
+        return self.reply(request) if callable(self.reply) else self.reply
+
+
 class Service:
     """Replies from a script, one after the other, then with `default`; `requests` holds what came in.
 
@@ -67,6 +80,11 @@ class Service:
         self._at_once = 0
         self._lock = threading.Lock()
         self.base_url = ""
+
+    def hold(self) -> Held:
+        """Have `default` wait from now on."""
+        self.default = held = Held(self.default)
+        return held
 
     def reply_to(self, request: dict[str, Any], key: str) -> Reply:
         with self._lock:

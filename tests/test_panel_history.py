@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import conftest
 import matplotlib.pyplot as plt
 import pytest
 from history_logs import make_history
@@ -37,7 +38,7 @@ def drawn(panel: HistoryExplorer) -> HistoryExplorer:
 
 def text(part: Any) -> str:
     """What a part of the panel shows."""
-    return re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]+>", " ", part.value, flags=re.DOTALL))
+    return re.sub(r"\s+", " ", conftest.text(part.value))
 
 
 def rows(part: Any) -> int:

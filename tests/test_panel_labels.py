@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import text
 from service import CRITERIA
 from test_report import HOSTILE, bare_log, save_log
 
@@ -47,8 +48,7 @@ def save(panel: LabelPanel, *scores: int | None, comment: str = "", shown: int |
 
 def shown(*parts: Any) -> str:
     """What the parts show."""
-    markup = " ".join(part.value for part in parts)
-    return re.sub(r"<style>.*?</style>|<[^>]+>", " ", markup, flags=re.DOTALL)
+    return text(" ".join(part.value for part in parts))
 
 
 def question(panel: LabelPanel) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER
+from conftest import ANSWER, text
 from service import KEY, Service, error, is_judge_call, judgement
 
 from socjudge import PromptLab, RunPanel, constants, load_prompt, run_evaluation_suite, save_prompt, session, trials
@@ -59,27 +58,14 @@ def try_it(panel: PromptLab) -> None:
     panel.session.wait(60)
 
 
-def text(markup: str) -> str:
-    """What HTML shows."""
-    return re.sub(r"<style>.*?</style>|<[^>]+>", " ", markup, flags=re.DOTALL)
-
-
 def test_a_text_that_a_click_has_overtaken_stops_the_trial(panel: PromptLab, service: Service) -> None:
-    changed, asked = threading.Event(), threading.Event()
-    usual = service.default
-
-    def hold(request: dict[str, Any]) -> Any:
-        asked.set()
-        changed.wait(20)
-        return usual(request)  # type: ignore[operator]
-
-    service.default = hold
+    held = service.hold()
     panel.editor.value += STRICT[:3]
     panel.allow_cost.value = True
     panel.try_button.click()
-    assert asked.wait(20)
+    assert held.asked.wait(20)
     panel.editor.value += STRICT[3:]  # typed before the click
-    changed.set()
+    held.going.set()
     panel.session.wait(30)
     assert panel.session.state == "stopped"
     assert service.judge_calls < 10
@@ -215,13 +201,7 @@ def test_undo_and_earlier_trials_bring_texts_back(panel: PromptLab, service: Ser
 def test_a_cell_that_is_run_again_finds_its_text_and_its_trial(
     panel: PromptLab, service: Service, logs: Path, index: RunbookIndex
 ) -> None:
-    going = threading.Event()
-
-    def hold(request: dict[str, Any]) -> str:
-        going.wait(20)
-        return judgement(70)
-
-    service.default = hold
+    held = service.hold()
     panel.editor.value += STRICT
     panel.allow_cost.value = True
     panel.try_button.click()
@@ -231,7 +211,7 @@ def test_a_cell_that_is_run_again_finds_its_text_and_its_trial(
     assert again.try_button.disabled
     assert again.editor.disabled
     assert "採点中" in again.status.value
-    going.set()
+    held.going.set()
     again.session.wait(60)
     assert service.judge_calls == 10
     assert again.results.value == panel.results.value != ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ANSWER
+from conftest import ANSWER, text
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import AskPanel, RunPanel, load_run, session
@@ -41,11 +41,6 @@ def run(panel: RunPanel) -> None:
     panel.allow_cost.value = True
     panel.run_button.click()
     panel.session.wait(60)
-
-
-def text(markup: str) -> str:
-    """What HTML shows."""
-    return re.sub(r"<style>.*?</style>|<[^>]+>", " ", markup, flags=re.DOTALL)
 
 
 def test_nothing_can_be_run_before_the_index_is_built(tmp_path: Path, index: RunbookIndex) -> None:
@@ -142,13 +137,7 @@ def test_a_run_that_is_stopped_is_taken_up_again(hosted: RunPanel, service: Serv
 
 
 def test_a_cell_that_is_run_again_finds_its_run(hosted: RunPanel, service: Service, index: RunbookIndex) -> None:
-    going = threading.Event()
-
-    def hold(request: dict[str, object]) -> str:
-        going.wait(20)
-        return judgement(80)
-
-    service.default = hold
+    held = service.hold()
     hosted.allow_cost.value = True
     hosted.run_button.click()
     again = RunPanel(index_dir=index.index_dir, logs_dir=hosted.session.logs_dir)
@@ -156,7 +145,7 @@ def test_a_cell_that_is_run_again_finds_its_run(hosted: RunPanel, service: Servi
     assert again.run_button.disabled
     assert "評価を実行中... これには数分かかる場合があります" in again.status.value
     again.run_button.click()
-    going.set()
+    held.going.set()
     again.session.wait(60)
     assert service.judge_calls == 10
     assert again.run is hosted.run is not None
@@ -271,21 +260,14 @@ def test_a_damaged_journal_is_said_in_the_panel(index: RunbookIndex, tmp_path: P
 
 
 def test_a_second_start_does_not_take_a_stop_back(hosted: RunPanel, service: Service) -> None:
-    going, asked = threading.Event(), threading.Event()
-
-    def hold(request: dict[str, object]) -> str:
-        asked.set()
-        going.wait(20)
-        return judgement(80)
-
-    service.default = hold
+    held = service.hold()
     hosted.allow_cost.value = True
     settings = hosted.settings
     hosted.run_button.click()
-    assert asked.wait(20)
+    assert held.asked.wait(20)
     hosted.session.stop()
     hosted.session.start(settings)
-    going.set()
+    held.going.set()
     hosted.session.wait(30)
     assert hosted.session.state == "stopped"
     assert service.judge_calls < 10
@@ -325,38 +307,24 @@ def test_a_new_panel_over_a_stopped_run_has_its_settings(
 def test_a_run_that_is_taken_up_can_be_stopped_at_once(hosted: RunPanel, service: Service) -> None:
     service.script = [judgement(80)] * 4 + [error(401, "no")]
     run(hosted)
-    asked, going = threading.Event(), threading.Event()
-
-    def hold(request: dict[str, object]) -> str:
-        asked.set()
-        going.wait(20)
-        return judgement(80)
-
-    service.default = hold
+    held = service.hold()
     hosted.allow_cost.value = True
     hosted.run_button.click()
-    assert asked.wait(20)
+    assert held.asked.wait(20)
     assert not hosted.stop_button.disabled
     assert hosted.max_cost_usd.disabled
     assert "評価を実行中" in hosted.status.value
     hosted.session.stop()
-    going.set()
+    held.going.set()
 
 
 def test_a_change_that_a_click_has_overtaken_stops_the_run(hosted: RunPanel, service: Service) -> None:
-    changed, asked = threading.Event(), threading.Event()
-
-    def hold(request: dict[str, object]) -> str:
-        asked.set()
-        changed.wait(20)
-        return judgement(80)
-
-    service.default = hold
+    held = service.hold()
     hosted.allow_cost.value = True
     hosted.run_button.click()
-    assert asked.wait(20)
+    assert held.asked.wait(20)
     hosted.max_cost_usd.value = 0.01  # the page lets nobody change it any more: this was sent before the click
-    changed.set()
+    held.going.set()
     hosted.session.wait(30)
     assert hosted.session.state == "stopped"
     assert service.judge_calls < 10
