@@ -101,7 +101,8 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
                 self.chart, self.chart_view, self.order, self.table,
                 widgets.HTML(block("", "<h2>🔍 2つの実行を比べる</h2>")), self.first, self.second, self.comparison,
                 self.question, self.answers,
-                widgets.HTML(block("", "<h2>📄 選択をレポートに書き出す</h2>")), self.path, self.export_button, self.report,
+                widgets.HTML(block("", "<h2>📄 選択をレポートに書き出す</h2>")), self.path,
+                widgets.HBox([self.export_button]), self.report,
             ]
         )  # fmt: skip
         self.add_class("socjudge-history-explorer")
