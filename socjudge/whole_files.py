@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
+# What os.link says on drives without hard links: exFAT, many network drives, and Windows of both.
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
+
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
@@ -28,9 +31,25 @@ def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Pa
         _complete(file)
         for name in names:
             with contextlib.suppress(FileExistsError):
-                os.link(file.name, folder / name)  # fails if the name is taken, unlike a rename
+                _put(file.name, folder / name)
                 return folder / name
     raise FileExistsError(str(folder / name))
+
+
+def _put(file: str, path: Path) -> None:
+    """Give the file this name; FileExistsError if it is taken."""
+    try:
+        os.link(file, path)  # fails if the name is taken, unlike a rename
+    except OSError as problem:
+        if problem.errno not in _NO_LINKS:
+            raise
+        # Readers may see an empty file for a moment; a name that two writers take at once is worse.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        try:
+            os.replace(file, path)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -69,4 +88,5 @@ def _complete(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
     file.close()  # Windows moves no open file
-    os.chmod(file.name, 0o644)  # a temporary file is private to its writer; these are for the team
+    with contextlib.suppress(OSError):  # a drive that keeps no rights may refuse
+        os.chmod(file.name, 0o644)  # a temporary file is private to its writer; these are for the team

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from socjudge import (
 from socjudge.record_json import run_from_dict, run_to_dict
 from socjudge.records import EvaluationResult, Passage, RunInfo
 from socjudge.verdict import summarise_results
+from socjudge.whole_files import write_new
 
 STARTED = "2026-01-02T03:04:05+09:00"
 
@@ -245,6 +248,25 @@ def test_what_json_cannot_hold_is_written_all_the_same(tmp_path: Path) -> None:
 def test_a_start_time_that_is_no_time_does_not_lose_the_run(tmp_path: Path) -> None:
     run = replace(one_run(), run=RunInfo("r", "yesterday"))
     assert load_run(save_evaluation_results(run, tmp_path)) == run
+
+
+@pytest.mark.parametrize("refusal", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_drive_without_hard_links_takes_logs_and_prompts_and_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
+) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise OSError(refusal, os.strerror(refusal))
+
+    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(os, "chmod", refuse)
+    paths = [save_evaluation_results(one_run(), tmp_path / "logs") for _ in range(2)]
+    assert [path.name for path in paths] == ["judge_eval_20260102_030405.json", "judge_eval_20260102_030406.json"]
+    assert sorted((tmp_path / "logs").iterdir()) == paths  # nothing unfinished is left
+    assert [load_run(path) for path in paths] == [one_run()] * 2
+    names = iter(["taken", "free"])
+    (tmp_path / "taken").write_text("mine", encoding="utf-8")
+    assert write_new(tmp_path, names, [b"new"]).name == "free"
+    assert (tmp_path / "taken").read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
