@@ -109,7 +109,7 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
         state.source, state.requests_per_file = source, requests_per_file
         is_new = not state.rounds
         if is_new:
-            state.folder = job_folder(journal.path)
+            state.folder = folder / job_folder(journal.path).name
         try:
             add_local_answers(assignment, journal)
             state.per_call = _estimate_calls(assignment, journal)

@@ -6,7 +6,7 @@ threads beside it; with an executor, answers and judgements are made by whatever
 from __future__ import annotations
 
 import asyncio
-import functools
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -30,7 +30,9 @@ T = TypeVar("T")
 
 
 class Engine:
-    """A run under way. Results are in the journal at once, and counted when `take` has brought them to the disk."""
+    """A run under way. Results are in the journal at once, and counted when `take` has brought them to the disk.
+
+    n_left: judgements that are still to come."""
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class Engine:
         self._n_samples, self._sample_at = n_samples, sample_at
         self._plan, self._journal, self._gate = plan, journal, gate
         self._max_failures = max_failures
+        self.n_left = n_samples * plan.judge_repeats - journal.n_done
         self._elsewhere = None if executor is None else Elsewhere(executor, plan, gate)
         self._started = time.monotonic()
         self._worked = False  # until something has, a failure is about the set-up
@@ -65,8 +68,8 @@ class Engine:
         todo = (i for i in range(self._n_samples) if self._missing(i))
         recalling = None if self._elsewhere is None else asyncio.create_task(self._elsewhere.recall_on_stop())
         try:
-            if self._plan.assistant is not None and (first := next(todo, None)) is not None:
-                await self._judge_sample(first)
+            if self._plan.assistant is not None:
+                await self._work(itertools.islice(todo, 1))
             await asyncio.gather(*(self._work(todo) for _ in range(min(max_concurrency, self._n_samples))))
         finally:
             if recalling is not None:
@@ -77,15 +80,8 @@ class Engine:
         waiting for the disk would hold up the calls."""
         batch = [self._uncounted.popleft() for _ in range(len(self._uncounted))]
         if batch:
-            try:
-                self._journal.sync()
-            except OSError as problem:
-                background.wait(self._move(problem))
-                self._journal.sync()
+            self._journal.sync()
         return batch
-
-    async def _move(self, problem: OSError) -> None:
-        self._journal.move(problem)
 
     async def _work(self, todo: Iterator[int]) -> None:
         for i in todo:
@@ -104,7 +100,7 @@ class Engine:
             answer = await self._or_failed(i, sample, None, repeats, self._answer(sample))
             if answer is None:
                 return
-            self._journal.add_answer(i, answer, self.elapsed_s)
+            self._keep(self._journal.add_answer, i, answer)
         if not answer.answer.strip():
             silence = RequestRefused("the assistant gave no answer, so there is nothing to judge")
             self._fail(i, sample, answer, repeats, silence)
@@ -182,16 +178,29 @@ class Engine:
 
     async def _marks(self, i: int, sample: Sample, answer: AssistantAnswer, repeat: int) -> Evaluation:
         paid = self._journal.replies(i, repeat)
-        keep = functools.partial(self._journal.add_reply, i, repeat)
+
+        def keep(reply: Completion) -> None:
+            self._keep(self._journal.add_reply, i, repeat, reply)
+
         if self._elsewhere is not None:
-            return await self._elsewhere.marks(sample.question, answer, paid, lambda reply: keep(reply, self.elapsed_s))
+            return await self._elsewhere.marks(sample.question, answer, paid, keep)
         return await hold_async(
             judging(sample.question, answer, prompt=self._plan.judge_prompt),
             lambda request: complete_async(self._plan.judge, request, self._gate),
             earlier=paid,
-            on_unfinished=lambda reply: keep(reply, self.elapsed_s),
+            on_unfinished=keep,
         )
 
     def _add(self, i: int, result: EvaluationResult) -> None:
-        self._journal.add_result(i, result, self.elapsed_s)
-        self._uncounted.append(result)
+        if self._keep(self._journal.add_result, i, result):
+            self._uncounted.append(result)
+            self.n_left -= 1
+
+    def _keep(self, add: Callable[..., None], *what: Any) -> bool:
+        """Put it into the journal. When that cannot be written any more, the run ends: what is paid for would be lost."""
+        try:
+            add(*what, self.elapsed_s)
+        except ConfigError as error:
+            self._gate.stop(error)
+            return False
+        return True

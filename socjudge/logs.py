@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import os
 import re
 import tempfile
 import warnings
@@ -83,7 +84,7 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
 
 
 def refuge() -> Path:
-    """Where logs go when their own folder cannot be written."""
+    """Where logs and journals go when their own folder cannot be written."""
     return Path(tempfile.gettempdir()) / "socjudge-logs"
 
 
@@ -268,7 +269,7 @@ def _upload_new(place: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
 
 def new_log_name(folder: Path, started_at: str, suffix: str) -> Path:
     """The name after the run's start, moved on by seconds while it is taken."""
-    return next(path for name in _names(started_at, suffix) if not (path := folder / name).exists())
+    return next(path for name in _names(started_at, suffix) if not os.path.lexists(path := folder / name))
 
 
 def _names(started_at: str, suffix: str) -> Iterator[str]:

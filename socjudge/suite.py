@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import sys
 import threading
 import warnings
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import background, constants
 from .assignment import Assignment, assign_rejudging, assign_suite, check_counts
 from .engine import Engine
-from .errors import ConfigError, SocJudgeError
+from .errors import ConfigError, RunStopped, SocJudgeError
 from .finish import finish_run
 from .journal import Journal, journal_folder, open_journal
 from .logs import refuge
@@ -72,15 +73,17 @@ def run_evaluation_suite(
     called in this thread with each new result once it is on disk. stop: set it in another thread to end the run as
     Ctrl-C does. progress: show a bar.
 
-    What is paid for is in `logs_dir/judge_eval_….partial.jsonl` at once. A run that was broken off is taken up by
-    starting it again, with the same questions, runbooks, models, prompts and repeats: nothing that is in the journal
-    is asked again. fresh: start anew instead; resume: take up this journal, or be told how it differs.
+    What is paid for is in `logs_dir/judge_eval_….partial.jsonl` at once, or, with a warning, in the system's temporary
+    folder when the disk is full or the file was removed. A run that was broken off is taken up by
+    starting it again, with the same questions, runbooks, models, prompts and repeats: nothing that is in the journal,
+    wherever it is, is asked again. fresh: start anew instead; resume: take up this journal, or be told how it differs.
 
     logs_dir may be a URL such as s3://bucket/logs, as in `save_evaluation_results`. It is tried before the first
     call; the journal is then in LOGS_DIR.
 
-    The first question goes alone, so that a wrong key or an unreachable service costs one call. Failures of single
-    questions are rows with status "failed". Raises ConfigError (wrong key, used-up quota, unfit arguments; the same
+    Where answers are asked for, the first question goes alone, so that a wrong key or an unreachable service costs one
+    call; stored answers are judged max_concurrency at once from the start. Failures of single questions are rows with
+    status "failed". Raises ConfigError (wrong key, used-up quota, unfit arguments; the same
     run under way in another process), ProviderError (the service is down), RunStopped (`stop`), BudgetReached and
     KeyboardInterrupt; each after the calls in flight are journalled, and each but the first for a run that can be
     taken up."""
@@ -160,8 +163,9 @@ def _run(
             print(f"{journal.n_done}/{total}{unit}は前回の中断から再開（{journal.path}）", file=sys.stderr)
         gate = RunGate(
             max_concurrency=max_concurrency, max_cost_usd=max_cost_usd,
-            spent_usd=journal.spent_usd if max_cost_usd is not None else 0.0, signal=stop,
+            spent_usd=journal.noted_usd if max_cost_usd is None else journal.spent_usd, signal=stop,
         )  # fmt: skip
+        journal.meter = lambda: gate.spent_usd
         engine = Engine(
             assignment.n_samples, assignment.sample_at, plan, journal, gate,
             max_failures=max_failures, executor=executor,
@@ -174,7 +178,8 @@ def _run(
         discard = journal.is_empty
         if discard or isinstance(error, KeyboardInterrupt):
             raise
-        raise type(error)(f"{error}\n{_how_to_go_on(journal, total)}") from None
+        error.args = (f"{error}\n{_how_to_go_on(journal, total)}",)
+        raise
     finally:
         journal.close(discard=discard)
 
@@ -207,7 +212,13 @@ def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keyword
             f"{folder}: cannot be written ({problem.strerror}); the journal of this run goes to {refuge()}",
             stacklevel=4,
         )
-        return open_journal(refuge(), info, key, **keywords)
+        try:
+            return open_journal(folder, info, key, in_fallback=True, **keywords)
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: the journal cannot be written ({problem.strerror}), nor can {refuge()} ({error.strerror}); "
+                "free some disk space or fix the permissions, then start the run again"
+            ) from None
 
 
 def _work(
@@ -255,14 +266,22 @@ def _work(
             except Exception as problem:  # on_result failed
                 complaint = problem
                 loop.call_soon_threadsafe(gate.stop)
+    with contextlib.suppress(ConfigError):  # that the disk is full is told where a result cannot be written
+        journal.note_spending(engine.elapsed_s)
     if complaint is not None:
-        print(_how_to_go_on(journal, total), file=sys.stderr)
+        if not journal.is_empty and not isinstance(complaint, SocJudgeError):  # those are told how to go on
+            print(_how_to_go_on(journal, total), file=sys.stderr)
         raise complaint
     work.result()
-    gate.check()
+    if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):
+        raise gate.reason  # a stop that came with the last result has stopped nothing
 
 
 def _how_to_go_on(journal: Journal, total: int) -> str:
+    try:
+        journal.sync()
+    except ConfigError as problem:
+        return f"{journal.n_done} of {total} judged answers may be lost: {problem}"
     return (
         f"{journal.n_done} of {total} judged answers are safe in {journal.path}; start the same run again to go on, "
         "or with fresh (--fresh) to start anew"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,16 +27,19 @@ from service import KEY, Reply, Service, error, judgement
 
 from socjudge import (
     AssistantAnswer,
+    BudgetReached,
     ConfigError,
     EvalQuestion,
     EvaluationRun,
     RunStopped,
+    UnparsableJudgement,
     load_prompt,
     load_run,
     rejudge,
     run_evaluation_suite,
     unfinished_runs,
 )
+from socjudge import journal as journal_module
 from socjudge.journal import open_journal
 from socjudge.record_json import run_to_dict
 from socjudge.records import Completion, EvaluationResult, RunInfo, Usage
@@ -112,10 +118,11 @@ def test_a_stopped_run_is_taken_up_and_asks_only_for_the_rest(
 def test_a_reply_that_could_not_be_read_is_paid_once(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
-    service.script = [Reply("読めない返事")]
+    service.default = lambda request: "読めない返事" if len(service.requests) == 1 else judgement(80)
     stop = stop_after(service, 1)
-    with pytest.raises(RunStopped):
+    with pytest.raises(RunStopped, match="0 of 1"):
         run_suite(questions[:1], tmp_path, answers=stored(questions[:1]), stop=stop)
+    assert len(service.requests) == 1
     run = run_suite(questions[:1], tmp_path, answers=stored(questions[:1]))
     assert len(service.requests) == 2
     assert "読めない返事" in json.dumps(service.requests[1], ensure_ascii=False)  # asked again, with what was wrong
@@ -259,6 +266,202 @@ def test_a_kill_after_the_log_was_written_leaves_no_second_log(
     assert len(service.requests) == 20
 
 
+# -- disks that are full, and folders that go
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path, *, rows: int) -> Path:
+    """Let journals in the folder hold so many judged answers; returns the fallback folder."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    real, written = os.write, 0
+
+    def write(handle: int, data: bytes) -> int:
+        nonlocal written
+        if bytes(data).startswith(b'{"row"') and os.readlink(f"/proc/self/fd/{handle}").startswith(f"{folder}/"):
+            written += 1
+            if written > rows:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return real(handle, data)
+
+    monkeypatch.setattr(os, "write", write)
+    return tmp_path / "socjudge-logs"
+
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+@linux_only
+def test_a_run_whose_disk_was_full_is_found_again_and_listed_once(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fallback = fill_disk(monkeypatch, tmp_path / "logs", tmp_path, rows=2)
+    answers = stored(questions)
+    with pytest.warns(UserWarning, match=r"No space left on device\); the run goes on in"), pytest.raises(RunStopped):
+        run_suite(questions, tmp_path, answers=answers, stop=stop_after(service, 5))
+    (unfinished,) = unfinished_runs(tmp_path / "logs")
+    assert (unfinished.done, unfinished.path.parent) == (5, fallback)
+    assert journals(tmp_path) == []
+    assert unfinished_runs(tmp_path / "other") == []  # the fallback folder is everybody's
+    run_suite(questions, tmp_path, answers=answers)
+    assert len(service.requests) == 10
+    assert unfinished_runs(tmp_path / "logs") == []
+    assert list(fallback.iterdir()) == []
+
+
+@linux_only
+@pytest.mark.parametrize("stale", [False, True], ids=["removed", "cannot be removed"])
+def test_a_run_that_ends_elsewhere_does_not_fill_the_next_one(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stale: bool
+) -> None:
+    fill_disk(monkeypatch, tmp_path / "logs", tmp_path, rows=2)
+    read_only, listed = stale, 0
+    real_unlink, real_truncate = Path.unlink, os.ftruncate
+
+    def unlink(path: Path, **keywords: Any) -> None:
+        if read_only:
+            raise OSError(errno.EROFS, "Read-only file system")
+        real_unlink(path, **keywords)
+
+    def truncate(handle: int, size: int) -> None:
+        if read_only:
+            raise OSError(errno.EROFS, "Read-only file system")
+        real_truncate(handle, size)
+
+    def look(result: EvaluationResult) -> None:
+        nonlocal read_only, listed
+        if result.question.id == 10:  # the disk has recovered
+            listed, read_only = len(unfinished_runs(tmp_path / "logs")), False
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    monkeypatch.setattr(os, "ftruncate", truncate)
+    with pytest.warns(UserWarning, match="the run goes on in"):
+        first = run_suite(questions, tmp_path, answers=stored(questions), on_result=look)
+    assert listed == 1  # also when it has two files
+    assert unfinished_runs(tmp_path / "logs") == []
+    monkeypatch.undo()
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", service.base_url)
+    second = run_suite(questions, tmp_path, answers=stored(questions))
+    assert len(service.requests) == 20
+    assert first.run.run_id != second.run.run_id
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no file that is open")
+@pytest.mark.parametrize("how", ["removed", "renamed", "replaced"])
+def test_a_logs_folder_that_goes_away_midway_loses_nothing(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    logs, away = tmp_path / "logs", tmp_path / "away"
+
+    def lose_folder(result: EvaluationResult) -> None:
+        if result.question.id == 3:
+            logs.rename(away)
+            if how == "removed":
+                shutil.rmtree(away)
+            elif how == "replaced":
+                shutil.copytree(away, logs)
+
+    with pytest.warns(UserWarning, match="the run goes on in"):
+        run = run_suite(questions, tmp_path, answers=stored(questions), on_result=lose_folder)
+    assert run.log_path is not None
+    assert run.log_path.parent == logs
+    assert load_run(run.log_path) == run
+    assert len(run.results) == len(service.requests) == 10
+    assert [run for folder in (logs, away) for run in unfinished_runs(folder)] == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no file that is open")
+@pytest.mark.parametrize("full", [False, True])
+def test_answers_are_said_to_be_safe_only_where_they_are(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    (tmp_path / "tmp").write_text("") if full else (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    stop = stop_after(service, 4)
+
+    def lose_folder(result: EvaluationResult) -> None:
+        if stop.is_set():
+            shutil.rmtree(tmp_path / "logs", ignore_errors=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises((RunStopped, ConfigError)) as caught:
+            run_suite(questions, tmp_path, answers=stored(questions), stop=stop, on_result=lose_folder)
+    safe = re.search(r"4 of 10 judged answers are safe in (\S+partial.jsonl)", str(caught.value))
+    if full:
+        assert safe is None
+        assert "4 of 10 judged answers may be lost" in str(caught.value)
+    else:
+        assert safe is not None
+        assert len(load_run(Path(safe[1])).results) == 4
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such limit")
+def test_a_limit_that_holds_for_both_folders_is_one_clear_error(service: Service, tmp_path: Path) -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))"
+    process = started(service, tmp_path / "logs", 40, subprocess.PIPE, limit)
+    said = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 1
+    last = said[said.rindex("socjudge.errors.ConfigError: ") :]
+    assert re.search(r"cannot be written \(File too large\), nor can .*free some disk space", last)
+    (unfinished,) = unfinished_runs(tmp_path / "logs")
+    assert f"{unfinished.done} of 40 judged answers are safe in {unfinished.path}" in last
+    assert started(service, tmp_path / "logs", 40).wait(60) == 0
+    assert len(service.requests) <= 40 + 8  # at most the calls in flight
+
+
+def test_a_stop_that_comes_with_the_last_result_stops_nothing(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    stop = threading.Event()
+    run = run_suite(
+        questions[:2], tmp_path, answers=stored(questions[:2]), stop=stop,
+        on_result=lambda result: stop.set() if result.question.id == 2 else None,
+    )  # fmt: skip
+    assert run.log_path is not None
+    assert journals(tmp_path) == []
+
+
+def test_calls_without_a_reply_count_against_the_budget_after_a_break_too(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    # A call costs $0.00027, and at most some $0.003. Each question's first call is lost, and counts at that most.
+    service.default = lambda request: Reply(drop=True) if len(service.requests) % 2 else judgement(80)
+    for _ in range(5):
+        with pytest.raises(BudgetReached):
+            run_suite(questions, tmp_path, answers=stored(questions), max_cost_usd=0.01)
+    assert len(service.requests) <= 2 * 4
+
+
+def test_two_runs_that_begin_at_once_get_a_name_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = RunInfo("r", "2026-01-02T03:04:05+09:00")
+    real = journal_module.new_log_name
+
+    def taken_meanwhile(*arguments: Any) -> Path:
+        path = real(*arguments)
+        if path.name == "judge_eval_20260102_030405.partial.jsonl":
+            path.write_bytes(b"")
+        return path
+
+    monkeypatch.setattr(journal_module, "new_log_name", taken_meanwhile)
+    journal = open_journal(tmp_path, info, {"judge_model": "m"}, total=1)
+    journal.close()
+    assert journal.path == tmp_path / "judge_eval_20260102_030406.partial.jsonl"
+
+
+def test_what_an_error_carries_is_kept_when_the_run_ends_with_it(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    error = UnparsableJudgement("読めません", raw_text="返事")
+
+    def fail(result: EvaluationResult) -> None:
+        raise error
+
+    with pytest.raises(UnparsableJudgement, match="読めません\n1 of 1 judged answers are safe") as caught:
+        run_suite(questions[:1], tmp_path, answers=stored(questions[:1]), on_result=fail)
+    assert caught.value.raw_text == "返事"
+
+
 text = st.text(max_size=20)
 
 
@@ -301,9 +504,11 @@ run_evaluation_suite(questions, answers=answers, judge_model="gpt-4o-mini", max_
 """
 
 
-def started(service: Service, logs: Path, count: int, stderr: int | None = None) -> subprocess.Popen[bytes]:
+def started(
+    service: Service, logs: Path, count: int, stderr: int | None = None, before: str = ""
+) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    command = [sys.executable, "-c", RUN, str(logs), str(count)]
+    command = [sys.executable, "-c", before + RUN, str(logs), str(count)]
     return subprocess.Popen(command, env=environment, cwd=ROOT, stderr=stderr)
 
 
