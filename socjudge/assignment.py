@@ -82,9 +82,9 @@ def assign_suite(
         raise ConfigError("answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats")
 
     if answers is None and index is None:
-        from .retrieval import load_index
+        from .retrieval import open_index
 
-        index = load_index()
+        index = open_index()
     plan = _make_plan(
         judge_model, judge_prompt, judge_repeats,
         assistant_model=None if answers is not None else assistant_model,

@@ -59,7 +59,6 @@ class TrialSession(Session):
         self._judged: dict[str, EvaluationRun] = {}
         self._read: dict[tuple[str, int], EvaluationRun] = {}
         self._disputed: dict[tuple[str, ...], set[int | str]] = {}
-        self._loaded: tuple[list[tuple[str, int]], RunbookIndex] | None = None
         self.choice = Choice(text=load_prompt(None).text)
         self._earlier = [self.choice.text]  # for undo
         if logs := self.logs:
@@ -248,13 +247,9 @@ class TrialSession(Session):
         return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")
 
     def _index(self) -> RunbookIndex:
-        """The index, read again only when it was built again: it is looked at with each change of the text."""
-        from .retrieval import load_index
+        from .retrieval import open_index
 
-        stamps = sorted((path.name, path.stat().st_mtime_ns) for path in self.index_dir.glob("*"))
-        if self._loaded is None or self._loaded[0] != stamps:
-            self._loaded = stamps, load_index(self.index_dir)
-        return self._loaded[1]
+        return open_index(index_dir=self.index_dir)
 
     def _models_of(self, log: str) -> dict[str, str]:
         """The models of a log, as far as it tells them."""
