@@ -20,6 +20,7 @@ from .prompts import ASSISTANT_PROMPT_ID, JUDGE_PROMPT_ID, Prompt, load_prompt
 from .providers import OFFLINE
 from .records import UNKNOWN, EvaluationResult, EvaluationRun
 from .session import Progress, Session, State
+from .suite import RunOptions, run_assignment
 from .texts import encodable
 from .trial_effect import Effect, disputed_questions, measure_effect
 from .trial_list import ALL, DISPUTED, Choice, Trial, load_trials, save_trial
@@ -184,10 +185,11 @@ class TrialSession(Session):
             if self._stop.is_set():
                 raise RunStopped("stopped between the two prompts")
             self._scored = (0, 0.0)  # the running mean is of one prompt
-            run = side.judge(
+            how = RunOptions(
                 max_cost_usd=max_cost_usd, logs_dir=self.trials_dir, stop=self._stop, progress=False,
                 on_result=partial(self._count, answered=side.assistant_prompt is not None),
             )  # fmt: skip
+            run = run_assignment(side.assignment, how)
             self._judged[side.identity] = run
             if side is not after:
                 own, trial = run, replace(trial, before=_log_name(run))
