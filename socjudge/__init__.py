@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "build_index": "retrieval",
     "load_index": "retrieval",
+    "open_index": "retrieval",
     "RunbookIndex": "retrieval",
     "handle_query": "assistant",
     "load_eval_dataset": "judge",
@@ -115,7 +116,7 @@ if TYPE_CHECKING:
     from .prompts import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
     from .report import write_log_report, write_report
-    from .retrieval import RunbookIndex, build_index, load_index
+    from .retrieval import RunbookIndex, build_index, load_index, open_index
     from .stats import summarise_scores
     from .suite import rejudge, run_evaluation_suite
     from .verdict import summary_text

@@ -4,7 +4,6 @@ Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also a
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import traceback
 import warnings
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Never
 import typer
 
 from . import batch_cli, constants, history_cli
-from .errors import ConfigError, SocJudgeError
+from .errors import SocJudgeError
 from .records import EvaluationRun
 
 PASSED, NOT_PASSED, COULD_NOT_JUDGE = 0, 1, 2
@@ -181,15 +180,9 @@ def unfinished(logs_dir: LogsDir = str(constants.LOGS_DIR)) -> None:
 
 
 def _index(runbooks: Path, index_dir: Path) -> Any:
-    """The index as it is kept, or built anew where it is missing or older than its runbooks."""
-    from .retrieval import build_index, load_index
+    from .retrieval import open_index
 
-    with warnings.catch_warnings(), contextlib.suppress(ConfigError):
-        warnings.simplefilter("ignore")  # an outdated index is built anew, so nothing need be said
-        kept = load_index(index_dir)
-        if kept.runbooks.resolve() == runbooks.resolve() and not kept.stale_files():
-            return kept
-    return _or_exit(build_index, runbooks, index_dir=index_dir)
+    return _or_exit(open_index, runbooks, index_dir=index_dir)
 
 
 def _confirm(estimate: Any, yes: bool) -> None:

@@ -82,9 +82,9 @@ def assign_suite(
         raise ConfigError("answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats")
 
     if answers is None and index is None:
-        from .retrieval import load_index
+        from .retrieval import open_index
 
-        index = load_index()
+        index = open_index()
     plan = _make_plan(
         judge_model, judge_prompt, judge_repeats,
         assistant_model=None if answers is not None else assistant_model,
@@ -139,6 +139,13 @@ def check_counts(**counts: int) -> None:
             raise ConfigError(f"{name} is {count}, expected 1 or more")
 
 
+def begin_now(info: RunInfo) -> RunInfo:
+    """The same, as a run of its own that begins now."""
+    started = datetime.now().astimezone()
+    run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+    return replace(info, run_id=run_id, started_at=started.isoformat(timespec="seconds"))
+
+
 def _make_plan(
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
@@ -161,11 +168,10 @@ def _make_plan(
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
-    started = datetime.now().astimezone()
     answered = plan.assistant is not None
-    return RunInfo(
-        run_id=f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
-        started_at=started.isoformat(timespec="seconds"),
+    info = RunInfo(
+        run_id="",
+        started_at="",
         judge_model=plan.judge.name,
         judge_service=getattr(plan.judge, "service", ""),
         assistant_model=plan.assistant.name if plan.assistant else STORED,
@@ -182,6 +188,7 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         pass_rate_required=constants.JUDGE_PASS_RATE,
         socjudge_version=__version__,
     )
+    return begin_now(info)
 
 
 def _sha256(values: Iterable[Any]) -> str:

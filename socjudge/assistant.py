@@ -54,7 +54,7 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
     started = time.perf_counter()
 
     dangers = find_dangerous(question)
-    flags = raise_flags(question, index=index)
+    flags = raise_flags(question, index=index, dangers=dangers)
     # What is dangerous is best answered with the safe way, so that is looked up along with the question.
     wanted = " ".join([question, *(danger.safer for danger in dangers)])
     passages = tuple(index.search(wanted, k))

@@ -82,9 +82,9 @@ def prepare_batch(
         source.log = _absolute(log)
     else:
         if index is None:
-            from .retrieval import load_index
+            from .retrieval import open_index
 
-            index = load_index()
+            index = open_index()
         source.dataset = _absolute(dataset or constants.EVAL_DATASET_PATH)
         source.index_dir = _absolute(index.index_dir)
         source.assistant_model = assistant_model

@@ -82,7 +82,7 @@ def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
     if index is None:
         from .retrieval import load_index
 
-        index = load_index(source.index_dir)
+        index = load_index(source.index_dir)  # as it was when the answers were paid for, whatever the runbooks say now
     return assign_suite(
         questions, index=index, answers=None, **judge,
         assistant_model=source.assistant_model, assistant_prompt=source.assistant_prompt,

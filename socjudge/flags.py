@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -36,12 +37,16 @@ _HALVES = {"asset": words.ASSETS, "operation": words.OPERATIONS, "symptom": word
 _UNSPECIFIC = words.VAGUE.union(words.VAGUE_ENGLISH, *_HALVES.values())
 
 
-def raise_flags(question: str, *, index: RunbookIndex) -> Flags:
-    """The three flags of a question. A question too vague to act on is not also called short of evidence."""
-    ambiguous = is_ambiguous(question)
+def raise_flags(question: str, *, index: RunbookIndex, dangers: Sequence[Danger] | None = None) -> Flags:
+    """The three flags of a question. A question too vague to act on is not also called short of evidence.
+
+    dangers: what `find_dangerous` found in it, looked for if left out."""
+    if dangers is None:
+        dangers = find_dangerous(question)
+    ambiguous = is_ambiguous(question, dangers=dangers)
     return Flags(
         insufficient_evidence=not ambiguous and lacks_evidence(question, index=index),
-        dangerous_operation=bool(find_dangerous(question)),
+        dangerous_operation=bool(dangers),
         ambiguous_query=ambiguous,
     )
 
@@ -77,12 +82,14 @@ def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
     return unknown
 
 
-def is_ambiguous(question: str) -> bool:
+def is_ambiguous(question: str, *, dangers: Sequence[Danger] | None = None) -> bool:
     """曖昧質問: whether the question names nothing that one could act on.
 
     One specific word is enough, or a dangerous operation together with its object. Else it takes two of: an
-    asset, an operation, a symptom."""
-    if any(danger.operation not in OBJECTLESS for danger in find_dangerous(question)):
+    asset, an operation, a symptom. dangers: as for `raise_flags`."""
+    if dangers is None:
+        dangers = find_dangerous(question)
+    if any(danger.operation not in OBJECTLESS for danger in dangers):
         return False
     said: set[str] = set()
     for word in dict.fromkeys(_words(question)):

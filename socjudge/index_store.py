@@ -80,6 +80,11 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
         ) from error
 
 
+def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
+    """Which files these are: as long as it is the same, so is the index. ConfigError if one is missing."""
+    return tuple(map(_stamp, (index_dir / name for name in ("manifest.json", "passages.jsonl", "vectors.npy"))))
+
+
 def load_stored_index(index_dir: Path) -> StoredIndex:
     """What `save_stored_index` wrote. ConfigError names the first file that is missing or damaged."""
     manifest = _load_manifest(index_dir / "manifest.json")
@@ -137,7 +142,15 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path}: no index there ({error.strerror}); run: socjudge index") from error
+        raise _absent(path, error) from error
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise _absent(path, error) from error
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size  # each build puts new files in place
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -159,6 +172,10 @@ def _manifest_checksum(manifest: Mapping[str, Any]) -> str:
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _absent(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"{path}: no index there ({error.strerror}); run: socjudge index")
 
 
 def _damaged(path: Path, why: str) -> ConfigError:

@@ -4,14 +4,17 @@ can draw."""
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
+
+from .redact import surprise_text
 
 
 class Latest:
     """Calls `work` in a thread of its own after each `ask`; requests that come while it works are one more call.
 
-    `work` itself sees in `is_stale` whether something newer was asked for, and may then give up what it has. It must not
-    raise."""
+    `work` itself sees in `is_stale` whether something newer was asked for, and may then give up what it has. If it
+    raises, that is a warning, and the next request is worked on as usual."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -50,4 +53,7 @@ class Latest:
                     self._changed.notify_all()
                     return
                 self._waiting = False
-            self._work()
+            try:
+                self._work()
+            except Exception as surprise:  # or nothing that is asked later would ever be done
+                warnings.warn(surprise_text(surprise), stacklevel=2)

@@ -99,11 +99,11 @@ def _choose_steps(
     vectors = embed_texts([question, *(f"{passage.heading} {block}" for passage, block in candidates)])
     cosines = vectors[1:] @ vectors[0]
     asked = content_words(question)
+    wants_command = any(word in question for word in ("コマンド", "command", "実行"))
     scored = []
     for position, ((passage, block), cosine) in enumerate(zip(candidates, cosines, strict=True)):
         shared = len(asked & content_words(f"{passage.heading} {block}")) / max(len(asked), 1)
         bonus = 0.3 if dangerous and passage.heading.startswith("禁止事項") else 0.0
-        wants_command = any(word in question for word in ("コマンド", "command", "実行"))
         if "```" in block:
             bonus += 0.4 if wants_command else -0.6
         scored.append((passage.score + float(cosine) + shared + bonus, position, passage, block))

@@ -13,7 +13,6 @@ from .errors import SocJudgeError
 from .panel_html import answer_html, block, escape
 from .panel_parts import NAMES, WIDE, elsewhere, model_box
 from .redact import surprise_text
-from .session import get_session
 
 
 class AskPanel(widgets.VBox):  # type: ignore[misc]
@@ -26,7 +25,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         runbooks: Path | str = constants.RUNBOOKS_DIR,
         index_dir: Path | str = constants.INDEX_DIR,
     ) -> None:
-        self._session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir))
+        self._runbooks, self._index_dir = runbooks, index_dir
         self.question = widgets.Textarea(
             placeholder="例: マルウェア検知アラートの初動を教えてください",
             description="質問",
@@ -76,11 +75,10 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
 
     def _answer(self, question: str) -> None:
         from .assistant import handle_query
-        from .retrieval import build_index
+        from .retrieval import open_index
 
         try:
-            # Built if it is missing; only what changed is embedded.
-            index = build_index(self._session.runbooks, index_dir=self._session.index_dir)
+            index = open_index(self._runbooks, index_dir=self._index_dir)
             answer = handle_query(question, index=index, model=self.model.value.strip())
             self.answers.append(answer)
             self.chat.children = (widgets.HTML(answer_html(question, answer)), *self.chat.children)

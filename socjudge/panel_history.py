@@ -142,10 +142,11 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
     def _redraw(self) -> None:
         """Draw all parts whose choices changed; given up when there is a newer click, and begun anew."""
         try:
-            selection = self._select()
+            self._draw_parts(self._select())
         except Exception as problem:
             self._clear(_problem(problem))
-            return
+
+    def _draw_parts(self, selection: History) -> None:
         if selection.runs.empty:
             self._clear(self._nothing())
             return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 from . import constants
 from .estimate import Estimate
@@ -12,6 +13,7 @@ from .session import Progress, Session
 from .texts import visible
 from .verdict import summary_text
 
+MAX_DETAILS = 50  # answers with their contexts take about 4 kB each, and nobody reads on
 JPY_PER_USD = 150  # a round figure for yen beside dollars; nobody asks a bank
 
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
@@ -95,22 +97,34 @@ def summary_html(run: EvaluationRun) -> str:
     """The success line and the specification's summary."""
     from markdown_it import MarkdownIt
 
-    path = run.log_path
-    shown = path.relative_to(constants.PROJECT_DIR) if path and path.is_relative_to(constants.PROJECT_DIR) else path
     judge = escape(run.run.judge_model_resolved)
     offline = "（組み込みの既定。LLMではありません）" if run.run.judge_model_resolved.startswith("offline") else ""
     return block(
         "good" if run.summary.mvp_passed else "bad",
-        f"評価完了！結果を {escape(shown)} に保存しました",
+        f"評価完了！結果を {escape(_shown_path(run.log_path))} に保存しました",
         MarkdownIt("js-default").render(summary_text(run.summary)),
         f"Judge: {judge}{offline}、費用: {money(run.usage.cost_usd)}",
     )
 
 
-def details_html(results: Iterable[EvaluationResult]) -> str:
-    """「📋 詳細結果を見る」: every question with its marks, reasons, answer and context."""
-    questions = "".join(map(question_html, results))
-    return block("", f"<details><summary>📋 詳細結果を見る</summary>{questions}</details>")
+def _shown_path(path: Path | None) -> Path | None:
+    """A path as short as it can be said in this project."""
+    return path.relative_to(constants.PROJECT_DIR) if path and path.is_relative_to(constants.PROJECT_DIR) else path
+
+
+def details_html(results: Sequence[EvaluationResult], log_path: Path | None = None) -> str:
+    """「📋 詳細結果を見る」: questions with marks, reasons, answer and context, in their order.
+
+    Of more than MAX_DETAILS results those without marks, then the weakest; the rest is in log_path, says a line."""
+    left_out = ""
+    if len(results) > MAX_DETAILS:
+        left_out = (
+            f"<p>{len(results):,}件のうち、採点できなかった回答と平均の低い回答から順に{MAX_DETAILS}件を表示しています。"
+            f"ほかの{len(results) - MAX_DETAILS:,}件は {escape(_shown_path(log_path))} にあり、HistoryExplorer で1問ずつ読めます。</p>"
+        )
+        results = sorted(results, key=lambda r: (r.evaluation.status == "ok", r.evaluation.average_score))
+    questions = "".join(map(question_html, results[:MAX_DETAILS]))
+    return block("", f"<details><summary>📋 詳細結果を見る</summary>{left_out}{questions}</details>")
 
 
 def question_html(result: EvaluationResult, *, opened: bool = False) -> str:

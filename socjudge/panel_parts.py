@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ipywidgets as widgets
 
 from .prompt_files import Kind, list_prompts
+from .session import Session
 
 MODELS = ["auto", "offline", "gpt-4o-mini", "gpt-4o"]  # to choose from; any other name can be typed
 # As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
 WIDE = {"width": "min(100% - 4px, 42em)"}  # within the margins of a control
 AUTO = {"width": "auto"}  # Japanese does not fit the usual width
 NAMES = {"description_width": "15em"}
+
+
+class SessionPanel(widgets.VBox):  # type: ignore[misc]
+    """A panel that shows a session, until it is closed or its cell is run again; the session itself goes on."""
+
+    session: Session
+    _listener: Callable[[], Any] | None = None
+
+    def _follow_session(self, listener: Callable[[], Any]) -> None:
+        """Have the listener called when the session changes. An older panel of the same kind is closed: the page has
+        cleared the output that it was in, and nobody else would."""
+        for older in [getattr(listener, "__self__", None) for listener in self.session.listeners]:
+            if type(older) is type(self):
+                older.close()
+        self._listener = listener
+        self.session.listeners.append(listener)
+
+    def close(self) -> None:
+        """Take the panel off the page, and from its session."""
+        if self._listener is not None and self._listener in self.session.listeners:
+            self.session.listeners.remove(self._listener)
+        super().close()
 
 
 def model_box(name: str, value: str = "offline") -> Any:

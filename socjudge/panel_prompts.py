@@ -11,7 +11,7 @@ import ipywidgets as widgets
 from . import constants
 from .errors import SocJudgeError
 from .panel_html import block, escape, progress_text, stopped_html
-from .panel_parts import AUTO, NAMES, WIDE, cost_box, dollar_box, elsewhere, model_box
+from .panel_parts import AUTO, NAMES, WIDE, SessionPanel, cost_box, dollar_box, elsewhere, model_box
 from .panel_prompts_html import diff_html, effect_html, text_html, trial_label, work_html
 from .prompt_files import list_prompts
 from .prompts import Prompt
@@ -22,17 +22,19 @@ from .trials import TrialSession, get_trials
 _COLUMN = widgets.Layout(flex="1 1 26em", width="auto", min_width="min(100%, 26em)", max_width="100%")
 
 
-class PromptLab(widgets.VBox):  # type: ignore[misc]
+class PromptLab(SessionPanel):
     """Edit a prompt, try it on stored answers, and see what it changes: 「採点してみる」.
 
     The judge's prompt is tried on the answers as they are stored, so a trial costs judge calls only; the assistant's
     prompt has the questions answered anew. Trials go on in the background, and are kept in logs_dir/trials, apart from
     the history. Nothing is started without a click, and nothing that costs money without a tick."""
 
+    session: TrialSession
+
     def __init__(
         self, *, logs_dir: Path | str = constants.LOGS_DIR, index_dir: Path | str = constants.INDEX_DIR
     ) -> None:
-        self.session: TrialSession = get_trials(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
+        self.session = get_trials(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
         kinds = [("Judgeのプロンプト", "judge"), ("アシスタントのプロンプト", "assistant")]
         self.kind, self.source, self.base, self.answers = (
             widgets.Dropdown(description=name, style=NAMES, layout=WIDE)
@@ -95,7 +97,7 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
         self.stop_button.on_click(lambda _: self.session.stop())
         self.name.observe(lambda _: self._check_name(), "value")
         self.save_button.on_click(lambda _: self._save())
-        self.session.listeners.append(self._follow)
+        self._follow_session(self._follow)
 
     def __repr__(self) -> str:
         return elsewhere(self)

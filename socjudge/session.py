@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 from . import constants
 from .assignment import Assignment, assign_suite
-from .errors import BudgetReached, RunStopped, SocJudgeError
+from .errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from .estimate import Estimate, estimate_run
 from .journal import UnfinishedRun, unfinished_runs
 from .judge import load_eval_dataset
 from .records import EvaluationResult, EvaluationRun
 from .redact import redact, surprise_text
-from .suite import run_evaluation_suite
+from .suite import RunOptions, run_assignment
 
 TELL_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
 State = Literal["idle", "building", "running", "stopping", "finished", "stopped", "failed"]
@@ -47,6 +47,22 @@ class Settings:
             and replace(other, max_concurrency=self.max_concurrency, max_cost_usd=self.max_cost_usd, fresh=self.fresh)
             == self
         )
+
+
+@dataclass(frozen=True)
+class RunPreview:
+    """What a run with some settings would be, as things stand.
+
+    assignment: None where the index has to be built, or models and prompts are unfit. waiting: this run, broken off and
+    to be taken up; other: the newest one with other settings; both None where there is none, and while something is
+    under way. problem: why it cannot be run (no key, a damaged journal), or empty."""
+
+    n_questions: int
+    estimate: Estimate
+    assignment: Assignment | None = None
+    waiting: UnfinishedRun | None = None
+    other: UnfinishedRun | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -182,41 +198,48 @@ class RunSession(Session):
     @property
     def has_index(self) -> bool:
         """Whether the index is built and no runbook has changed since."""
-        from .retrieval import load_index
+        from .retrieval import find_index
 
+        return find_index(self.runbooks, index_dir=self.index_dir) is not None
+
+    def preview(self, settings: Settings) -> RunPreview:
+        """What a run with these settings would be; nothing is sent. ConfigError if not even its price can be told."""
+        from .retrieval import find_index
+
+        questions = load_eval_dataset(settings.dataset)
+        how: dict[str, Any] = {
+            "assistant_model": settings.assistant_model, "judge_model": settings.judge_model,
+            "judge_prompt": settings.judge_prompt, "assistant_prompt": settings.assistant_prompt,
+            "answer_repeats": settings.answer_repeats, "judge_repeats": settings.judge_repeats,
+        }  # fmt: skip
+        preview = RunPreview(len(questions), estimate_run(questions, **how))
+        index = find_index(self.runbooks, index_dir=self.index_dir)
+        if index is None:
+            return preview
         try:
-            index = load_index(self.index_dir)
-        except SocJudgeError:
-            return False
-        return index.runbooks.resolve() == self.runbooks.resolve() and not index.stale_files()
-
-    def estimate(self, settings: Settings) -> Estimate:
-        """What a run with these settings will take; nothing is sent. ConfigError if they are unfit."""
-        return estimate_run(
-            load_eval_dataset(settings.dataset),
-            assistant_model=settings.assistant_model, judge_model=settings.judge_model,
-            judge_prompt=settings.judge_prompt, assistant_prompt=settings.assistant_prompt,
-            answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats,
-        )  # fmt: skip
-
-    def unfinished(self, settings: Settings) -> tuple[UnfinishedRun | None, UnfinishedRun | None]:
-        """The run with these settings that was broken off and would be taken up, and the newest one with others; None
-        where there is none. ConfigError if a journal is damaged or the settings are unfit."""
-        key, waiting = self._assignment(settings).key, self._unfinished()
-        fitting, other = (next((run for run in waiting if (run.key == key) is fits), None) for fits in (True, False))
-        return fitting, other
+            assignment = assign_suite(questions, index=index, answers=None, k=settings.k, **how)
+            preview = replace(preview, assignment=assignment)
+            found = [] if self.is_busy else unfinished_runs(self.logs_dir)[::-1]  # the newest first
+        except SocJudgeError as error:
+            return replace(preview, problem=str(error))
+        key = assignment.key
+        waiting, other = (next((run for run in found if (run.key == key) is same), None) for same in (True, False))
+        return replace(preview, waiting=waiting, other=other)
 
     def build_index(self) -> None:
         """Build the index in the background."""
         self._begin("building", self._build)
 
-    def start(self, settings: Settings) -> None:
-        """Run the evaluation in the background, or go on with it where it was broken off."""
+    def start(self, settings: Settings, preview: RunPreview | None = None) -> None:
+        """Run the evaluation in the background, or go on with it where it was broken off.
+
+        preview: of these settings, as made just now; looked up here if left out."""
+        foreseen = self.preview(settings) if preview is None else preview
 
         def evaluate() -> State:
             self.run, self._scored, self.settings = None, (0, 0.0), settings
             self.progress = Progress()
-            return self._evaluate(settings)
+            return self._evaluate(settings, foreseen)
 
         self._begin("running", evaluate)
 
@@ -233,32 +256,21 @@ class RunSession(Session):
             self.progress = Progress()
         return "idle"
 
-    def _unfinished(self) -> list[UnfinishedRun]:
-        return unfinished_runs(self.logs_dir)[::-1]  # the newest first
-
-    def _assignment(self, settings: Settings) -> Assignment:
-        from .retrieval import load_index
-
-        return assign_suite(
-            load_eval_dataset(settings.dataset), index=load_index(self.index_dir), answers=None,
-            assistant_model=settings.assistant_model, judge_model=settings.judge_model,
-            judge_prompt=settings.judge_prompt, assistant_prompt=settings.assistant_prompt,
-            answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats, k=settings.k,
-        )  # fmt: skip
-
-    def _evaluate(self, settings: Settings) -> State:
-        assignment = self._assignment(settings)
-        found = [] if settings.fresh else [run for run in self._unfinished() if run.key == assignment.key]
-        done = found[0].done if found else 0
+    def _evaluate(self, settings: Settings, preview: RunPreview) -> State:
+        assignment, waiting = preview.assignment, None if settings.fresh else preview.waiting
+        if assignment is None or (preview.problem and not settings.fresh):
+            raise ConfigError(
+                preview.problem or f"{self.index_dir}: no index that fits {self.runbooks}; run: socjudge index"
+            )
+        done = waiting.done if waiting else 0
         self.progress = Progress(done, assignment.total, before=done)
         self._tell()
-        self.run = run_evaluation_suite(
-            load_eval_dataset(settings.dataset), index=assignment.plan.index, assistant_model=settings.assistant_model,
-            judge_model=settings.judge_model, judge_prompt=settings.judge_prompt,
-            assistant_prompt=settings.assistant_prompt,
-            answer_repeats=settings.answer_repeats, judge_repeats=settings.judge_repeats, k=settings.k,
-            max_concurrency=settings.max_concurrency, max_cost_usd=settings.max_cost_usd, logs_dir=self.logs_dir,
-            fresh=settings.fresh, on_result=self._count, stop=self._stop, progress=False,
+        self.run = run_assignment(
+            assignment,
+            RunOptions(
+                max_concurrency=settings.max_concurrency, max_cost_usd=settings.max_cost_usd, logs_dir=self.logs_dir,
+                fresh=settings.fresh, on_result=self._count, stop=self._stop, progress=False,
+            ),
         )  # fmt: skip
         return "finished"
 

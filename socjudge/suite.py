@@ -9,11 +9,12 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import background, constants
-from .assignment import Assignment, assign_rejudging, assign_suite, check_counts
+from .assignment import Assignment, assign_rejudging, assign_suite, begin_now, check_counts
 from .engine import Engine
 from .errors import ConfigError, RunStopped, SocJudgeError
 from .finish import finish_run
@@ -87,7 +88,6 @@ def run_evaluation_suite(
     run under way in another process), ProviderError (the service is down), RunStopped (`stop`), BudgetReached and
     KeyboardInterrupt; each after the calls in flight are journalled, and each but the first for a run that can be
     taken up."""
-    check_counts(max_concurrency=max_concurrency, max_failures=max_failures)
     if executor is not None:
         _check_names(executor, judge_model, assistant_model)
     assignment = assign_suite(
@@ -95,11 +95,11 @@ def run_evaluation_suite(
         judge_prompt=judge_prompt, assistant_prompt=assistant_prompt,
         answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k,
     )  # fmt: skip
-    return _run(
-        assignment,
+    options = RunOptions(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
         logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
     )  # fmt: skip
+    return run_assignment(assignment, options)
 
 
 def rejudge(
@@ -123,38 +123,45 @@ def rejudge(
 
     The new log says in `run.rejudged_from` where the answers come from, and keeps how they were made. A
     question that got no answer then stays a row with status "failed". See `run_evaluation_suite`."""
-    check_counts(max_concurrency=max_concurrency, max_failures=max_failures)
     if executor is not None:
         _check_names(executor, judge_model)
-    return _run(
-        assign_rejudging(run, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats),
+    options = RunOptions(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
         logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
     )  # fmt: skip
+    assignment = assign_rejudging(run, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats)
+    return run_assignment(assignment, options)
 
 
-def _run(
-    assignment: Assignment,
-    *,
-    max_concurrency: int,
-    max_cost_usd: float | None,
-    max_failures: int,
-    executor: Executor | None,
-    logs_dir: Path | str,
-    fresh: bool,
-    resume: Path | str | None,
-    on_result: Callable[[EvaluationResult], None] | None,
-    stop: threading.Event | None,
-    progress: bool,
-) -> EvaluationRun:
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is made, whatever it is to do; the names and meanings of `run_evaluation_suite`."""
+
+    max_concurrency: int = 8
+    max_cost_usd: float | None = None
+    max_failures: int = 10
+    executor: Executor | None = None
+    logs_dir: Path | str = field(default_factory=lambda: constants.LOGS_DIR)
+    fresh: bool = False
+    resume: Path | str | None = None
+    on_result: Callable[[EvaluationResult], None] | None = None
+    stop: threading.Event | None = None
+    progress: bool = True
+
+
+def run_assignment(assignment: Assignment, options: RunOptions) -> EvaluationRun:
+    """Do what was assigned, and write the log: the work of `run_evaluation_suite` and `rejudge`, which see.
+
+    It begins now, whenever it was assigned: each call is a run of its own, or goes on with the one broken off."""
+    check_counts(max_concurrency=options.max_concurrency, max_failures=options.max_failures)
     plan, total = assignment.plan, assignment.total
-    if max_cost_usd is not None:
+    if options.max_cost_usd is not None:
         _check_prices(plan)
-    path, place = None if resume is None else Path(resume), as_path(logs_dir)
+    path, place = None if options.resume is None else Path(options.resume), as_path(options.logs_dir)
     check_place(place)
     journal = _open_journal(
-        journal_folder(place), assignment.info, assignment.key,
-        total=total, logs_dir=place, fresh=fresh, path=path,
+        journal_folder(place), begin_now(assignment.info), assignment.key,
+        total=total, logs_dir=place, fresh=options.fresh, path=path,
     )  # fmt: skip
     discard = False
     try:
@@ -162,16 +169,16 @@ def _run(
             unit = "問" if plan.judge_repeats == 1 else "件の採点"
             print(f"{journal.n_done}/{total}{unit}は前回の中断から再開（{journal.path}）", file=sys.stderr)
         gate = RunGate(
-            max_concurrency=max_concurrency, max_cost_usd=max_cost_usd,
-            spent_usd=journal.noted_usd if max_cost_usd is None else journal.spent_usd, signal=stop,
+            max_concurrency=options.max_concurrency, max_cost_usd=options.max_cost_usd, signal=options.stop,
+            spent_usd=journal.noted_usd if options.max_cost_usd is None else journal.spent_usd,
         )  # fmt: skip
         journal.meter = lambda: gate.spent_usd
         engine = Engine(
             assignment.n_samples, assignment.sample_at, plan, journal, gate,
-            max_failures=max_failures, executor=executor,
+            max_failures=options.max_failures, executor=options.executor,
         )  # fmt: skip
-        _work(engine, gate, journal, total, max_concurrency, on_result, stop, progress)
-        run = finish_run(journal, plan, total, engine.elapsed_s, logs_dir)
+        _work(engine, gate, journal, total, options)
+        run = finish_run(journal, plan, total, engine.elapsed_s, options.logs_dir)
         discard = True
         return run
     except (SocJudgeError, KeyboardInterrupt) as error:
@@ -226,19 +233,17 @@ def _work(
     gate: RunGate,
     journal: Journal,
     total: int,
-    max_concurrency: int,
-    on_result: Callable[[EvaluationResult], None] | None,
-    stop: threading.Event | None,
-    progress: bool,
+    options: RunOptions,
 ) -> None:
     """Wait for the engine, showing progress and handing out results; raises why it ended early, if it did."""
     from tqdm.auto import tqdm
 
+    on_result, stop = options.on_result, options.stop
     scored, points = 0, 0.0
     complaint: BaseException | None = None
     loop = background.get_loop()
-    work = background.start(engine.run(max_concurrency))
-    with tqdm(total=total, initial=journal.n_done, desc="評価を実行中", unit="問", disable=not progress) as bar:
+    work = background.start(engine.run(options.max_concurrency))
+    with tqdm(total=total, initial=journal.n_done, desc="評価を実行中", unit="問", disable=not options.progress) as bar:
         over = False
         while not over:
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .assignment import Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
@@ -13,7 +13,6 @@ from .journal import unfinished_runs
 from .prompt_files import find_prompt
 from .prompts import Prompt, load_prompt
 from .records import EvalQuestion, EvaluationRun
-from .suite import rejudge, run_evaluation_suite
 from .trial_list import Choice
 
 if TYPE_CHECKING:
@@ -66,17 +65,6 @@ class Side:
             [sample.question for sample in samples], answers=None if self.assistant_prompt else stored,
             assistant_model=self.choice.assistant_model, assistant_prompt=self.assistant_prompt,
             judge_model=self.choice.judge_model, judge_prompt=self.judge_prompt,
-        )  # fmt: skip
-
-    def judge(self, **how: Any) -> EvaluationRun:
-        """The marks, with new answers if it is about the assistant. how: keywords that the two ways to run share."""
-        how = {"judge_model": self.choice.judge_model, "judge_prompt": self.judge_prompt, **how}
-        if self.assistant_prompt is None:
-            return rejudge(self.run, **how)
-        plan = self.assignment.plan
-        return run_evaluation_suite(
-            _questions(self.run), index=plan.index, k=plan.k, assistant_model=self.choice.assistant_model,
-            assistant_prompt=self.assistant_prompt, **how,
         )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from .prompts import ASSISTANT_PROMPT_ID, JUDGE_PROMPT_ID, Prompt, load_prompt
 from .providers import OFFLINE
 from .records import UNKNOWN, EvaluationResult, EvaluationRun
 from .session import Progress, Session, State
+from .suite import RunOptions, run_assignment
 from .texts import encodable
 from .trial_effect import Effect, disputed_questions, measure_effect
 from .trial_list import ALL, DISPUTED, Choice, Trial, load_trials, save_trial
@@ -59,7 +60,6 @@ class TrialSession(Session):
         self._judged: dict[str, EvaluationRun] = {}
         self._read: dict[tuple[str, int], EvaluationRun] = {}
         self._disputed: dict[tuple[str, ...], set[int | str]] = {}
-        self._loaded: tuple[list[tuple[str, int]], RunbookIndex] | None = None
         self.choice = Choice(text=load_prompt(None).text)
         self._earlier = [self.choice.text]  # for undo
         if logs := self.logs:
@@ -185,10 +185,11 @@ class TrialSession(Session):
             if self._stop.is_set():
                 raise RunStopped("stopped between the two prompts")
             self._scored = (0, 0.0)  # the running mean is of one prompt
-            run = side.judge(
+            how = RunOptions(
                 max_cost_usd=max_cost_usd, logs_dir=self.trials_dir, stop=self._stop, progress=False,
                 on_result=partial(self._count, answered=side.assistant_prompt is not None),
             )  # fmt: skip
+            run = run_assignment(side.assignment, how)
             self._judged[side.identity] = run
             if side is not after:
                 own, trial = run, replace(trial, before=_log_name(run))
@@ -248,13 +249,9 @@ class TrialSession(Session):
         return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")
 
     def _index(self) -> RunbookIndex:
-        """The index, read again only when it was built again: it is looked at with each change of the text."""
-        from .retrieval import load_index
+        from .retrieval import open_index
 
-        stamps = sorted((path.name, path.stat().st_mtime_ns) for path in self.index_dir.glob("*"))
-        if self._loaded is None or self._loaded[0] != stamps:
-            self._loaded = stamps, load_index(self.index_dir)
-        return self._loaded[1]
+        return open_index(index_dir=self.index_dir)
 
     def _models_of(self, log: str) -> dict[str, str]:
         """The models of a log, as far as it tells them."""

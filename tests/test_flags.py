@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socjudge.constants import RUNBOOKS_DIR
+from socjudge.danger import Danger
 from socjudge.flags import find_dangerous, find_unknown_words, is_ambiguous, raise_flags, recommends_danger
 from socjudge.records import Flags
 from socjudge.retrieval import RunbookIndex, build_index
@@ -366,6 +367,16 @@ def test_a_question_without_asset_symptom_or_operation_is_ambiguous(question: st
 )
 def test_a_short_question_that_names_its_subject_is_not_ambiguous(question: str) -> None:
     assert not is_ambiguous(question)
+
+
+@pytest.mark.parametrize(
+    ("dangers", "raised"),
+    [(None, True), ([], False), ([Danger("証跡の削除", "ログを消したい", "保全する")], True)],
+)
+def test_the_dangers_of_a_question_that_are_known_are_not_looked_for_again(
+    dangers: list[Danger] | None, raised: bool, index: RunbookIndex
+) -> None:
+    assert raise_flags("ログを消したい", index=index, dangers=dangers).dangerous_operation is raised
 
 
 @pytest.mark.parametrize(

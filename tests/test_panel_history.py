@@ -300,5 +300,35 @@ def test_work_is_done_once_more_for_any_number_of_requests() -> None:
     assert seen == [True, False]
 
 
+def test_work_that_fails_does_not_keep_later_work_from_being_done() -> None:
+    seen: list[int] = []
+
+    def work() -> None:
+        seen.append(len(seen))
+        if len(seen) == 1:
+            raise RuntimeError("cannot be drawn")
+
+    latest = Latest(work)
+    with pytest.warns(UserWarning, match="unexpected RuntimeError: cannot be drawn"):
+        latest.ask()
+        latest.wait(30)
+    latest.ask()
+    latest.wait(30)
+    assert seen == [0, 1]
+
+
+def test_what_nobody_expected_while_drawing_is_said_and_the_panel_goes_on(
+    panel: HistoryExplorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(panel, "_found", lambda _: {}["missing"])
+        panel.order.value = "mean"
+        drawn(panel)
+        assert "unexpected KeyError" in panel.status.value
+    panel.order.value = "started_at"
+    drawn(panel)
+    assert "回の実行" in panel.status.value
+
+
 def test_a_page_without_widgets_says_where_the_panel_can_be_used(panel: HistoryExplorer) -> None:
     assert repr(panel) == "<HistoryExplorer: このパネルは JupyterLab で開くと使えます>"

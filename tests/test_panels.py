@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ANSWER, text
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
-from socjudge import AskPanel, RunPanel, load_run, session
+from socjudge import AskPanel, RunPanel, load_run, open_index, session
 from socjudge.retrieval import RunbookIndex
 
 
@@ -152,6 +155,64 @@ def test_a_cell_that_is_run_again_finds_its_run(hosted: RunPanel, service: Servi
     assert "評価完了" in again.results.value
 
 
+def test_only_the_newest_panel_of_a_cell_follows_its_session(panel: RunPanel, index: RunbookIndex) -> None:
+    panels = [RunPanel(index_dir=index.index_dir, logs_dir=panel.session.logs_dir) for _ in range(3)]
+    newest = panels[-1]
+    assert len(panel.session.listeners) == 1
+    run(newest)
+    assert "評価完了" in newest.results.value
+    assert all(older.results.value == "" and older.comm is None for older in (panel, *panels[:-1]))
+    newest.close()
+    assert panel.session.listeners == []
+    assert newest.run is not None
+
+
+def test_one_click_reads_and_plans_once(panel: RunPanel, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: Counter[str] = Counter()
+
+    def counted(name: str) -> None:
+        real = getattr(session, name)
+        monkeypatch.setattr(session, name, lambda *args, **how: counts.update([name]) or real(*args, **how))
+
+    for name in ("load_eval_dataset", "assign_suite", "unfinished_runs"):
+        counted(name)
+    panel.fresh.value = True
+    panel.max_concurrency.value = 2
+    assert counts == {}  # it is the same run
+    run(panel)
+    assert panel.run is not None
+    assert counts == {"load_eval_dataset": 1, "assign_suite": 1, "unfinished_runs": 1}
+
+
+def test_panels_share_an_index_that_is_loaded_once(panel: RunPanel, tmp_path: Path) -> None:
+    other = RunPanel(index_dir=panel.session.index_dir, logs_dir=tmp_path / "others")
+    panel.k.value = 6
+    first, second = (shown.session.preview(shown.settings).assignment for shown in (panel, other))
+    assert first is not None and second is not None
+    assert first.plan.index is second.plan.index is open_index(index_dir=panel.session.index_dir)
+
+
+def test_of_many_answers_the_unread_and_the_weakest_are_shown(
+    hosted: RunPanel, service: Service, tmp_path: Path
+) -> None:
+    def marks(request: dict[str, Any]) -> str:
+        number = int(re.search(r"端末(\d+)番", request["messages"][0]["content"])[1])  # type: ignore[index]
+        return "読めない返事" if number == 55 else judgement(20 if number == 33 else 80)
+
+    service.default = marks
+    row = {"category": "正常系", "expected_keypoints": ["隔離"]}
+    rows = [{"id": n, "question": f"端末{n}番を隔離する手順は？", **row} for n in range(1, 61)]
+    (tmp_path / "many.json").write_text(json.dumps(rows), encoding="utf-8")
+    hosted.max_concurrency.value = 8
+    hosted.dataset.value = str(tmp_path / "many.json")
+    run(hosted)
+    shown = re.findall(r"<b>(\d+)\. 端末", hosted.results.value)
+    assert shown[:4] == ["55", "33", "1", "2"]
+    assert len(shown) == 50
+    assert hosted.run is not None
+    assert f"ほかの10件は {hosted.run.log_path}" in text(hosted.results.value)
+
+
 def test_a_run_of_before_the_kernel_was_restarted_is_offered(
     hosted: RunPanel, service: Service, index: RunbookIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +296,26 @@ def test_a_question_is_answered_with_citations_and_no_judge(service: Service, in
     assert "<details><summary>[出典:" in shown
     assert panel.question.value == ""
     assert not panel.ask_button.disabled
+
+
+def test_a_question_does_not_write_the_index_anew(index: RunbookIndex) -> None:
+    panel = AskPanel(index_dir=index.index_dir)
+    written = {path: path.stat().st_mtime_ns for path in index.index_dir.iterdir()}
+    panel.question.value = "端末を隔離する手順は？"
+    panel.ask()
+    panel.wait(30)
+    assert len(panel.answers) == 1
+    assert {path: path.stat().st_mtime_ns for path in index.index_dir.iterdir()} == written
+
+
+def test_the_first_question_builds_an_index_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "runbooks").mkdir()
+    (tmp_path / "runbooks" / "isolation.md").write_text("# 隔離\n端末のLANケーブルを抜く。\n", encoding="utf-8")
+    panel = AskPanel(runbooks=tmp_path / "runbooks", index_dir=tmp_path / "index")
+    panel.question.value = "端末を隔離する手順は？"
+    panel.ask()
+    panel.wait(30)
+    assert [answer.passages[0].source for answer in panel.answers] == ["isolation.md"]
 
 
 def test_a_service_that_is_down_is_said_and_the_question_is_kept(service: Service, index: RunbookIndex) -> None:

@@ -28,6 +28,7 @@ from socjudge.retrieval import (
     get_bm25_weight,
     load_index,
     mix_scores,
+    open_index,
     rerank,
 )
 from socjudge.runbooks import load_runbooks
@@ -109,6 +110,47 @@ def test_changed_file_embeds_only_what_changed(runbooks: Path, index_dir: Path) 
     second = build_index(runbooks, index_dir=index_dir)
     assert second.n_embedded == 1  # the new passage; its one sentence has fewer than 8 characters
     assert second.fingerprint != first.fingerprint and len(second) == len(first) + 1
+
+
+def test_opening_an_index_builds_it_once_and_again_when_a_runbook_changed(runbooks: Path, index_dir: Path) -> None:
+    first = open_index(runbooks, index_dir=index_dir)
+    written = {path: path.stat().st_mtime_ns for path in index_dir.iterdir()}
+    assert open_index(runbooks, index_dir=index_dir) is first
+    assert open_index(index_dir=index_dir) is first
+    assert {path: path.stat().st_mtime_ns for path in index_dir.iterdir()} == written
+    (runbooks / "isolation.md").write_text(ISOLATION + "## 禁止事項\n初期化しない。\n", encoding="utf-8")
+    second = open_index(index_dir=index_dir)
+    assert len(second) == len(first) + 1 and second.stale_files() == []
+
+
+def test_an_index_that_another_process_wrote_is_opened_anew(runbooks: Path, index_dir: Path) -> None:
+    first = open_index(runbooks, index_dir=index_dir)
+    built = build_index(runbooks, index_dir=index_dir)  # as another process would: with the same content
+    second = open_index(runbooks, index_dir=index_dir)
+    assert second is not first and second.fingerprint == built.fingerprint
+
+
+def test_an_index_of_other_runbooks_is_not_opened_for_these(runbooks: Path, index_dir: Path, tmp_path: Path) -> None:
+    first = open_index(runbooks, index_dir=index_dir)
+    shutil.copytree(runbooks, tmp_path / "others")
+    others = open_index(tmp_path / "others", index_dir=index_dir)
+    assert (others.runbooks, others.fingerprint) == (tmp_path / "others", first.fingerprint)
+
+
+def test_an_index_whose_runbooks_are_gone_is_opened_as_it_is(runbooks: Path, index_dir: Path) -> None:
+    first = open_index(runbooks, index_dir=index_dir)
+    shutil.rmtree(runbooks)
+    assert open_index(index_dir=index_dir) is first
+
+
+def test_an_index_of_a_hosted_embedder_is_not_brought_up_to_date_unasked(runbooks: Path, index_dir: Path) -> None:
+    build_index(runbooks, index_dir=index_dir, embeddings=LetterEmbeddings())
+    assert open_index(index_dir=index_dir).embedder == "LetterEmbeddings"
+    (runbooks / "isolation.md").write_text(ISOLATION + "## 禁止事項\n初期化しない。\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"embedder 'LetterEmbeddings'.*socjudge index"):
+        open_index(index_dir=index_dir)
+    with pytest.warns(UserWarning, match=r"older than its runbooks \(isolation\.md\)"):
+        assert load_index(index_dir).embedder == "LetterEmbeddings"  # it is still there
 
 
 def test_a_damaged_index_is_replaced_by_a_build(runbooks: Path, index_dir: Path) -> None:

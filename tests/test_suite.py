@@ -30,9 +30,11 @@ from socjudge import (
     save_evaluation_results,
     unfinished_runs,
 )
+from socjudge.assignment import assign_suite
 from socjudge.record_json import run_from_dict, run_to_dict
 from socjudge.records import EvaluationResult, RunInfo
 from socjudge.retrieval import RunbookIndex
+from socjudge.suite import RunOptions, run_assignment
 from socjudge.verdict import best_case, summarise_results, summary_text
 
 
@@ -125,6 +127,19 @@ def test_repeats_are_real_calls(
     assert keys == [(q, a, j) for q in (1, 2) for a in (0, 1) for j in (0, 1, 2)]
     assert run.run.assistant_usage.calls == 4
     assert run.summary.total_questions == 2
+
+
+def test_an_assignment_that_is_done_twice_is_two_runs(
+    questions: list[EvalQuestion], index: RunbookIndex, tmp_path: Path
+) -> None:
+    assignment = assign_suite(
+        questions[:2], index=index, answers=None, assistant_model="offline", judge_model="offline", judge_prompt=None,
+        assistant_prompt=None, answer_repeats=1, judge_repeats=1, k=5,
+    )  # fmt: skip
+    options = RunOptions(logs_dir=tmp_path / "logs", progress=False)
+    first, second = run_assignment(assignment, options), run_assignment(assignment, options)
+    assert first.run.run_id != second.run.run_id
+    assert len(list((tmp_path / "logs").glob("judge_eval_*.json"))) == 2
 
 
 def test_no_more_than_max_concurrency_calls_are_in_flight(
