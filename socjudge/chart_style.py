@@ -26,6 +26,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import offset_copy
 
 from . import constants
+from .records import is_embedded
 from .stats import Floats, need_columns
 
 PASS = constants.JUDGE_PASS_THRESHOLD
@@ -38,7 +39,7 @@ BAND = "#e4e4e4"
 # white), and a wine red of Tol's. All are told apart with any colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
 MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">", "h", "p")
-_OFFLINE = "offline", GREY, "X"
+_OFFLINE = GREY, "X"  # of the embedded default
 # Found by trial: with it seven widely used judges get seven colours and seven markers (tests/test_charts.py).
 _SALT = 6776
 
@@ -51,7 +52,7 @@ def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
     """A colour for each judge, the same whichever others are on the chart; offline is grey.
 
     Chosen by a hash of the name, so of many judges two may share a colour; `judge_markers` then tells them apart."""
-    return {name: _OFFLINE[1] if name == _OFFLINE[0] else COLOURS[_number(name) % len(COLOURS)] for name in names}
+    return {name: _OFFLINE[0] if is_embedded(name) else COLOURS[_number(name) % len(COLOURS)] for name in names}
 
 
 def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
@@ -63,7 +64,7 @@ def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
     found: dict[Any, str] = {}
     for name in sorted(colours, key=str):
         used = [(colours[other], marker) for other, marker in found.items()]
-        found[name] = _OFFLINE[2] if name == _OFFLINE[0] else _free_marker(name, colours[name], used)
+        found[name] = _OFFLINE[1] if is_embedded(name) else _free_marker(name, colours[name], used)
     return {name: found[name] for name in colours}
 
 

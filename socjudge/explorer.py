@@ -20,7 +20,7 @@ from .logs import load_run
 from .pass_rule import PASS_LINE
 from .places import as_path, is_remote
 from .records import UNKNOWN, EvaluationResult, EvaluationRun
-from .report import TREND_RUNS, write_report
+from .report import TREND_RUNS, check_replaceable, write_report
 from .stats import plain_floats, question_means, summarise_scores
 
 # What a difference between two runs can come from, beside chance.
@@ -29,7 +29,6 @@ CONDITIONS = {
     "prompt_sha256": "プロンプトの文面", "assistant_model": "アシスタント", "index_fingerprint": "手順書",
     "dataset_sha256": "データセット", "k": "抜粋の数 k",
 }  # fmt: skip
-_REPORT_MARK = b'<meta name="generator" content="socjudge '  # of templates/report.html.j2
 
 
 @dataclass(frozen=True)
@@ -134,8 +133,7 @@ class Explorer:
         path = Path(typed).expanduser() if typed else self._reports / f"{log.split('.json')[0]}.html"
         if path.suffix.lower() not in (".html", ".htm"):
             raise ConfigError(f"{path}: a report is an HTML file; give it a name that ends in .html")
-        if path.exists() and not (path.is_file() and _is_report(path)):
-            raise ConfigError(f"{path}: is there already and no report of socjudge; give another name, or remove it")
+        check_replaceable(path)
         return path.absolute()
 
     def export(self, chosen: History, run_id: str, *, baseline: str | None = None, path: Path) -> Path:
@@ -224,14 +222,6 @@ def _make_folder(folder: Path) -> None:
         raise ConfigError(
             f"{folder}: the folder cannot be made ({error.strerror}); name a file in another one"
         ) from None
-
-
-def _is_report(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return _REPORT_MARK in file.read(4096)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be looked at ({error.strerror}); give the report another name") from None
 
 
 def _conditions(first: dict[Any, Any], second: dict[Any, Any]) -> list[tuple[str, str, str]]:

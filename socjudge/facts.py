@@ -15,6 +15,7 @@ from .texts import bigrams, fold, jaccard
 
 Kind = Literal["number", "term", "role", "pole"]
 _WINDOW = 10  # characters on each side that say what a number is about
+_LOOK = 200  # characters of a statement that these are taken from: keeps a long statement linear
 
 _ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会|会議)|[一-龠々ァ-ヶー・]{2,12}室|人事部|広報|法務|CISO|利用者|経営層)"
 _NUMBER = r"\d[\d,.:/]*\s*(?:分|時間|日|週間?|か?ヶ?月|年|名|件|台|回|点|問|割|倍|%|GB|MB|文字)?(?:以内|以上|以下|未満|前|後|間)?"
@@ -52,8 +53,8 @@ def find_facts(statement: str) -> list[Fact]:
     facts: list[Fact] = []
     for match in [*_FACT.finditer(text), *_POLE.finditer(text)]:
         kind: Kind = match.lastgroup or "pole"  # type: ignore[assignment]
-        before = blank_facts(text[: match.start()])[-_WINDOW:]
-        after = blank_facts(text[match.end() :])[:_WINDOW]
+        before = blank_facts(text[max(0, match.start() - _LOOK) : match.start()])[-_WINDOW:]
+        after = blank_facts(text[match.end() : match.end() + _LOOK])[:_WINDOW]
         facts.append(Fact(kind, fold(match[0]), bigrams(before + after)))
     return facts
 
@@ -76,15 +77,14 @@ def is_negative(statement: str) -> bool:
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
 
 
-def find_wrong_facts(statement: str, sources: Sequence[str], *, alike: float = 0.5) -> list[str]:
-    """The facts of a statement that its sources state otherwise, as they stand in it, folded.
+def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:
+    """The facts of a statement that its sources state otherwise, as they stand in it, folded, each once.
 
-    A fact is wrong when the sources have another value in the same surroundings (bigram Jaccard of at
+    known: the facts of the sources. A fact is wrong when the sources have another value in the same surroundings (bigram Jaccard of at
     least `alike`) and not this one, or when no source has the value at all. A fact in surroundings that no
     source knows, whose value occurs elsewhere, is left alone: that is not a contradiction."""
-    known = [fact for source in sources for fact in find_facts(source)]
     wrong: list[str] = []
-    for fact in find_facts(statement):
+    for fact in dict.fromkeys(find_facts(statement)):
         peers = [(jaccard(fact.around, other.around), other.value) for other in known if other.kind == fact.kind]
         if fact.kind == "pole":
             peers = [(likeness, value) for likeness, value in peers if value in _POLES[fact.value] | {fact.value}]

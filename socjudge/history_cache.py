@@ -64,13 +64,14 @@ def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = Tru
         kept = Tables(RUNS.empty_table(), RESULTS.empty_table())
     known = set(zip(*(kept.runs[name].to_numpy().tolist() for name in _STAMP), strict=True))
     changed = [file for file in files if file[1:] not in known]
-    gone = {stamp[0] for stamp in known} - {file.name for file in files}
-    if changed:
+    others = {stamp[0] for stamp in known} - {file.name for file in files}
+    deleted = others.difference(os.listdir(place)) if others else set()
+    if changed or deleted:
         new = read_logs(with_progress(changed, "ログを読み込み中"))
-        kept = _without(kept, {file.name for file in changed})
+        kept = _without(kept, deleted.union(file.name for file in changed))
         kept = Tables(pa.concat_tables([kept.runs, new.runs]), pa.concat_tables([kept.results, new.results]))
         _save(folder, kept)
-    return _without(kept, gone) if gone else kept
+    return _without(kept, others) if others > deleted else kept
 
 
 def _without(tables: Tables, logs: set[str]) -> Tables:
@@ -90,7 +91,7 @@ def _load(folder: Path) -> Tables | None:
     """The kept tables; None if there are none that can be used."""
     try:
         runs, results = (pq.read_table(folder / f"{name}.parquet", use_threads=False) for name in ("runs", "results"))
-    except (OSError, pa.ArrowException):
+    except (OSError, UnicodeEncodeError, pa.ArrowException):  # Arrow takes no path that is not UTF-8
         return None
     marks = [table.schema.metadata or {} for table in (runs, results)]
     # The two are written one after the other, perhaps by two processes at once: they have to belong together.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import unicodedata
 import warnings
@@ -93,7 +94,7 @@ def read_rater(path: Path) -> RaterFile:
         raise ConfigError(f"{path}: the marks cannot be read ({error.strerror}); fix its permissions") from None
     marks: dict[Key, Mark] = {}
     broken: list[str] = []
-    for number, line in enumerate(raw.split(b"\n"), start=1):
+    for number, line in enumerate(raw.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
         if not line.strip():
             continue
         try:

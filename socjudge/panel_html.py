@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import constants
 from .estimate import Estimate
-from .records import AssistantAnswer, EvaluationResult, EvaluationRun, Passage
+from .records import AssistantAnswer, EvaluationResult, EvaluationRun, Passage, is_embedded
 from .session import Progress, Session
 from .texts import visible
 from .verdict import summary_text
@@ -98,7 +98,7 @@ def summary_html(run: EvaluationRun) -> str:
     from markdown_it import MarkdownIt
 
     judge = escape(run.run.judge_model_resolved)
-    offline = "（組み込みの既定。LLMではありません）" if run.run.judge_model_resolved.startswith("offline") else ""
+    offline = "（組み込みの既定。LLMではありません）" if is_embedded(run.run.judge_model_resolved) else ""
     return block(
         "good" if run.summary.mvp_passed else "bad",
         f"評価完了！結果を {escape(_shown_path(run.log_path))} に保存しました",

@@ -86,7 +86,7 @@ def _read_prices(changed: int) -> dict[str, tuple[float, float]]:
     path = constants.PRICES_PATH
     prices: dict[str, tuple[float, float]] = {}
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: the prices cannot be read ({error}); correct the file or remove it") from None
     for model, row in table.items():

@@ -79,7 +79,7 @@ def built_in_ids() -> set[str]:
 def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
     """What the block of a prompt's file says (nothing if it has none), and its text; ConfigError if unreadable."""
     try:
-        return split_front_matter(path.read_text(encoding="utf-8"))
+        return split_front_matter(path.read_text(encoding="utf-8-sig"))  # with the mark that Windows editors add
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: the prompt cannot be read ({error}); expected a UTF-8 text file") from error
 

@@ -218,8 +218,12 @@ def _evaluation_from_dict(data: Any, *, where: str) -> Evaluation:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if value is not None and not (number and 0 <= value <= 100):
                 raise ConfigError(f"{place}: {name} is {_shown(value)}, expected a number from 0 to 100; {_REMEDY}")
-    reasons = block.get("rationale")
-    reasons = {} if isinstance(reasons, str) else _mapping(_or_empty(reasons), f"{where}.rationale")
+    reasons = _or_empty(block.get("rationale"))
+    reason = reasons.strip() if isinstance(reasons, str) else ""
+    if reason:  # one for all marks together: a comment on them
+        comment = _checked(block.get("overall_comment", ""), "str", where, "overall_comment")
+        block["overall_comment"] = "\n".join(filter(None, [reason, comment]))
+    reasons = {} if isinstance(reasons, str) else _mapping(reasons, f"{where}.rationale")
     block["rationale"] = {c: _checked(text or "", "str", f"{where}.rationale: {c}") for c, text in reasons.items()}
     # The usage of one call in an old log is unknown, which is not the same as nothing.
     usage = block.get("usage")
@@ -232,7 +236,7 @@ def _evaluation_from_dict(data: Any, *, where: str) -> Evaluation:
         return replace(
             evaluation, scores=dict.fromkeys(scores, 0), average_score=0.0, passed=False, status=status, error=error
         )
-    said_nothing = not any(evaluation.rationale.values())
+    said_nothing = not reason and not any(evaluation.rationale.values())
     if "status" not in block and said_nothing and not any(scores.values()):
         return replace(evaluation, status="suspect_zero")
     return evaluation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,11 @@ Status = Literal["ok", "unparsable", "failed", "suspect_zero"]
 SCHEMA_VERSION = 1
 BARE = 0  # the schema version of a log of the specification, which does not tell one
 UNKNOWN = "unknown"
+
+
+def is_embedded(model: object) -> bool:
+    """Whether a model's name, asked for or resolved, is one of the embedded default, which is no LLM."""
+    return bool(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", str(model)))
 
 
 @dataclass(frozen=True)

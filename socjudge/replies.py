@@ -149,12 +149,14 @@ def _is_example(found: Found) -> bool:
 def _read(found: Found, criteria: Sequence[str]) -> Judgement:
     notes = list(found.notes)
     scores = _scores(found.value["scores"], criteria, notes)
-    reasons = found.value.get("rationale")
+    given = reasons = found.value.get("rationale")
     reasons = {_plain(name): value for name, value in reasons.items()} if isinstance(reasons, Mapping) else {}
     rationale = {criterion: _text(reasons.get(_plain(criterion))) for criterion in criteria}
     if unexplained := [criterion for criterion, reason in rationale.items() if not reason]:
         notes.append(f"no rationale for {'、'.join(unexplained)}")
-    return Judgement(scores, rationale, _text(found.value.get("overall_comment")), tuple(notes))
+    # One reason for all marks together is a comment on them.
+    comment = "\n".join(filter(None, [_text(given), _text(found.value.get("overall_comment"))]))
+    return Judgement(scores, rationale, comment, tuple(notes))
 
 
 def _scores(given: Any, criteria: Sequence[str], notes: list[str]) -> dict[str, int]:

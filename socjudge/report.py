@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import warnings
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -21,9 +20,9 @@ from .charts import plot_category_breakdown, plot_gate_confidence, plot_score_di
 from .comparison import compare_judges
 from .errors import ConfigError
 from .gate import gate_confidence, gate_questions
-from .history import load_results, load_runs, load_scores
+from .history import load_history, load_runs
 from .pass_rule import questions_needed, reaches
-from .records import UNKNOWN
+from .records import UNKNOWN, is_embedded
 from .report_words import Say, cautions, run_facts, speaker
 from .stats import OVERALL, need_columns, summarise_scores
 from .texts import visible
@@ -36,6 +35,7 @@ _RUN = [
     "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model", "prompt_id",
     "prompt_sha256", "dataset_sha256", "index_fingerprint",
 ]  # fmt: skip
+_MARK = b'<meta name="generator" content="socjudge '  # of templates/report.html.j2
 _ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
 _FLAGS = {
     "insufficient_evidence": ("根拠不足", "insufficient evidence"),
@@ -58,12 +58,13 @@ def write_report(
 ) -> Path:
     """Write the report of one run as a self-contained HTML file, and return where it is.
 
-    path: the file; its folder must exist. scores: from `load_scores(text=True)` or `run_scores`, of this run and perhaps
+    path: the file; its folder must exist, and only a report of ours is replaced. scores: from `load_scores(text=True)` or `run_scores`, of this run and perhaps
     others, of which the latest are drawn as a trend. results: from `load_results(text=True)` or `run_results`, for
     questions, answers, contexts and warnings; runs: from `load_runs`, for k, time, tokens and cost. The page names what
     it lacks without them. run_id: the run, the latest unless given. baseline: the run_id to compare with, unless given
     the one before with the same dataset. lang: "ja" or "en" (criteria, categories and charts stay Japanese).
-    ConfigError if the folder, a run or a column is missing, or scores and results are not of the same answers."""
+    ConfigError if the folder, a run or a column is missing, scores and results are not of the same answers, or the
+    file is there already and no report."""
     say, path = speaker(lang), _checked(path)
     who = "write_report"
     need_columns(
@@ -94,7 +95,7 @@ def write_report(
         script=_asset("report.js"), style=_asset("report.css"), flag_words=_FLAGS, overall=OVERALL,
         line=constants.JUDGE_PASS_THRESHOLD, needed=questions_needed(verdict["summary"].total_questions),
         run=run, verdict=verdict, gate=gate, criteria=criteria,
-        is_offline=run["judge_model_resolved"].startswith("offline"),
+        is_offline=is_embedded(run["judge_model_resolved"]),
         facts=run_facts(run, answers, record, say),
         means=_means(own), charts=_charts(own, answers, gate, say),
         trend=_trend(trend, say), comparison=_comparison(scores, run_id, baseline),
@@ -126,16 +127,11 @@ def write_log_report(
     baseline = _known(baseline, runs, "log")
     place = runs["log"].tolist().index(log)
     logs = [*runs["log"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1], baseline]
-    chosen = runs[runs["log"].isin(logs)]
-    # Texts are most of a log: only those of these runs are read. A run without a time is in no period.
-    since = None if chosen["started_at"].isna().any() else chosen["started_at"].min().to_pydatetime()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # load_runs has told which logs are left out
-        frames = [load(logs_dir, since=since, text=True) for load in (load_scores, load_results)]
-    scores, results = (frame[frame["run_id"].isin(chosen["run_id"])] for frame in frames)
+    # Texts are most of a log: only those of these runs are read.
+    texts = load_history(logs_dir, logs={name for name in logs if name is not None}, text=True)
     run_ids = dict(zip(runs["log"], runs["run_id"], strict=True))
     named = {"run_id": run_ids[log], "baseline": None if baseline is None else run_ids[baseline]}
-    return write_report(path, scores, results=results, runs=runs, **named, lang=lang)
+    return write_report(path, texts.scores, results=texts.results, runs=runs, **named, lang=lang)
 
 
 # -- what is in the frames
@@ -336,7 +332,23 @@ def _checked(path: Path | str) -> Path:
         raise ConfigError(f"{path}: there is no folder {path.parent} to put the report in; make it first")
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; give the report a name, such as {path / 'report.html'}")
+    check_replaceable(path)
     return path
+
+
+def check_replaceable(path: Path) -> None:
+    """ConfigError if there is something at the path that is no report of ours, and so must not be replaced."""
+    try:
+        with path.open("rb") as file:
+            is_ours = _MARK in file.read(4096)
+    except FileNotFoundError:
+        return
+    except IsADirectoryError:
+        is_ours = False
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be looked at ({error.strerror}); give the report another name") from None
+    if not is_ours:
+        raise ConfigError(f"{path}: is there already and no report of socjudge; give another name, or remove it")
 
 
 def _write(path: Path, html: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from .errors import ConfigError
-from .records import UNKNOWN
+from .records import UNKNOWN, is_embedded
 
 Say = Callable[[str, str], str]  # (Japanese, English) -> the one in the report's language
 FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
@@ -77,7 +77,7 @@ def cautions(
 ) -> list[str]:
     """What a reader must not conclude from this run, as sentences; the arguments are those of the page."""
     summary, judge = verdict["summary"], run["judge_model_resolved"]
-    offline, unread = judge.startswith("offline"), summary.n_unscored
+    offline, unread = is_embedded(judge), summary.n_unscored
     found = []
     if record is not None:
         logged = record["total_questions"], record["passed_questions"], record["mvp_passed"]

@@ -223,7 +223,7 @@ def _read_log(path: Path, text: bool) -> tuple[dict[str, Any], list[Row]]:
     raw = load_log(path)
     try:
         info, summary, rows = _read_usual(raw, path.name, text)
-    except (_Unusual, msgspec.MsgspecError, UnicodeDecodeError):
+    except (_Unusual, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         info, summary, rows = _read_any(parse_log(raw, path), path.name, text)
     values = _run_values(info, summary, rows)
     if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in values.values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -50,7 +51,7 @@ def load_trials(folder: Path) -> list[Trial]:
     """The trials, the oldest first; a line that cannot be read is left out with a warning."""
     path, trials = folder / "trials.jsonl", dict[str, Trial]()
     try:
-        lines = path.read_bytes().splitlines()
+        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:

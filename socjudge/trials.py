@@ -17,8 +17,7 @@ from .estimate import Estimate
 from .logs import load_run, log_files
 from .prompt_files import Kind, check_prompt, check_prompt_name, save_prompt
 from .prompts import ASSISTANT_PROMPT_ID, JUDGE_PROMPT_ID, Prompt, load_prompt
-from .providers import OFFLINE
-from .records import UNKNOWN, EvaluationResult, EvaluationRun
+from .records import UNKNOWN, EvaluationResult, EvaluationRun, is_embedded
 from .session import Progress, Session, State
 from .suite import RunOptions, run_assignment
 from .texts import encodable
@@ -148,7 +147,7 @@ class TrialSession(Session):
         total = sum(costs[1:], costs[0])
         plan = after.assignment.plan
         reader = plan.judge if self.choice.kind == "judge" else plan.assistant
-        is_unread = reader is not None and reader.name == OFFLINE
+        is_unread = reader is not None and is_embedded(reader.name)
         return Work(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
 
     def unfinished(self) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 import time
 import warnings
@@ -32,6 +33,7 @@ from socjudge import (
     Evaluation,
     EvaluationRun,
     Flags,
+    check_logs,
     constants,
     load_results,
     load_run,
@@ -308,6 +310,21 @@ def test_a_log_that_is_gone_is_gone_from_the_frames(three: Path) -> None:
     assert len(load_results(three)) == 10
 
 
+def test_of_a_log_that_is_gone_nothing_stays_in_the_cache(three: Path, reads: list[str]) -> None:
+    load_runs(three)
+    log = three / "judge_eval_20240212_181500.json"
+    kept = {name: three / ".history" / f"{name}.parquet" for name in ("runs", "results")}
+    load_runs(three, since="2024-06-01")  # which looks at one log only
+    assert [len(pq.read_table(path)) for path in kept.values()] == [3, 15]
+    log.unlink()
+    load_runs(three, since="2024-06-01")
+    assert all(log.name not in set(pq.read_table(path)["log"].to_pylist()) for path in kept.values())
+    for path in three.glob("judge_eval_*"):
+        path.unlink()
+    assert load_runs(three).empty and [len(pq.read_table(path)) for path in kept.values()] == [0, 0]
+    assert len(reads) == 3
+
+
 def test_a_log_of_the_same_size_and_time_of_change_is_still_seen_to_have_changed(three: Path) -> None:
     load_runs(three)
     log = three / "judge_eval_20240105_093000.json"
@@ -349,6 +366,14 @@ def test_a_folder_without_room_for_a_cache_is_read_all_the_same(three: Path, rea
     (three / ".history").write_text("a file in the way")
     assert len(load_scores(three)) == len(load_scores(three)) == 90
     assert len(reads) == 6
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the system takes no such name")
+def test_a_folder_whose_name_is_no_utf8_is_read_all_the_same(three: Path, tmp_path: Path, reads: list[str]) -> None:
+    folder = tmp_path / os.fsdecode(b"log\xff")  # also how a Japanese name looks with LC_ALL=C
+    three.rename(folder)
+    assert len(load_scores(folder)) == len(load_scores(folder)) == 90
+    assert len(reads) == 6  # and nothing is kept
 
 
 # -- filters
@@ -489,6 +514,19 @@ def test_a_number_beyond_64_bits_costs_its_log_and_not_the_others(three: Path, n
     edit(three, lambda row: row.update({name: 2**63}))
     with pytest.warns(UserWarning, match="1 of 3 logs are left out"):
         assert len(load_scores(three)) == 60
+
+
+@pytest.mark.parametrize("depth", [900, 2_000, 100_000])
+def test_a_log_that_is_nested_deeply_costs_at_most_itself(three: Path, depth: int) -> None:
+    log = three / "judge_eval_20240212_181500.json"
+    raw = log.read_bytes()
+    log.write_bytes(raw[: raw.rindex(b"}")] + b', "x": ' + b"[" * depth + b"]" * depth + b"}")
+    if depth < 1000:
+        assert len(load_runs(three)) == 3
+        return
+    with pytest.warns(UserWarning, match="1 of 3 logs are left out"):
+        assert len(load_runs(three)) == 2
+    assert "not valid JSON" in check_logs(three)["what"][0]
 
 
 def test_a_read_error_that_passes_is_not_remembered(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:

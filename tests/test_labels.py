@@ -134,6 +134,12 @@ def test_a_broken_line_is_left_out_and_said(tmp_path: Path, broken: Any, what: s
     assert list(labels["question_id"].unique()) == [1, 2]
 
 
+def test_a_byte_order_mark_of_a_windows_editor_costs_no_mark(tmp_path: Path) -> None:
+    path = append_mark("sato", MARK, tmp_path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_rater(path).marks == {MARK.key: MARK}
+
+
 def test_bytes_that_are_no_text_are_a_broken_line(tmp_path: Path) -> None:
     save(tmp_path, "sato", line())
     with (tmp_path / "sato.jsonl").open("ab") as file:

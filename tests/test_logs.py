@@ -158,10 +158,23 @@ def test_whatever_stands_in_a_place_the_log_loads_fully_or_is_refused(place: str
 # -- what is accepted
 
 
-@pytest.mark.parametrize("value", [None, "全体に良い"])
-def test_a_rationale_that_is_null_or_one_text_loads_without_reasons(tmp_path: Path, value: Any) -> None:
-    evaluation = load(tmp_path, log_with("evaluation.rationale", value)).results[0].evaluation
+def test_a_rationale_that_is_null_loads_without_reasons(tmp_path: Path) -> None:
+    evaluation = load(tmp_path, log_with("evaluation.rationale", None)).results[0].evaluation
     assert (evaluation.rationale, evaluation.status, evaluation.scores["安全性"]) == ({}, "ok", 80)
+
+
+def test_a_rationale_that_is_one_text_is_kept_as_a_comment(tmp_path: Path) -> None:
+    log = log_with("evaluation.rationale", "全体に良い")
+    found = log["results"][0]["evaluation"]
+    before = found["overall_comment"]
+    evaluation = load(tmp_path, log).results[0].evaluation
+    assert (evaluation.rationale, evaluation.overall_comment) == ({}, f"全体に良い\n{before}".strip())
+    # Six zeros with a reason are marks, six zeros without one are the trace of a reply that could not be read.
+    del found["status"]
+    found |= {"scores": dict.fromkeys(found["scores"], 0), "average_score": 0.0}
+    assert load(tmp_path, log).results[0].evaluation.status == "ok"
+    found["rationale"] = " "
+    assert load(tmp_path, log).results[0].evaluation.status == "suspect_zero"
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import nbformat
+import pandas as pd
 from conftest import ROOT
 from nbclient import NotebookClient
 
+from socjudge import load_run
+
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def test_the_weakest_answer_is_none_whose_judgement_could_not_be_read() -> None:
+    notebook = nbformat.read(ROOT / "notebooks" / "01_run_evaluation.ipynb", as_version=4)
+    cell = next(cell.source for cell in notebook.cells if cell.source.startswith("scored = "))
+    run = load_run(ROOT / "tests" / "data" / "logs" / "judge_eval_20240704_090000.json")  # its first is unread
+    names = {"run": run, "pd": pd, "display": lambda _: None}
+    exec(cell, names)
+    assert names["weakest"].evaluation.status == "ok"
+    exec(cell, names | {"run": replace(run, results=())})
 
 
 def test_every_chart_of_a_notebook_is_shown() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,19 @@ from damages import DAMAGES, good_answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from socjudge import AssistantAnswer, EvalQuestion, Flags, Passage, evaluate_answer
+from socjudge import (
+    AssistantAnswer,
+    EvalQuestion,
+    Flags,
+    Passage,
+    evaluate_answer,
+    facts,
+    load_scores,
+    rubric,
+    run_evaluation_suite,
+)
 from socjudge.facts import find_facts, find_wrong_facts, is_negative
+from socjudge.rubric import MAX_CHARACTERS
 from socjudge.texts import split_blocks, split_units
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -107,6 +119,53 @@ def test_any_answer_gets_six_scores(text: str) -> None:
     assert all(0 <= value <= 100 for value in scores.values())
 
 
+def test_without_keypoints_their_criterion_is_not_marked_0(tmp_path: Path) -> None:
+    questions = [QUESTION, EvalQuestion(2, "正常系", "報告先は？", ())]
+    answers = [AssistantAnswer(question.question, "端末を隔離する。", "", (PASSAGE,)) for question in questions]
+    run = run_evaluation_suite(questions, answers=answers, judge_model="offline", logs_dir=tmp_path, progress=False)
+    first, second = (result.evaluation for result in run.results)
+    assert (first.status, second.status) == ("ok", "failed")
+    assert "question 2 has no expected_keypoints, so the embedded judge cannot mark 網羅性" in second.error
+    assert load_scores(tmp_path)["score"].count() == 6  # of the first question; the second's are missing
+
+
+@pytest.mark.parametrize(
+    "text", ["rm -rf " * 2000, "あ" * 300_000, "\n".join(f"- 手順{n}を{n}分以内に行う。" for n in range(30_000))]
+)
+def test_of_a_long_answer_the_beginning_is_judged_and_that_is_said(text: str) -> None:
+    passages = (PASSAGE,)
+    answers = [AssistantAnswer("q", part, "", passages) for part in (text, text[:MAX_CHARACTERS])]
+    long, short = (evaluate_answer(QUESTION, answer, model="offline") for answer in answers)
+    assert long.scores == short.scores
+    assert f"回答は{len(text):,}字あり、先頭の10,000字だけを採点しました。" in long.overall_comment
+    assert "先頭の" not in short.overall_comment
+
+
+def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, not timed: characters that facts are looked for in, and texts that are embedded."""
+    looked_at, embedded = [0], [0]
+    blank, embed = facts.blank_facts, rubric.embed_texts
+
+    def counted_blank(text: str) -> str:
+        looked_at[0] += len(text)
+        return blank(text)
+
+    def counted_embed(texts: list[str]) -> Any:
+        embedded[0] += len(texts)
+        return embed(texts)
+
+    monkeypatch.setattr(facts, "blank_facts", counted_blank)
+    monkeypatch.setattr(rubric, "embed_texts", counted_embed)
+    statement = "SOC当番は、感染端末をEDRで15分以内に隔離し、"  # supported, so that its facts are compared
+    marks(statement * 40)
+    before, looked_at[0] = looked_at[0], 0
+    marks(statement * 80)
+    assert looked_at[0] < 2.5 * before  # four times when each fact goes through the whole statement
+    embedded[0] = 0
+    marks("感染端末を15分以内に隔離する。\n" * 300)
+    assert embedded[0] < 20  # the same statement each time
+
+
 # -- units and facts
 
 
@@ -150,4 +209,4 @@ def test_negation_is_told_from_obligation(statement: str, negative: bool) -> Non
 def test_a_statement_is_never_wrong_against_itself() -> None:
     for item in load_items("dev"):
         for segment in item["segments"]:
-            assert find_wrong_facts(segment["text"], [segment["text"]]) == []
+            assert find_wrong_facts(segment["text"], find_facts(segment["text"])) == []

@@ -192,7 +192,7 @@ def test_a_budget_needs_a_known_price_and_prices_toml_can_give_it(
     with pytest.raises(ConfigError, match=r"price of 'my-7b' is unknown.*prices.toml"):
         run_judge(3, tmp_path, judge_model="my-7b", max_cost_usd=1.0)
     assert service.requests == []
-    constants.PRICES_PATH.write_text('["my-7b"]\ninput = 1.0\noutput = 2.0\n', encoding="utf-8")
+    constants.PRICES_PATH.write_text('["my-7b"]\ninput = 1.0\noutput = 2.0\n', encoding="utf-8-sig")  # as Windows saves
     run = run_judge(3, tmp_path, judge_model="my-7b", max_cost_usd=1.0)
     # 1,000 tokens in at $1 and 200 out at $2 per million, three times.
     assert run.usage.cost_usd == pytest.approx(3 * 0.0014)

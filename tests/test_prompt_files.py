@@ -103,6 +103,18 @@ def test_a_prompt_that_was_edited_after_it_was_saved_is_loaded_with_a_warning(fo
     assert loaded.text == GUIDE.text + "あとから"
 
 
+def test_a_byte_order_mark_of_a_windows_editor_is_no_part_of_a_prompt(folder: Path) -> None:
+    path = save_prompt(GUIDE.text, name="mine", parent="guide-1", note="減点を増やす")
+    for content, text in ((path.read_text("utf-8"), GUIDE.text), ("{question}{answer}", "{question}{answer}")):
+        path.write_text(content, encoding="utf-8-sig", newline="\r\n")
+        assert load_prompt("mine").text == text  # without a warning that it was edited
+    path.write_text(
+        save_prompt(GUIDE.text, name="b", parent="guide-1").read_text("utf-8") + "追記", encoding="utf-8-sig"
+    )
+    with pytest.warns(UserWarning, match="was edited after it was saved"):
+        load_prompt("mine")
+
+
 def test_a_block_may_be_edited_by_hand(folder: Path) -> None:
     path = save_prompt(GUIDE.text, name="mine", parent="guide-1")
     edited = path.read_text("utf-8").replace("note:", 'note: "厳しい" と\\言う\nticket: 42')

@@ -127,6 +127,13 @@ def test_a_missing_rationale_is_noted() -> None:
     assert "no rationale for 根拠性" in found.notes[0]
 
 
+def test_one_reason_for_all_criteria_is_kept_as_a_comment() -> None:
+    reply = {"scores": FULL, "rationale": "全体に根拠がある。", "overall_comment": "良い。"}
+    found = parse_judgement(json.dumps(reply, ensure_ascii=False), CRITERIA)
+    assert found.overall_comment == "全体に根拠がある。\n良い。"
+    assert "no rationale for 根拠性" in found.notes[0]
+
+
 def test_the_schema_asks_for_exactly_the_criteria() -> None:
     schema = judgement_schema([*CRITERIA, "迅速性"])
     assert schema["properties"]["scores"]["required"] == [*CRITERIA, "迅速性"]

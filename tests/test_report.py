@@ -7,15 +7,30 @@ import hashlib
 import html
 import json
 import re
+from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from score_frames import CRITERIA, framed, judged
+from typer.testing import CliRunner
 
-from socjudge import ConfigError, load_results, load_run, load_runs, load_scores, run_results, run_scores, summary_text
-from socjudge.report import write_log_report, write_report
+from socjudge import (
+    ConfigError,
+    load_results,
+    load_run,
+    load_runs,
+    load_scores,
+    run_results,
+    run_scores,
+    summary_text,
+    tables,
+)
+from socjudge.__main__ import app
+from socjudge.chart_style import judge_colours
+from socjudge.records import RunInfo, is_embedded
+from socjudge.report import TREND_RUNS, write_log_report, write_report
 
 HOSTILE = (
     '<script>alert(1)</script></textarea><img src=x onerror=alert(2)><a href="javascript:alert(3)">x</a>'
@@ -278,6 +293,13 @@ def test_repeats_tell_how_sure_the_verdict_is(tmp_path: Path) -> None:
     assert "質問ごとの平均スコアと再実行時の揺れ" in page and "総問題数 10問" in words(page)
 
 
+def test_the_name_of_the_embedded_judge_is_known_from_others() -> None:
+    embedded = ["offline", "offline-rubric-1", "offline-extract-1"]
+    assert [name for name in [*embedded, "offline-llama", "gpt-4o", "unknown", ""] if is_embedded(name)] == embedded
+    colours = judge_colours([*embedded, "offline-llama"])
+    assert len({colours[name] for name in embedded}) == 1 and colours["offline-llama"] != colours["offline"]
+
+
 def test_offline_judge_is_called_no_llm(tmp_path: Path) -> None:
     rows = [judged("offline", question, 90) for question in range(1, 11)]
     text = words(page_of(tmp_path, framed(*rows)))
@@ -359,9 +381,42 @@ def test_folder_must_exist(tmp_path: Path, logs: Path) -> None:
         write_log_report(tmp_path, logs)
 
 
+def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path) -> None:
+    mine = tmp_path / "handover.html"
+    mine.write_text("<h1>my own page</h1>")
+    said = "handover.html: is there already and no report of socjudge; give another name, or remove it"
+    with pytest.raises(ConfigError, match=said):
+        write_log_report(mine, logs)
+    with pytest.raises(ConfigError, match=said):
+        write_report(mine, three_runs())
+    result = CliRunner().invoke(app, ["report", str(mine), "--logs-dir", str(logs)])
+    assert result.exit_code == 2 and said in result.stderr
+    assert mine.read_text() == "<h1>my own page</h1>"
+    assert write_log_report(tmp_path / "ours.html", logs) == write_log_report(tmp_path / "ours.html", logs)
+
+
+def test_only_the_logs_of_the_page_are_read_with_their_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for minute in range(TREND_RUNS + 4):
+        save_log(tmp_path / "logs", bare_log([80]), f"judge_eval_20260101_09{minute:02}00.json")
+    load_runs(tmp_path / "logs")  # what needs no text is kept from now on
+    read: list[str] = []
+    load = tables.load_log
+    monkeypatch.setattr(tables, "load_log", lambda path: read.append(path.name) or load(path))
+    text = report(tmp_path, tmp_path / "logs", baseline="judge_eval_20260101_090000.json")
+    # The baseline of 09:00, and the twelve runs of the trend, 09:04 to 09:15: each once.
+    assert read == [f"judge_eval_20260101_09{minute:02}00.json" for minute in (0, *range(4, 16))]
+    assert "指定した実行との比較" in text
+
+
+def test_a_log_under_a_much_older_name_is_reported(tmp_path: Path) -> None:
+    info = RunInfo("the-run", "2026-01-01T09:00:00+09:00")
+    logs = save_log(tmp_path / "logs", bare_log([80]) | {"run": asdict(info)}, "judge_eval_20200101_000000.json")
+    assert "実行ID</dt><dd>the-run" in report(tmp_path, logs)
+
+
 def test_file_is_written_whole_or_not_at_all(tmp_path: Path, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "report.html"
-    target.write_text("the old one")
+    old = write_log_report(target, logs, lang="en").read_text("utf-8")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -370,7 +425,7 @@ def test_file_is_written_whole_or_not_at_all(tmp_path: Path, logs: Path, monkeyp
         patch.setattr("os.replace", full)
         with pytest.raises(ConfigError, match="cannot be written .No space left"):
             write_log_report(target, logs)
-    assert target.read_text() == "the old one" and [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert target.read_text("utf-8") == old and [path.name for path in tmp_path.iterdir()] == ["report.html"]
     assert write_log_report(target, logs) == target and target.stat().st_size < 1_000_000
 
 
