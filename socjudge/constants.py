@@ -22,7 +22,7 @@ DEFAULT_JUDGE_MODEL = "gpt-4o-mini"
 QUESTION_CATEGORIES = ["正常系", "危険操作系", "根拠不足系", "曖昧質問系"]
 
 # Sections of a runbook that say why, when or where else, and seldom what to do: found and quoted last.
-BACKGROUND_SECTIONS = ("目的", "発動条件", "関連手順書", "チェックリスト")
+BACKGROUND_SECTIONS = ("目的", "発動条件", "事後対応", "関連手順書", "チェックリスト")
 
 # In a checkout (also an editable install) everything lives beside the package; an installed wheel has
 # no such folders, so it works in the folder it is started from.
