@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +50,6 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
     if k < 1:
         raise ConfigError(f"k is {k}; ask for at least 1 passage")
     question = encodable(question)
-    started = time.perf_counter()
 
     dangers = find_dangerous(question)
     flags = raise_flags(question, index=index)
@@ -78,7 +76,7 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
         flags=flags,
         model=completion.model,
         usage=completion.usage,
-        processing_time=time.perf_counter() - started,
+        processing_time=completion.seconds,
         retries=completion.retries,
     )
 
