@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from .errors import ConfigError
 from .flags import raise_flags
 from .prompts import ASSISTANT_PROMPT_ID, Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from .providers import Model, open_model
-from .records import AssistantAnswer, Flags, ModelRequest, Passage
+from .records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
 from .texts import encodable
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
     if k < 1:
         raise ConfigError(f"k is {k}; ask for at least 1 passage")
     question = encodable(question)
-    started = time.perf_counter()
 
     dangers = find_dangerous(question)
     flags = raise_flags(question, index=index, dangers=dangers)
@@ -70,16 +68,19 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
         flags = replace(flags, dangerous_operation=True)
         dangers = [*dangers, *recommended]
     warnings = warning_lines(flags, dangers)
+    if completion.is_cut:
+        warnings.append("⚠️ 途中まで: 回答が長さの上限で途切れています。続きは手順書で確認してください。")
     return AssistantAnswer(
         question=question,
-        answer="\n".join([*warnings, "", body]) if warnings and body else body,
+        answer="\n".join([*warnings, "", body or NO_REPLY]) if warnings else body,
         context=context,
         passages=passages,
         flags=flags,
         model=completion.model,
         usage=completion.usage,
-        processing_time=time.perf_counter() - started,
+        processing_time=completion.seconds,
         retries=completion.retries,
+        truncated=completion.is_cut,
     )
 
 

@@ -32,6 +32,11 @@ def get_loop() -> asyncio.AbstractEventLoop:
         return _loop
 
 
+def is_forked() -> bool:
+    """Whether this process is a fork of one whose loop was running, so that it has half of it."""
+    return _pid not in (0, os.getpid())
+
+
 def start(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
     """The coroutine, running in the loop."""
     return asyncio.run_coroutine_threadsafe(coroutine, get_loop())

@@ -65,7 +65,7 @@ def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[st
         answer = _get_answer(assignment, journal, i)
         if answer is None:
             lines = [Line(i)]
-        elif answer.answer.strip():
+        elif not answer.is_empty:
             lines = [Line(i, repeat, len(journal.replies(i, repeat))) for repeat in _repeats(assignment, journal, i)]
         else:
             lines = []  # there is nothing to judge
@@ -118,7 +118,7 @@ def add_failures(assignment: Assignment, journal: Journal, failures: Mapping[str
     for i in range(assignment.n_samples):
         answer = _get_answer(assignment, journal, i)
         for repeat in _repeats(assignment, journal, i):
-            if answer is not None and not answer.answer.strip():
+            if answer is not None and answer.is_empty:
                 error: ProviderError = RequestRefused("the assistant gave no answer, so there is nothing to judge")
                 evaluation = failed_evaluation(error, model=assignment.plan.judge.name)
             else:

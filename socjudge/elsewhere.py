@@ -20,7 +20,7 @@ from .judge import judging
 from .pacing import MAX_TRIES, RunGate
 from .plan import Plan
 from .prompts import assistant_values, fill
-from .providers import Model, most_usd
+from .providers import Model
 from .records import AssistantAnswer, Completion, EvalQuestion, Evaluation, Flags, ModelRequest, Usage
 from .redact import redact
 from .texts import encodable
@@ -89,7 +89,7 @@ class Elsewhere:
 
     def _most_usd(self, model: Model, request: ModelRequest | None) -> float | None:
         """The most that one call can cost, if that matters to this run."""
-        return None if request is None else most_usd(model, request)
+        return None if request is None else model.most_usd(request)
 
     def _longest_request(self, question: str) -> ModelRequest | None:
         """The longest request for an answer that a worker can send: which passages it finds is not known here."""

@@ -22,7 +22,6 @@ from .journal import Journal
 from .judge import failed_evaluation, judging
 from .pacing import RunGate
 from .plan import Plan, Sample
-from .providers import complete_async
 from .records import AssistantAnswer, Completion, Evaluation, EvaluationResult
 from .redact import surprise_text
 
@@ -101,7 +100,7 @@ class Engine:
             if answer is None:
                 return
             self._keep(self._journal.add_answer, i, answer)
-        if not answer.answer.strip():
+        if answer.is_empty:
             silence = RequestRefused("the assistant gave no answer, so there is nothing to judge")
             self._fail(i, sample, answer, repeats, silence)
             return
@@ -169,7 +168,7 @@ class Engine:
         dialogue = answering(question, index=plan.index, k=plan.k, prompt=plan.assistant_prompt)
         # Searching takes milliseconds of computing, for which the loop should not stand still.
         request = await background.in_thread(advance, dialogue, None)
-        reply: Completion | ProviderError = await complete_async(plan.assistant, request, self._gate)
+        reply: Completion | ProviderError = await plan.assistant.complete_async(request, self._gate)
         try:
             await background.in_thread(advance, dialogue, reply)
         except Finished as finished:
@@ -186,7 +185,7 @@ class Engine:
             return await self._elsewhere.marks(sample.question, answer, paid, keep)
         return await hold_async(
             judging(sample.question, answer, prompt=self._plan.judge_prompt),
-            lambda request: complete_async(self._plan.judge, request, self._gate),
+            lambda request: self._plan.judge.complete_async(request, self._gate),
             earlier=paid,
             on_unfinished=keep,
         )

@@ -5,10 +5,8 @@ An errand carries records and names; the key and the connection are those of the
 from __future__ import annotations
 
 import functools
-import os
 import socket
 import threading
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +19,7 @@ from .errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from .judge import judging
 from .pacing import RunGate
 from .prompts import Prompt
-from .providers import Model, complete_async, most_usd, open_model
+from .providers import Model, open_model
 from .records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest
 from .redact import surprise_text
 
@@ -29,11 +27,9 @@ if TYPE_CHECKING:
     from .retrieval import RunbookIndex
 
 Terms = tuple[tuple[str, Any], ...]
-_PID = os.getpid()
-_HOST = socket.gethostname()
 _loading, _lock = threading.Lock(), threading.Lock()
 _stopped: set[str] = set()
-_gates: dict[str, weakref.WeakSet[RunGate]] = {}
+_gates: dict[str, set[RunGate]] = {}  # of the errands under way, by run
 
 
 @dataclass(frozen=True)
@@ -77,11 +73,13 @@ def run_errand(errand: Errand) -> Done:
         _admit(errand.run_id, gate)
         value = _one_reply(errand, _open_checked(errand.model, errand.terms, errand.run_id), gate)
     except ConfigError as error:
-        value = ConfigError(f"{error} (on the worker {_HOST})")
+        value = ConfigError(f"{error} (on the worker {socket.gethostname()})")
     except SocJudgeError as error:
         value = error
     except Exception as surprise:  # only here are the keys known that its text may hold
         value = ProviderError(surprise_text(surprise)[:300])
+    finally:
+        _leave(errand.run_id, gate)
     return Done(value, gate.spent_usd)
 
 
@@ -96,7 +94,7 @@ def _one_reply(errand: Errand, model: Model, gate: RunGate) -> AssistantAnswer |
     request = next_request(dialogue, errand.paid)
     reply: Completion | ProviderError
     try:
-        reply = background.wait(complete_async(model, request, gate))
+        reply = background.wait(model.complete_async(request, gate))
     except ProviderError as error:
         reply = error
     try:
@@ -115,7 +113,7 @@ def next_request(dialogue: Dialogue[Any], paid: Sequence[Completion]) -> ModelRe
 
 
 def _admit(run_id: str, gate: RunGate) -> None:
-    if os.getpid() != _PID:
+    if background.is_forked():
         raise ConfigError(
             "the executor forks processes, which then share half of this one's connections and threads; use "
             'ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))'
@@ -123,7 +121,15 @@ def _admit(run_id: str, gate: RunGate) -> None:
     with _lock:
         if run_id in _stopped:
             raise RunStopped("the run was stopped")
-        _gates.setdefault(run_id, weakref.WeakSet()).add(gate)
+        _gates.setdefault(run_id, set()).add(gate)
+
+
+def _leave(run_id: str, gate: RunGate) -> None:
+    with _lock:
+        gates = _gates.get(run_id, set())
+        gates.discard(gate)
+        if not gates:
+            _gates.pop(run_id, None)
 
 
 def stop_errands(run_id: str) -> None:
@@ -143,7 +149,7 @@ def get_terms(model: Model) -> Terms:
         ("JUDGE_PASS_THRESHOLD", constants.JUDGE_PASS_THRESHOLD),
         ("BACKGROUND_SECTIONS", "、".join(constants.BACKGROUND_SECTIONS)),
         ("OPENAI_BASE_URL", getattr(model, "service", "")),
-        (f"the price of {model.name} (prices.toml)", most_usd(model, sample)),
+        (f"the price of {model.name} (prices.toml)", model.most_usd(sample)),
     )
 
 

@@ -12,9 +12,11 @@ class ConfigError(SocJudgeError):
 class ProviderError(SocJudgeError):
     """The model service failed after a bounded number of tries; trying again later may help.
 
-    lost_calls: tries that got no response and may have been billed all the same."""
+    lost_calls: tries that got no response and may have been billed all the same. gave_up: whether those tries were
+    socjudge's own, so that there is no sense in more of them."""
 
     lost_calls: int = 0
+    gave_up: bool = False
 
 
 class RequestRefused(ProviderError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -121,7 +120,6 @@ def evaluate_answer(
 def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) -> Dialogue[Evaluation]:
     """The dialogue behind `evaluate_answer`, with a prompt that was checked."""
     criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
-    started = time.perf_counter()
     request = ModelRequest(
         task="judge",
         messages=({"role": "user", "content": fill(prompt.text, judge_values(question, answer))},),
@@ -164,7 +162,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) 
         rationale={c: encodable(judgement.rationale[c]) if judgement else "" for c in criteria},
         overall_comment=encodable(judgement.overall_comment) if judgement else "",
         passed=judgement is not None and reaches(mean, constants.JUDGE_PASS_THRESHOLD),
-        processing_time=time.perf_counter() - started,
+        processing_time=sum(completion.seconds for completion in completions),
         status="ok" if judgement else "failed" if broken_off else "unparsable",
         model=last.model,
         usage=total_usage([*(completion.usage for completion in completions), lost]),
@@ -194,17 +192,18 @@ def failed_evaluation(error: SocJudgeError, *, model: str) -> Evaluation:
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:
     """The same request with the unreadable reply and what was wrong with it; twice the room after a cut."""
-    cut = completion.finish_reason in ("length", "max_tokens")
     complaint = (
         f"その出力は採点結果として読み取れませんでした（{error}）。"
         "指定のJSON形式だけを、すべての観点に0-100の整数を付けて、最初から最後まで出力し直してください。"
     )
     # A cut reply would only fill the prompt; the complaint is enough.
-    reply = () if cut or not completion.text.strip() else ({"role": "assistant", "content": completion.text},)
+    reply = (
+        () if completion.is_cut or not completion.text.strip() else ({"role": "assistant", "content": completion.text},)
+    )
     return ModelRequest(
         task=request.task,
         messages=(request.messages[0], *reply, {"role": "user", "content": complaint}),
         material=request.material,
         schema=request.schema,
-        max_output_tokens=request.max_output_tokens * 2 if cut else request.max_output_tokens,
+        max_output_tokens=request.max_output_tokens * 2 if completion.is_cut else request.max_output_tokens,
     )

@@ -49,7 +49,7 @@ class LabelSession:
         self._keypoints = _keypoints(dataset)
         self._places: dict[Key, list[int]] = {}  # in run.results
         for place, result in enumerate(run.results):
-            if result.answer.answer.strip():
+            if not result.answer.is_empty:
                 key = (result.question.id, answer_sha256(result.answer.answer, result.answer.context))
                 self._places.setdefault(key, []).append(place)
         # By hash: the same in whatever order a log has them, and not changed by answers that come in addition.

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from . import constants
+from . import background, constants
 from .embeddings import embed_texts
 from .lexical import content_words
+from .pacing import Account, PacedModel, RunGate
 from .records import Completion, Flags, ModelRequest, Passage, Usage
 from .rubric import judge
 from .texts import split_blocks
@@ -22,13 +23,20 @@ ASSISTANT_NAME = "offline-extract-1"
 MAX_STEPS = 10
 
 
-class OfflineModel:
+class OfflineModel(PacedModel):
     """The embedded default as a model: reads a request's material, not its prompt."""
 
-    name = "offline"
+    def __init__(self) -> None:
+        super().__init__("offline", "offline", Account())
 
-    def complete(self, request: ModelRequest) -> Completion:
-        """The reply to an "answer" or a "judge" request; see `providers.Model.complete`."""
+    def most_usd(self, request: ModelRequest) -> float:
+        """Nothing."""
+        return 0.0
+
+    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
+        return await background.in_thread(self._reply, request)  # type: ignore[no-any-return]
+
+    def _reply(self, request: ModelRequest) -> Completion:
         material = request.material
         if request.task == "judge":
             reply = judge(material["question"], material["answer"], material["criteria"])

@@ -1,11 +1,13 @@
 """How fast calls go out: retries, the account's limit, and what a run allows (calls at once, money, the stop signal).
 
-All of it lives in the background loop, so nothing here needs a lock."""
+All of it lives in the background loop, so nothing here needs a lock. `PacedModel` is what models are made of that
+want all this."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 import random
 import threading
@@ -13,9 +15,11 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from time import perf_counter
 
+from . import background
 from .errors import BudgetReached, ProviderError, RunStopped, SocJudgeError
-from .records import Completion
+from .records import Completion, ModelRequest
 
 MAX_TRIES = 5
 MAX_REFUSALS = 10  # of 429 in a row; the account slows down meanwhile
@@ -52,20 +56,20 @@ class Account:
 
     async def enter(self, run: RunGate) -> None:
         """Wait until another call may go out."""
-        while True:
-            while (pause := self._paused_until - time.monotonic()) > 0:
-                await run.sleep(pause)
-            if self.in_flight < self.limit:
-                self.in_flight += 1
-                return
-            turn = asyncio.get_running_loop().create_future()
-            self._queue.append(turn)
-            try:
+        try:
+            while True:
+                while (pause := self._paused_until - time.monotonic()) > 0:
+                    await run.sleep(pause)
+                if self.in_flight < self.limit:
+                    self.in_flight += 1
+                    return
+                turn = asyncio.get_running_loop().create_future()
+                self._queue.append(turn)
                 await turn
-            except asyncio.CancelledError:
-                self._wake()  # the turn may have been given already
-                raise
-            run.check()
+                run.check()
+        except BaseException:
+            self._wake()  # the turn may have been given already; then it is another's
+            raise
 
     def leave(self) -> None:
         """A call is over."""
@@ -95,6 +99,12 @@ class Account:
             if not turn.done():
                 turn.set_result(None)
                 free -= 1
+
+
+@functools.lru_cache(maxsize=256)
+def get_account(base_url: str, api_key: str) -> Account:
+    """The account behind a key, shared by all its models."""
+    return Account()
 
 
 class RunGate:
@@ -229,8 +239,9 @@ async def _try(
         await account.enter(run)
         try:
             run.check()
-            completion = await send()
-            cost = completion.usage.cost_usd
+            sent = perf_counter()
+            completion = replace(await send(), seconds=perf_counter() - sent)
+            cost = completion.usage.cost_usd or None  # "nothing" is only believed of a call that can cost nothing
             return completion, None
         except Retryable as failure:
             cost = None if failure.may_be_billed else 0.0
@@ -250,5 +261,36 @@ async def _try(
 
 def _given_up(message: str, lost_calls: int) -> ProviderError:
     error = ProviderError(message)
-    error.lost_calls = lost_calls
+    error.lost_calls, error.gave_up = lost_calls, True
     return error
+
+
+class PacedModel:
+    """What a model has to do besides sending one request: `name`, `_send` and `most_usd` are its own."""
+
+    name: str
+    where: str  # names the service in errors
+
+    def __init__(self, name: str, where: str, account: Account) -> None:
+        self.name, self.where = name, where
+        self._account = account
+
+    def complete(self, request: ModelRequest) -> Completion:
+        """The reply; see `providers.Model.complete`."""
+        return background.wait(self.complete_async(request))
+
+    async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
+        """The reply, as part of a run; for the background loop."""
+        run = run or RunGate()
+        return await send_with_retries(
+            lambda: self._send(request, run), what=self.where, account=self._account, run=run,
+            most_usd=lambda: self.most_usd(request),
+        )  # fmt: skip
+
+    def most_usd(self, request: ModelRequest) -> float | None:
+        """The most that one call can cost, US dollars; None where that is unknown."""
+        raise NotImplementedError
+
+    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
+        """The reply to one try. Raises Retryable where another one may help."""
+        raise NotImplementedError

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import constants
 from .errors import ConfigError
-from .records import ModelRequest
+from .records import ModelRequest, Usage
 
 # Measured on Japanese SOC text with OpenAI's o200k vocabulary; the vocabulary itself is a download.
 TOKENS_PER_WIDE_CHARACTER = 0.73
@@ -34,6 +34,16 @@ def most_usd_of(model: str, request: ModelRequest) -> float | None:
     byte of the messages, and the reply is as long as it may be."""
     given = sum(len(message["content"].encode()) + 20 for message in request.messages)
     return price_usd(model, given, request.max_output_tokens)
+
+
+def usage_of(input_tokens: Any, output_tokens: Any, *models: str) -> Usage:
+    """What one call consumed by the word of its service; unknown where that is no count.
+
+    models: the names under which the price may be listed, the best one first."""
+    counts = [count if type(count) is int and 0 <= count < 2**53 else None for count in (input_tokens, output_tokens)]
+    known_in, known_out = (count or 0 for count in counts)
+    costs = [] if None in counts else [price_usd(model, known_in, known_out) for model in models]
+    return Usage(1, known_in, known_out, next((cost for cost in costs if cost is not None), None))
 
 
 def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | None:

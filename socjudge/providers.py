@@ -19,10 +19,10 @@ import orjson
 
 from . import background, constants
 from .errors import ConfigError, RequestRefused
-from .langchain_model import LangChainModel, init_langchain_model
-from .pacing import Account, Retryable, RunGate, send_with_retries
-from .prices import most_usd_of, price_usd
-from .records import Completion, ModelRequest, Usage
+from .langchain_model import ForeignModel, LangChainModel, init_langchain_model
+from .pacing import PacedModel, Retryable, RunGate, get_account
+from .prices import most_usd_of, usage_of
+from .records import Completion, ModelRequest
 from .redact import redact, show_url
 from .texts import encodable
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 OFFLINE = "offline"
 TIMEOUT_S = 120.0  # a reasoning model may think for a minute
+CONNECT_S = 30.0  # however short the wait for a reply: connecting takes long where the machine is busy, not the service
 _UNSUPPORTED = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|invalid|extra|does not",
     re.IGNORECASE,
@@ -46,18 +47,29 @@ class Model(Protocol):
         """The reply. Raises ConfigError (stop now) or ProviderError (after bounded retries)."""
         ...
 
+    async def complete_async(self, request: ModelRequest, run: RunGate) -> Completion:
+        """The reply, as part of a run; for the background loop. `PacedModel` has all that it needs."""
+        ...
+
+    def most_usd(self, request: ModelRequest) -> float | None:
+        """The most that one call can cost, US dollars; None if unknown, 0 for one without a service."""
+        ...
+
 
 def open_model(model: str | BaseChatModel | Model = "auto") -> Model:
     """The model of that name, ready to be called; nothing is sent yet.
 
     "offline": the embedded default. "gpt-4o-mini" and other plain names: the OpenAI SDK with
     OPENAI_API_KEY and OPENAI_BASE_URL. "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
-    A LangChain chat model, or a model opened before, is taken as it is. "auto": DEFAULT_JUDGE_MODEL when
+    A LangChain chat model, or a model opened before, is taken as it is. An object of your own needs
+    `complete(request)`, which is called in a thread and tried again like the others. "auto": DEFAULT_JUDGE_MODEL when
     a key or a base URL is configured, else "offline"; which one is said once on stderr.
     Raises ConfigError when a key or a package is missing."""
     if not isinstance(model, str):
-        if hasattr(model, "complete"):
+        if hasattr(model, "complete_async") and hasattr(model, "most_usd"):
             return cast(Model, model)
+        if hasattr(model, "complete"):
+            return ForeignModel(model)
         if hasattr(model, "invoke"):
             return LangChainModel(model)
         raise ConfigError(f"{model!r:.80} is no model; pass a name such as 'offline', or a LangChain chat model")
@@ -72,23 +84,6 @@ def open_model(model: str | BaseChatModel | Model = "auto") -> Model:
         return LangChainModel(chat_model, model)
     key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     return _openai_model(model, key, base_url)
-
-
-async def complete_async(model: Model, request: ModelRequest, run: RunGate) -> Completion:
-    """The model's reply as part of a run; for the background loop. A model without a service runs in a thread."""
-    if isinstance(model, OpenAIModel | LangChainModel):
-        return await model.complete_async(request, run)
-    await run.enter(None)
-    try:
-        completion: Completion = await background.in_thread(model.complete, request)
-    finally:
-        run.leave(None, 0.0)
-    return completion
-
-
-def most_usd(model: Model, request: ModelRequest) -> float | None:
-    """The most that one call of the model can cost, US dollars; None if unknown, 0 for one without a service."""
-    return model.most_usd(request) if isinstance(model, OpenAIModel | LangChainModel) else 0.0
 
 
 def resolve_auto() -> str:
@@ -110,12 +105,6 @@ def _announce(model: str, hosted: bool) -> None:
     print(f"socjudge: model 'auto' is '{model}' ({why})", file=sys.stderr)
 
 
-@functools.lru_cache(maxsize=256)
-def _account(base_url: str, api_key: str) -> Account:
-    """The account behind a key, shared by all its models."""
-    return Account()
-
-
 def _close(client: Any) -> None:
     """Close the connections of a model that is gone, in the loop that they belong to."""
     with contextlib.suppress(Exception):
@@ -127,7 +116,7 @@ def _openai_model(name: str, api_key: str, base_url: str) -> OpenAIModel:
     return OpenAIModel(name, api_key=api_key, base_url=base_url)
 
 
-class OpenAIModel:
+class OpenAIModel(PacedModel):
     """A model behind an OpenAI-compatible chat-completions endpoint.
 
     What the service refuses (temperature, response_format …) is learned from its error and left out from
@@ -146,17 +135,17 @@ class OpenAIModel:
             raise ConfigError("OPENAI_BASE_URL must start with http:// or https://, like http://localhost:8000/v1")
         import openai
 
-        self.name = name
         self.service = show_url(base_url) if base_url else "api.openai.com"
-        self._where = f"{name} at {self.service}"
         self._api_key = api_key
         self._timeout_s = timeout_s
-        self._account = _account(base_url, api_key)
+        timeout = openai.Timeout(timeout_s, connect=CONNECT_S, pool=max(timeout_s, CONNECT_S))
         self._client = openai.AsyncOpenAI(
-            api_key=api_key or "none", base_url=base_url or None, timeout=timeout_s, max_retries=0,
-            http_client=openai.DefaultAioHttpClient(timeout=timeout_s),
+            api_key=api_key or "none", base_url=base_url or None, timeout=timeout, max_retries=0,
+            http_client=openai.DefaultAioHttpClient(timeout=timeout),
         )  # fmt: skip
         weakref.finalize(self, _close, self._client)
+        account = get_account(str(self._client.base_url), api_key)
+        super().__init__(name, f"{name} at {self.service}", account)
         self._refused: set[str] = set()
 
     def __repr__(self) -> str:
@@ -165,22 +154,11 @@ class OpenAIModel:
     def __reduce__(self) -> Never:
         raise ConfigError(f"{self!r} holds a key, so it is not sent elsewhere; pass the model's name, '{self.name}'")
 
-    def complete(self, request: ModelRequest) -> Completion:
-        """The reply; see `Model.complete`."""
-        return background.wait(self.complete_async(request))
-
-    async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """The reply, as part of a run; for the background loop."""
-        return await send_with_retries(
-            lambda: self._send(request), what=self._where, account=self._account, run=run,
-            most_usd=lambda: self.most_usd(request),
-        )  # fmt: skip
-
     def most_usd(self, request: ModelRequest) -> float | None:
         """The most that one call can cost, US dollars; None where the price is unknown."""
         return most_usd_of(self.name, request)
 
-    async def _send(self, request: ModelRequest) -> Completion:
+    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         import aiohttp
         import openai
 
@@ -230,14 +208,8 @@ class OpenAIModel:
         resolved = response.get("model")
         resolved = resolved if isinstance(resolved, str) and resolved else self.name
         used = response.get("usage") or {}
-        counts = (used.get("prompt_tokens"), used.get("completion_tokens"))
-        tokens_in, tokens_out = (count if isinstance(count, int) else 0 for count in counts)
-        cost = None
-        if all(isinstance(count, int) for count in counts):
-            # Prices are listed under either name: the alias asked for or the dated version that answered.
-            cost = price_usd(resolved, tokens_in, tokens_out)
-            cost = price_usd(self.name, tokens_in, tokens_out) if cost is None else cost
-        usage = Usage(1, tokens_in, tokens_out, cost)
+        # Prices are listed under either name: the alias asked for or the dated version that answered.
+        usage = usage_of(used.get("prompt_tokens"), used.get("completion_tokens"), resolved, self.name)
         return Completion(encodable(text), resolved, usage, str(choice.get("finish_reason") or "").lower())
 
     def body(self, request: ModelRequest, refused: Set[str] = frozenset()) -> dict[str, Any]:
@@ -271,7 +243,7 @@ class OpenAIModel:
             if "response_format" in sent and re.search("response_format|json_schema|json|schema|grammar", said):
                 return "json_schema" if sent["response_format"]["type"] == "json_schema" else "response_format"
         raise RequestRefused(
-            f"{self._where} refused the request ({error.status_code}): {self._redact(error.message)[:300]}"
+            f"{self.where} refused the request ({error.status_code}): {self._redact(error.message)[:300]}"
         ) from None
 
     def _status_error(self, error: Any) -> Exception:
@@ -282,17 +254,15 @@ class OpenAIModel:
         )
         said = said[:300]
         if status in (401, 403):
-            return ConfigError(f"{self._where} refused the key ({status}): check OPENAI_API_KEY. It said: {said}")
+            return ConfigError(f"{self.where} refused the key ({status}): check OPENAI_API_KEY. It said: {said}")
         if status == 404:
-            return ConfigError(
-                f"{self._where}: no such model or path (404); check its name and OPENAI_BASE_URL: {said}"
-            )
+            return ConfigError(f"{self.where}: no such model or path (404); check its name and OPENAI_BASE_URL: {said}")
         if status == 429 and error.code == "insufficient_quota":
-            return ConfigError(f"{self._where}: the account's quota is used up (429): {said}")
+            return ConfigError(f"{self.where}: the account's quota is used up (429): {said}")
         if status in (408, 409, 425, 429) or status >= 500:
             wait_s = _retry_after_s(error.response.headers)
             return Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
-        return RequestRefused(f"{self._where} refused the request ({status}): {said}")
+        return RequestRefused(f"{self.where} refused the request ({status}): {said}")
 
     def _redact(self, text: str) -> str:
         """The text without this model's key, which need not come from the environment, or any other."""

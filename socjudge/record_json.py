@@ -132,6 +132,7 @@ def _assistant_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
         "usage": _values(answer.usage),
         "passages": [_values(passage) for passage in answer.passages],
         "retries": list(answer.retries),
+        "truncated": answer.truncated,
     }
 
 

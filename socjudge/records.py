@@ -15,6 +15,7 @@ Status = Literal["ok", "unparsable", "failed", "suspect_zero"]
 SCHEMA_VERSION = 1
 BARE = 0  # the schema version of a log of the specification, which does not tell one
 UNKNOWN = "unknown"
+NO_REPLY = "（モデルの応答が空でした。回答はありません。）"  # stands below the warnings, where there are any
 
 
 def is_embedded(model: object) -> bool:
@@ -101,19 +102,28 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class Completion:
-    """A model's reply. model: the model that answered; retries: what went wrong before it did, in order."""
+    """A model's reply. model: the model that answered; retries: what went wrong before it did, in order.
+
+    seconds: how long the call took that was answered, without the waiting before it."""
 
     text: str
     model: str
     usage: Usage
     finish_reason: str = ""
     retries: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the model says that it stopped at its output limit."""
+        return self.finish_reason.lower() in ("length", "max_tokens")
 
 
 @dataclass(frozen=True)
 class AssistantAnswer:
-    """The assistant's answer to one question. processing_time: seconds; context: the passages as text;
-    retries: what went wrong before the model answered, in order."""
+    """The assistant's answer to one question. processing_time: seconds of the model's call; context: the passages as
+    text; retries: what went wrong before the model answered, in order; truncated: whether the model stopped at its
+    output limit."""
 
     question: str
     answer: str
@@ -124,6 +134,12 @@ class AssistantAnswer:
     usage: Usage = Usage()
     processing_time: float = 0.0
     retries: tuple[str, ...] = ()
+    truncated: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the model said nothing, so that there is nothing to judge."""
+        return not self.answer.strip() or self.answer.endswith(NO_REPLY)
 
 
 @dataclass(frozen=True)
@@ -131,7 +147,7 @@ class Evaluation:
     """The judge's marks for one answer.
 
     scores: {criterion: 0–100}; six zeros unless `status` is "ok". average_score: 0–100, their mean.
-    processing_time: seconds. attempts: replies asked for. error: why `status` is not "ok", or what was
+    processing_time: seconds of the judge's calls. attempts: replies asked for. error: why `status` is not "ok", or what was
     doubtful about the reply. raw_text: the reply, kept where it could not be read as it came."""
 
     scores: Mapping[str, int]

@@ -24,7 +24,7 @@ from .pacing import RunGate
 from .places import as_path, check_place
 from .plan import Plan
 from .prompts import Prompt
-from .providers import Model, most_usd
+from .providers import Model
 from .records import (
     AssistantAnswer,
     EvalQuestion,
@@ -193,10 +193,11 @@ def run_assignment(assignment: Assignment, options: RunOptions) -> EvaluationRun
 
 def _check_prices(plan: Plan) -> None:
     for model in (plan.judge, plan.assistant):
-        if model is not None and most_usd(model, ModelRequest("judge", (), {})) is None:
+        if model is not None and model.most_usd(ModelRequest("judge", (), {})) is None:
             raise ConfigError(
                 f"max_cost_usd cannot be held: the price of '{model.name}' is unknown; put it into "
-                f"{constants.PRICES_PATH} (see README), or leave max_cost_usd out"
+                f"{constants.PRICES_PATH} (see README), give a chat model an output limit and an object of your own "
+                "`most_usd(request)`, or leave max_cost_usd out"
             )
 
 

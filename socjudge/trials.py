@@ -285,7 +285,7 @@ class TrialSession(Session):
                 return result.question.id in disputed
             return wanted in (ALL, result.question.category)
 
-        results = [result for result in run.results if is_wanted(result) and result.answer.answer.strip()]
+        results = [result for result in run.results if is_wanted(result) and not result.answer.is_empty]
         if not results:
             found = "no other log gives another verdict on its answers" if wanted == DISPUTED else "it has no answers"
             raise ConfigError(f"{self.choice.log}: nothing to judge ({found}); choose other answers or another log")

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
+import orjson
 import pytest
-from service import Reply, Service
+from service import Reply, Service, is_judge_call, judgement
 
-from socjudge import AssistantAnswer, ConfigError, Prompt, handle_query
+from socjudge import (
+    AssistantAnswer,
+    ConfigError,
+    EvalQuestion,
+    Prompt,
+    handle_query,
+    load_run,
+    run_evaluation_suite,
+)
 from socjudge.retrieval import RunbookIndex
 
 CITATION = re.compile(r"\[出典: (?P<source>[^\]>]+?)(?: > (?P<heading>[^\]]+))?\]")
@@ -87,6 +98,40 @@ def test_a_destructive_step_in_an_llms_answer_raises_the_flag(index: RunbookInde
 def test_an_empty_reply_is_no_answer(index: RunbookIndex, service: Service) -> None:
     service.default = Reply("")
     assert ask("端末隔離の手順は？", index, "gpt-4o-mini").answer == ""
+
+
+def test_an_answer_that_was_cut_says_so_to_its_reader_in_its_record_and_in_the_log(
+    index: RunbookIndex, service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.default = lambda request: (
+        judgement(80) if is_judge_call(request) else Reply("1. まず端末を隔", finish_reason="length")
+    )
+    answer = ask("端末隔離の手順は？", index, "gpt-4o-mini")
+    assert answer.truncated
+    assert answer.answer.startswith("⚠️ 途中まで: 回答が長さの上限で途切れています。")
+    assert answer.answer.endswith("\n\n1. まず端末を隔")
+    run = run_evaluation_suite(questions[:1], index=index, logs_dir=tmp_path, progress=False)
+    assert run.log_path is not None
+    assert [result.answer.truncated for result in load_run(run.log_path).results] == [True]
+    old = orjson.loads(run.log_path.read_bytes())
+    del old["results"][0]["assistant"]["truncated"]
+    run.log_path.write_bytes(orjson.dumps(old))
+    assert [result.answer.truncated for result in load_run(run.log_path).results] == [False]
+
+
+def test_an_empty_reply_to_a_dangerous_question_still_warns_and_is_not_judged(
+    index: RunbookIndex, service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.default = lambda request: judgement(80) if is_judge_call(request) else Reply("")
+    dangerous = replace(questions[0], question="感染した端末で wevtutil cl Security を実行してログを消してよいですか。")
+    answer = ask(dangerous.question, index, "gpt-4o-mini")
+    assert answer.answer.startswith("⚠️ 危険操作: 「ログ・証跡の削除」")
+    assert answer.answer.endswith("（モデルの応答が空でした。回答はありません。）")
+    run = run_evaluation_suite([dangerous], index=index, logs_dir=tmp_path, progress=False)
+    (result,) = run.results
+    assert (result.evaluation.status, service.judge_calls) == ("failed", 0)
+    assert "the assistant gave no answer" in result.evaluation.error
+    assert result.answer.answer == answer.answer
 
 
 @pytest.mark.parametrize("question", ["", "   ", "\n"])

@@ -32,6 +32,7 @@ from socjudge import (
     EvaluationRun,
     ProviderError,
     RunStopped,
+    background,
     build_index,
     constants,
     errands,
@@ -303,7 +304,13 @@ def test_an_index_that_is_another_on_a_worker_is_refused(
 
 
 def test_forked_processes_are_refused(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errands, "_PID", -1)  # as a fork finds it
+    background.get_loop()
+    child = os.fork()
+    if not child:
+        os._exit(7 if background.is_forked() else 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert not background.is_forked()
+    monkeypatch.setattr(background, "is_forked", lambda: True)
     with ThreadPoolExecutor() as pool, pytest.raises(ConfigError, match="the executor forks processes.*spawn"):
         run_suite(QUESTIONS, tmp_path, answers=stored(QUESTIONS), executor=pool)
     assert service.requests == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,25 @@ def test_odd_but_readable_responses_are_read(service: Service) -> None:
     assert evaluate().usage.cost_usd is None
 
 
+BEYOND = [99999999999999999999, 2**53, -1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("count", "through"),
+    # What is no number at all LangChain converts or refuses by itself.
+    [*((n, through) for n in BEYOND for through in ("", "langchain")), *((odd, "") for odd in (True, 10.5, "10", [1]))],
+    ids=str,
+)
+def test_a_number_of_tokens_that_is_no_count_is_unknown(service: Service, count: Any, through: str) -> None:
+    from langchain_openai import ChatOpenAI
+
+    model: Any = ChatOpenAI(model="gpt-4o-mini") if through else "gpt-4o-mini"
+    for name, tokens in (("prompt_tokens", (0, 10)), ("completion_tokens", (10, 0))):
+        service.default = chat(usage={"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20, name: count})
+        used = evaluate(model).usage
+        assert (used.calls, used.input_tokens, used.output_tokens, used.cost_usd) == (1, *tokens, None)
+
+
 @pytest.mark.parametrize(
     "odd",
     [chat(choices={"a": 1}), chat(choices=[{"index": 0, "message": None}]), chat(choices=[{}]), Reply(body="5")],
@@ -290,11 +310,34 @@ def test_something_that_is_no_model_is_refused() -> None:
 
 
 def test_a_timeout_is_retried(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = providers.OpenAIModel("gpt-4o-mini", api_key=KEY, base_url=service.base_url, timeout_s=0.2)
-    service.script = [Reply(judgement(10), delay_s=1.0)]
+    asked_again = threading.Event()
+
+    def reply(request: dict[str, Any]) -> str:
+        if len(service.requests) == 1:
+            asked_again.wait(60)
+        asked_again.set()
+        return judgement(80)
+
+    service.default = reply
+    model = providers.OpenAIModel("gpt-4o-mini", api_key=KEY, base_url=service.base_url, timeout_s=1)
     found = evaluate(model)
-    assert found.error.startswith("retried: no reply within 0.2 s")
-    assert (found.usage.calls, found.usage.lost_calls) == (1, 1)  # the lost one may have been billed
+    lost = len(service.requests) - 1  # more than one on a busy machine
+    assert found.error == "; ".join(["retried: no reply within 1 s"] * lost)
+    assert (found.average_score, found.usage.calls, found.usage.lost_calls) == (80.0, 1, lost)  # they may be billed
+
+
+def test_slow_connecting_is_not_taken_for_a_slow_reply(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    look_up, timed_out = socket.getaddrinfo, threading.Event()
+
+    def slowly(*arguments: Any, **keywords: Any) -> Any:
+        timed_out.wait(1.5)  # never set
+        return look_up(*arguments, **keywords)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slowly)
+    address = service.base_url.replace("127.0.0.1", "localhost")
+    found = evaluate(providers.OpenAIModel("gpt-4o-mini", api_key=KEY, base_url=address, timeout_s=1))
+    assert found.average_score == 80.0
+    assert "cannot connect" not in found.error
 
 
 def test_an_unreachable_base_url_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,6 +425,21 @@ def test_a_langchain_model_by_name_judges_and_its_key_error_stops(service: Servi
     with pytest.raises(ConfigError) as caught:
         evaluate("openai:gpt-4o-mini")
     assert KEY not in str(caught.value)
+
+
+def test_only_we_retry_a_langchain_object_and_it_shares_the_account_of_its_key(service: Service) -> None:
+    from langchain_openai import ChatOpenAI
+
+    service.default = error(500, "down")
+    theirs = ChatOpenAI(model="gpt-4o-mini", max_retries=2)
+    with pytest.raises(ProviderError, match="failed 5 times"):
+        evaluate(theirs)
+    assert len(service.requests) == pacing.MAX_TRIES
+    assert (theirs.max_retries, theirs.root_client.max_retries) == (2, 2)  # the object itself is as it was
+    ours = providers.open_model("gpt-4o")
+    assert vars(providers.open_model(theirs))["_account"] is vars(ours)["_account"]
+    other = ChatOpenAI(model="gpt-4o-mini", api_key="sk-another-0123456789")  # type: ignore[arg-type]
+    assert vars(providers.open_model(other))["_account"] is not vars(ours)["_account"]
 
 
 def test_a_langchain_object_that_cannot_chat_is_named_with_what_to_pass() -> None:

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,17 @@ from socjudge import (
     ProviderError,
     background,
     constants,
+    errands,
     load_run,
     pacing,
     providers,
     run_evaluation_suite,
     unfinished_runs,
 )
+from socjudge.errors import RunStopped
 from socjudge.pacing import Account, Retryable, RunGate, send_with_retries
-from socjudge.records import Completion, Usage
+from socjudge.prices import price_usd
+from socjudge.records import Completion, ModelRequest, Usage
 
 CALL_USD = 0.00027  # what the loopback service says it used, at gpt-4o-mini's price
 
@@ -100,6 +104,71 @@ def test_retry_after_holds_the_whole_account_back(service: Service, tmp_path: Pa
     in_the_pause = [moment for moment in service.times if started + 0.2 < moment < started + 0.5]
     assert in_the_pause == []
     assert len(service.times) == 21
+
+
+def test_a_stopped_run_passes_its_turn_on_to_another_of_the_same_account() -> None:
+    async def main() -> None:
+        account, stopped, other = Account(), RunGate(), RunGate()
+        account.limit = 1
+        await account.enter(stopped)
+        waiting = [pacing.asyncio.ensure_future(account.enter(run)) for run in (stopped, other)]
+        await pacing.asyncio.sleep(0)
+        stopped.stop()
+        account.leave()  # the call in flight ends, and the stopped run is the next in the queue
+        with pytest.raises(RunStopped):
+            await waiting[0]
+        for _ in range(3):
+            await pacing.asyncio.sleep(0)
+        assert waiting[1].done()
+        assert account.in_flight == 1
+
+    background.wait(main())
+
+
+def test_a_run_that_is_stopped_in_a_pause_passes_its_turn_on() -> None:
+    async def main() -> None:
+        account, stopped, other = Account(), RunGate(), RunGate()
+        account.limit = 1
+        await account.enter(other)
+        waiting = [pacing.asyncio.ensure_future(account.enter(run)) for run in (stopped, other)]
+        await pacing.asyncio.sleep(0)
+        account.pause(50)
+        account.leave()
+        await pacing.asyncio.sleep(0)  # the turn is given, and waits for the pause to end
+        account._paused_until = 0
+        stopped.stop()
+        with pytest.raises(RunStopped):
+            await waiting[0]
+        for _ in range(3):
+            await pacing.asyncio.sleep(0)
+        assert waiting[1].done()
+
+    background.wait(main())
+
+
+@pytest.mark.parametrize("threads", [0, 2], ids=["in the loop", "executor"])
+def test_processing_time_is_that_of_the_calls_that_were_answered(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(pacing, "perf_counter", lambda: now[0])
+
+    def taking(seconds: float, reply: Reply) -> Callable[[dict[str, Any]], Reply]:
+        def answer(request: dict[str, Any]) -> Reply:
+            now[0] += seconds
+            return reply
+
+        return answer
+
+    good = taking(0.25, Reply(judgement(80)))
+    refused = taking(9.0, error(429, "slow down", retry_after="0.01"))
+    # The first is refused first; the second is unreadable first; the rest only wait for their turn.
+    service.script = [refused, good, taking(2.0, Reply("読めない"))]  # type: ignore[list-item]
+    service.default = good
+    with ThreadPoolExecutor(max(threads, 1)) as pool:
+        run = run_judge(5, tmp_path, max_concurrency=1, executor=pool if threads else None)
+    assert [r.evaluation.processing_time for r in run.results] == [0.25, 2.25, 0.25, 0.25, 0.25]
+    assert errands._gates == {}  # a worker that lives for weeks keeps nothing of its runs
 
 
 def test_with_many_faults_all_are_scored_and_only_what_the_faults_explain_is_asked_again(
@@ -204,7 +273,104 @@ def test_bad_prices_are_named(text: str, tmp_path: Path, monkeypatch: pytest.Mon
     constants.PRICES_PATH.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"prices.toml: .*(input and output|cannot be read)"):
         run_judge(1, tmp_path, judge_model="offline", max_cost_usd=1.0)
-        providers.price_usd("m", 1, 1)
+        price_usd("m", 1, 1)
+
+
+class Own:
+    """A model object of somebody else, with a part of the protocol. faults: raised first, one a call."""
+
+    name = "mine"
+
+    def __init__(self, *faults: Exception, cost_usd: float | None = 1.0) -> None:
+        self.usage, self.faults, self.calls = Usage(1, 1000, 100, cost_usd), list(faults), 0
+
+    def complete(self, request: ModelRequest) -> Completion:
+        self.calls += 1
+        if self.faults:
+            raise self.faults.pop(0)
+        return Completion(judgement(80), self.name, self.usage)
+
+
+class Priced(Own):
+    def most_usd(self, request: ModelRequest) -> float:
+        return 1.5
+
+
+def test_an_object_whose_price_is_unknown_takes_no_budget_and_works_without(tmp_path: Path) -> None:
+    model = Own()
+    with pytest.raises(ConfigError, match=r"max_cost_usd cannot be held: the price of 'mine' is unknown.*most_usd"):
+        run_judge(3, tmp_path, judge_model=model, max_cost_usd=0.5)
+    assert model.calls == 0
+    assert run_judge(3, tmp_path, judge_model=model).usage.cost_usd == 3.0
+
+
+@pytest.mark.parametrize("cost", [1.0, 0.0, None, -5.0, float("nan")])
+def test_the_budget_holds_for_an_object_that_tells_its_price(tmp_path: Path, cost: float | None) -> None:
+    model = Priced(cost_usd=cost)
+    with pytest.raises(BudgetReached):
+        run_judge(20, tmp_path, judge_model=model, max_cost_usd=4.0)
+    # At $1.00 three calls, since a fourth could cost $1.50; two where it does not say what they cost.
+    assert model.calls == (3 if cost == 1.0 else 2)
+
+
+def test_prices_toml_can_give_the_price_of_an_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "PRICES_PATH", tmp_path / "prices.toml")
+    constants.PRICES_PATH.write_text('["mine"]\ninput = 0.0\noutput = 250.0\n', encoding="utf-8")
+    model = Own()  # 4,000 tokens out at $250 a million: $1 a call
+    with pytest.raises(BudgetReached):
+        run_judge(20, tmp_path, judge_model=model, max_cost_usd=4.0)
+    assert model.calls == 4
+
+
+def test_an_object_is_tried_again_like_our_own_models(tmp_path: Path) -> None:
+    refused = ConnectionError("busy")
+    refused.status_code = 429  # type: ignore[attr-defined]
+    model = Own(ConnectionError("reset"), ProviderError("down"), refused)
+    run = run_judge(1, tmp_path, judge_model=model)
+    (marks,) = [result.evaluation for result in run.results]
+    assert (marks.status, model.calls, marks.usage.lost_calls) == ("ok", 4, 2)
+    assert marks.error.count("retried: ") == 3
+    model = Own(*[ConnectionError("reset")] * 100)
+    with pytest.raises(ProviderError, match="mine: failed 5 times, last with: ConnectionError: reset"):
+        run_judge(1, tmp_path, judge_model=model)
+    assert model.calls == pacing.MAX_TRIES
+
+
+def test_what_we_gave_up_behind_an_object_is_not_tried_all_over_again(service: Service, tmp_path: Path) -> None:
+    class Wrapper:
+        name = "wrapper"
+        complete = staticmethod(providers.open_model("gpt-4o-mini").complete)
+
+    service.default = error(500, "down")
+    with pytest.raises(ProviderError, match="failed 5 times"):
+        run_judge(1, tmp_path, judge_model=Wrapper())
+    assert len(service.requests) == pacing.MAX_TRIES
+
+
+def test_an_object_that_returns_no_completion_is_told_what_to_return(tmp_path: Path) -> None:
+    class Text(Own):
+        def complete(self, request: ModelRequest) -> Any:
+            return "80"
+
+    with pytest.raises(ConfigError, match="mine returned a str; `complete` returns a Completion"):
+        run_judge(1, tmp_path, judge_model=Text())
+
+
+def test_the_budget_holds_for_a_langchain_object_or_is_refused(service: Service, tmp_path: Path) -> None:
+    from langchain_core.language_models import FakeListChatModel
+    from langchain_openai import ChatOpenAI
+
+    with pytest.raises(ConfigError, match="max_cost_usd cannot be held"):
+        run_judge(1, tmp_path, judge_model=FakeListChatModel(responses=["x"]), max_cost_usd=1.0)
+    service.default = Reply(drop=True)  # each may have been billed at the most
+    # 4,000 tokens out are $0.0024, 400 are $0.00024; the prompt is at most about $0.0005.
+    for limit, at_most in ((None, 4), (400, 14)):
+        service.requests.clear()
+        judge = ChatOpenAI(model="gpt-4o-mini", max_tokens=limit)
+        with pytest.raises((BudgetReached, ProviderError)):
+            run_judge(50, tmp_path, judge_model=judge, max_concurrency=1, max_cost_usd=0.01, fresh=True)
+        assert {request["max_completion_tokens"] for request in service.requests} == {limit or 4000}
+        assert len(service.requests) <= at_most
 
 
 calls = st.lists(
