@@ -23,9 +23,11 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self,
         *,
         model: str = "offline",
-        runbooks: Path | str = constants.RUNBOOKS_DIR,
-        index_dir: Path | str = constants.INDEX_DIR,
+        runbooks: Path | str | None = None,
+        index_dir: Path | str | None = None,
     ) -> None:
+        runbooks = runbooks or constants.RUNBOOKS_DIR
+        index_dir = index_dir or constants.INDEX_DIR
         self._session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir))
         self.question = widgets.Textarea(
             placeholder="例: マルウェア検知アラートの初動を教えてください",

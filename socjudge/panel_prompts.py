@@ -29,9 +29,9 @@ class PromptLab(widgets.VBox):  # type: ignore[misc]
     prompt has the questions answered anew. Trials go on in the background, and are kept in logs_dir/trials, apart from
     the history. Nothing is started without a click, and nothing that costs money without a tick."""
 
-    def __init__(
-        self, *, logs_dir: Path | str = constants.LOGS_DIR, index_dir: Path | str = constants.INDEX_DIR
-    ) -> None:
+    def __init__(self, *, logs_dir: Path | str | None = None, index_dir: Path | str | None = None) -> None:
+        logs_dir = logs_dir or constants.LOGS_DIR
+        index_dir = index_dir or constants.INDEX_DIR
         self.session: TrialSession = get_trials(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
         kinds = [("Judgeのプロンプト", "judge"), ("アシスタントのプロンプト", "assistant")]
         self.kind, self.source, self.base, self.answers = (

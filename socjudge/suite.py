@@ -54,7 +54,7 @@ def run_evaluation_suite(
     max_cost_usd: float | None = None,
     max_failures: int = 10,
     executor: Executor | None = None,
-    logs_dir: Path | str = constants.LOGS_DIR,
+    logs_dir: Path | str | None = None,
     fresh: bool = False,
     resume: Path | str | None = None,
     on_result: Callable[[EvaluationResult], None] | None = None,
@@ -95,7 +95,7 @@ def run_evaluation_suite(
     return _run(
         assignment,
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
-        logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+        logs_dir=logs_dir or constants.LOGS_DIR, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
     )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def rejudge(
     max_cost_usd: float | None = None,
     max_failures: int = 10,
     executor: Executor | None = None,
-    logs_dir: Path | str = constants.LOGS_DIR,
+    logs_dir: Path | str | None = None,
     fresh: bool = False,
     resume: Path | str | None = None,
     on_result: Callable[[EvaluationResult], None] | None = None,
@@ -126,7 +126,7 @@ def rejudge(
     return _run(
         assign_rejudging(run, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats),
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
-        logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+        logs_dir=logs_dir or constants.LOGS_DIR, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
     )  # fmt: skip
 
 
