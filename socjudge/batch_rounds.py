@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from . import constants
 from .assignment import Assignment
 from .assistant import answering
 from .batch_files import Line
@@ -25,7 +26,7 @@ def check_models(assignment: Assignment) -> None:
     """ConfigError unless the run's models can be asked through OpenAI's Batch endpoint, or are embedded."""
     plan = assignment.plan
     if not isinstance(plan.judge, OpenAIModel):
-        instead = "set OPENAI_API_KEY and name a plain OpenAI model, such as gpt-4o-mini"
+        instead = f"set OPENAI_API_KEY and name a plain OpenAI model, such as {constants.DEFAULT_JUDGE_MODEL}"
         if plan.judge.name == OFFLINE:
             raise ConfigError(f"the judge '{OFFLINE}' needs no batch: socjudge run is free and quick; or {instead}")
         raise ConfigError(f"the judge '{plan.judge.name}' has no batch endpoint here: use socjudge run; or {instead}")

@@ -11,14 +11,12 @@ import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 
-from . import constants
 from .comparison import LEVEL, pair_scores
 from .errors import ConfigError
-from .pass_rule import PASS_LINE
+from .pass_rule import frame_rule, reaches
 from .stats import OVERALL, Floats, difference_interval, jackknife_interval, mean_interval, need_columns, question_means
 
 MIN_QUESTIONS = 8  # with fewer the slope is not known to ±0.5 even where two judges agree well (docs/statistics.md)
-_PASS = constants.JUDGE_PASS_THRESHOLD
 _METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jackknife over questions"
 
 
@@ -28,7 +26,7 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     scores: one row per judged answer and criterion; old, new: values of `by` that judged the same stored answers.
     Columns: criterion, n (questions), n_answers, n_missing (marks that could not be read); shift (mean new - old,
     points), shift_low, shift_high (t interval); slope, slope_low, slope_high, intercept: new = intercept + slope x
-    old; pass_line, pass_line_low, pass_line_high (the new scale's points that correspond to 70 on the old one);
+    old; pass_line, pass_line_low, pass_line_high (the new scale's points that correspond to the pass line, 70, on the old one);
     correlation; verdict_changes (answers that cross 70 with the new judge), verdict_changes_bridged (answers whose
     verdict differs when the new judge's line is pass_line); method, note (Japanese).
     The line carries the old points' mean and sd over the answers to those of the new points (linear equating, the same
@@ -37,9 +35,9 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     not surely above 0: then the two do not measure the same thing. ConfigError below 8 common questions, or for
     different answers.
     Sources: Kolen and Brennan (2014), Test Equating, 2.4; Ricker (1973), J. Fish. Res. Board Can. 30, 409-434."""
-    pairs = _pairs(scores, old, new, by, "bridge_judges")
+    pairs, at = _pairs(scores, old, new, by, "bridge_judges"), frame_rule(scores).line
     criteria = [name for name in pairs["criterion"].cat.categories if (pairs["criterion"] == name).any()]
-    rows = [_bridge_row(pairs[pairs["criterion"] == criterion], criterion) for criterion in criteria]
+    rows = [_bridge_row(pairs[pairs["criterion"] == criterion], criterion, at) for criterion in criteria]
     frame = pd.DataFrame(rows)
     categories = pairs["criterion"].cat.categories
     return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=categories, ordered=True))
@@ -54,7 +52,7 @@ def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "jud
     the corresponding line), changed (old_passed and new_passed differ; missing where unknown), method, note
     (Japanese)."""
     who = "bridged_verdicts"
-    pairs = _pairs(scores, old, new, by, who)
+    pairs, at = _pairs(scores, old, new, by, who), frame_rule(scores).line
     overall = _overall(pairs)
     lines = equating_lines(overall["first"], overall["second"], overall["question_id"])
     run = ["run_id"] if "run_id" in scores.columns else []
@@ -73,10 +71,10 @@ def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "jud
     new_mean = table["new_mean"].where(is_measured, predicted)
     basis = np.where(is_measured, "measured", "predicted" if math.isfinite(slope) else "unknown")
     verdicts = {
-        name: (new_mean >= at).astype("boolean").where(new_mean.notna() & np.isfinite(at))
-        for name, at in (("new_passed", PASS_LINE), ("bridged_passed", intercept + slope * _PASS - 1e-9))
+        name: reaches(new_mean, line).astype("boolean").where(new_mean.notna() & np.isfinite(line))
+        for name, line in (("new_passed", at), ("bridged_passed", intercept + slope * at))
     }
-    old_passed = table["old_mean"] >= PASS_LINE
+    old_passed = reaches(table["old_mean"], at)
     changed = (old_passed != verdicts["new_passed"]).where(verdicts["new_passed"].notna())
     table = table.assign(new_mean=new_mean, basis=basis, old_passed=old_passed, **verdicts, changed=changed)
     notes = [_verdict_note(row) for row in table.to_dict("records")]
@@ -91,9 +89,10 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     run_id, started_at, judge (the value of `by`), n (questions), n_missing, own_mean (as judged, 0–100), mean (on the
     new scale), ci_low, ci_high (for the old judge's runs with the uncertainty of the bridge added), bridged (the run
     was moved by the bridge), overlap (a run of the new judge on answers that the old one had judged: it measures the
-    bridge, not a later state), seam (the first run of the new judge), method, note (Japanese)."""
+    bridge, not a later state), seam (the first run of the new judge), pass_threshold (the pass line), method, note
+    (Japanese)."""
     who = "bridged_trend"
-    need_columns(scores, ["run_id", "started_at"], who)
+    need_columns(scores, ["run_id", "started_at"], who, "load_scores")
     pairs = _pairs(scores, old, new, by, who)
     overall = _overall(pairs)
     lines = equating_lines(overall["first"], overall["second"], overall["question_id"])
@@ -139,7 +138,8 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     frame = pd.DataFrame(rows)
     seam = frame.index == frame.index[frame["judge"] == new][0]
     notes = [_trend_note(row, at_seam) for row, at_seam in zip(rows, seam, strict=True)]
-    return frame.assign(seam=seam, note=notes)[[*frame.columns[:-1], "seam", "method", "note"]]
+    frame = frame.assign(seam=seam, pass_threshold=frame_rule(scores).line, note=notes)
+    return frame[[*(name for name in frame.columns if name not in ("method", "note")), "method", "note"]]
 
 
 def _pairs(scores: pd.DataFrame, old: Any, new: Any, by: str, who: str) -> pd.DataFrame:
@@ -204,18 +204,18 @@ def _t(freedom: float) -> float:
     return float(scipy.stats.t.ppf(0.5 + LEVEL / 2, freedom))
 
 
-def _bridge_row(part: pd.DataFrame, criterion: str) -> dict[str, Any]:
+def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]:
     scored = part.dropna(subset=["first", "second"])
     shifts = (scored["second"] - scored["first"]).groupby(scored["question_id"]).mean().to_numpy()
     shift_low, shift_high = difference_interval(shifts, level=LEVEL)
     x, y = scored["first"].to_numpy(), scored["second"].to_numpy()
     lines = equating_lines(x, y, scored["question_id"])
-    line = _at(lines, _PASS)
+    line = _at(lines, at)
     slope_low, slope_high = jackknife_interval(lines[0, 1], lines[1:, 1], level=LEVEL)
     line_low, line_high = jackknife_interval(line[0], line[1:], level=LEVEL)
-    old_passed = scored["first"] >= PASS_LINE
-    changes = int((old_passed != (scored["second"] >= PASS_LINE)).sum())
-    bridged = int((old_passed != (scored["second"] >= line[0] - 1e-9)).sum()) if math.isfinite(line[0]) else None
+    old_passed = reaches(scored["first"], at)
+    changes = int((old_passed != reaches(scored["second"], at)).sum())
+    bridged = int((old_passed != reaches(scored["second"], line[0])).sum()) if math.isfinite(line[0]) else None
     row = {
         "criterion": criterion,
         "n": len(shifts),
@@ -236,19 +236,19 @@ def _bridge_row(part: pd.DataFrame, criterion: str) -> dict[str, Any]:
         "verdict_changes_bridged": bridged,
         "method": _METHOD,
     }
-    return {**row, "note": _bridge_note(row)}
+    return {**row, "note": _bridge_note(row, at)}
 
 
-def _bridge_note(row: dict[str, Any]) -> str:
+def _bridge_note(row: dict[str, Any], at: float) -> str:
     note = f"{row['n']}問。同じ回答で新しい採点者は平均{row['shift']:+.1f}点"
     note += (
         f"（95%区間 {row['shift_low']:+.1f}〜{row['shift_high']:+.1f}）。" if math.isfinite(row["shift_low"]) else "。"
     )
     if math.isnan(row["slope"]):
         return note + "2人の採点の相関が確かでないため、点を換算できません。"
-    note += f"旧{_PASS:g}点は新{row['pass_line']:.1f}点に当たります"
+    note += f"旧{at:g}点は新{row['pass_line']:.1f}点に当たります"
     note += f"（95%区間 {row['pass_line_low']:.1f}〜{row['pass_line_high']:.1f}）。"
-    note += f"{_PASS:g}点のままだと合否が変わる回答 {row['verdict_changes']} 件、線を動かすと {row['verdict_changes_bridged']} 件。"
+    note += f"{at:g}点のままだと合否が変わる回答 {row['verdict_changes']} 件、線を動かすと {row['verdict_changes_bridged']} 件。"
     return note + (f"未採点 {row['n_missing']} 件は除外。" if row["n_missing"] else "")
 
 

@@ -13,23 +13,22 @@ from matplotlib.axes import Axes
 from .chart_style import (
     BAND,
     GREY,
-    PASS,
-    PASS_TEXT,
     SMALL,
-    in_order,
     japanese_axes,
     judge_colours,
     judge_key,
     judge_markers,
     label,
     need_marks,
+    pass_text,
     points,
     question_rows,
     reach,
     size,
 )
 from .comparison import LEVEL
-from .stats import OVERALL, Floats, need_columns, plain_floats
+from .pass_rule import frame_rule
+from .stats import OVERALL, Floats, in_order, need_columns, plain_floats
 
 
 def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -40,7 +39,7 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
     difference with its interval, filled where the adjusted p is below 0.05; a grey band around 0 of what was too small
     to detect; beside it n (questions), and 差あり or 検出できず with the p. ValueError if no row has a difference."""
     names = ["baseline", "criterion", "n", "ci_low", "ci_high", "p_holm", "detectable_difference"]
-    need_marks(comparison, "mean_difference", names, "plot_judge_comparison")
+    need_marks(comparison, "mean_difference", names, "plot_judge_comparison", "compare_judges")
     by = _compared(comparison)
     judges, criteria = in_order(comparison[by]), in_order(comparison["criterion"])
     slot = 0.84 / len(judges)
@@ -97,12 +96,13 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     flips: from `verdict_flips`; columns used: the compared one (left of baseline), baseline, question_id, category (if
     there is one), baseline_mean, mean, direction. The baseline's points are a hollow circle, the other judge's its own
     marker. Without a flip the axes say so in words, so this never raises for an empty frame."""
-    need_columns(flips, ["baseline", "question_id", "baseline_mean", "mean", "direction"], "plot_verdict_flips")
+    names = ["baseline", "question_id", "baseline_mean", "mean", "direction"]
+    need_columns(flips, names, "plot_verdict_flips", "verdict_flips")
     if flips.empty:
         return _say(ax, "合否が変わった質問はありません")
     by = _compared(flips)
     judges = in_order(flips[by])
-    questions = question_rows(flips)
+    questions, line = question_rows(flips), frame_rule(flips).line
     places = {question: place for place, question in enumerate(questions)}
     order = [(places[q], judges.index(judge)) for q, judge in zip(flips["question_id"], flips[by], strict=True)]
     rows = [row for _, row in sorted(zip(order, flips.to_dict("records"), strict=True), key=lambda pair: pair[0])]
@@ -113,12 +113,12 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             ax.plot(ends, (place, place), color=colour, linewidth=1.5, zorder=1)
             ax.plot(ends[0], place, "o", color=GREY, markerfacecolor="white")
             ax.plot(ends[1], place, marker, color=colour)
-            words = f"{row['direction']}  {points(ends[0])}→{points(ends[1])}点"
+            words = f"{row['direction']}  {points(ends[0], line)}→{points(ends[1], line)}点"
             ax.text(1.01, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
-        ax.axvline(PASS, color="black", linestyle="--", linewidth=1)
+        ax.axvline(line, color="black", linestyle="--", linewidth=1)
         ax.set_yticks(range(len(rows)), [questions[row["question_id"]] for row in rows])
         ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.set_xlabel(f"平均スコア（点）。白丸は {_names(flips['baseline'])}、破線は{PASS_TEXT}")
+        ax.set_xlabel(f"平均スコア（点）。白丸は {_names(flips['baseline'])}、破線は{pass_text(line)}")
         ax.set_title(f"同じ回答で合否が変わった質問（{len(questions)}問）")
         judge_key(ax, judges)
     return ax
@@ -151,9 +151,9 @@ def plot_cost_agreement(
     ValueError if no judge was paired with the reference."""
     who = "plot_cost_agreement"
     costs = ["criterion", "baseline", "cost_usd_per_question", "baseline_cost_usd_per_question"]
-    need_columns(comparison, costs, f"{who}, comparison")
+    need_columns(comparison, costs, f"{who}, comparison", "compare_judges")
     pair = ["first", "second", "criterion", "n", "verdict_agreement", "agreement_low", "agreement_high"]
-    need_columns(agreement, pair, f"{who}, agreement")
+    need_columns(agreement, pair, f"{who}, agreement", "pairwise_agreement")
     overall = comparison[comparison["criterion"] == OVERALL]
     if reference is None and len(overall):
         reference = overall["baseline"].iloc[0]

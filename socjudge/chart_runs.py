@@ -16,23 +16,22 @@ from .chart_style import (
     COLOURS,
     GREY,
     MARKERS,
-    PASS,
-    PASS_TEXT,
     SMALL,
     draw_cells,
-    in_order,
     ink,
     japanese_axes,
     judge_colours,
     label,
     legend_below,
     need_marks,
+    pass_text,
     points,
     question_rows,
     reach,
     size,
 )
-from .stats import plain_floats, question_means, summarise_scores
+from .pass_rule import frame_rule, reaches
+from .stats import in_order, plain_floats, question_means, summarise_scores
 
 # What a step between two runs may come from, and its words.
 _CHANGES = {
@@ -55,7 +54,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
     プロンプト変更, データセット変更, アシスタント変更, 手順書変更; what a log does not say is no change. The number in the legend is the latest mean. A run without a score is a gap.
     ValueError if no row has a score."""
     need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_criterion_trend")
-    runs = _runs(scores)
+    runs, line = _runs(scores), frame_rule(scores).line
     summary = summarise_scores(scores.astype({"run_id": object}), by=["run_id", "criterion"])
     criteria = in_order(scores["criterion"])
     lowest = float(summary[["mean", "ci_low"]].min().min())
@@ -64,7 +63,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         for number, criterion in enumerate(criteria):
             part = summary[summary["criterion"] == criterion].set_index("run_id").reindex(runs["run_id"])
             _draw_trend(ax, part, str(criterion), number, (number - (len(criteria) - 1) / 2) * 0.6 / len(criteria))
-        ax.axhline(PASS, color="black", linestyle="--", linewidth=1, label=PASS_TEXT)
+        ax.axhline(line, color="black", linestyle="--", linewidth=1, label=pass_text(line))
         _label_runs(ax, runs["started_at"], _count_texts(summary, runs))
         floor = max(0, min(60, 10 * math.floor(lowest / 10)))
         ax.set_yticks(range(floor, 101, 10))
@@ -161,11 +160,11 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     """Each question's mean over criteria in each run: one row per question, one column per run, oldest first.
 
     scores: one row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
-    criterion, score, and category if there is one. Repeats are averaged. A cell shows ○ (70 or more) or × and points,
+    criterion, score, and category if there is one. Repeats are averaged. A cell shows ○ (the pass line or more) or × and points,
     with * where some of its marks are missing; it is hatched where all are (未採点), and empty where the run did not ask
     the question. With more than 24 runs the cells show only ○ and ×. ValueError if no row has a score."""
     need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_question_strip")
-    runs, rows = _runs(scores), question_rows(scores)
+    runs, rows, line = _runs(scores), question_rows(scores), frame_rule(scores).line
     scores = scores.astype({"run_id": object})
     means = question_means(scores, ["run_id"]).pivot(index="question_id", columns="run_id", values="score")
     missing = scores["score"].isna().groupby([scores["question_id"], scores["run_id"]], observed=True).sum().unstack()
@@ -174,15 +173,15 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         draw_cells(ax, means)
         for row, (found, lacking) in enumerate(zip(means.to_numpy(), missing.to_numpy(), strict=True)):
             for column, (mean, unread) in enumerate(zip(found, lacking, strict=True)):
-                _draw_cell(ax, row, column, mean, unread, narrow=len(runs) > 24)
+                _draw_cell(ax, row, column, mean, unread, line, narrow=len(runs) > 24)
         _label_runs(ax, runs["started_at"], below="○ 合格　× 不合格　斜線 未採点　* 一部未採点")
         ax.set_xlim(-0.5, len(runs) - 0.5)
         ax.set_yticks(range(len(rows)), list(rows.values()))
-        ax.set_title(f"質問別の平均スコア（{PASS_TEXT}）")
+        ax.set_title(f"質問別の平均スコア（{pass_text(line)}）")
     return ax
 
 
-def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, *, narrow: bool) -> None:
+def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, line: float, *, narrow: bool) -> None:
     if math.isnan(missing):
         return
     if math.isnan(mean):
@@ -190,8 +189,8 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, *, 
         ax.add_patch(cell)
         text, colour = "" if narrow else "未採点", "black"
     else:
-        text, colour = "○" if mean >= PASS - 1e-9 else "×", ink(mean)
-        text += ("" if narrow else points(mean)) + ("*" if missing else "")
+        text, colour = "○" if reaches(mean, line) else "×", ink(mean)
+        text += ("" if narrow else points(mean, line)) + ("*" if missing else "")
     box = {"facecolor": "white", "linewidth": 0, "pad": 1} if text == "未採点" else None
     ax.text(column, row, text, ha="center", va="center", color=colour, fontsize=SMALL, bbox=box)
 
@@ -205,7 +204,8 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     answers again (overlap) are squares off the line. A dotted line stands where the new judge begins.
     ValueError if no run has a mean."""
     names = ["run_id", "started_at", "judge", "n", "n_missing", "own_mean", "ci_low", "ci_high"]
-    need_marks(trend, "mean", [*names, "bridged", "overlap", "seam"], "plot_bridged_trend")
+    need_marks(trend, "mean", [*names, "bridged", "overlap", "seam"], "plot_bridged_trend", "bridged_trend")
+    line = frame_rule(trend).line
     trend = trend.sort_values("started_at", kind="stable").reset_index(drop=True)
     numbers = trend[["mean", "ci_low", "ci_high", "own_mean"]].apply(plain_floats)
     judges = in_order(trend["judge"].astype(object))
@@ -222,7 +222,7 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             _draw_means(ax, numbers.loc[part.index], f"{label(judge)}（{words}）", look)
         moved = trend.index[trend["bridged"].astype(bool)]
         ax.plot(moved, numbers.loc[moved, "own_mean"], "x", color=GREY, markersize=5, label="換算前の点")
-        ax.axhline(PASS, color="black", linestyle="--", linewidth=1, label=PASS_TEXT)
+        ax.axhline(line, color="black", linestyle="--", linewidth=1, label=pass_text(line))
         for place in trend.index[trend["seam"].astype(bool)]:
             ax.axvline(place - 0.5, color="black", linestyle=":", linewidth=1.2)
             ax.annotate(

@@ -26,11 +26,10 @@ from matplotlib.text import Text
 from matplotlib.transforms import offset_copy
 
 from . import constants
+from .pass_rule import reaches
 from .records import is_embedded
-from .stats import Floats, need_columns
+from .stats import Floats, in_order, need_columns
 
-PASS = constants.JUDGE_PASS_THRESHOLD
-PASS_TEXT = f"合格ライン {PASS:g}点"
 SMALL = 8  # points: notes and numbers beside the marks
 GREY = "#666666"
 BAND = "#e4e4e4"
@@ -165,9 +164,14 @@ def label(text: object, width: int = 40) -> str:
     return "".join(c if ord(c) in _glyphs() else "〓" for c in line).replace("$", r"\$")
 
 
-def points(mean: float) -> str:
+def pass_text(line: float) -> str:
+    """The pass line in words, for titles and legends."""
+    return f"合格ライン {line:g}点"
+
+
+def points(mean: float, line: float) -> str:
     """A mean without decimals, rounded but never up to the pass line."""
-    return f"{math.floor(mean) if mean < PASS - 1e-9 <= round(mean) else mean:.0f}"
+    return f"{math.floor(mean) if not reaches(mean, line) and reaches(round(mean), line) else mean:.0f}"
 
 
 def reach(mean: Any, low: Any, high: Any) -> Floats:
@@ -181,21 +185,13 @@ def size(ax: Axes) -> tuple[float, float]:
     return extent.width / ax.figure.dpi * 72, extent.height / ax.figure.dpi * 72
 
 
-def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str) -> None:
-    """ConfigError if a column is missing, ValueError if `column` has no value to draw. who: the chart."""
-    need_columns(frame, [column, *others], who)
+def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str, maker: str = "load_scores") -> None:
+    """ConfigError if a column is missing, ValueError if `column` has no value to draw. who, maker: of `need_columns`."""
+    need_columns(frame, [column, *others], who, maker)
     if frame.empty:
         raise ValueError(f"{who}: the frame has no row; widen the filters, or load a run with results")
     if frame[column].isna().all():
         raise ValueError(f"{who}: no row has a {column}; look at the column 'status' or 'note' for why")
-
-
-def in_order(column: pd.Series) -> list[Any]:
-    """The values that occur: in the order of the categories, or else in which they occur."""
-    present = list(dict.fromkeys(column.dropna()))
-    if not isinstance(column.dtype, pd.CategoricalDtype):
-        return present
-    return [value for value in column.cat.categories if value in set(present)]
 
 
 def question_rows(frame: pd.DataFrame) -> dict[Any, str]:

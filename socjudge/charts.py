@@ -15,11 +15,8 @@ from .chart_style import (
     BAND,
     COLOURS,
     GREY,
-    PASS,
-    PASS_TEXT,
     SMALL,
     draw_cells,
-    in_order,
     ink,
     japanese_axes,
     judge_colours,
@@ -27,12 +24,14 @@ from .chart_style import (
     judge_markers,
     label,
     need_marks,
+    pass_text,
     points,
     question_rows,
     reach,
 )
 from .errors import ConfigError
-from .stats import Floats, need_columns, plain_floats
+from .pass_rule import frame_rule, reaches
+from .stats import Floats, in_order, need_columns, plain_floats
 
 _MARK_HEIGHT = 2.0  # points of score that a mark covers
 
@@ -44,6 +43,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     criterion, score. Unscored rows are left out of the means and of n; a cell without any is white.
     ValueError if no row has a score."""
     need_marks(scores, "score", ["category", "criterion"], "plot_category_breakdown")
+    line = frame_rule(scores).line
     marks = scores.assign(score=plain_floats(scores["score"])).dropna(subset=["score"])
     cells = marks.groupby(["category", "criterion"], observed=True)["score"].agg(["mean", "count"])
     means, counts = cells["mean"].unstack(), cells["count"].unstack().fillna(0).astype(int)
@@ -53,7 +53,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         ax.set_yticks(range(len(means.index)), [label(name) for name in means.index])
         ax.set_xlabel("評価観点")
         ax.set_ylabel("カテゴリ")
-        ax.set_title(f"カテゴリ別・観点別の平均スコア（{PASS_TEXT}）")
+        ax.set_title(f"カテゴリ別・観点別の平均スコア（{pass_text(line)}）")
         for row, values in enumerate(means.to_numpy(dtype=float)):
             for column, mean in enumerate(values):
                 missing = math.isnan(mean)
@@ -70,6 +70,7 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     Below each criterion stand the numbers of marks and questions, and of marks that are missing (未採点).
     ValueError if no row has a score."""
     need_marks(scores, "score", ["criterion", "question_id"], "plot_score_distribution")
+    line = frame_rule(scores).line
     judges = in_order(scores["judge_model"]) if "judge_model" in scores else []
     colours, markers = judge_colours(judges), judge_markers(judges)
     marks = scores.assign(score=plain_floats(scores["score"]))
@@ -80,19 +81,19 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         for place, part in enumerate(parts):
             scored = part.dropna(subset=["score"])
             if scored.empty:
-                ax.text(place, PASS / 2, "未採点", ha="center", color=GREY)
+                ax.text(place, line / 2, "未採点", ha="center", color=GREY)
                 continue
             _draw_box(ax, place, scored["score"].to_numpy())
             across = pd.Series(place + _side_by_side(scored["score"].tolist()), index=scored.index)
             for judge, own in scored.groupby("judge", sort=False, dropna=False):
                 colour, marker = colours.get(judge, COLOURS[0]), markers.get(judge, "o")
                 ax.plot(across[own.index], own["score"], marker, color=colour, markersize=4.5, alpha=0.8)
-        ax.axhline(PASS, color="black", linestyle="--", linewidth=1)
+        ax.axhline(line, color="black", linestyle="--", linewidth=1)
         ax.set_xticks(range(len(parts)), [_counted(c, part) for c, part in zip(criteria, parts, strict=True)])
         ax.set_xlim(-0.6, len(parts) - 0.4)
         ax.set_ylim(-4, 104)
         ax.set_ylabel("スコア（点）")
-        ax.set_xlabel(f"点は採点1件ずつ、箱は四分位と中央値、破線は{PASS_TEXT}")
+        ax.set_xlabel(f"点は採点1件ずつ、箱は四分位と中央値、破線は{pass_text(line)}")
         ax.set_title("観点別の点の分布")
         if len(judges) > 1:
             judge_key(ax, judges, below=72)
@@ -136,36 +137,35 @@ def plot_gate_confidence(
     a diamond and ◆ where the question decides the verdict; p_pass_rerun as text. Unscored questions are named 未採点.
     ValueError if no question has a mean; ConfigError if there are several runs."""
     who = "plot_gate_confidence"
-    need_marks(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who)
+    need_marks(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_questions")
     runs = in_order(questions["run_id"]) if "run_id" in questions else []
     if questions["question_id"].duplicated().any():
         raise ConfigError(
             f"{who}: the frame has {len(runs) or 'several'} runs; draw one: questions[questions.run_id == …]"
         )
-    rows = question_rows(questions)
+    rows, line = question_rows(questions), frame_rule(questions).line
     numbers = questions.set_index("question_id")[["mean", "noise_sd", "p_pass_rerun"]].apply(plain_floats)
     decides = set(questions.loc[questions["decides"].astype(bool), "question_id"])
     with japanese_axes(ax, 9, 1.8 + 0.32 * len(rows)) as ax:
         for place, question in enumerate(rows):
             mean, noise, chance = numbers.loc[question]
-            _draw_question(ax, place, mean, noise, question in decides)
-            ax.text(
-                1.02, place, _chance_text(mean, chance), va="center", fontsize=SMALL, transform=ax.get_yaxis_transform()
-            )
-        ax.axvline(PASS, color="black", linestyle="--", linewidth=1)
+            _draw_question(ax, place, mean, noise, question in decides, line)
+            words = _chance_text(mean, chance, line)
+            ax.text(1.02, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
+        ax.axvline(line, color="black", linestyle="--", linewidth=1)
         marks = ["◆ " if question in decides else "" for question in rows]
         ax.set_yticks(range(len(rows)), [mark + text for mark, text in zip(marks, rows.values(), strict=True)])
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.set_xlabel(
-            f"平均スコア（点、白抜きは不合格）。破線は{PASS_TEXT}\n横線は再実行時の揺れ（±1標準偏差）、◆は判定を左右する質問"
+            f"平均スコア（点、白抜きは不合格）。破線は{pass_text(line)}\n横線は再実行時の揺れ（±1標準偏差）、◆は判定を左右する質問"
         )
-        ax.set_title(_gate_title(numbers, confidence, runs))
+        ax.set_title(_gate_title(numbers, confidence, runs, line))
     return ax
 
 
-def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: bool) -> None:
+def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: bool, line: float) -> None:
     if math.isnan(mean):
-        ax.text(PASS, place, "未採点", ha="center", va="center", color=GREY, backgroundcolor="white")
+        ax.text(line, place, "未採点", ha="center", va="center", color=GREY, backgroundcolor="white")
         return
     colour = COLOURS[5] if decides else COLOURS[0]
     ax.errorbar(
@@ -174,27 +174,27 @@ def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: boo
         xerr=reach(mean, *np.clip([mean - noise, mean + noise], 0, 100)),
         color=colour,
         marker="D" if decides else "o",
-        markerfacecolor=colour if mean >= PASS - 1e-9 else "white",
+        markerfacecolor=colour if reaches(mean, line) else "white",
         elinewidth=1.2,
     )
 
 
-def _chance_text(mean: float, chance: float) -> str:
+def _chance_text(mean: float, chance: float, line: float) -> str:
     if math.isnan(mean):
         return "–"
     # Draws never show a chance of 0 or 1.
     words = "<0.01" if chance < 0.005 else ">0.99" if chance > 0.995 else f"{chance:.2f}"
-    return f"{points(mean)}点  " + ("反復なし" if math.isnan(chance) else f"再実行で合格 {words}")
+    return f"{points(mean, line)}点  " + ("反復なし" if math.isnan(chance) else f"再実行で合格 {words}")
 
 
-def _gate_title(numbers: pd.DataFrame, confidence: pd.DataFrame | None, runs: Sequence[object]) -> str:
+def _gate_title(numbers: pd.DataFrame, confidence: pd.DataFrame | None, runs: Sequence[object], line: float) -> str:
     means = numbers["mean"].dropna()
     unscored = len(numbers) - len(means)
-    title = f"{len(means)}問中{int((means >= PASS - 1e-9).sum())}問合格" + (f"、未採点{unscored}問" if unscored else "")
+    title = f"{len(means)}問中{int(reaches(means, line).sum())}問合格" + (f"、未採点{unscored}問" if unscored else "")
     if confidence is None:
         return title
     who = "plot_gate_confidence, confidence"
-    need_columns(confidence, ["pass_rate_low", "pass_rate_high", "verdict"], who)
+    need_columns(confidence, ["pass_rate_low", "pass_rate_high", "verdict"], who, "gate_confidence")
     rows = confidence[confidence["run_id"].isin(runs)] if runs and "run_id" in confidence else confidence
     if len(rows) != 1:
         raise ConfigError(f"{who}: {len(rows)} rows for the run of the questions; pass the frame of the same run")

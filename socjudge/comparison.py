@@ -8,9 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from . import constants
 from .errors import ConfigError
-from .pass_rule import PASS_LINE
+from .pass_rule import frame_rule, reaches
 from .stats import (
     ENUMERATED,
     OVERALL,
@@ -33,7 +32,7 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
     Columns: question_id, answer_sha256, criterion (ordered), first, second (0–100, repeats averaged, missing where one
     has no score), missing (marks that could not be read). ConfigError, naming `who`, if a column or a cohort is
     missing, or where both judged a question but never the same answer to it."""
-    need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who)
+    need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who, "load_scores")
     sides = [_one_side(scores, value, by, who) for value in (first, second)]
     keys = ["question_id", "answer_sha256"]
     answers = [side[keys].drop_duplicates() for side in sides]
@@ -112,16 +111,16 @@ def compare_judges(
     Holm's family is all criteria of all rows; the rows of 総合 are a family of their own, as the question asked first.
     ConfigError where the two judged different answers: `rejudge` is the way to judge the same ones."""
     who = "compare_judges"
-    need_columns(scores, [by], who)
+    need_columns(scores, [by], who, "load_scores")
     others = [value for value in scores[by].dropna().unique() if value != baseline]
     if not others:
         raise ConfigError(f"{who}: every row has {by} {baseline!r}; add the scores of another one")
-    rows = []
+    rows, line = [], frame_rule(scores).line
     for other in others:
         pairs = pair_scores(scores, baseline, other, by=by, who=who)
         shared = {**_judging(scores, baseline, other, pairs, by), **_unpaired(scores, baseline, other, pairs, by)}
         for criterion in [name for name in pairs["criterion"].cat.categories if (pairs["criterion"] == name).any()]:
-            rows.append({by: other, "baseline": baseline, **_row(pairs, criterion, samples, seed), **shared})
+            rows.append({by: other, "baseline": baseline, **_row(pairs, criterion, line, samples, seed), **shared})
     frame = pd.DataFrame(rows)
     overall = (frame["criterion"] == OVERALL).to_numpy()
     for family in (overall, ~overall):
@@ -131,7 +130,7 @@ def compare_judges(
             detectable_difference(sd, n, alpha=(1 - LEVEL) / tests)
             for sd, n in zip(frame.loc[family, "_sd"], frame.loc[family, "n"], strict=True)
         ]
-    frame["note"] = [_note(row) for row in frame.to_dict("records")]
+    frame["note"] = [_note(row, line) for row in frame.to_dict("records")]
     names = [*_criteria(scores), OVERALL]
     columns = [
         *(by, "baseline", "criterion", "n", "n_answers", "n_missing", "n_unpaired"),
@@ -144,14 +143,14 @@ def compare_judges(
     return frame[columns].assign(criterion=pd.Categorical(frame["criterion"], categories=names, ordered=True))
 
 
-def _row(pairs: pd.DataFrame, criterion: str, samples: int, seed: int) -> dict[str, Any]:
+def _row(pairs: pd.DataFrame, criterion: str, line: float, samples: int, seed: int) -> dict[str, Any]:
     part = pairs[pairs["criterion"] == criterion]
     scored = part.dropna(subset=["first", "second"])
     means = question_pairs(pairs, criterion)
     d = (means["second"] - means["first"]).to_numpy()
     n = len(d)
     low, high = difference_interval(d, level=LEVEL)
-    before, after = means["first"] >= PASS_LINE, means["second"] >= PASS_LINE
+    before, after = reaches(means["first"], line), reaches(means["second"], line)
     test = "all sign flips" if n <= ENUMERATED else f"{samples:,} random sign flips"
     return {
         "criterion": criterion,
@@ -202,7 +201,7 @@ def _unpaired(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame
     return {"n_unpaired": len(judged) - len(pairs[keys].drop_duplicates())}
 
 
-def _note(row: Mapping[Any, Any]) -> str:
+def _note(row: Mapping[Any, Any], line: float) -> str:
     n, visible = row["n"], row["detectable_difference"]
     if n == 0:
         note = "両方で採点できた質問がありません。"
@@ -222,7 +221,7 @@ def _note(row: Mapping[Any, Any]) -> str:
     if 0.8 <= row["_alike"] < 1:  # ten of them show too little of the rest
         note += "8割以上の質問で差が同じため、区間は狭すぎるおそれがあります。"
     if row["flipped_questions"]:
-        note += f"{constants.JUDGE_PASS_THRESHOLD:g}点の線をまたぐ質問: {row['flipped_questions']}。"
+        note += f"{line:g}点の線をまたぐ質問: {row['flipped_questions']}。"
     if row["n_missing"]:
         note += f"未採点 {row['n_missing']} 件は除外。"
     if row["n_unpaired"]:
@@ -237,19 +236,20 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
 
     Arguments as in `compare_judges`. One row per flipped question and other value of `by`. Columns: the name of `by`,
     baseline, question_id, category (if the frame has it), baseline_mean, mean (0–100, over criteria and repeats),
-    difference, direction ("合格→不合格" or "不合格→合格"), n (answers), method, note (Japanese)."""
-    need_columns(scores, [by], "verdict_flips")
+    difference, direction ("合格→不合格" or "不合格→合格"), n (answers),
+    pass_threshold (the pass line), method, note (Japanese)."""
+    need_columns(scores, [by], "verdict_flips", "load_scores")
     category = scores.groupby("question_id")["category"].first() if "category" in scores.columns else None
-    rows = []
+    rows, line = [], frame_rule(scores).line
     for other in [value for value in scores[by].dropna().unique() if value != baseline]:
         pairs = pair_scores(scores, baseline, other, by=by, who="verdict_flips")
         means = question_pairs(pairs, OVERALL)
         scored = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
         answers = scored["question_id"].value_counts()
         for question, first, second in means.itertuples():
-            if (first >= PASS_LINE) == (second >= PASS_LINE):
+            if reaches(first, line) == reaches(second, line):
                 continue
-            margin = min(abs(first - constants.JUDGE_PASS_THRESHOLD), abs(second - constants.JUDGE_PASS_THRESHOLD))
+            margin = min(abs(first - line), abs(second - line))
             rows.append(
                 {
                     by: other,
@@ -259,13 +259,14 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
                     "baseline_mean": first,
                     "mean": second,
                     "difference": second - first,
-                    "direction": "合格→不合格" if first >= PASS_LINE else "不合格→合格",
+                    "direction": "合格→不合格" if reaches(first, line) else "不合格→合格",
                     "n": int(answers[question]),
-                    "method": f"mean over criteria and repeats against {constants.JUDGE_PASS_THRESHOLD:g}",
+                    "pass_threshold": line,
+                    "method": f"mean over criteria and repeats against {line:g}",
                     "note": f"近いほうの点は合格ラインから{margin:.1f}点。",
                 }
             )
     names = [by, "baseline", "question_id", *(["category"] if category is not None else [])]
-    names += ["baseline_mean", "mean", "difference", "direction", "n", "method", "note"]
+    names += ["baseline_mean", "mean", "difference", "direction", "n", "pass_threshold", "method", "note"]
     frame = pd.DataFrame(rows, columns=names)
     return frame if rows else frame.astype({"baseline_mean": float, "mean": float, "difference": float})

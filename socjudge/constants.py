@@ -18,6 +18,9 @@ JUDGE_PASS_RATE = 0.7  # MVP合格率（10問中7問以上）
 # The model that "auto" means when a key or a base URL is configured. The vendor has announced that
 # gpt-4o-mini shuts down on 2027-01-14: change this line, then `socjudge rejudge` an old log to compare.
 DEFAULT_JUDGE_MODEL = "gpt-4o-mini"
+OTHER_MODELS = ("gpt-4o",)  # which panels offer beside it; any other name can be typed
+
+JPY_PER_USD = 150  # a round figure for yen beside dollars; nobody asks a bank
 
 QUESTION_CATEGORIES = ["正常系", "危険操作系", "根拠不足系", "曖昧質問系"]
 

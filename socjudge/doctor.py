@@ -16,7 +16,7 @@ from .errors import ConfigError
 from .history_cache import find_logs, with_progress
 from .journal import unfinished_runs
 from .logs import from_json, load_log, parse_log
-from .pass_rule import questions_needed, reaches
+from .pass_rule import PassRule, frame_rule, reaches, run_rule
 from .record_json import answer_sha256
 from .records import UNKNOWN, EvaluationResult, EvaluationRun, RunSummary
 from .tables import LogFile
@@ -31,7 +31,7 @@ ROUNDING = 0.051  # an average may be written with one digit
 _REJUDGE = "judge its answers again: socjudge rejudge {log}"
 
 
-def check_logs(logs_dir: Path | str = constants.LOGS_DIR) -> pd.DataFrame:
+def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     """What is wrong with the logs in a folder or under a URL: one row per problem, errors first.
 
     Columns: level ("error": the loaders leave the log out, some only with `text=True`; "warning": its numbers are to be doubted; "note"), log (file
@@ -40,6 +40,7 @@ def check_logs(logs_dir: Path | str = constants.LOGS_DIR) -> pd.DataFrame:
     (parse failures of old programs), averages and summaries that do not follow from the scores, ids that occur twice,
     two logs of one run, answers changed after they were judged, no judge or start named, unfinished journals.
     ConfigError if there is no such folder."""
+    logs_dir = logs_dir or constants.LOGS_DIR
     rows: list[dict[str, str]] = []
     owners: dict[str, str] = {}
     files = find_logs(logs_dir)
@@ -73,16 +74,16 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
     n_missing (judged answers without one),
     passed (of those scored), mvp_passed (over the scored questions alone; missing if there are none), worst_case and
     best_case (the verdict if every unread reply had been 0, or 100, points), note (Japanese). Repeats are averaged within
-    their question first, as in the specification's rule."""
+    their question first, as in the specification's rule, and each run is judged by its own pass line and rate."""
     rows = []
     for (run_id, log), part in results.groupby(["run_id", "log"], observed=True, sort=False):
-        points = part["average_score"].astype("float64")
+        points, rule = part["average_score"].astype("float64"), frame_rule(part)
         cases = {
             name: points.fillna(filled).groupby(part["question_id"], sort=False).mean().dropna()
             for name, filled in (("scored", math.nan), ("worst", 0.0), ("best", 100.0))
         }
         scored = cases["scored"]
-        worst, best = _passes(cases["worst"]), _passes(cases["best"])
+        worst, best = _passes(cases["worst"], rule), _passes(cases["best"], rule)
         rows.append(
             {
                 "run_id": run_id,
@@ -90,8 +91,8 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
                 "n": len(cases["best"]),
                 "n_unscored": len(cases["best"]) - len(scored),
                 "n_missing": int(points.isna().sum()),
-                "passed": sum(reaches(value, constants.JUDGE_PASS_THRESHOLD) for value in scored),
-                "mvp_passed": _passes(scored) if len(scored) else pd.NA,
+                "passed": int(reaches(scored, rule.line).sum()),
+                "mvp_passed": _passes(scored, rule) if len(scored) else pd.NA,
                 "worst_case": worst,
                 "best_case": best,
                 "note": _open_note(int(points.isna().sum()), worst, best),
@@ -102,9 +103,9 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names).astype(kinds)
 
 
-def _passes(points: pd.Series) -> bool:
-    enough = sum(reaches(value, constants.JUDGE_PASS_THRESHOLD) for value in points) >= questions_needed(len(points))
-    return bool(enough and reaches(points.mean(), constants.JUDGE_PASS_THRESHOLD))
+def _passes(points: pd.Series, rule: PassRule) -> bool:
+    enough = reaches(points, rule.line).sum() >= rule.needed(len(points))
+    return bool(enough and reaches(points.mean(), rule.line))
 
 
 def _open_note(unread: int, worst: bool, best: bool) -> str:
@@ -133,7 +134,7 @@ def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterato
     usual = Counter(criterion for result in run.results for criterion in result.evaluation.scores)
     for place, (result, sha256) in enumerate(zip(run.results, hashes, strict=True)):
         where = f"results[{place}], question {result.question.id}"
-        for level, problem, what, remedy in _row_problems(result, usual, _line(run)):
+        for level, problem, what, remedy in _row_problems(result, usual, run_rule(info).line):
             yield level, where, problem, what, remedy.format(log=log)
         if sha256 and sha256 != answer_sha256(result.answer.answer, result.answer.context):
             what = "answer or context is not what was judged: it does not fit answer_sha256"
@@ -163,12 +164,7 @@ def _row_problems(result: EvaluationResult, usual: Iterable[str], line: float) -
 
 
 def _summary_problems(run: EvaluationRun) -> Iterator[tuple[str, str, str, str, str]]:
-    if _line(run) != constants.JUDGE_PASS_THRESHOLD or run.run.pass_rate_required not in (
-        None,
-        constants.JUDGE_PASS_RATE,
-    ):
-        return  # summed up by another rule than today's
-    right = summarise_results(run.results)
+    right = summarise_results(run.results, run_rule(run.run))
     found = []
     for name in [field.name for field in fields(RunSummary)]:
         there, here = getattr(run.summary, name), getattr(right, name)
@@ -180,10 +176,6 @@ def _summary_problems(run: EvaluationRun) -> Iterator[tuple[str, str, str, str, 
     if found:
         remedy = "believe the results, not the summary: see check_verdicts"
         yield "warning", "summary", "summary", "; ".join(found), remedy
-
-
-def _line(run: EvaluationRun) -> float:
-    return constants.JUDGE_PASS_THRESHOLD if run.run.pass_threshold is None else run.run.pass_threshold
 
 
 def _said(value: Any) -> str:

@@ -12,16 +12,14 @@ from typing import Any
 import pandas as pd
 
 from . import constants
-from .chart_style import in_order
 from .comparison import compare_judges
 from .errors import ConfigError
 from .history import History, load_history
 from .logs import load_run
-from .pass_rule import PASS_LINE
+from .pass_rule import reaches, todays_rule
 from .places import as_path, is_remote
 from .records import UNKNOWN, EvaluationResult, EvaluationRun
-from .report import TREND_RUNS, check_replaceable, write_report
-from .stats import plain_floats, question_means, summarise_scores
+from .stats import in_order, plain_floats, question_means, summarise_scores
 
 # What a difference between two runs can come from, beside chance.
 CONDITIONS = {
@@ -67,7 +65,8 @@ class Explorer:
 
     ConfigError if there is no such folder."""
 
-    def __init__(self, logs_dir: Path | str = constants.LOGS_DIR) -> None:
+    def __init__(self, logs_dir: Path | str | None = None) -> None:
+        logs_dir = logs_dir or constants.LOGS_DIR
         self.logs_dir = logs_dir
         self._texts: dict[str, EvaluationRun] = {}
         self.reload()
@@ -133,6 +132,8 @@ class Explorer:
         path = Path(typed).expanduser() if typed else self._reports / f"{log.split('.json')[0]}.html"
         if path.suffix.lower() not in (".html", ".htm"):
             raise ConfigError(f"{path}: a report is an HTML file; give it a name that ends in .html")
+        from .report import check_replaceable  # which draws charts: matplotlib takes a second to import
+
         check_replaceable(path)
         return path.absolute()
 
@@ -141,6 +142,8 @@ class Explorer:
 
         chosen: of `select`, and the report is of these questions only. path: of `report_path`; the folder `reports/` is
         made. Errors are those of `write_report`."""
+        from .report import TREND_RUNS, write_report
+
         order = chosen.runs["run_id"].tolist()
         place = order.index(run_id)
         wanted = {*order[max(0, place + 1 - TREND_RUNS) : place + 1], *([baseline] if baseline else [])}
@@ -180,7 +183,9 @@ def run_table(chosen: History) -> pd.DataFrame:
     results = chosen.results.astype({"run_id": object})
     points = results.assign(points=plain_floats(results["average_score"]).fillna(0), unread=results["status"] != "ok")
     asked = points.groupby(["run_id", "question_id"], sort=False).agg({"points": "mean", "unread": "sum"}).reset_index()
-    counts = asked.assign(passed=asked["points"] >= PASS_LINE).groupby("run_id", sort=False)
+    lines = runs.set_index("run_id")["pass_threshold"].astype("Float64").fillna(todays_rule().line)
+    passed = reaches(asked["points"] - asked["run_id"].map(lines).astype(float), 0)
+    counts = asked.assign(passed=passed).groupby("run_id", sort=False)
     totals = counts.agg(questions=("points", "size"), passed=("passed", "sum"), n_unscored=("unread", "sum"))
     table = runs[names].merge(means[["run_id", "n", "mean", "ci_low", "ci_high"]], on="run_id", how="left")
     table = table.merge(totals, left_on="run_id", right_index=True, how="left")

@@ -11,6 +11,7 @@ from typing import Any
 
 from .journal import Journal
 from .logs import LoggedResults, log_chunks, write_log
+from .pass_rule import run_rule
 from .plan import Plan
 from .record_json import result_from_dict
 from .records import UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, Usage
@@ -37,7 +38,7 @@ def finish_run(journal: Journal, plan: Plan, total: int, in_session_s: float, lo
     def chunks() -> Iterator[bytes]:
         nonlocal totals, starts, in_memory
         totals, starts, in_memory, size = _Totals(), array("q"), [], 0
-        for chunk in log_chunks(rows(), lambda: (totals.tally.summary(), info())):
+        for chunk in log_chunks(rows(), lambda: (totals.tally.summary(run_rule(journal.info)), info())):
             starts.append(size)
             size += len(chunk)
             yield chunk
@@ -56,7 +57,7 @@ def finish_run(journal: Journal, plan: Plan, total: int, in_session_s: float, lo
 
     path = write_log(chunks, journal.info.started_at, logs_dir)
     results = tuple(in_memory) if small else LoggedResults(path, starts[1:])
-    return EvaluationRun(results, totals.tally.summary(), info(), path)
+    return EvaluationRun(results, totals.tally.summary(run_rule(journal.info)), info(), path)
 
 
 class _Totals:

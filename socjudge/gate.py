@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from . import constants
 from .errors import ConfigError
-from .pass_rule import PASS_LINE, questions_needed
+from .pass_rule import PassRule, frame_rule, reaches
 from .stats import Floats, mean_interval, need_columns, pass_rate_interval, plain_floats
 
 Bools = NDArray[np.bool_]
@@ -25,7 +24,8 @@ _METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 
 def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
     """How sure each run's MVP verdict is, one row per run.
 
-    results: one row per judged answer. noise: sd in points of a question's mean score when it is answered and judged
+    results: one row per judged answer; with the columns pass_threshold and pass_rate_required, as the loaders give them,
+    each run is judged by its own rule, without them by today's. noise: sd in points of a question's mean score when it is answered and judged
     once more, where you know it; else it is taken from the repeats, pooled over questions. Without either the
     probabilities are missing. Columns: run_id (if the frame has it), n (questions with a score), n_missing (judged
     answers without one), passed, needed (questions), mvp_passed (on what was scored), pass_rate, pass_rate_low,
@@ -48,13 +48,14 @@ def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: i
     repeats), n_missing, mean (0–100), noise_sd (points: sd of that mean when the run is repeated), distance (mean to
     the pass line in units of noise_sd), p_pass_rerun, p_pass_true (the question passes), pivotal (share of re-runs
     whose verdict would turn if this question alone passed instead of failed or the reverse), decides (its own verdict
-    is open, between 0.05 and 0.95, and it is pivotal in 1 of 20 re-runs or more), method, note (Japanese)."""
+    is open, between 0.05 and 0.95, and it is pivotal in 1 of 20 re-runs or more), pass_threshold (the pass line), method,
+    note (Japanese)."""
     who = "gate_questions"
     return _by_run(results, lambda part: _question_rows(part, noise, seed, who), who)
 
 
 def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
-    need_columns(results, ["question_id", "average_score"], who)
+    need_columns(results, ["question_id", "average_score"], who, "load_results")
     if results.empty:
         raise ConfigError(f"{who}: the frame has no row; load a run with results")
     if "run_id" not in results.columns:
@@ -129,10 +130,10 @@ def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> t
     return true.clip(0, 100), again.clip(0, 100)
 
 
-def _gate(scores: Floats) -> Bools:
+def _gate(scores: Floats, rule: PassRule) -> Bools:
     """Whether the gate passes, for each row of scores."""
-    enough = (scores >= PASS_LINE).sum(axis=1) >= questions_needed(scores.shape[1])
-    return np.asarray(enough & (scores.mean(axis=1) >= PASS_LINE))
+    enough = reaches(scores, rule.line).sum(axis=1) >= rule.needed(scores.shape[1])
+    return np.asarray(enough & reaches(scores.mean(axis=1), rule.line))
 
 
 def _share(hits: Bools) -> Floats:
@@ -142,19 +143,21 @@ def _share(hits: Bools) -> Floats:
 
 def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> dict[str, Any]:
     table, repeat_sd, freedom, source = _read_run(part, noise, who)
+    rule = frame_rule(part)
     score = table["score"].dropna().to_numpy()
     n, unscored = len(score), int(table["score"].isna().sum())
-    passed = int((score >= PASS_LINE).sum())
+    passed = int(reaches(score, rule.line).sum())
     low, high = pass_rate_interval(passed, n, LEVEL) if n else (math.nan, math.nan)
     mean_low, mean_high = mean_interval(score, level=LEVEL)
     p_rerun = p_true = math.nan
     verdict, deciding = "判定保留", ""
     if n and math.isfinite(repeat_sd):
         true, again = _draw(table, repeat_sd, freedom, seed)
-        p_rerun, p_true = float(_share(_gate(again))), float(_share(_gate(true)))
-        worst, best = (_share(_gate(np.hstack([true, np.full((DRAWS, unscored), v)]))) for v in (0.0, 100.0))
+        p_rerun, p_true = float(_share(_gate(again, rule))), float(_share(_gate(true, rule)))
+        cases = (np.hstack([true, np.full((DRAWS, unscored), v)]) for v in (0.0, 100.0))
+        worst, best = (_share(_gate(case, rule)) for case in cases)
         verdict = "合格" if worst >= LEVEL else "不合格" if best <= 1 - LEVEL else "判定保留"
-        chances = _chances(table, true, again)
+        chances = _chances(table, true, again, rule)
         weight = chances["pivotal"] * chances["p_pass_rerun"] * (1 - chances["p_pass_rerun"])
         ordered = weight[chances["decides"]].sort_values(ascending=False, kind="stable")
         deciding = ", ".join(map(str, ordered.index))
@@ -162,8 +165,8 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
         "n": n,
         "n_missing": int(table["missing"].sum()),
         "passed": passed,
-        "needed": questions_needed(n),
-        "mvp_passed": bool(n and _gate(score[None, :])[0]),
+        "needed": rule.needed(n),
+        "mvp_passed": bool(n and _gate(score[None, :], rule)[0]),
         "pass_rate": passed / n if n else math.nan,
         "pass_rate_low": low,
         "pass_rate_high": high,
@@ -199,17 +202,17 @@ def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
     return note
 
 
-def _chances(table: pd.DataFrame, true: Floats, again: Floats) -> pd.DataFrame:
+def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -> pd.DataFrame:
     """What `gate_questions` says of each scored question from the draws; index question_id."""
-    passes = again >= PASS_LINE
+    passes = reaches(again, rule.line)
     # The verdict of each draw if one question's own verdict were turned; the mean stays what it is.
-    turned = passes.sum(axis=1, keepdims=True) + np.where(passes, -1, 1) >= questions_needed(passes.shape[1])
-    turned &= again.mean(axis=1, keepdims=True) >= PASS_LINE
+    turned = passes.sum(axis=1, keepdims=True) + np.where(passes, -1, 1) >= rule.needed(passes.shape[1])
+    turned &= reaches(again.mean(axis=1, keepdims=True), rule.line)
     found = pd.DataFrame(
         {
             "p_pass_rerun": _share(passes),
-            "p_pass_true": _share(true >= PASS_LINE),
-            "pivotal": (turned != _gate(again)[:, None]).mean(axis=0),
+            "p_pass_true": _share(reaches(true, rule.line)),
+            "pivotal": (turned != _gate(again, rule)[:, None]).mean(axis=0),
         },
         index=table.index[table["repeats"] > 0],
     )
@@ -219,11 +222,12 @@ def _chances(table: pd.DataFrame, true: Floats, again: Floats) -> pd.DataFrame:
 
 def _question_rows(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> list[dict[str, Any]]:
     table, repeat_sd, freedom, source = _read_run(part, noise, who)
+    rule = frame_rule(part)
     chances = pd.DataFrame(columns=["p_pass_rerun", "p_pass_true", "pivotal", "decides"], dtype=float)
     if math.isfinite(repeat_sd) and (table["repeats"] > 0).any():
-        chances = _chances(table, *_draw(table, repeat_sd, freedom, seed))
+        chances = _chances(table, *_draw(table, repeat_sd, freedom, seed), rule)
     noise_sd = repeat_sd / np.sqrt(table["repeats"].where(table["repeats"] > 0))
-    distance = (table["score"] - constants.JUDGE_PASS_THRESHOLD) / noise_sd
+    distance = (table["score"] - rule.line) / noise_sd
     category = part.groupby("question_id")["category"].first() if "category" in part.columns else None
     rows = []
     for found in table.join(chances).assign(noise_sd=noise_sd, distance=distance).reset_index().to_dict("records"):
@@ -235,6 +239,7 @@ def _question_rows(part: pd.DataFrame, noise: float | None, seed: int, who: str)
             "mean": found["score"],
             **{name: found[name] for name in ("noise_sd", "distance", "p_pass_rerun", "p_pass_true", "pivotal")},
             "decides": found["decides"] == 1,
+            "pass_threshold": rule.line,
             "method": f"{_METHOD}; noise: {source}",
         }
         rows.append({**row, "note": _question_note(row)})

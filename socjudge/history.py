@@ -28,12 +28,12 @@ Spread = Callable[[NDArray[Any]], NDArray[Any]]  # from one value per run or ans
 # What is known of the run, in the rows of all three frames.
 _SHARED = (
     "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model", "prompt_id",
-    "prompt_sha256", "dataset_sha256", "index_fingerprint",
+    "prompt_sha256", "dataset_sha256", "index_fingerprint", "pass_threshold", "pass_rate_required",
 )  # fmt: skip
 _RUN = (
     "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model",
     "assistant_model_resolved", "prompt_id", "prompt_sha256", "dataset_sha256", "index_fingerprint",
-    "assistant_prompt_id", "k", "answer_repeats", "judge_repeats", "rejudged_from", "mode",
+    "pass_threshold", "pass_rate_required", "assistant_prompt_id", "k", "answer_repeats", "judge_repeats", "rejudged_from", "mode",
     "total_questions", "passed_questions", "pass_rate", "average_score", "mvp_passed",
     "n_results", "n_unscored", "mean_score", "calls", "input_tokens", "output_tokens", "cost_usd", "wall_time_s",
     "socjudge_version",
@@ -42,7 +42,7 @@ _FLAGS = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
 
 
 def load_runs(
-    logs_dir: Path | str = constants.LOGS_DIR,
+    logs_dir: Path | str | None = None,
     *,
     since: str | date | None = None,
     judge_model: str | Collection[str] | None = None,
@@ -50,18 +50,20 @@ def load_runs(
 ) -> pd.DataFrame:
     """One row per run, the oldest first; the columns are in docs/frames.md.
 
-    logs_dir: a folder with logs of this project or of the specification, also packed (.json.gz), or a URL. since: runs
+    logs_dir: a folder with logs of this project or of the specification, also packed (.json.gz), or a URL; the project's
+    own logs unless given. since: runs
     that started at that time or later ("2026-10-01", a date or datetime; without a zone this machine's time).
     judge_model: one name or several. cache: keep what was read in `logs_dir/.history`, and read only what changed.
 
     A log that cannot be read, and a second log of the same run, is left out with a warning that counts them;
     `check_logs` says what is wrong. ConfigError if there is no such folder, or `since` is no time."""
+    logs_dir = logs_dir or constants.LOGS_DIR
     with without_collection():
         return _run_frame(_load(logs_dir, since, judge_model, cache=cache).runs)
 
 
 def load_results(
-    logs_dir: Path | str = constants.LOGS_DIR,
+    logs_dir: Path | str | None = None,
     *,
     since: str | date | None = None,
     judge_model: str | Collection[str] | None = None,
@@ -73,12 +75,13 @@ def load_results(
 
     category: one of the questions' categories or several. text: also question, answer, context, comment and error,
     which are most of a log and read from it each time. The rest is as in `load_runs`."""
+    logs_dir = logs_dir or constants.LOGS_DIR
     with without_collection():
         return _result_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
 
 
 def load_scores(
-    logs_dir: Path | str = constants.LOGS_DIR,
+    logs_dir: Path | str | None = None,
     *,
     since: str | date | None = None,
     judge_model: str | Collection[str] | None = None,
@@ -89,6 +92,7 @@ def load_scores(
     """One row per criterion score, in the order of the runs; the columns are in docs/frames.md.
 
     text: also the rationale. The rest is as in `load_results`."""
+    logs_dir = logs_dir or constants.LOGS_DIR
     with without_collection():
         return _score_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
 
@@ -104,12 +108,13 @@ class History:
 
 
 def load_history(
-    logs_dir: Path | str = constants.LOGS_DIR, *, logs: Collection[str] | None = None, text: bool = False
+    logs_dir: Path | str | None = None, *, logs: Collection[str] | None = None, text: bool = False
 ) -> History:
     """`load_runs`, `load_results` and `load_scores` at once; what is left out is counted instead of warned of.
 
     logs: file names of the folder, all unless given; text: as in `load_results`, and read from these logs only.
     ConfigError if there is no such folder."""
+    logs_dir = logs_dir or constants.LOGS_DIR
     files = [file for file in find_logs(logs_dir) if logs is None or file.name in logs]
     with without_collection():
         tables = read_logs(files, text=True) if text else load_tables(logs_dir, files)

@@ -10,18 +10,19 @@ from typing import Annotated
 
 import typer
 
-from . import constants
 from .errors import SocJudgeError
 
 FOUND_PROBLEMS, FAILED = 1, 2
 
 app = typer.Typer(no_args_is_help=True, help="The history of runs, for other tools.")
 
-LogsDir = Annotated[str, typer.Option(help="Where the logs are: a folder, or a URL such as s3://bucket/logs.")]
+LogsDir = Annotated[
+    str | None, typer.Option(help="Where the logs are: a folder, or a URL such as s3://bucket/logs; default: logs.")
+]
 
 
 def doctor(
-    logs_dir: LogsDir = str(constants.LOGS_DIR),
+    logs_dir: LogsDir = None,
     notes: Annotated[bool, typer.Option("--notes", help="Also what is only good to know.")] = False,
 ) -> None:
     """Check a folder of logs: what is wrong with each, and what to do. Changes nothing.
@@ -48,7 +49,7 @@ def doctor(
 
 def report(
     path: Annotated[Path, typer.Argument(help="The HTML file to write.")] = Path("report.html"),
-    logs_dir: LogsDir = str(constants.LOGS_DIR),
+    logs_dir: LogsDir = None,
     log: Annotated[str | None, typer.Option(help="Name of the log to report on; default: the newest.")] = None,
     baseline: Annotated[
         str | None, typer.Option(help="Name of the log to compare with; default: the one before.")
@@ -67,7 +68,7 @@ def report(
 @app.command()
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder for the Parquet files.")],
-    logs_dir: LogsDir = str(constants.LOGS_DIR),
+    logs_dir: LogsDir = None,
 ) -> None:
     """Write all logs as partitioned Parquet (runs, results, scores), for DuckDB, Dask and the like.
 

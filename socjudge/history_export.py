@@ -22,13 +22,14 @@ from .tables import LogFile, read_logs
 BATCH_BYTES = 64 * 2**20  # of logs that are in memory at once
 
 
-def export_history(folder: Path | str, logs_dir: Path | str = constants.LOGS_DIR) -> Path:
+def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Path:
     """Write all logs of a folder as Parquet, and return where: `folder`, which must not exist yet.
 
     runs/, results/ and scores/ hold the columns of `load_runs`, `load_results(text=True)` and `load_scores(text=True)`
     (docs/frames.md), words as text; each in parts by month of the run's start in UTC (month=2026-11/part-0.parquet; month=unknown).
     Memory stays flat, whatever the number of logs; a few of them have to fit in it. A log that cannot be read, or repeats a
     run, is left out with a warning that counts them. ConfigError if the folder exists or cannot be written."""
+    logs_dir = logs_dir or constants.LOGS_DIR
     folder = Path(folder)
     if folder.exists():
         raise ConfigError(f"{folder}: exists already; export into a new folder, or remove this one")

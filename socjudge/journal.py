@@ -28,6 +28,7 @@ import orjson
 from . import constants
 from .errors import ConfigError
 from .logs import log_files, new_log_name, refuge, to_json
+from .pass_rule import run_rule
 from .places import as_path, is_remote, load_bytes
 from .record_json import (
     answer_from_dict,
@@ -346,12 +347,13 @@ def open_journal(
         raise
 
 
-def unfinished_runs(logs_dir: Path | str = constants.LOGS_DIR) -> list[UnfinishedRun]:
+def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     """The journals of a folder of logs, the oldest first: runs that were broken off, or are under way.
 
     Those included that had to go on in the system's temporary folder. logs_dir: of a URL, those in LOGS_DIR, where the
     journals of such runs are, whichever URL they were for. They are taken up by starting the same run again; delete
     the file of one that you do not want any more. Raises ConfigError that names a damaged journal and its line."""
+    logs_dir = logs_dir or constants.LOGS_DIR
     runs = []
     for path, header in _journals(journal_folder(logs_dir)):
         done, costs = _count(path)
@@ -389,7 +391,8 @@ def load_unfinished(path: Path) -> EvaluationRun:
     if not header:
         raise ConfigError(f"{path}: the journal is empty; nothing was finished before the run was broken off")
     results = tuple(result_from_dict(rows[place], where=f"{path}: sample {place[0]}") for place in sorted(rows))
-    return EvaluationRun(results, summarise_results(results), run_info_from_dict(header["run"], where=str(path)))
+    info = run_info_from_dict(header["run"], where=str(path))
+    return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
 
 
 def _newest(folder: Path, key: Mapping[str, Any]) -> Path | None:

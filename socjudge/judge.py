@@ -40,11 +40,12 @@ class _DatasetItem(BaseModel):
 _DATASET = TypeAdapter(list[_DatasetItem])
 
 
-def load_eval_dataset(path: Path | str = constants.EVAL_DATASET_PATH) -> list[EvalQuestion]:
+def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
     """The questions of a dataset file in the specification's schema, in the file's order.
 
     Raises ConfigError that names every item and field that is wrong and what was expected: malformed
     JSON, missing or empty fields, unknown categories, ids used twice."""
+    path = path or constants.EVAL_DATASET_PATH
     try:
         raw = Path(path).read_bytes()
     except (OSError, ValueError) as error:

@@ -40,10 +40,12 @@ class LabelSession:
         run: EvaluationRun,
         rater: str,
         *,
-        folder: Path = constants.LABELS_DIR,
-        dataset: Path = constants.EVAL_DATASET_PATH,
+        folder: Path | None = None,
+        dataset: Path | None = None,
         seed: int = 0,
     ) -> None:
+        folder = folder or constants.LABELS_DIR
+        dataset = dataset or constants.EVAL_DATASET_PATH
         self.rater = rater_name(rater)
         self.run, self.folder = run, folder
         self._keypoints = _keypoints(dataset)

@@ -68,10 +68,11 @@ def rater_name(name: str) -> str:
     return plain
 
 
-def append_mark(rater: str, mark: Mark, folder: Path = constants.LABELS_DIR) -> Path:
+def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
     """Write a mark behind the others of its rater, safely on the disk when this returns; gives the file.
 
     ConfigError if the name is unfit or the file cannot be written."""
+    folder = folder or constants.LABELS_DIR
     rater = rater_name(rater)
     path = folder / f"{rater}.jsonl"
     try:
@@ -113,13 +114,14 @@ def read_rater(path: Path) -> RaterFile:
     )
 
 
-def load_labels(folder: Path | str = constants.LABELS_DIR) -> pd.DataFrame:
+def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     """People's marks, one row per rater, answer and criterion, as `judge_agreement(scores, labels)` takes them.
 
     Columns: rater (the file's name), question_id, answer_sha256, run_id, criterion (ordered), score (0–100), blind
     (whether the judge's marks were not seen before), comment, saved_at (UTC). Of marks that a rater gave twice the last
     counts. A line that is cut or broken, a file that cannot be read and one whose name is no rater's are left out with a
     warning that names them. No rows if there is no such folder."""
+    folder = folder or constants.LABELS_DIR
     rows = [
         (rater, *mark.key, mark.run_id, criterion, score, mark.blind, mark.comment, mark.saved_at)
         for rater, mark in _all_marks(Path(folder))

@@ -32,7 +32,7 @@ _STAMP = "%Y%m%d_%H%M%S"
 _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 
 
-def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str = constants.LOGS_DIR) -> Path:
+def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = None) -> Path:
     """Write the run's log and return its path, `judge_eval_YYYYMMDD_HHMMSS.json` after the run's start.
 
     logs_dir: a folder, or a URL such as s3://bucket/logs, where the log becomes one object. Nothing is
@@ -40,6 +40,7 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str = constants
     disk full, no such bucket), the log goes to the system's temporary folder instead, with a warning that
     says where it is; ConfigError if that fails too. Text that UTF-8 cannot hold (half of a surrogate pair,
     as a model may send) is written with U+FFFD in its place."""
+    logs_dir = logs_dir or constants.LOGS_DIR
     rows = (result_to_dict(result) for result in run.results)
     # Twice if the first folder fails, so not as a generator.
     chunks = list(log_chunks(rows, lambda: (run.summary, run.run)))
@@ -199,10 +200,11 @@ def load_log(path: Path) -> bytes:
     return unpacked
 
 
-def log_files(logs_dir: Path | str = constants.LOGS_DIR) -> list[Path]:
+def log_files(logs_dir: Path | str | None = None) -> list[Path]:
     """The logs in a folder or under a URL, by name and so the oldest first; none if there is no such folder.
 
     ConfigError if the place cannot be read."""
+    logs_dir = logs_dir or constants.LOGS_DIR
     place = as_path(logs_dir)
     try:
         names = load_names(place)

@@ -140,7 +140,7 @@ def plan_repeats(
 
 def _marks(scores: pd.DataFrame, by: str, who: str) -> pd.DataFrame:
     """The scores with the columns judge and answer that the model speaks of."""
-    need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who)
+    need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who, "load_scores")
     answer = scores["answer_sha256"].astype(str)
     if "answer_repeat" in scores.columns:  # an assistant that says the same twice has still answered twice
         answer = answer + "/" + scores["answer_repeat"].astype(str)

@@ -8,7 +8,6 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from . import constants
 from .errors import SocJudgeError
 from .panel_html import answer_html, block, escape
 from .panel_parts import NAMES, WIDE, elsewhere, model_box
@@ -22,8 +21,8 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self,
         *,
         model: str = "offline",
-        runbooks: Path | str = constants.RUNBOOKS_DIR,
-        index_dir: Path | str = constants.INDEX_DIR,
+        runbooks: Path | str | None = None,
+        index_dir: Path | str | None = None,
     ) -> None:
         self._runbooks, self._index_dir = runbooks, index_dir
         self.question = widgets.Textarea(

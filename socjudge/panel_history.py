@@ -53,7 +53,8 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
     Everything is drawn in the background, so other cells can be executed meanwhile; of several clicks the last one
     counts. No model is called. `explorer` is the history, `selection` the frames that the filters leave."""
 
-    def __init__(self, logs_dir: Path | str = constants.LOGS_DIR) -> None:
+    def __init__(self, logs_dir: Path | str | None = None) -> None:
+        logs_dir = logs_dir or constants.LOGS_DIR
         self.logs_dir = logs_dir
         self.explorer: Explorer | None = None
         self.selection: History | None = None

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from . import constants
 from .estimate import Estimate
+from .pass_rule import run_rule
 from .records import AssistantAnswer, EvaluationResult, EvaluationRun, Passage, is_embedded
 from .session import Progress, Session
 from .texts import visible
 from .verdict import summary_text
 
 MAX_DETAILS = 50  # answers with their contexts take about 4 kB each, and nobody reads on
-JPY_PER_USD = 150  # a round figure for yen beside dollars; nobody asks a bank
 
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
 STYLE = """<style>
@@ -60,7 +60,7 @@ def money(cost_usd: float | None) -> str:
         return "なし"
     if cost_usd is None:
         return "費用は不明（prices.toml に単価を書くと出ます）"
-    return f"約 ${cost_usd:.4f}（約{cost_usd * JPY_PER_USD:.1f}円）"
+    return f"約 ${cost_usd:.4f}（約{cost_usd * constants.JPY_PER_USD:.1f}円）"
 
 
 def progress_text(progress: Progress) -> str:
@@ -102,7 +102,7 @@ def summary_html(run: EvaluationRun) -> str:
     return block(
         "good" if run.summary.mvp_passed else "bad",
         f"評価完了！結果を {escape(_shown_path(run.log_path))} に保存しました",
-        MarkdownIt("js-default").render(summary_text(run.summary)),
+        MarkdownIt("js-default").render(summary_text(run.summary, run_rule(run.run))),
         f"Judge: {judge}{offline}、費用: {money(run.usage.cost_usd)}",
     )
 

@@ -33,10 +33,13 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        logs_dir: Path | str = constants.LOGS_DIR,
-        labels_dir: Path | str = constants.LABELS_DIR,
-        dataset: Path | str = constants.EVAL_DATASET_PATH,
+        logs_dir: Path | str | None = None,
+        labels_dir: Path | str | None = None,
+        dataset: Path | str | None = None,
     ) -> None:
+        logs_dir = logs_dir or constants.LOGS_DIR
+        labels_dir = labels_dir or constants.LABELS_DIR
+        dataset = dataset or constants.EVAL_DATASET_PATH
         self.session: LabelSession | None = None
         self._logs_dir, self._labels_dir, self._dataset = logs_dir, Path(labels_dir), Path(dataset)
         self._started = False

@@ -7,10 +7,11 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from . import constants
 from .prompt_files import Kind, list_prompts
+from .providers import OFFLINE
 from .session import Session
 
-MODELS = ["auto", "offline", "gpt-4o-mini", "gpt-4o"]  # to choose from; any other name can be typed
 # As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
 WIDE = {"width": "min(100% - 4px, 42em)"}  # within the margins of a control
 AUTO = {"width": "auto"}  # Japanese does not fit the usual width
@@ -39,10 +40,11 @@ class SessionPanel(widgets.VBox):  # type: ignore[misc]
         super().close()
 
 
-def model_box(name: str, value: str = "offline") -> Any:
+def model_box(name: str, value: str = OFFLINE) -> Any:
     """A box for the name of a model, with some to choose from."""
+    models = dict.fromkeys(["auto", OFFLINE, constants.DEFAULT_JUDGE_MODEL, *constants.OTHER_MODELS])
     return widgets.Combobox(
-        value=value, options=MODELS, description=name, ensure_option=False, style=NAMES, layout=WIDE
+        value=value, options=list(models), description=name, ensure_option=False, style=NAMES, layout=WIDE
     )
 
 

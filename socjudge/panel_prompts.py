@@ -31,9 +31,9 @@ class PromptLab(SessionPanel):
 
     session: TrialSession
 
-    def __init__(
-        self, *, logs_dir: Path | str = constants.LOGS_DIR, index_dir: Path | str = constants.INDEX_DIR
-    ) -> None:
+    def __init__(self, *, logs_dir: Path | str | None = None, index_dir: Path | str | None = None) -> None:
+        logs_dir = logs_dir or constants.LOGS_DIR
+        index_dir = index_dir or constants.INDEX_DIR
         self.session = get_trials(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
         kinds = [("Judgeのプロンプト", "judge"), ("アシスタントのプロンプト", "assistant")]
         self.kind, self.source, self.base, self.answers = (

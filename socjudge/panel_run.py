@@ -40,10 +40,13 @@ class RunPanel(SessionPanel):
     def __init__(
         self,
         *,
-        runbooks: Path | str = constants.RUNBOOKS_DIR,
-        index_dir: Path | str = constants.INDEX_DIR,
-        logs_dir: Path | str = constants.LOGS_DIR,
+        runbooks: Path | str | None = None,
+        index_dir: Path | str | None = None,
+        logs_dir: Path | str | None = None,
     ) -> None:
+        runbooks = runbooks or constants.RUNBOOKS_DIR
+        index_dir = index_dir or constants.INDEX_DIR
+        logs_dir = logs_dir or constants.LOGS_DIR
         self.session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
         self.judge_model = model_box("Judge")
         self.assistant_model = model_box("アシスタント")

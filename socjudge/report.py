@@ -15,16 +15,16 @@ from markupsafe import Markup
 
 from . import __version__, constants
 from .chart_runs import plot_criterion_trend, plot_question_strip
-from .chart_style import chart_url, in_order
+from .chart_style import chart_url
 from .charts import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from .comparison import compare_judges
 from .errors import ConfigError
 from .gate import gate_confidence, gate_questions
 from .history import load_history, load_runs
-from .pass_rule import questions_needed, reaches
+from .pass_rule import PassRule, frame_rule, reaches
 from .records import UNKNOWN, is_embedded
 from .report_words import Say, cautions, run_facts, speaker
-from .stats import OVERALL, need_columns, summarise_scores
+from .stats import OVERALL, in_order, need_columns, summarise_scores
 from .texts import visible
 from .verdict import Tally
 from .whole_files import replacing
@@ -68,7 +68,10 @@ def write_report(
     say, path = speaker(lang), _checked(path)
     who = "write_report"
     need_columns(
-        scores, [*_RUN, *_ANSWER, "category", "status", "answer_sha256", "criterion", "score"], f"{who}, scores"
+        scores,
+        [*_RUN, *_ANSWER, "category", "status", "answer_sha256", "criterion", "score"],
+        f"{who}, scores",
+        "load_scores",
     )
     if scores.empty:
         raise ConfigError(f"{who}: the frame of scores has no row; widen the filters, or load a run with results")
@@ -86,20 +89,21 @@ def write_report(
     answers = _answers(own, results, run_id)
     criteria = in_order(own["criterion"])
 
-    verdict = _verdict(answers)
+    rule = frame_rule(answers)
+    verdict = _verdict(answers, rule)
     gate = gate_confidence(answers).iloc[0]
     trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
     page = _environment(say).get_template("report.html.j2")
     html = page.render(
         lang=lang, say=say, version=__version__, made_at=datetime.now().astimezone(),
         script=_asset("report.js"), style=_asset("report.css"), flag_words=_FLAGS, overall=OVERALL,
-        line=constants.JUDGE_PASS_THRESHOLD, needed=questions_needed(verdict["summary"].total_questions),
+        line=rule.line, needed=rule.needed(verdict["summary"].total_questions), reaches=reaches,
         run=run, verdict=verdict, gate=gate, criteria=criteria,
         is_offline=is_embedded(run["judge_model_resolved"]),
         facts=run_facts(run, answers, record, say),
         means=_means(own), charts=_charts(own, answers, gate, say),
         trend=_trend(trend, say), comparison=_comparison(scores, run_id, baseline),
-        rows=_rows(answers, own, criteria),
+        rows=_rows(answers, own, criteria, rule.line),
         has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
         has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
         cautions=cautions(run, answers, verdict, gate, record, say),
@@ -110,7 +114,7 @@ def write_report(
 
 def write_log_report(
     path: Path | str,
-    logs_dir: Path | str = constants.LOGS_DIR,
+    logs_dir: Path | str | None = None,
     *,
     log: str | None = None,
     baseline: str | None = None,
@@ -120,6 +124,7 @@ def write_log_report(
 
     log: the log's name in logs_dir, the latest unless given; baseline: the name of the log to compare with. The rest is
     as in `write_report`. ConfigError also if there is no log."""
+    logs_dir = logs_dir or constants.LOGS_DIR
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
         raise ConfigError(f"{logs_dir}: no log to report on; `socjudge run` makes one")
@@ -147,7 +152,7 @@ def _known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
 
 
 def _rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
-    need_columns(frame, ["run_id"], f"write_report, {what}")
+    need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
     rows = frame[frame["run_id"] == run_id]
     if rows.empty:
         raise ConfigError(f"write_report: {what} has no row of run {run_id!r}; load it from the same logs as scores")
@@ -172,12 +177,13 @@ def _previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
 def _answers(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> pd.DataFrame:
     """One row per judged answer of the run, with average_score and whatever else `results` has."""
     if results is None:
-        columns = {"run_id": ("run_id", "first"), "category": ("category", "first"), "status": ("status", "first")}
+        kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
+        columns = {name: (name, "first") for name in kept if name in own.columns}
         grouped = own.groupby(_ANSWER, observed=True, sort=False)
         return grouped.agg(**columns, average_score=("score", "mean")).reset_index()  # type: ignore[call-overload,no-any-return]
     names = [*_ANSWER, "category", "status", "average_score", *_FLAGS]
     answers = _rows_of(results, run_id, "results")
-    need_columns(answers, names, "write_report, results")
+    need_columns(answers, names, "write_report, results", "load_results")
     scored = [
         set(part.loc[part["status"] == "ok", _ANSWER].itertuples(index=False, name=None)) for part in (own, answers)
     ]
@@ -189,14 +195,14 @@ def _answers(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> pd
     return answers
 
 
-def _verdict(answers: pd.DataFrame) -> dict[str, Any]:
+def _verdict(answers: pd.DataFrame, rule: PassRule) -> dict[str, Any]:
     """The specification's summary (unread replies as zeros), and what it would be with full marks for them."""
     worst, best = Tally(), Tally()
     for question, average, status in answers[["question_id", "average_score", "status"]].itertuples(index=False):
         is_scored = status == "ok"
         worst.add(question, average if is_scored else 0.0, status)
         best.add(question, average if is_scored else 100.0, "ok")
-    summary, best_summary = worst.summary(), best.summary()
+    summary, best_summary = worst.summary(rule), best.summary(rule)
     return {"summary": summary, "best": best_summary, "is_open": summary.mvp_passed != best_summary.mvp_passed}
 
 
@@ -238,7 +244,7 @@ def _comparison(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict
         return found | {"unpaired": rows}
 
 
-def _rows(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any]) -> list[dict[Any, Any]]:
+def _rows(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
     """What the table of questions shows, one entry per judged answer."""
     marks: dict[Any, dict[Any, Any]] = {}
     columns = [*_ANSWER, "criterion", "score"]
@@ -250,7 +256,7 @@ def _rows(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any]) -> list
         found = marks.get(tuple(answer[name] for name in _ANSWER), {})
         outcome = "unscored"
         if answer["status"] == "ok":
-            outcome = "pass" if reaches(answer["average_score"], constants.JUDGE_PASS_THRESHOLD) else "fail"
+            outcome = "pass" if reaches(answer["average_score"], line) else "fail"
         rows.append({**answer, "outcome": outcome, "marks": {name: found.get(name, (None, "")) for name in criteria}})
     return rows
 

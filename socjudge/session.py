@@ -6,7 +6,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ State = Literal["idle", "building", "running", "stopping", "finished", "stopped"
 class Settings:
     """What to run; the names and meanings of `run_evaluation_suite`. dataset: where the questions are."""
 
-    dataset: Path = constants.EVAL_DATASET_PATH
+    dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
     assistant_model: str = "auto"
     judge_model: str = "auto"
     judge_prompt: str | None = None
@@ -187,10 +187,13 @@ class RunSession(Session):
     def __init__(
         self,
         *,
-        runbooks: Path = constants.RUNBOOKS_DIR,
-        index_dir: Path = constants.INDEX_DIR,
-        logs_dir: Path = constants.LOGS_DIR,
+        runbooks: Path | None = None,
+        index_dir: Path | None = None,
+        logs_dir: Path | None = None,
     ) -> None:
+        runbooks = runbooks or constants.RUNBOOKS_DIR
+        index_dir = index_dir or constants.INDEX_DIR
+        logs_dir = logs_dir or constants.LOGS_DIR
         super().__init__()
         self.settings: Settings | None = None
         self.runbooks, self.index_dir, self.logs_dir = runbooks, index_dir, logs_dir
@@ -280,10 +283,13 @@ _sessions: dict[tuple[Path, ...], RunSession] = {}
 
 def get_session(
     *,
-    runbooks: Path = constants.RUNBOOKS_DIR,
-    index_dir: Path = constants.INDEX_DIR,
-    logs_dir: Path = constants.LOGS_DIR,
+    runbooks: Path | None = None,
+    index_dir: Path | None = None,
+    logs_dir: Path | None = None,
 ) -> RunSession:
     """The session over these folders: the same one each time, so that a cell that is run again finds its run."""
+    runbooks = runbooks or constants.RUNBOOKS_DIR
+    index_dir = index_dir or constants.INDEX_DIR
+    logs_dir = logs_dir or constants.LOGS_DIR
     key = (runbooks.resolve(), index_dir.resolve(), logs_dir.resolve())
     return _sessions.setdefault(key, RunSession(runbooks=runbooks, index_dir=index_dir, logs_dir=logs_dir))

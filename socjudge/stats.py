@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,14 +31,22 @@ ENUMERATED = 16  # up to so many questions all sign patterns are tried: 2 ** 15 
 _TINY = 1e-9
 
 
-def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str) -> None:
-    """ConfigError if `frame` lacks a column. who: the function that needs it."""
+def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str) -> None:
+    """ConfigError if `frame` lacks a column. who: the function that needs it; maker: the one that makes such frames."""
     missing = [name for name in dict.fromkeys(names) if name not in frame.columns]
     if missing:
         raise ConfigError(
             f"{who}: the frame has no column {', '.join(map(repr, missing))}, only {', '.join(map(str, frame.columns))}; "
-            "take the frame from load_scores or load_results, or add the column"
+            f"take the frame from {maker}, or add the column"
         )
+
+
+def in_order(column: pd.Series) -> list[Any]:
+    """The values that occur: in the order of the categories, or else in which they occur."""
+    present = column.dropna().unique().tolist()
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return present
+    return [value for value in column.cat.categories if value in set(present)]
 
 
 def plain_floats(values: pd.Series) -> pd.Series:
@@ -249,7 +258,7 @@ def summarise_scores(
     questions), ci_low, ci_high (all 0–100), method, note (Japanese). Where nothing was scored, n is 0 and the numbers
     are missing. The interval is about all questions like these, not about these questions asked once more."""
     columns = [by] if isinstance(by, str) else list(by)
-    need_columns(scores, ["question_id", "criterion", "score", *columns], "summarise_scores")
+    need_columns(scores, ["question_id", "criterion", "score", *columns], "summarise_scores", "load_scores")
     keys = columns or ["everything"]  # a column made for the purpose: one group
     marks = scores.assign(everything=0, missing=scores["score"].isna())
     # Both in the same order, that of the categories.

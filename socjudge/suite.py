@@ -56,7 +56,7 @@ def run_evaluation_suite(
     max_cost_usd: float | None = None,
     max_failures: int = 10,
     executor: Executor | None = None,
-    logs_dir: Path | str = constants.LOGS_DIR,
+    logs_dir: Path | str | None = None,
     fresh: bool = False,
     resume: Path | str | None = None,
     on_result: Callable[[EvaluationResult], None] | None = None,
@@ -97,7 +97,7 @@ def run_evaluation_suite(
     )  # fmt: skip
     options = RunOptions(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
-        logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+        logs_dir=logs_dir or constants.LOGS_DIR, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
     )  # fmt: skip
     return run_assignment(assignment, options)
 
@@ -112,7 +112,7 @@ def rejudge(
     max_cost_usd: float | None = None,
     max_failures: int = 10,
     executor: Executor | None = None,
-    logs_dir: Path | str = constants.LOGS_DIR,
+    logs_dir: Path | str | None = None,
     fresh: bool = False,
     resume: Path | str | None = None,
     on_result: Callable[[EvaluationResult], None] | None = None,
@@ -127,7 +127,7 @@ def rejudge(
         _check_names(executor, judge_model)
     options = RunOptions(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
-        logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+        logs_dir=logs_dir or constants.LOGS_DIR, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
     )  # fmt: skip
     assignment = assign_rejudging(run, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats)
     return run_assignment(assignment, options)

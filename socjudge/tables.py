@@ -40,6 +40,7 @@ RUNS = pa.schema(
         "assistant_model": pa.string(), "assistant_model_resolved": pa.string(),
         "prompt_id": pa.string(), "prompt_sha256": pa.string(), "assistant_prompt_id": pa.string(),
         "dataset_sha256": pa.string(), "index_fingerprint": pa.string(), "k": pa.int64(),
+        "pass_threshold": pa.float64(), "pass_rate_required": pa.float64(),
         "answer_repeats": pa.int64(), "judge_repeats": pa.int64(), "rejudged_from": pa.string(), "mode": pa.string(),
         "total_questions": pa.int64(), "passed_questions": pa.int64(), "pass_rate": pa.float64(),
         "average_score": pa.float64(), "mvp_passed": pa.bool_(),
@@ -68,7 +69,7 @@ TEXTS = pa.schema(
 _AVERAGE = RESULTS.get_field_index("average_score")
 _SAME_NAMES = (
     "judge_model", "judge_model_resolved", "assistant_model", "assistant_model_resolved", "assistant_prompt_id",
-    "dataset_sha256", "index_fingerprint", "rejudged_from", "socjudge_version",
+    "dataset_sha256", "index_fingerprint", "rejudged_from", "socjudge_version", "pass_threshold", "pass_rate_required",
 )  # fmt: skip
 Row = tuple[Any, ...]
 

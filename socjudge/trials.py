@@ -48,7 +48,9 @@ class TrialSession(Session):
     choice: what is to be tried, changed by `choose`; trials: all of them, the oldest first, kept in logs_dir/trials
     beside their logs; trial, effect: the one that is shown, if any, and what it changed; tried: what the last start tried."""
 
-    def __init__(self, *, logs_dir: Path = constants.LOGS_DIR, index_dir: Path = constants.INDEX_DIR) -> None:
+    def __init__(self, *, logs_dir: Path | None = None, index_dir: Path | None = None) -> None:
+        logs_dir = logs_dir or constants.LOGS_DIR
+        index_dir = index_dir or constants.INDEX_DIR
         super().__init__()
         self.logs_dir, self.index_dir = logs_dir, index_dir
         self.trials_dir = logs_dir / "trials"  # a folder below, so that trials are no part of the history
@@ -311,8 +313,10 @@ def _log_name(run: EvaluationRun) -> str:
 _sessions: dict[tuple[Path, ...], TrialSession] = {}
 
 
-def get_trials(*, logs_dir: Path = constants.LOGS_DIR, index_dir: Path = constants.INDEX_DIR) -> TrialSession:
+def get_trials(*, logs_dir: Path | None = None, index_dir: Path | None = None) -> TrialSession:
     """The session over these folders: the same one each time, so that a cell that is run again finds its trials."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    index_dir = index_dir or constants.INDEX_DIR
     key = (logs_dir.resolve(), index_dir.resolve())
     if key not in _sessions:
         _sessions[key] = TrialSession(logs_dir=logs_dir, index_dir=index_dir)

@@ -16,7 +16,14 @@ from hypothesis.extra.numpy import arrays
 from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError, judge_agreement, pairwise_agreement, summarise_scores
-from socjudge.agreement import cohen_kappa, fleiss_kappa, icc_agreement, krippendorff_alpha
+from socjudge.agreement import (
+    alphas_without_each,
+    cohen_kappa,
+    fleiss_kappa,
+    icc_agreement,
+    iccs_without_each,
+    krippendorff_alpha,
+)
 from socjudge.stats import OVERALL
 
 X = math.nan
@@ -195,6 +202,24 @@ def test_coefficients_do_not_depend_on_the_order_of_raters_or_the_zero_of_the_sc
 
 
 # The tables
+
+
+@given(st.data())
+def test_leaving_out_each_question_at_once_is_leaving_them_out_one_by_one(data: st.DataObject) -> None:
+    raters, answers = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 12))
+    # Few different marks, so that a question is often the only one that varies; now and then one is missing.
+    mark = st.sampled_from([0.0, 70.0, 70.0, 70.0, 100.0 / 3, 100.0, math.nan])
+    drawn = data.draw(arrays(float, (answers, raters), elements=mark))
+    _, drawn_question = np.unique(data.draw(arrays(int, answers, elements=st.integers(0, 6))), return_inverse=True)
+    cases = (
+        (krippendorff_alpha, alphas_without_each, np.isfinite(drawn).sum(axis=1) >= 2),
+        (icc_agreement, iccs_without_each, np.isfinite(drawn).all(axis=1)),
+    )
+    for statistic, without_each, kept in cases:
+        table = drawn[kept]
+        names, question = np.unique(drawn_question[kept], return_inverse=True)
+        one_by_one = [statistic(table[question != number]) for number in range(len(names))]
+        np.testing.assert_allclose(without_each(table, question), one_by_one, rtol=0, atol=1e-9)
 
 
 def test_two_judges_on_paper() -> None:

@@ -620,8 +620,56 @@ def test_frames_are_not_changed() -> None:
     pd.testing.assert_frame_equal(comparison, copies[1])
 
 
-def test_the_pass_line_of_the_charts_is_that_of_the_project() -> None:
-    assert constants.JUDGE_PASS_THRESHOLD == 70  # the words of these tests say 70
+@pytest.mark.parametrize(
+    "plot",
+    [
+        plot_criterion_trend,
+        plot_score_distribution,
+        lambda scores: plot_gate_confidence(gate_questions(results_of(scores).assign(**rule(scores)))),
+        lambda scores: plot_verdict_flips(verdict_flips(scores, baseline="a")),
+        lambda scores: plot_bridged_trend(bridged_trend(scores, old="a", new="b")),
+    ],
+    ids=["trend", "distribution", "gate", "flips", "bridge"],
+)
+@pytest.mark.parametrize("source", ["today's", "the run's own"])
+def test_the_pass_line_of_a_chart_is_looked_up_when_it_is_drawn(
+    plot: Callable[[pd.DataFrame], Axes], source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = getattr(plot, "__code__", None) and "gate_questions" in plot.__code__.co_names
+    marks = [[70, 82, 90, 60, 75, 85, 95, 72, 88, 66], [72, 78, 91, 58, 77, 86, 93, 74, 89, 64]]
+    scores = judges_frame(a=marks[0]) if gate else judges_frame(a=marks[0], b=marks[1])
+    if source == "today's":
+        monkeypatch.setattr(constants, "JUDGE_PASS_THRESHOLD", 80.0)
+    else:
+        scores = scores.assign(pass_threshold=80.0)
+    ax = plot(scores)
+    dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
+    assert [set(line.get_xdata()) == {80} or set(line.get_ydata()) == {80} for line in dashed] == [True]
+    texts = [ax.get_title(), ax.get_xlabel(), *(legend(ax) if ax.get_legend() else [])]
+    assert any("合格ライン 80点" in text for text in texts)
+
+
+def rule(scores: pd.DataFrame) -> dict[str, float]:
+    return {name: scores[name].iloc[0] for name in ("pass_threshold",) if name in scores}
+
+
+@pytest.mark.parametrize(
+    ("draw", "maker"),
+    [
+        (plot_judge_comparison, "compare_judges"),
+        (plot_verdict_flips, "verdict_flips"),
+        (plot_gate_confidence, "gate_questions"),
+        (plot_bridged_trend, "bridged_trend"),
+        (gate_confidence, "load_results"),
+        (lambda scores: plot_criterion_trend(results_of(scores)), "load_scores"),
+        (lambda scores: plot_cost_agreement(compare_judges(scores, baseline="a"), scores), "pairwise_agreement"),
+    ],
+)
+def test_a_frame_of_another_kind_is_refused_with_the_function_that_makes_the_right_one(
+    draw: Callable[[pd.DataFrame], Any], maker: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"take the frame from {maker}, or"):
+        draw(judges_frame(a=[80, 70, 60], b=[81, 71, 59]))
 
 
 def test_other_runbooks_and_another_assistant_are_marked_as_what_a_step_may_come_from() -> None:

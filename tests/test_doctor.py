@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import ROOT
+from conftest import text as words
 from service import Service
 from typer.testing import CliRunner
 
@@ -19,10 +21,16 @@ from socjudge import (
     EvalQuestion,
     check_logs,
     check_verdicts,
+    constants,
+    gate_confidence,
     load_results,
+    load_runs,
+    load_scores,
     run_evaluation_suite,
+    write_log_report,
 )
 from socjudge.__main__ import app
+from socjudge.logs import log_files
 
 
 @pytest.fixture
@@ -53,6 +61,54 @@ def found(problems: pd.DataFrame, *levels: str) -> dict[str, list[tuple[str, str
     for row in problems[problems["level"].isin(levels)].to_dict("records"):
         there.setdefault(row["log"][11:19], []).append((row["where"], row["problem"]))
     return there
+
+
+def test_a_log_is_judged_by_its_own_pass_line_and_rate(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "JUDGE_PASS_THRESHOLD", 95.0)
+    monkeypatch.setattr(constants, "JUDGE_PASS_RATE", 0.0)
+    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    run_evaluation_suite(questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False)
+    monkeypatch.undo()
+    results, scores = load_results(tmp_path), load_scores(tmp_path)
+    for frame in (load_runs(tmp_path), results, scores):
+        assert frame["pass_threshold"].unique().tolist() == [95.0]
+        assert frame["pass_rate_required"].unique().tolist() == [0.0]
+    assert results["average_score"].between(70, 94).all()
+    assert not results["passed"].any()
+    assert check_verdicts(results)["passed"].tolist() == gate_confidence(results)["passed"].tolist() == [0]
+    assert gate_confidence(results)["needed"].tolist() == [0]
+    assert check_logs(tmp_path).empty
+    assert "平均95点以上" in words(write_log_report(tmp_path / "report.html", tmp_path).read_text(encoding="utf-8"))
+
+
+def test_the_folder_of_the_logs_is_looked_up_when_it_is_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "LOGS_DIR", log.parent)
+    assert load_runs()["log"].tolist() == check_verdicts(load_results())["log"].tolist() == [log.name]
+    assert set(load_scores()["log"]) == {log.name}
+    assert check_logs().empty
+    assert log_files() == [log]
+    assert CliRunner().invoke(app, ["doctor"]).output == "0 errors, 0 warnings, 0 notes\n"
+
+
+def test_nothing_that_constants_py_lets_users_change_is_bound_in_a_signature_or_at_import() -> None:
+    bound = []
+    for path in sorted((ROOT / "socjudge").glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        signatures = [node.args for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        defaults = [default for found in signatures for default in [*found.defaults, *found.kw_defaults] if default]
+        classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        assigned = [
+            node.value
+            for owner in [tree, *classes]
+            for node in owner.body
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and not isinstance(node.value, ast.Call)
+        ]
+        bound += [
+            f"{path.name}: {text}" for node in [*defaults, *assigned] if "constants." in (text := ast.unparse(node))
+        ]
+    assert bound == []
 
 
 def test_each_fault_is_named_with_its_place(logs: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,12 @@ def ids(explorer: Explorer) -> list[str]:
 def plain(frame: pd.DataFrame) -> pd.DataFrame:
     """Without the categories of columns, which differ between a part that was loaded and one that was filtered."""
     return frame.astype({name: object for name in frame.columns}).reset_index(drop=True)
+
+
+def test_the_explorer_needs_no_charts_until_a_report_is_written() -> None:
+    code = "import sys, socjudge.explorer; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize(

@@ -114,9 +114,9 @@ def test_a_plea_to_the_judge_changes_no_score() -> None:
 @settings(max_examples=30)
 @given(st.text(max_size=200))
 def test_any_answer_gets_six_scores(text: str) -> None:
-    scores = marks(text)
-    assert len(scores) == 6
-    assert all(0 <= value <= 100 for value in scores.values())
+    evaluation = evaluate_answer(QUESTION, AssistantAnswer(QUESTION.question, text, "", (PASSAGE,)), model="offline")
+    assert (evaluation.status, len(evaluation.scores)) == ("ok", 6)  # a reply that cannot be read has six zeros too
+    assert all(0 <= value <= 100 for value in evaluation.scores.values())
 
 
 def test_without_keypoints_their_criterion_is_not_marked_0(tmp_path: Path) -> None:
