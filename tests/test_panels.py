@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,7 +95,7 @@ def test_a_paid_run_needs_a_tick_each_time(hosted: RunPanel, service: Service) -
     assert "円）" in hosted.cost.value
     assert hosted.run_button.disabled
     hosted.run_button.click()
-    hosted.session.wait(5)
+    hosted.session.wait(30)
     assert service.requests == []
     run(hosted)
     assert service.judge_calls == 10
@@ -111,12 +110,12 @@ def test_what_cannot_be_run_is_said_before_it_is(panel: RunPanel, tmp_path: Path
 
 
 def test_a_run_that_is_stopped_is_taken_up_again(hosted: RunPanel, service: Service) -> None:
-    third = threading.Event()
+    third, stopped = threading.Event(), threading.Event()
 
     def slow_at_third(request: dict[str, object]) -> str:
         if len(service.requests) == 3:
             third.set()
-            hosted.session._stop.wait(20)
+            stopped.wait(20)
         return judgement(80)
 
     service.default = slow_at_third
@@ -126,9 +125,9 @@ def test_a_run_that_is_stopped_is_taken_up_again(hosted: RunPanel, service: Serv
     assert not hosted.stop_button.disabled
     hosted.stop_button.click()
     assert "完了を待っています" in hosted.status.value
+    stopped.set()
     hosted.session.wait(30)
-    ended = re.search(r"中断しました（(\d+)/10", text(hosted.status.value))
-    assert ended is not None and 3 <= int(ended[1]) < 10  # one more may have begun before the stop was seen
+    assert "中断しました（3/10" in text(hosted.status.value)
     assert hosted.run is None
     run(hosted)
     assert service.judge_calls == 10
@@ -270,7 +269,7 @@ def test_a_second_start_does_not_take_a_stop_back(hosted: RunPanel, service: Ser
     held.going.set()
     hosted.session.wait(30)
     assert hosted.session.state == "stopped"
-    assert service.judge_calls < 10
+    assert service.judge_calls == 1
 
 
 def test_a_fresh_run_that_is_stopped_is_taken_up_too(hosted: RunPanel, service: Service) -> None:
@@ -327,7 +326,7 @@ def test_a_change_that_a_click_has_overtaken_stops_the_run(hosted: RunPanel, ser
     held.going.set()
     hosted.session.wait(30)
     assert hosted.session.state == "stopped"
-    assert service.judge_calls < 10
+    assert service.judge_calls == 1
     assert "設定の変更が「評価を実行」のクリックより遅れて届いたため中断しました" in text(hosted.status.value)
     run(hosted)
     assert hosted.run is not None

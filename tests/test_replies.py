@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 
 import pytest
 from conftest import shared_data
@@ -277,22 +276,20 @@ def test_a_cut_is_known_in_any_case() -> None:
         read(judgement(FULL), finish_reason="MAX_TOKENS")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{" * 16_000,
-        "{" * 199_000 + "scores",
-        "{" * 16_000 + '"scores"' + "}" * 16_000,
-        "<think>" * 20_000,
-        "</think>" * 20_000,
-        "</think>{" * 20_000,
-        "{x]" * 60_000,
-        "```\n" + "\n" * 190_000,
-        '{"' + "\\" * 190_000,
-    ],
-)
-def test_hostile_text_is_refused_at_once(text: str) -> None:
-    began = time.perf_counter()
-    with pytest.raises(UnparsableJudgement):
+HOSTILE = [
+    "{" * 16_000,
+    "{" * 199_000 + "scores",
+    "{" * 16_000 + '"scores"' + "}" * 16_000,
+    "<think>" * 20_000,
+    "</think>" * 20_000,
+    "</think>{" * 20_000,
+    "{x]" * 60_000,
+    "```\n" + "\n" * 190_000,
+    '{"' + "\\" * 190_000,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_refused(text: str) -> None:
+    with pytest.raises(UnparsableJudgement):  # how soon: benchmarks/hostile_replies.py
         read(text, quoted=[text])
-    assert time.perf_counter() - began < 2
