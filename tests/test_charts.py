@@ -621,7 +621,11 @@ def test_frames_are_not_changed() -> None:
 
 
 def test_the_pass_line_of_the_charts_is_that_of_the_project() -> None:
-    assert constants.JUDGE_PASS_THRESHOLD == 70  # the words of these tests say 70
+    line = next(
+        line for line in plot_criterion_trend(history()).lines if str(line.get_label()).startswith("合格ライン")
+    )
+    assert set(line.get_ydata()) == {constants.JUDGE_PASS_THRESHOLD}
+    assert line.get_label() == f"合格ライン {constants.JUDGE_PASS_THRESHOLD:g}点"
 
 
 def test_other_runbooks_and_another_assistant_are_marked_as_what_a_step_may_come_from() -> None:

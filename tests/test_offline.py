@@ -11,7 +11,7 @@ from damages import DAMAGES, good_answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from socjudge import AssistantAnswer, EvalQuestion, Flags, Passage, evaluate_answer
+from socjudge import AssistantAnswer, EvalQuestion, Flags, Passage, constants, evaluate_answer
 from socjudge.facts import find_facts, find_wrong_facts, is_negative
 from socjudge.texts import split_blocks, split_units
 
@@ -102,9 +102,11 @@ def test_a_plea_to_the_judge_changes_no_score() -> None:
 @settings(max_examples=30)
 @given(st.text(max_size=200))
 def test_any_answer_gets_six_scores(text: str) -> None:
-    scores = marks(text)
-    assert len(scores) == 6
-    assert all(0 <= value <= 100 for value in scores.values())
+    answer = AssistantAnswer(QUESTION.question, text, "", (PASSAGE,))
+    found = evaluate_answer(QUESTION, answer, model="offline")
+    assert found.status == "ok"  # otherwise there are six zeros, too
+    assert list(found.scores) == constants.JUDGE_EVALUATION_CRITERIA
+    assert all(0 <= value <= 100 for value in found.scores.values())
 
 
 # -- units and facts
