@@ -6,7 +6,7 @@ import contextlib
 import json
 
 import pytest
-from conftest import shared_data
+from conftest import OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
 from service import CRITERIA, judgement
@@ -151,10 +151,9 @@ def test_any_text_is_read_or_refused_but_never_crashes(text: str) -> None:
 
 
 def test_naughty_strings_and_damaged_json_never_become_scores() -> None:
-    folder = shared_data("parser_robustness")
-    texts = json.loads((folder / "blns.json").read_text("utf-8"))
+    texts = json.loads((OTHERS / "blns.json").read_text("utf-8"))
     texts = texts if isinstance(texts, list) else [text for group in texts.values() for text in group]
-    texts += [pair["input"] for pair in json.loads((folder / "json_repair_pairs.json").read_text("utf-8"))]
+    texts += [pair["input"] for pair in json.loads((OTHERS / "json_repair_pairs.json").read_text("utf-8"))]
     for text in texts:
         with pytest.raises(UnparsableJudgement):
             read(str(text))
