@@ -45,6 +45,8 @@ from socjudge.errors import BudgetReached, RequestRefused
 from socjudge.providers import open_model
 from socjudge.retrieval import RunbookIndex, load_index
 
+pytestmark = pytest.mark.cluster
+
 WORKER_KEY = "sk-test-of-the-workers-0123456789"
 THREADS = 4  # of each of the two workers
 QUESTIONS = load_eval_dataset()

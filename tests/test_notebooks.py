@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import nbformat
+import pytest
 from conftest import ROOT
 from nbclient import NotebookClient
+
+pytestmark = pytest.mark.kernel
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 

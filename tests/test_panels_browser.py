@@ -17,6 +17,8 @@ from service import KEY, Reply, Service, error, is_judge_call, judgement, servin
 from socjudge import load_run, unfinished_runs
 from socjudge.retrieval import RunbookIndex
 
+pytestmark = pytest.mark.browser
+
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>" + "長" * 500
 
 

@@ -201,6 +201,7 @@ def test_notebooks_are_stored_without_outputs_and_have_parameters(path: Path) ->
     assert "parameters" in code[0]["metadata"].get("tags", [])
 
 
+@pytest.mark.slow
 def test_python_examples_in_the_readme_run_offline(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     examples = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 from conftest import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from run_process import judge_all
 from service import KEY, Reply, Service, error, judgement
 
 from socjudge import (
@@ -289,22 +290,24 @@ def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
     assert again.sessions == 2
 
 
-RUN = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a script started in the background
-from pathlib import Path
-from socjudge import AssistantAnswer, EvalQuestion, run_evaluation_suite
-questions = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(int(sys.argv[2]))]
-answers = [AssistantAnswer(q.question, f"回答{q.id}", "文脈") for q in questions]
-run_evaluation_suite(questions, answers=answers, judge_model="gpt-4o-mini", max_concurrency=8, logs_dir=sys.argv[1],
-                     progress=False)
-"""
+# Processes are forked from one that has imported these, which takes most of a start.
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(
+    ["pytest", "socjudge.suite", "socjudge.providers", "openai", "openai.types.chat", "tqdm.auto"]
+)
 
 
-def started(service: Service, logs: Path, count: int, stderr: int | None = None) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    command = [sys.executable, "-c", RUN, str(logs), str(count)]
-    return subprocess.Popen(command, env=environment, cwd=ROOT, stderr=stderr)
+def started(service: Service, logs: Path, count: int) -> ForkServerProcess:
+    arguments = (KEY, service.base_url, logs, count, logs.with_name("stderr.txt"))
+    process = processes.Process(target=judge_all, args=arguments, daemon=True)
+    process.start()
+    return process
+
+
+def ended(process: ForkServerProcess) -> int | None:
+    """The process's exit code, once it has ended."""
+    process.join(120)
+    return process.exitcode
 
 
 def asked(request: dict[str, Any]) -> str:
@@ -315,17 +318,17 @@ def asked(request: dict[str, Any]) -> str:
 def test_killed_at_twenty_random_moments_no_journalled_call_is_repeated(service: Service, tmp_path: Path) -> None:
     count, draw = 300, random.Random(3)
     broken = {str(i) for i in range(0, count, 17)}  # first replies that cannot be read
-    running: list[subprocess.Popen[bytes]] = []  # the one that is to be killed
+    running: list[ForkServerProcess] = []  # the one that is to be killed
     goal = 0
 
     def reply(request: dict[str, Any]) -> Reply:
         if running and len(service.requests) >= goal:
-            running[0].send_signal(signal.SIGKILL)  # while it takes in the replies to the calls before
+            running[0].kill()  # while it takes in the replies to the calls before
         first = len(request["messages"]) == 1
         return Reply("読めない" if first and asked(request) in broken else judgement(80), delay_s=0.005)
 
     service.default = reply
-    assert started(service, tmp_path / "whole", count).wait(60) == 0
+    assert ended(started(service, tmp_path / "whole", count)) == 0
     (whole,) = (tmp_path / "whole").glob("*.json")
     calls_needed = len(service.requests)
     assert calls_needed == count + len(broken)
@@ -335,7 +338,7 @@ def test_killed_at_twenty_random_moments_no_journalled_call_is_repeated(service:
     for _ in range(20):
         goal = len(service.requests) + draw.randint(1, 14)
         running = [started(service, tmp_path / "logs", count)]
-        assert running[0].wait(60) == -signal.SIGKILL
+        assert ended(running[0]) == -signal.SIGKILL
         running = []
         service.settle()
         (journal,) = journals(tmp_path)
@@ -343,7 +346,7 @@ def test_killed_at_twenty_random_moments_no_journalled_call_is_repeated(service:
         held = sum("reply" in line for line in kept) + sum("row" in line for line in kept)
         assert len(service.requests) - held - lost <= 8  # at most the calls in flight
         lost = len(service.requests) - held
-    assert started(service, tmp_path / "logs", count).wait(60) == 0
+    assert ended(started(service, tmp_path / "logs", count)) == 0
 
     assert len(service.requests) == calls_needed + lost
     assert lost <= 20 * 8
@@ -362,16 +365,16 @@ def test_ctrl_c_lets_calls_in_flight_finish_and_says_how_to_go_on(service: Servi
         return Reply(judgement(80))
 
     service.default = reply
-    process = started(service, tmp_path / "logs", 40, subprocess.PIPE)
-    service.wait_for(lambda: len(service.requests) >= 12, 60)
-    process.send_signal(signal.SIGINT)
-    assert process.stderr is not None
-    assert "中断します" in process.stderr.readline().decode()
+    process, stderr = started(service, tmp_path / "logs", 40), tmp_path / "stderr.txt"
+    service.wait_for(lambda: len(service.requests) >= 12, 120)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGINT)
+    while "中断します" not in stderr.read_text("utf-8"):
+        assert process.is_alive()
     interrupted.set()
-    _, said = process.communicate(timeout=30)
-    assert process.returncode != 0
+    assert ended(process) == 1
     calls = len(service.requests)
     assert 12 <= calls < 40
-    assert f"{calls} of 40 judged answers are safe" in said.decode()
-    assert started(service, tmp_path / "logs", 40).wait(30) == 0
+    assert f"{calls} of 40 judged answers are safe" in stderr.read_text("utf-8")
+    assert ended(started(service, tmp_path / "logs", 40)) == 0
     assert len(service.requests) == 40

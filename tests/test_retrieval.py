@@ -518,6 +518,7 @@ def test_reranking_prefers_the_runbook_on_the_subject_and_the_section_that_is_as
     assert rerank("この手順書の目的は", passages)[0].heading == "目的"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "query", "source"),
     [
