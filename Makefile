@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab app report pictures test browser lint format vectors clean
+.PHONY: help setup run lab app report pictures check test browser lint format vectors clean
 
 help: ## Show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -42,9 +42,11 @@ report: $(READY) ## Run all notebooks and export them with their outputs to buil
 pictures: $(READY) browser ## Take the pictures of the panels in docs/images anew
 	$(BIN)/python docs/images/take_pictures.py $(ARGS)
 
+check: $(READY) lint ## Run style, types and the quick tests, in two minutes: no browser, cluster or notebook
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not (browser or cluster or kernel or slow)"
+
 test: $(READY) lint browser ## Run all tests, the notebooks among them
-	$(BIN)/python -m pytest -n 2 --dist loadfile
-	$(BIN)/python -m pytest --nbval-lax -p no:xdist notebooks
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --nbval-lax tests notebooks
 
 browser: # Chromium and a Japanese font for the browser tests, where they are missing and can be installed
 	@if ! command -v chromium >/dev/null || ! fc-list :lang=ja | grep -q .; then \

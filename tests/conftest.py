@@ -15,11 +15,19 @@ from socjudge import EvalQuestion, build_index, load_eval_dataset, pacing
 from socjudge.retrieval import RunbookIndex
 
 ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared"
+DATA = ROOT / "tests" / "data"
+OTHERS = DATA / "others"  # of other projects: see its SOURCE.md
 os.environ["LANGSMITH_TRACING"] = "false"
 settings.register_profile("socjudge", deadline=None)  # no test depends on the machine's speed
 settings.load_profile("socjudge")
 ANSWER = "1. SOC当番は端末を隔離します。 [出典: malware_response.md > 初動対応]"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first, so that the workers end together (make test hands out file by file)."""
+    items.sort(
+        key=lambda item: not {"browser", "cluster", "kernel", "slow"} & {mark.name for mark in item.iter_markers()}
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -52,11 +60,3 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 def text(markup: str) -> str:
     """What HTML shows."""
     return re.sub(r"<style>.*?</style>|<[^>]+>", " ", markup, flags=re.DOTALL)
-
-
-def shared_data(folder: str) -> Path:
-    """A folder of the shared test data; skips the test where it is absent."""
-    path = SHARED / "data" / folder
-    if not path.exists():
-        pytest.skip(f"shared test data is absent: {path}")
-    return path

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-from conftest import shared_data
+from conftest import OTHERS
 
 from socjudge import constants
 
@@ -113,9 +113,8 @@ def six_judges() -> pd.DataFrame:
     """118 answers of one model to Japanese questions, marked 0–10 by six real judges; the marks times ten.
 
     Columns: item and the judges; one mark is missing."""
-    marks = pd.read_csv(shared_data("shaberi_judges_sample") / "scores_wide.csv.gz")
-    part = marks[(marks["benchmark"] == "tengu_bench") & (marks["model"] == "augmxnt__shisa-7b-v1")]
-    judges = list(marks.columns[3:])
+    part = pd.read_csv(OTHERS / "shaberi.csv")
+    judges = list(part.columns[3:])
     return part[["item"]].join(part[judges].apply(pd.to_numeric, errors="coerce") * 10).reset_index(drop=True)
 
 

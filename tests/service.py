@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -68,7 +69,8 @@ class Held:
 class Service:
     """Replies from a script, one after the other, then with `default`; `requests` holds what came in.
 
-    default may be a function of the request. max_at_once: the most requests seen in flight."""
+    default may be a function of the request. max_at_once: the most requests seen in flight; refused: how many were
+    told "too many"."""
 
     def __init__(self, default: Reply | str | Callable[[dict[str, Any]], Reply | str]) -> None:
         self.default = default
@@ -76,9 +78,9 @@ class Service:
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str] = []
         self.times: list[float] = []
-        self.max_at_once = 0
+        self.max_at_once = self.refused = self.connections = 0
         self._at_once = 0
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self.base_url = ""
 
     def hold(self) -> Held:
@@ -86,21 +88,42 @@ class Service:
         self.default = held = Held(self.default)
         return held
 
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float = 30) -> None:
+        """Wait until the condition holds, which is looked at whenever a request comes or goes."""
+        with self._changed:
+            assert self._changed.wait_for(condition, timeout_s), "what the test waits for never came"
+
+    def settle(self) -> None:
+        """Wait until all that came from processes that have ended is in `requests`."""
+        host, _, port = self.base_url.removeprefix("http://").removesuffix("/v1").partition(":")
+        with socket.create_connection((host, int(port))) as knock:
+            knock.shutdown(socket.SHUT_WR)
+            knock.recv(1)  # accepted and closed, hence all that stood before it is accepted too
+        self.wait_for(lambda: self.connections == 0)
+
     def reply_to(self, request: dict[str, Any], key: str) -> Reply:
-        with self._lock:
+        with self._changed:
             self.requests.append(request)
             self.keys.append(key)
             self.times.append(time.monotonic())
             self._at_once += 1
             self.max_at_once = max(self.max_at_once, self._at_once)
+            self._changed.notify_all()
             reply = self.script.pop(0) if self.script else self.default
         if callable(reply):
             reply = reply(request)
         reply = Reply(reply) if isinstance(reply, str) else reply
         time.sleep(reply.delay_s)
-        with self._lock:
+        with self._changed:
             self._at_once -= 1
+            self.refused += reply.status == 429
+            self._changed.notify_all()
         return reply
+
+    def count_connections(self, change: int) -> None:
+        with self._changed:
+            self.connections += change
+            self._changed.notify_all()
 
     @property
     def judge_calls(self) -> int:
@@ -136,6 +159,14 @@ def serving(default: Reply | str | Callable[[dict[str, Any]], Reply | str]) -> I
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         request_queue_size = 512  # many connections at the same moment
+
+        def process_request(self, *connection: Any) -> None:
+            service.count_connections(1)
+            super().process_request(*connection)
+
+        def shutdown_request(self, request: Any) -> None:
+            super().shutdown_request(request)
+            service.count_connections(-1)
 
     server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

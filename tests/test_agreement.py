@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import shared_data
+from conftest import OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -83,8 +81,7 @@ def test_cohens_kappa_on_paper() -> None:
 
 
 def test_cohens_kappa_of_three_people_and_two_judges_is_that_of_sklearn() -> None:
-    path = shared_data("pandalm_test_sample") / "items.jsonl"
-    rows = pd.DataFrame([json.loads(line) for line in path.read_text("utf-8").splitlines()])
+    rows = pd.read_json(OTHERS / "pandalm.jsonl", lines=True)
     # sklearn 1.9: cohen_kappa_score; statsmodels 0.15: fleiss_kappa.
     for first, second, expected in (
         ("annotator1", "annotator2", 0.7771808646712715),
@@ -99,10 +96,8 @@ def test_cohens_kappa_of_three_people_and_two_judges_is_that_of_sklearn() -> Non
 
 
 def test_kappa_of_a_judge_with_itself_is_the_one_that_llmbar_published() -> None:
-    folder = shared_data("llmbar_casestudy")
-    published = pd.DataFrame(json.loads((folder / "published_statistics.json").read_text("utf-8")))
-    with gzip.open(folder / "judgements.csv.gz", "rt", encoding="utf-8") as file:
-        decisions = pd.read_csv(file)
+    published = pd.read_json(OTHERS / "llmbar_published.jsonl", lines=True)
+    decisions = pd.read_csv(OTHERS / "llmbar_judgements.csv.gz")
     checked = 0
     for (group, evaluator), part in decisions.groupby(["set", "evaluator"]):
         row = published[(published["set"] == group) & (published["evaluator"] == evaluator)].iloc[0]
@@ -117,11 +112,9 @@ def test_kappa_of_a_judge_with_itself_is_the_one_that_llmbar_published() -> None
 
 
 def test_accuracy_and_agreement_of_real_judges_are_those_that_llmbar_published() -> None:
-    folder = shared_data("llmbar_casestudy")
-    published = pd.DataFrame(json.loads((folder / "published_statistics.json").read_text("utf-8")))
+    published = pd.read_json(OTHERS / "llmbar_published.jsonl", lines=True)
     published = published[published["set"] == "CaseStudy/Normal"].set_index("evaluator")
-    with gzip.open(folder / "judgements.csv.gz", "rt", encoding="utf-8") as file:
-        decisions = pd.read_csv(file).query("set == 'CaseStudy/Normal'")
+    decisions = pd.read_csv(OTHERS / "llmbar_judgements.csv.gz").query("set == 'CaseStudy/Normal'")
     orders = {"winner_unswapped": "correct_False", "winner_swapped": "correct_True"}
     checked = 0
     for evaluator, part in decisions.groupby("evaluator"):
@@ -144,8 +137,7 @@ def test_accuracy_and_agreement_of_real_judges_are_those_that_llmbar_published()
 
 
 def test_people_beside_a_judge_agree_as_sklearn_says() -> None:
-    path = shared_data("pandalm_test_sample") / "items.jsonl"
-    rows = pd.DataFrame([json.loads(line) for line in path.read_text("utf-8").splitlines()])
+    rows = pd.read_json(OTHERS / "pandalm.jsonl", lines=True)
     # The first answer wins: 100 points; a tie: 50; the second wins: 0. Passing is winning.
     names = ["annotator1", "annotator2", "annotator3", "pandalm7b"]
     points = rows[names].replace({0: 50.0, 1: 100.0, 2: 0.0}).assign(item=rows["idx"])
@@ -172,8 +164,7 @@ def test_people_beside_a_judge_agree_as_sklearn_says() -> None:
 
 
 def test_repeated_runs_of_a_real_judge_agree_as_published() -> None:
-    runs = pd.read_csv(shared_data("judgekeeper_runs") / "runs.csv")
-    part = runs[(runs["field"] == "coding") & (runs["config"] == "quick")]
+    part = pd.read_csv(OTHERS / "judgekeeper.csv")
     table = part.pivot(index="id", columns="run", values="verdict")
     assert (table[2] == table[3]).mean() == pytest.approx(0.967, abs=5e-4)
     assert fleiss_kappa(table.to_numpy(dtype=str)) == pytest.approx(0.9544534412955465)  # statsmodels 0.15

@@ -19,7 +19,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.patches import Rectangle
 from score_frames import CRITERIA, framed, judged, judges_frame, results_of
 
-from socjudge import constants
+from socjudge import chart_style, constants
 from socjudge.agreement import pairwise_agreement
 from socjudge.bridge import bridged_trend
 from socjudge.chart_judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
@@ -679,19 +679,30 @@ def test_other_runbooks_and_another_assistant_are_marked_as_what_a_step_may_come
     assert words(plot_criterion_trend(scores)) == ["手順書変更", "アシスタント変更"]
 
 
-def test_two_threads_that_draw_leave_the_settings_as_they_were() -> None:
-    before = dict(mpl.rcParams)
-    entered, left = threading.Event(), threading.Event()
+def test_two_threads_that_draw_leave_the_settings_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, lock = dict(mpl.rcParams), threading.RLock()
+    knocked, entered, left = threading.Event(), threading.Event(), threading.Event()
+
+    class Lock:
+        def __enter__(self) -> None:
+            if threading.current_thread() is other:
+                knocked.set()
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            assert not entered.is_set() or threading.current_thread() is other  # it waits outside
+            lock.release()
 
     def draw() -> None:
         with japanese_text():
             entered.set()
-            left.wait(10)
+            left.wait(30)
 
+    monkeypatch.setattr(chart_style, "_lock", Lock())
     other = threading.Thread(target=draw)
     with japanese_text():
         other.start()
-        entered.wait(0.3)  # it waits outside
+        assert knocked.wait(30)
     left.set()
     other.join()
     assert dict(mpl.rcParams) == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,10 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from service import KEY, Service, error, is_judge_call, judgement
+
+from socjudge.retrieval import RunbookIndex
+
+pytestmark = pytest.mark.slow
 
 
 def socjudge(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -23,16 +28,22 @@ def socjudge(*arguments: str, **environment: str) -> subprocess.CompletedProcess
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> list[str]:
-    return ["--index-dir", str(tmp_path / "index"), "--logs-dir", str(tmp_path / "logs")]
+def built(index: RunbookIndex, tmp_path: Path) -> str:
+    """A copy of the bundled runbooks' index."""
+    return str(shutil.copytree(index.index_dir, tmp_path / "index"))
+
+
+@pytest.fixture
+def places(built: str, tmp_path: Path) -> list[str]:
+    return ["--index-dir", built, "--logs-dir", str(tmp_path / "logs")]
 
 
 def logs(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "logs").glob("judge_eval_*.json"))
 
 
-def test_run_offline_prints_the_verdict_and_leaves_a_log(tmp_path: Path, places: list[str]) -> None:
-    done = socjudge("run", *places)
+def test_run_offline_prints_the_verdict_and_leaves_a_log(tmp_path: Path) -> None:
+    done = socjudge("run", "--index-dir", str(tmp_path / "index"), "--logs-dir", str(tmp_path / "logs"))
     assert done.returncode == 0, done.stderr
     assert "'auto' is 'offline'" in done.stderr
     assert "## 評価結果サマリー\n\n**✅ MVP合格**" in done.stdout
@@ -89,13 +100,13 @@ def test_rejudge_judges_stored_answers(service: Service, tmp_path: Path, places:
     assert len(logs(tmp_path)) == 2
 
 
-def test_ask_answers_with_citations_and_never_calls_a_judge(service: Service, tmp_path: Path) -> None:
+def test_ask_answers_with_citations_and_never_calls_a_judge(service: Service, built: str) -> None:
     question = "マルウェア検知アラートの初動を教えてください"
-    done = socjudge("ask", question, "--index-dir", str(tmp_path / "index"))
+    done = socjudge("ask", question, "--index-dir", built)
     assert done.returncode == 0, done.stderr
     assert "[出典: malware_response.md > 初動対応" in done.stdout
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    assert socjudge("ask", question, "--index-dir", str(tmp_path / "index"), **keys).returncode == 0
+    assert socjudge("ask", question, "--index-dir", built, **keys).returncode == 0
     assert (len(service.requests), service.judge_calls) == (1, 0)
 
 

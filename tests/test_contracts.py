@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SHARED
+from conftest import DATA
 
 from socjudge import EvalQuestion, constants, load_eval_dataset, load_prompt, load_run, run_evaluation_suite
 from socjudge.records import RunSummary
@@ -18,10 +18,7 @@ from socjudge.verdict import summary_text
 
 @pytest.fixture(scope="module")
 def guide() -> str:
-    path = SHARED / "spec" / "EVAL_GUIDE.ja.md"
-    if not path.exists():
-        pytest.skip(f"the specification is absent: {path}")
-    return path.read_text(encoding="utf-8")
+    return (DATA / "EVAL_GUIDE.ja.md").read_text(encoding="utf-8")
 
 
 def fenced(guide: str, heading: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import shared_data
+from conftest import OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,7 +93,7 @@ def test_any_valid_dataset_loads_as_written(tmp_path_factory: pytest.TempPathFac
 
 
 def test_no_json_conformance_file_is_taken_for_a_dataset(tmp_path: Path) -> None:
-    for case in json.loads((shared_data("parser_robustness") / "jsontestsuite_b64.json").read_text("utf-8")):
+    for case in json.loads((OTHERS / "jsontestsuite_b64.json").read_text("utf-8")):
         path = tmp_path / "case.json"
         path.write_bytes(base64.b64decode(case["b64"]))
         with pytest.raises(ConfigError):

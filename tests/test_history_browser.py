@@ -18,6 +18,8 @@ from lab import lab, open_notebook, run_all, voila, write_notebook
 from socjudge import load_run
 from socjudge.retrieval import RunbookIndex
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:

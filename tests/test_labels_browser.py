@@ -7,12 +7,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from browser import chromium, sideways
 from lab import lab, open_notebook, run_all, write_notebook
 from service import CRITERIA
 from test_report import bare_log, save_log
 
 from socjudge import load_labels
+
+pytestmark = pytest.mark.browser
 
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>" + "長" * 500
 JUDGE = {1: 81, 2: 61, 3: 41}  # the judge's marks by question

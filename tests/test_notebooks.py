@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import nbformat
 import pandas as pd
+import pytest
 from conftest import ROOT
 from nbclient import NotebookClient
 
 from socjudge import load_run
+
+pytestmark = pytest.mark.kernel
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 

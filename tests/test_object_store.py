@@ -46,6 +46,8 @@ from socjudge.logs import LoggedResults, log_files
 from socjudge.records import EvaluationResult
 from socjudge.retrieval import RunbookIndex
 
+pytestmark = pytest.mark.slow
+
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 URL = "s3://logs/team"
 

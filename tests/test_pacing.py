@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -46,16 +48,29 @@ def run_judge(count: int, tmp_path: Path, **keywords: Any) -> EvaluationRun:
     return run_evaluation_suite(questions, answers=answers, logs_dir=tmp_path / "logs", **keywords)
 
 
+def number(request: dict[str, Any]) -> int:
+    """Which of the questions a call is about."""
+    found = re.search(r"質問(\d+)", request["messages"][0]["content"])
+    assert found is not None
+    return int(found[1])
+
+
+ALONE = 8  # so many questions at most are asked before the others
+
+
 def capacity(service: Service, limit: int) -> Callable[[dict[str, Any]], Reply]:
-    """A service that takes `limit` calls at once and refuses the rest."""
+    """A service that takes `limit` calls at once, the first of them until it had to refuse one, and refuses the rest."""
     lock, running = threading.Lock(), [0]
 
     def reply(request: dict[str, Any]) -> Reply:
+        if number(request) < ALONE and not service.refused:
+            return Reply(judgement(80))
         with lock:
             if running[0] >= limit:
                 return error(429, "Rate limit reached")
             running[0] += 1
-        time.sleep(0.05)
+        service.wait_for(lambda: service.refused > 0)
+        time.sleep(0.02)  # a call takes a while; no assertion depends on how long
         with lock:
             running[0] -= 1
         return Reply(judgement(80))
@@ -63,47 +78,73 @@ def capacity(service: Service, limit: int) -> Callable[[dict[str, Any]], Reply]:
     return reply
 
 
-def test_refusals_slow_the_run_down_and_every_question_is_scored(service: Service, tmp_path: Path) -> None:
+def test_refusals_slow_the_run_down_and_every_question_is_scored(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "CLEAN_S", math.inf)
     service.default = capacity(service, 4)
     run = run_judge(150, tmp_path, max_concurrency=32)
     assert {r.evaluation.status for r in run.results} == {"ok"}
     refused = len(service.requests) - 150
-    assert service.max_at_once > 4  # it did try
-    assert refused < 150  # without slowing down, 7 of 8 calls would be refused
+    # From 32 at once, each refusal takes one and each success gives a tenth. Else 7 of 8 calls would be refused.
+    assert 1 <= refused <= 31 + 0.1 * 150
     retried = [r.evaluation.error for r in run.results if r.evaluation.error]
     assert sum(text.count("retried: HTTP 429 (Rate limit reached)") for text in retried) == refused
 
 
-def test_what_an_account_takes_is_remembered_by_the_next_run(service: Service, tmp_path: Path) -> None:
+def test_what_an_account_takes_is_remembered_by_the_next_run(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "CLEAN_S", math.inf)
     service.default = capacity(service, 4)
-    run_judge(100, tmp_path, max_concurrency=32)
-    service.requests.clear()
+    run_judge(20, tmp_path, max_concurrency=8)
     service.max_at_once = 0
-    run_judge(20, tmp_path, max_concurrency=32, judge_model="gpt-4o")  # another model of the same account
-    assert service.max_at_once <= 12
+    service.default = Reply(judgement(80), delay_s=0.05)
+    run_judge(40, tmp_path, max_concurrency=32, judge_model="gpt-4o")  # another model of the same account
+    assert service.max_at_once <= 7 + 0.1 * (20 + 40)  # one less than the eight that were refused, and what was given
 
 
 def test_without_refusals_all_places_are_used(service: Service, tmp_path: Path) -> None:
-    service.default = Reply(judgement(80), delay_s=0.5)
+    all_are_here = threading.Barrier(20)
+
+    def reply(request: dict[str, Any]) -> str:
+        if number(request) >= 20:
+            all_are_here.wait(30)
+        return judgement(80)
+
+    service.default = reply
     run_judge(40, tmp_path, max_concurrency=20)
     assert service.max_at_once == 20
 
 
-def test_retry_after_holds_the_whole_account_back(service: Service, tmp_path: Path) -> None:
-    first = threading.Event()
+def test_retry_after_holds_the_whole_account_back(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, told, later, refused = threading.Lock(), threading.Event(), [], Account.refused
+
+    def noted(account: Account, retry_after_s: float | None) -> None:
+        told_at.append(time.monotonic())
+        refused(account, retry_after_s)
+        told.set()
 
     def reply(request: dict[str, Any]) -> Reply:
-        if not first.is_set():
-            first.set()
-            return error(429, "slow down", retry_after="0.5")
-        return Reply(judgement(80), delay_s=0.05)
+        with lock:
+            if number(request) >= ALONE:
+                later.append(time.monotonic())
+            place = len(later)
+        if place == 1:
+            service.wait_for(lambda: len(later) == 2)
+            return error(429, "slow down", retry_after="0.3")
+        if place == 2:  # was in flight already: its place becomes free once the account knows of the pause
+            assert told.wait(30)
+        return Reply(judgement(80))
 
+    told_at: list[float] = []
+    monkeypatch.setattr(Account, "refused", noted)
     service.default = reply
     run_judge(20, tmp_path, max_concurrency=2)
-    started = service.times[0]
-    in_the_pause = [moment for moment in service.times if started + 0.2 < moment < started + 0.5]
-    assert in_the_pause == []
-    assert len(service.times) == 21
+    assert len(later) == 20 - ALONE + 1
+    assert min(later[2:]) >= told_at[0] + 0.3
 
 
 def test_a_stopped_run_passes_its_turn_on_to_another_of_the_same_account() -> None:

@@ -68,7 +68,7 @@ def test_a_text_that_a_click_has_overtaken_stops_the_trial(panel: PromptLab, ser
     held.going.set()
     panel.session.wait(30)
     assert panel.session.state == "stopped"
-    assert service.judge_calls < 10
+    assert service.judge_calls <= 8  # those that were in flight
     assert "「採点してみる」のクリックより遅れて届いたため中断しました" in text(panel.status.value)
     assert panel.session.choice.text == panel.editor.value
     try_it(panel)
@@ -120,7 +120,7 @@ def test_a_broken_text_is_named_as_it_is_typed_and_cannot_be_tried(panel: Prompt
     panel.editor.value = panel.editor.value.replace("{foo}", "{answer}").replace("簡潔性", "短さ")
     assert "does not mention 簡潔性" in panel.check.value
     panel.try_button.click()
-    panel.session.wait(5)
+    panel.session.wait(30)
     assert service.requests == []
     panel.editor.value = panel.editor.value.replace("短さ", "簡潔性")
     assert not panel.try_button.disabled
@@ -129,7 +129,7 @@ def test_a_broken_text_is_named_as_it_is_typed_and_cannot_be_tried(panel: Prompt
 def test_a_paid_trial_needs_a_tick_each_time(panel: PromptLab, service: Service) -> None:
     assert panel.try_button.disabled
     panel.try_button.click()
-    panel.session.wait(5)
+    panel.session.wait(30)
     assert service.requests == []
     try_it(panel)
     assert service.judge_calls == 10

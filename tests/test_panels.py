@@ -99,7 +99,7 @@ def test_a_paid_run_needs_a_tick_each_time(hosted: RunPanel, service: Service) -
     assert "円）" in hosted.cost.value
     assert hosted.run_button.disabled
     hosted.run_button.click()
-    hosted.session.wait(5)
+    hosted.session.wait(30)
     assert service.requests == []
     run(hosted)
     assert service.judge_calls == 10
@@ -114,12 +114,12 @@ def test_what_cannot_be_run_is_said_before_it_is(panel: RunPanel, tmp_path: Path
 
 
 def test_a_run_that_is_stopped_is_taken_up_again(hosted: RunPanel, service: Service) -> None:
-    third = threading.Event()
+    third, stopped = threading.Event(), threading.Event()
 
     def slow_at_third(request: dict[str, object]) -> str:
         if len(service.requests) == 3:
             third.set()
-            hosted.session._stop.wait(20)
+            stopped.wait(20)
         return judgement(80)
 
     service.default = slow_at_third
@@ -129,9 +129,9 @@ def test_a_run_that_is_stopped_is_taken_up_again(hosted: RunPanel, service: Serv
     assert not hosted.stop_button.disabled
     hosted.stop_button.click()
     assert "完了を待っています" in hosted.status.value
+    stopped.set()
     hosted.session.wait(30)
-    ended = re.search(r"中断しました（(\d+)/10", text(hosted.status.value))
-    assert ended is not None and 3 <= int(ended[1]) < 10  # one more may have begun before the stop was seen
+    assert "中断しました（3/10" in text(hosted.status.value)
     assert hosted.run is None
     run(hosted)
     assert service.judge_calls == 10
@@ -337,7 +337,7 @@ def test_a_model_without_a_key_is_said_in_the_panel(panel: RunPanel) -> None:
 def test_a_damaged_journal_is_said_in_the_panel(index: RunbookIndex, tmp_path: Path) -> None:
     (tmp_path / "judge_eval_20260101_000000.partial.jsonl").write_text('{"journal": 1}\ngarbage\n')
     panel = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path)
-    assert "line 1 is damaged" in panel.status.value or "line 2 is damaged" in panel.status.value
+    assert "line 2 is damaged" in panel.status.value
 
 
 def test_a_second_start_does_not_take_a_stop_back(hosted: RunPanel, service: Service) -> None:
@@ -351,7 +351,7 @@ def test_a_second_start_does_not_take_a_stop_back(hosted: RunPanel, service: Ser
     held.going.set()
     hosted.session.wait(30)
     assert hosted.session.state == "stopped"
-    assert service.judge_calls < 10
+    assert service.judge_calls == 1
 
 
 def test_a_fresh_run_that_is_stopped_is_taken_up_too(hosted: RunPanel, service: Service) -> None:
@@ -408,7 +408,7 @@ def test_a_change_that_a_click_has_overtaken_stops_the_run(hosted: RunPanel, ser
     held.going.set()
     hosted.session.wait(30)
     assert hosted.session.state == "stopped"
-    assert service.judge_calls < 10
+    assert service.judge_calls == 1
     assert "設定の変更が「評価を実行」のクリックより遅れて届いたため中断しました" in text(hosted.status.value)
     run(hosted)
     assert hosted.run is not None

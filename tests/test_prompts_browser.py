@@ -16,6 +16,8 @@ from service import CRITERIA, KEY, Service, judgement, serving
 from socjudge import EvalQuestion, load_prompt, run_evaluation_suite
 from socjudge.retrieval import RunbookIndex
 
+pytestmark = pytest.mark.browser
+
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>" + "長" * 300
 STRICT = "厳しく採点してください。"
 

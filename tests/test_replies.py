@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 
 import pytest
-from conftest import shared_data
+from conftest import OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
 from service import CRITERIA, judgement
@@ -159,10 +158,9 @@ def test_any_text_is_read_or_refused_but_never_crashes(text: str) -> None:
 
 
 def test_naughty_strings_and_damaged_json_never_become_scores() -> None:
-    folder = shared_data("parser_robustness")
-    texts = json.loads((folder / "blns.json").read_text("utf-8"))
+    texts = json.loads((OTHERS / "blns.json").read_text("utf-8"))
     texts = texts if isinstance(texts, list) else [text for group in texts.values() for text in group]
-    texts += [pair["input"] for pair in json.loads((folder / "json_repair_pairs.json").read_text("utf-8"))]
+    texts += [pair["input"] for pair in json.loads((OTHERS / "json_repair_pairs.json").read_text("utf-8"))]
     for text in texts:
         with pytest.raises(UnparsableJudgement):
             read(str(text))
@@ -284,22 +282,20 @@ def test_a_cut_is_known_in_any_case() -> None:
         read(judgement(FULL), finish_reason="MAX_TOKENS")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{" * 16_000,
-        "{" * 199_000 + "scores",
-        "{" * 16_000 + '"scores"' + "}" * 16_000,
-        "<think>" * 20_000,
-        "</think>" * 20_000,
-        "</think>{" * 20_000,
-        "{x]" * 60_000,
-        "```\n" + "\n" * 190_000,
-        '{"' + "\\" * 190_000,
-    ],
-)
-def test_hostile_text_is_refused_at_once(text: str) -> None:
-    began = time.perf_counter()
-    with pytest.raises(UnparsableJudgement):
+HOSTILE = [
+    "{" * 16_000,
+    "{" * 199_000 + "scores",
+    "{" * 16_000 + '"scores"' + "}" * 16_000,
+    "<think>" * 20_000,
+    "</think>" * 20_000,
+    "</think>{" * 20_000,
+    "{x]" * 60_000,
+    "```\n" + "\n" * 190_000,
+    '{"' + "\\" * 190_000,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_refused(text: str) -> None:
+    with pytest.raises(UnparsableJudgement):  # how soon: benchmarks/hostile_replies.py
         read(text, quoted=[text])
-    assert time.perf_counter() - began < 2

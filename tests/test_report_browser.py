@@ -13,6 +13,8 @@ from test_report import HOSTILE, bare_log, save_log
 
 from socjudge.report import write_log_report
 
+pytestmark = pytest.mark.browser
+
 IDS = "tbody:not([hidden]) th[scope=row]"
 
 

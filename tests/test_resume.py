@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
 import os
 import random
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ import pytest
 from conftest import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from run_process import judge_all
 from service import KEY, Reply, Service, error, judgement
 
 from socjudge import (
@@ -64,7 +64,6 @@ def stop_after(service: Service, calls: int) -> threading.Event:
     def reply(request: dict[str, Any]) -> Reply | str:
         if len(service.requests) >= calls:
             stop.set()
-            time.sleep(0.3)  # so that the run sees the signal while the call is in flight
         return default(request) if callable(default) else default
 
     service.default = reply
@@ -103,13 +102,15 @@ def test_a_stopped_run_is_taken_up_and_asks_only_for_the_rest(
     assert unfinished.cost_usd == pytest.approx(7 * 0.00027)
     assert len(load_run(unfinished.path).results) == 3
 
+    journal = unfinished.path.read_text("utf-8")
+    unfinished.path.write_text(re.sub(r'"t":(\d)', r'"t":50\1', journal), encoding="utf-8")
     run = run_suite(questions, tmp_path, index=index)
     assert "3/10問は前回の中断から再開" in capsys.readouterr().err
     assert len(service.requests) == 20  # the answer that was not judged yet is not asked for again
     assert comparable(run) == comparable(whole)
     assert (run.run.sessions, run.usage.calls) == (2, 20)
     assert run.run.started_at == unfinished.run.started_at
-    assert run.run.wall_time_s > 0.3  # the first session's too
+    assert run.run.wall_time_s > 500  # the first session's too, made longer
     assert journals(tmp_path) == []
     assert run.log_path is not None
     assert load_run(run.log_path) == run
@@ -398,15 +399,13 @@ def test_answers_are_said_to_be_safe_only_where_they_are(
 
 @pytest.mark.skipif(os.name == "nt", reason="no such limit")
 def test_a_limit_that_holds_for_both_folders_is_one_clear_error(service: Service, tmp_path: Path) -> None:
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))"
-    process = started(service, tmp_path / "logs", 40, subprocess.PIPE, limit)
-    said = process.communicate(timeout=60)[1].decode()
-    assert process.returncode == 1
+    assert ended(started(service, tmp_path / "logs", 40, most_bytes=20_000)) == 1
+    said = (tmp_path / "stderr.txt").read_text("utf-8")
     last = said[said.rindex("socjudge.errors.ConfigError: ") :]
     assert re.search(r"cannot be written \(File too large\), nor can .*free some disk space", last)
     (unfinished,) = unfinished_runs(tmp_path / "logs")
     assert f"{unfinished.done} of 40 judged answers are safe in {unfinished.path}" in last
-    assert started(service, tmp_path / "logs", 40).wait(60) == 0
+    assert ended(started(service, tmp_path / "logs", 40)) == 0
     assert len(service.requests) <= 40 + 8  # at most the calls in flight
 
 
@@ -492,24 +491,24 @@ def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
     assert again.sessions == 2
 
 
-RUN = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a script started in the background
-from pathlib import Path
-from socjudge import AssistantAnswer, EvalQuestion, run_evaluation_suite
-questions = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(int(sys.argv[2]))]
-answers = [AssistantAnswer(q.question, f"回答{q.id}", "文脈") for q in questions]
-run_evaluation_suite(questions, answers=answers, judge_model="gpt-4o-mini", max_concurrency=8, logs_dir=sys.argv[1],
-                     progress=False)
-"""
+# Processes are forked from one that has imported these, which takes most of a start.
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(
+    ["pytest", "socjudge.suite", "socjudge.providers", "openai", "openai.types.chat", "tqdm.auto"]
+)
 
 
-def started(
-    service: Service, logs: Path, count: int, stderr: int | None = None, before: str = ""
-) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    command = [sys.executable, "-c", before + RUN, str(logs), str(count)]
-    return subprocess.Popen(command, env=environment, cwd=ROOT, stderr=stderr)
+def started(service: Service, logs: Path, count: int, most_bytes: int | None = None) -> ForkServerProcess:
+    arguments = (KEY, service.base_url, logs, count, logs.with_name("stderr.txt"), most_bytes)
+    process = processes.Process(target=judge_all, args=arguments, daemon=True)
+    process.start()
+    return process
+
+
+def ended(process: ForkServerProcess) -> int | None:
+    """The process's exit code, once it has ended."""
+    process.join(120)
+    return process.exitcode
 
 
 def asked(request: dict[str, Any]) -> str:
@@ -520,13 +519,17 @@ def asked(request: dict[str, Any]) -> str:
 def test_killed_at_twenty_random_moments_no_journalled_call_is_repeated(service: Service, tmp_path: Path) -> None:
     count, draw = 300, random.Random(3)
     broken = {str(i) for i in range(0, count, 17)}  # first replies that cannot be read
+    running: list[ForkServerProcess] = []  # the one that is to be killed
+    goal = 0
 
     def reply(request: dict[str, Any]) -> Reply:
+        if running and len(service.requests) >= goal:
+            running[0].kill()  # while it takes in the replies to the calls before
         first = len(request["messages"]) == 1
-        return Reply("読めない" if first and asked(request) in broken else judgement(80), delay_s=0.03)
+        return Reply("読めない" if first and asked(request) in broken else judgement(80), delay_s=0.005)
 
     service.default = reply
-    assert started(service, tmp_path / "whole", count).wait(60) == 0
+    assert ended(started(service, tmp_path / "whole", count)) == 0
     (whole,) = (tmp_path / "whole").glob("*.json")
     calls_needed = len(service.requests)
     assert calls_needed == count + len(broken)
@@ -534,20 +537,17 @@ def test_killed_at_twenty_random_moments_no_journalled_call_is_repeated(service:
     service.requests.clear()
     lost = 0
     for _ in range(20):
-        seen = len(service.requests)
-        process = started(service, tmp_path / "logs", count)
-        goal = seen + draw.randint(1, 14)
-        while len(service.requests) < goal and process.poll() is None:
-            time.sleep(0.002)
-        time.sleep(draw.uniform(0, 0.04))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        goal = len(service.requests) + draw.randint(1, 14)
+        running = [started(service, tmp_path / "logs", count)]
+        assert ended(running[0]) == -signal.SIGKILL
+        running = []
+        service.settle()
         (journal,) = journals(tmp_path)
         kept = [json.loads(line) for line in journal.read_bytes().splitlines() if line.endswith(b"}")]
         held = sum("reply" in line for line in kept) + sum("row" in line for line in kept)
         assert len(service.requests) - held - lost <= 8  # at most the calls in flight
         lost = len(service.requests) - held
-    assert started(service, tmp_path / "logs", count).wait(60) == 0
+    assert ended(started(service, tmp_path / "logs", count)) == 0
 
     assert len(service.requests) == calls_needed + lost
     assert lost <= 20 * 8
@@ -561,21 +561,21 @@ def test_ctrl_c_lets_calls_in_flight_finish_and_says_how_to_go_on(service: Servi
     interrupted = threading.Event()
 
     def reply(request: dict[str, Any]) -> Reply:
-        if len(service.requests) >= 12:  # nothing comes back before the signal is sent
+        if len(service.requests) >= 12:  # nothing comes back before the signal was seen
             interrupted.wait(30)
-        return Reply(judgement(80), delay_s=0.3)
+        return Reply(judgement(80))
 
     service.default = reply
-    process = started(service, tmp_path / "logs", 40, subprocess.PIPE)
-    while len(service.requests) < 12:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process, stderr = started(service, tmp_path / "logs", 40), tmp_path / "stderr.txt"
+    service.wait_for(lambda: len(service.requests) >= 12, 120)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGINT)
+    while "中断します" not in stderr.read_text("utf-8"):
+        assert process.is_alive()
     interrupted.set()
-    _, said = process.communicate(timeout=30)
-    assert process.returncode != 0
+    assert ended(process) == 1
     calls = len(service.requests)
-    assert calls < 40
-    assert "中断します" in said.decode()
-    assert f"{calls} of 40 judged answers are safe" in said.decode()
-    assert started(service, tmp_path / "logs", 40).wait(30) == 0
+    assert 12 <= calls < 40
+    assert f"{calls} of 40 judged answers are safe" in stderr.read_text("utf-8")
+    assert ended(started(service, tmp_path / "logs", 40)) == 0
     assert len(service.requests) == 40

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import OTHERS
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
@@ -33,7 +34,6 @@ from socjudge.retrieval import (
 )
 from socjudge.runbooks import load_runbooks
 
-DATA_DIR = Path(__file__).parents[2] / "shared" / "data"
 QUESTION_PATHS = sorted((Path(__file__).parent / "data").glob("retrieval_questions*.jsonl"))
 
 ISOLATION = """# 端末隔離手順書
@@ -560,20 +560,18 @@ def test_reranking_prefers_the_runbook_on_the_subject_and_the_section_that_is_as
     assert rerank("この手順書の目的は", passages)[0].heading == "目的"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "query", "source"),
     [
-        ("ir_aws_ja", "S3バケットのパブリックアクセスをブロックする", "ja.S3_Public_Access.md"),
+        ("aws_ja", "S3バケットのパブリックアクセスをブロックする", "ja.S3_Public_Access.md"),
         (
-            "ir_counteractive_en",
+            "counteractive_en",
             "analyze the phishing message using a safe device",
             "playbooks_playbook-phishing.md",
         ),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*SOURCE")
 def test_playbooks_of_others_can_be_searched(tmp_path: Path, folder: str, query: str, source: str) -> None:
-    if not (DATA_DIR / folder).is_dir():
-        pytest.skip(f"{DATA_DIR / folder} is not there")
-    index = build_index(DATA_DIR / folder, index_dir=tmp_path)
+    index = build_index(OTHERS / folder, index_dir=tmp_path)
     assert source in {passage.source for passage in index.search(query)}

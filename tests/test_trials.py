@@ -273,12 +273,12 @@ def test_what_a_text_lacks_is_named_before_it_is_tried(
 
 
 def test_a_trial_that_is_stopped_is_taken_up_again(session: TrialSession, marking: Service) -> None:
-    third = threading.Event()
+    third, stopped = threading.Event(), threading.Event()
 
     def slow_at_third(request: dict[str, Any]) -> Reply | str:
         if len(marking.requests) >= 3:
             third.set()
-            session._stop.wait(20)
+            stopped.wait(20)
         return marks(request)
 
     marking.default = slow_at_third
@@ -287,6 +287,7 @@ def test_a_trial_that_is_stopped_is_taken_up_again(session: TrialSession, markin
     assert third.wait(20)
     session.choose(text="busy")  # nothing changes meanwhile
     session.stop()
+    stopped.set()
     session.wait(30)
     assert session.state == "stopped"
     assert session.trials[0].after == ""

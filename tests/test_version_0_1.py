@@ -1,0 +1,73 @@
+"""Files that version 0.1 wrote load as they did: tests/data/v0_1 was written by it, with the frames that it read."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import DATA
+
+from socjudge import load_labels, load_prompt, load_results, load_run, load_runs, load_scores, unfinished_runs
+
+OLD = DATA / "v0_1"
+JOURNAL = "judge_eval_20261122_185134.partial.jsonl"
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in io.StringIO(text)]
+
+
+def as_stored(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as frames/*.jsonl has them."""
+    options: dict[str, Any] = {"force_ascii": False, "date_format": "iso", "double_precision": 15}
+    return lines(frame.to_json(orient="records", lines=True, **options))
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A copy, for readers put a cache beside the logs."""
+    return Path(shutil.copytree(OLD, tmp_path / "old", ignore=shutil.ignore_patterns(".*")))
+
+
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [
+        ("runs", lambda old: load_runs(old / "logs")),
+        ("results", lambda old: load_results(old / "logs", text=True)),
+        ("scores", lambda old: load_scores(old / "logs", text=True)),
+        ("labels", lambda old: load_labels(old / "labels")),
+    ],
+)
+def test_frames_of_old_files_are_the_old_frames(name: str, load: Callable[[Path], pd.DataFrame], old: Path) -> None:
+    stored = lines((OLD / "frames" / f"{name}.jsonl").read_text("utf-8"))
+    found = as_stored(load(old))
+    assert [{column: row.get(column, "(no such column)") for column in stored[0]} for row in found] == stored
+
+
+def test_old_logs_hold_what_can_go_wrong() -> None:
+    statuses = {row["status"] for row in lines((OLD / "frames" / "results.jsonl").read_text("utf-8"))}
+    assert statuses == {"ok", "unparsable", "failed"}
+
+
+def test_an_old_journal_is_an_unfinished_run(old: Path) -> None:
+    (unfinished,) = unfinished_runs(old / "logs")
+    assert (unfinished.path.name, unfinished.done, unfinished.total) == (JOURNAL, 3, 6)
+    assert unfinished.cost_usd == pytest.approx(3 * (1000 * 0.4 + 200 * 1.6) / 1e6)  # of gpt-4.1-mini, 2026
+    partial = load_run(unfinished.path)
+    assert [(r.question.id, r.judge_repeat, r.evaluation.average_score) for r in partial.results] == [
+        (1, 0, 77.5),
+        (1, 1, 77.5),
+        (2, 0, 77.5),
+    ]
+
+
+def test_an_old_saved_prompt_is_the_text_that_was_saved() -> None:
+    prompt = load_prompt(OLD / "prompts" / "kibishii.txt")
+    assert prompt.id == "kibishii"
+    assert prompt.text == load_prompt("guide-1").text + "\n厳しく採点してください。"
