@@ -10,6 +10,7 @@ import random
 import re
 import shutil
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable
