@@ -60,13 +60,14 @@ lint: $(READY) ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 
 format: $(READY) ## Put the code into the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 vectors: $(READY) ## Embed the bundled runbooks anew, after changing them
-	$(BIN)/python -c "from socjudge.retrieval import save_bundled_vectors as save; print(save())"
+	$(BIN)/python -c "from socjudge.runbooks.index import save_bundled_vectors as save; print(save())"
 
 clean: ## Remove the virtual environment, the index and caches (logs stay)
 	rm -rf $(VENV) .socjudge *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

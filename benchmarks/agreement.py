@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from socjudge import constants
-from socjudge.agreement import judge_agreement, pairwise_agreement
+from socjudge.stats.agreement import judge_agreement, pairwise_agreement
 
 
 def marks(answers: int, judges: tuple[str, ...] = ("gpt-4o", "gpt-4o-mini"), repeats: int = 1) -> pd.DataFrame:

@@ -21,11 +21,9 @@ import numpy as np
 import pandas as pd
 
 from socjudge import bridged_trend, gate_confidence
-from socjudge.agreement import icc_agreement, krippendorff_alpha
-from socjudge.bridge import equating_lines
 from socjudge.errors import ConfigError
-from socjudge.noise import variance_components
-from socjudge.stats import (
+from socjudge.stats.agreement import icc_agreement, krippendorff_alpha
+from socjudge.stats.basics import (
     detectable_difference,
     difference_interval,
     holm_adjust,
@@ -34,6 +32,8 @@ from socjudge.stats import (
     pass_rate_interval,
     sign_flip_p,
 )
+from socjudge.stats.bridge import equating_lines
+from socjudge.stats.noise import variance_components
 
 MARKS = Path(__file__).resolve().parents[2] / "shared" / "data" / "shaberi_judges_sample" / "scores_wide.csv.gz"
 N = 10

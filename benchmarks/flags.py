@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from socjudge.constants import RUNBOOKS_DIR
-from socjudge.flags import raise_flags
 from socjudge.records import Flags
-from socjudge.retrieval import build_index
+from socjudge.rules.flags import raise_flags
+from socjudge.runbooks.index import build_index
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 FLAGS = {

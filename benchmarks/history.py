@@ -47,7 +47,7 @@ def real_log() -> dict[str, Any]:
 
 
 def write_logs(folder: Path, numbers: range, log: dict[str, Any], *, bare: bool, answers: int = 10) -> None:
-    from socjudge.record_json import answer_sha256
+    from socjudge.runs.log_json import answer_sha256
 
     folder.mkdir(parents=True, exist_ok=True)
     for i in numbers:

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from socjudge.constants import PROJECT_DIR, RUNBOOKS_DIR
-from socjudge.embeddings import VectorCache, load_vector_cache
-from socjudge.index_store import StoredIndex
-from socjudge.retrieval import RunbookIndex, get_bm25_weight, mix_scores
-from socjudge.runbooks import Chunk, load_runbooks, load_synonyms
+from socjudge.runbooks.embeddings import VectorCache, load_vector_cache
+from socjudge.runbooks.index import RunbookIndex, get_bm25_weight, mix_scores
+from socjudge.runbooks.index_files import StoredIndex
+from socjudge.runbooks.reading import Chunk, load_runbooks, load_synonyms
 
 JGLUE_DIR = Path(__file__).parents[2] / "shared" / "data" / "jglue_sample"
 QUESTION_PATHS = sorted((PROJECT_DIR / "tests" / "data").glob("retrieval_questions*.jsonl"))

@@ -65,8 +65,8 @@ def run_bare(loop: str, at_once: int, count: int) -> None:
     """The same requests through the SDK and nothing else; the reply's text is taken out, and that is all."""
     import openai
 
-    from socjudge.judge import judging
-    from socjudge.prompts import load_prompt
+    from socjudge.judging.judge import judging
+    from socjudge.prompts.templates import load_prompt
 
     questions, answers = material(count)
     prompt = load_prompt(None)

@@ -8,69 +8,69 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from ._version import __version__
 
 _HOMES = {
-    "build_index": "retrieval",
-    "load_index": "retrieval",
-    "open_index": "retrieval",
-    "RunbookIndex": "retrieval",
-    "handle_query": "assistant",
-    "load_eval_dataset": "judge",
-    "evaluate_answer": "judge",
-    "run_evaluation_suite": "suite",
-    "rejudge": "suite",
-    "prepare_batch": "batch",
-    "submit_batch": "batch",
-    "batch_status": "batch",
-    "collect_batch": "batch",
-    "unfinished_runs": "journal",
-    "estimate_run": "estimate",
-    "save_evaluation_results": "logs",
-    "load_run": "logs",
-    "summary_text": "verdict",
-    "check_logs": "doctor",
-    "check_verdicts": "doctor",
-    "export_history": "history_export",
-    "load_runs": "history",
-    "load_results": "history",
-    "load_scores": "history",
-    "run_results": "history",
-    "run_scores": "history",
-    "summarise_scores": "stats",
-    "compare_judges": "comparison",
-    "verdict_flips": "comparison",
-    "judge_agreement": "agreement",
-    "pairwise_agreement": "agreement",
-    "gate_confidence": "gate",
-    "gate_questions": "gate",
-    "judge_noise": "noise",
-    "plan_repeats": "noise",
-    "bridge_judges": "bridge",
-    "bridged_verdicts": "bridge",
-    "bridged_trend": "bridge",
-    "plot_category_breakdown": "charts",
-    "plot_score_distribution": "charts",
-    "plot_gate_confidence": "charts",
-    "plot_criterion_trend": "chart_runs",
-    "plot_question_strip": "chart_runs",
-    "plot_bridged_trend": "chart_runs",
-    "plot_judge_comparison": "chart_judges",
-    "plot_verdict_flips": "chart_judges",
-    "plot_cost_agreement": "chart_judges",
-    "japanese_text": "chart_style",
-    "judge_colours": "chart_style",
-    "load_labels": "labels",
-    "RunPanel": "panel_run",
-    "AskPanel": "panel_ask",
-    "HistoryExplorer": "panel_history",
-    "PromptLab": "panel_prompts",
-    "LabelPanel": "panel_labels",
-    "write_report": "report",
-    "write_log_report": "report",
-    "Prompt": "prompts",
-    "load_prompt": "prompts",
-    "save_prompt": "prompt_files",
+    "build_index": "runbooks.index",
+    "load_index": "runbooks.index",
+    "open_index": "runbooks.index",
+    "RunbookIndex": "runbooks.index",
+    "handle_query": "judging.assistant",
+    "load_eval_dataset": "judging.judge",
+    "evaluate_answer": "judging.judge",
+    "run_evaluation_suite": "runs.suite",
+    "rejudge": "runs.suite",
+    "prepare_batch": "batch.api",
+    "submit_batch": "batch.api",
+    "batch_status": "batch.api",
+    "collect_batch": "batch.api",
+    "unfinished_runs": "runs.journal",
+    "estimate_run": "runs.estimate",
+    "save_evaluation_results": "runs.logs",
+    "load_run": "runs.logs",
+    "summary_text": "base.verdict",
+    "check_logs": "history.doctor",
+    "check_verdicts": "history.doctor",
+    "export_history": "history.export",
+    "load_runs": "history.frames",
+    "load_results": "history.frames",
+    "load_scores": "history.frames",
+    "run_results": "history.frames",
+    "run_scores": "history.frames",
+    "summarise_scores": "stats.basics",
+    "compare_judges": "stats.comparison",
+    "verdict_flips": "stats.comparison",
+    "judge_agreement": "stats.agreement",
+    "pairwise_agreement": "stats.agreement",
+    "gate_confidence": "stats.gate",
+    "gate_questions": "stats.gate",
+    "judge_noise": "stats.noise",
+    "plan_repeats": "stats.noise",
+    "bridge_judges": "stats.bridge",
+    "bridged_verdicts": "stats.bridge",
+    "bridged_trend": "stats.bridge",
+    "plot_category_breakdown": "charts.scores",
+    "plot_score_distribution": "charts.scores",
+    "plot_gate_confidence": "charts.scores",
+    "plot_criterion_trend": "charts.runs",
+    "plot_question_strip": "charts.runs",
+    "plot_bridged_trend": "charts.runs",
+    "plot_judge_comparison": "charts.judges",
+    "plot_verdict_flips": "charts.judges",
+    "plot_cost_agreement": "charts.judges",
+    "japanese_text": "charts.style",
+    "judge_colours": "charts.style",
+    "load_labels": "history.labels",
+    "RunPanel": "panels.run",
+    "AskPanel": "panels.ask",
+    "HistoryExplorer": "panels.history",
+    "PromptLab": "panels.prompts",
+    "LabelPanel": "panels.labels",
+    "write_report": "report.page",
+    "write_log_report": "report.page",
+    "Prompt": "prompts.templates",
+    "load_prompt": "prompts.templates",
+    "save_prompt": "prompts.saved",
     "AssistantAnswer": "records",
     "EvalQuestion": "records",
     "Evaluation": "records",
@@ -87,39 +87,39 @@ _HOMES = {
 __all__ = ["__version__", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
-    from .agreement import judge_agreement, pairwise_agreement
-    from .assistant import handle_query
-    from .batch import batch_status, collect_batch, prepare_batch, submit_batch
-    from .bridge import bridge_judges, bridged_trend, bridged_verdicts
-    from .chart_judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
-    from .chart_runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
-    from .chart_style import japanese_text, judge_colours
-    from .charts import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
-    from .comparison import compare_judges, verdict_flips
-    from .doctor import check_logs, check_verdicts
+    from .base.verdict import summary_text
+    from .batch.api import batch_status, collect_batch, prepare_batch, submit_batch
+    from .charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
+    from .charts.runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
+    from .charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
+    from .charts.style import japanese_text, judge_colours
     from .errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError, UnparsableJudgement
-    from .estimate import estimate_run
-    from .gate import gate_confidence, gate_questions
-    from .history import load_results, load_runs, load_scores, run_results, run_scores
-    from .history_export import export_history
-    from .journal import unfinished_runs
-    from .judge import evaluate_answer, load_eval_dataset
-    from .labels import load_labels
-    from .logs import load_run, save_evaluation_results
-    from .noise import judge_noise, plan_repeats
-    from .panel_ask import AskPanel
-    from .panel_history import HistoryExplorer
-    from .panel_labels import LabelPanel
-    from .panel_prompts import PromptLab
-    from .panel_run import RunPanel
-    from .prompt_files import save_prompt
-    from .prompts import Prompt, load_prompt
+    from .history.doctor import check_logs, check_verdicts
+    from .history.export import export_history
+    from .history.frames import load_results, load_runs, load_scores, run_results, run_scores
+    from .history.labels import load_labels
+    from .judging.assistant import handle_query
+    from .judging.judge import evaluate_answer, load_eval_dataset
+    from .panels.ask import AskPanel
+    from .panels.history import HistoryExplorer
+    from .panels.labels import LabelPanel
+    from .panels.prompts import PromptLab
+    from .panels.run import RunPanel
+    from .prompts.saved import save_prompt
+    from .prompts.templates import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
-    from .report import write_log_report, write_report
-    from .retrieval import RunbookIndex, build_index, load_index, open_index
-    from .stats import summarise_scores
-    from .suite import rejudge, run_evaluation_suite
-    from .verdict import summary_text
+    from .report.page import write_log_report, write_report
+    from .runbooks.index import RunbookIndex, build_index, load_index, open_index
+    from .runs.estimate import estimate_run
+    from .runs.journal import unfinished_runs
+    from .runs.logs import load_run, save_evaluation_results
+    from .runs.suite import rejudge, run_evaluation_suite
+    from .stats.agreement import judge_agreement, pairwise_agreement
+    from .stats.basics import summarise_scores
+    from .stats.bridge import bridge_judges, bridged_trend, bridged_verdicts
+    from .stats.comparison import compare_judges, verdict_flips
+    from .stats.gate import gate_confidence, gate_questions
+    from .stats.noise import judge_noise, plan_repeats
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The records that travel through a run. They only hold values; field names here are the log's (record_json.py)."""
+"""The records that travel through a run. They only hold values; field names here are the log's (runs/log_json.py)."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import settings
 from service import KEY, Service, is_judge_call, judgement, serving
 
-from socjudge import EvalQuestion, build_index, load_eval_dataset, pacing
-from socjudge.retrieval import RunbookIndex
+from socjudge import EvalQuestion, build_index, load_eval_dataset
+from socjudge.models import pacing
+from socjudge.runbooks.index import RunbookIndex
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data"

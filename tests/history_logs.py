@@ -10,7 +10,7 @@ from conftest import ANSWER
 from service import KEY, is_judge_call, judgement, serving
 
 from socjudge import load_eval_dataset, rejudge, run_evaluation_suite
-from socjudge.retrieval import RunbookIndex
+from socjudge.runbooks.index import RunbookIndex
 
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>" + "長" * 500
 

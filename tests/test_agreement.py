@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError, judge_agreement, pairwise_agreement, summarise_scores
-from socjudge.agreement import (
+from socjudge.stats.agreement import (
     alphas_without_each,
     cohen_kappa,
     fleiss_kappa,
@@ -22,7 +22,7 @@ from socjudge.agreement import (
     iccs_without_each,
     krippendorff_alpha,
 )
-from socjudge.stats import OVERALL
+from socjudge.stats.basics import OVERALL
 
 X = math.nan
 # Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, section C: four observers, twelve units.

@@ -19,7 +19,7 @@ from socjudge import (
     load_run,
     run_evaluation_suite,
 )
-from socjudge.retrieval import RunbookIndex
+from socjudge.runbooks.index import RunbookIndex
 
 CITATION = re.compile(r"\[出典: (?P<source>[^\]>]+?)(?: > (?P<heading>[^\]]+))?\]")
 

@@ -23,9 +23,6 @@ from socjudge import (
     EvalQuestion,
     EvaluationRun,
     ProviderError,
-    batch,
-    batch_files,
-    batch_jobs,
     batch_status,
     collect_batch,
     load_run,
@@ -34,15 +31,18 @@ from socjudge import (
     run_evaluation_suite,
     submit_batch,
     unfinished_runs,
-    whole_files,
 )
-from socjudge.__main__ import app
-from socjudge.batch_files import Line, RequestFile, load_requests, parse_custom_id, parse_replies, write_requests
-from socjudge.batch_jobs import BatchJob
-from socjudge.batch_state import load_state
+from socjudge.base import atomic_files as whole_files
+from socjudge.batch import api as batch
+from socjudge.batch import files as batch_files
+from socjudge.batch import jobs as batch_jobs
+from socjudge.batch.files import Line, RequestFile, load_requests, parse_custom_id, parse_replies, write_requests
+from socjudge.batch.jobs import BatchJob
+from socjudge.batch.state import load_state
+from socjudge.cli.app import app
 from socjudge.constants import EVAL_DATASET_PATH
-from socjudge.journal import Journal
-from socjudge.retrieval import RunbookIndex
+from socjudge.runbooks.index import RunbookIndex
+from socjudge.runs.journal import Journal
 
 MODEL = "gpt-4o-mini"
 CALL_USD = (1000 * 0.15 + 200 * 0.60) / 1e6  # list price of a call of the test service: 0.00027
@@ -188,7 +188,7 @@ def test_the_log_is_that_of_a_live_run_at_half_the_cost(
     # 3 questions from one thread, so that both runs get to the same points in the same order.
     from service import serving
 
-    from socjudge.judge import load_eval_dataset
+    from socjudge.judging.judge import load_eval_dataset
 
     batched = finish(prepare(tmp_path, dataset=dataset, index=index, assistant_model=MODEL))
     with serving(reply) as live_service:
@@ -600,7 +600,7 @@ def test_it_is_found_on_a_later_page_of_the_list_too(
 ) -> None:
     job = prepare(tmp_path, log=answered)
     with monkeypatch.context() as patch:
-        patch.setattr("socjudge.batch_client.save_state", _dying_with_a_batch)
+        patch.setattr("socjudge.batch.service.save_state", _dying_with_a_batch)
         with pytest.raises(KeyboardInterrupt):
             submit_batch(job.path)
     (ours,) = service.batches.values()
@@ -613,7 +613,7 @@ def test_it_is_found_on_a_later_page_of_the_list_too(
 
 
 def _dying_with_a_batch(state: Any) -> None:
-    from socjudge.batch_state import save_state
+    from socjudge.batch.state import save_state
 
     if state.round.files[0].batch_id:
         raise KeyboardInterrupt
@@ -699,7 +699,7 @@ def live_rejudge(service: BatchService, log: Path, tmp_path: Path) -> int:
         return reply()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("socjudge.providers.OpenAIModel.complete_async", complete)
+        patch.setattr("socjudge.models.opening.OpenAIModel.complete_async", complete)
         rejudge(load_run(log), judge_model=MODEL, logs_dir=tmp_path / "logs", progress=False)
     return len(chat)
 
@@ -723,7 +723,7 @@ def test_a_live_run_that_was_broken_off_is_finished_by_a_batch(
 
     with monkeypatch.context() as patch:
         patch.setattr(
-            "socjudge.providers.OpenAIModel.complete_async",
+            "socjudge.models.opening.OpenAIModel.complete_async",
             lambda self, request, run=None: _one_then_stop(self, run),
         )
         with pytest.raises(ZeroDivisionError):
@@ -751,8 +751,8 @@ async def _one_then_stop(model: Any, run: Any) -> Any:
 def test_requests_that_were_answered_live_meanwhile_are_not_paid_for_again(
     service: BatchService, answered: Path, tmp_path: Path
 ) -> None:
-    from socjudge.batch_jobs import assign, open_job
-    from socjudge.batch_rounds import add_reply
+    from socjudge.batch.jobs import assign, open_job
+    from socjudge.batch.rounds import add_reply
     from socjudge.records import Completion, Usage
 
     job = prepare(tmp_path, log=answered)
@@ -798,7 +798,7 @@ def test_what_a_batch_cannot_do_is_said_before_anything_is_written(
     with pytest.raises(ConfigError, match="by strings"):
         prepare(tmp_path, log=answered, judge_model=FakeListChatModel(responses=[]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("socjudge.providers.init_langchain_model", lambda *_: FakeListChatModel(responses=[]))
+        patch.setattr("socjudge.models.opening.init_langchain_model", lambda *_: FakeListChatModel(responses=[]))
         with pytest.raises(ConfigError, match="the judge 'fake:model' has no batch endpoint here"):
             prepare(tmp_path, log=answered, judge_model="fake:model")
         with pytest.raises(ConfigError, match="batch prepare --log"):

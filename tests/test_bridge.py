@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError, bridge_judges, bridged_trend, bridged_verdicts
-from socjudge.bridge import _together, equating_lines
-from socjudge.stats import OVERALL, mean_interval
+from socjudge.stats.basics import OVERALL, mean_interval
+from socjudge.stats.bridge import _together, equating_lines
 
 OLD = [70, 80, 90, 60, 75, 85, 95, 72, 88, 66]
 NEW = [65, 74, 88, 55, 71, 80, 93, 68, 81, 64]

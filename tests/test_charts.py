@@ -19,17 +19,18 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.patches import Rectangle
 from score_frames import CRITERIA, framed, judged, judges_frame, results_of
 
-from socjudge import chart_style, constants
-from socjudge.agreement import pairwise_agreement
-from socjudge.bridge import bridged_trend
-from socjudge.chart_judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
-from socjudge.chart_runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
-from socjudge.chart_style import MARKERS, japanese_text, judge_colours, judge_markers
-from socjudge.charts import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
-from socjudge.comparison import compare_judges, verdict_flips
+from socjudge import constants
+from socjudge.charts import style as chart_style
+from socjudge.charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
+from socjudge.charts.runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
+from socjudge.charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
+from socjudge.charts.style import MARKERS, japanese_text, judge_colours, judge_markers
 from socjudge.errors import ConfigError
-from socjudge.gate import gate_confidence, gate_questions
-from socjudge.stats import summarise_scores
+from socjudge.stats.agreement import pairwise_agreement
+from socjudge.stats.basics import summarise_scores
+from socjudge.stats.bridge import bridged_trend
+from socjudge.stats.comparison import compare_judges, verdict_flips
+from socjudge.stats.gate import gate_confidence, gate_questions
 
 mpl.use("agg")
 

@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT
 from service import KEY, Service, error, is_judge_call, judgement
 
-from socjudge.retrieval import RunbookIndex
+from socjudge.runbooks.index import RunbookIndex
 
 pytestmark = pytest.mark.slow
 

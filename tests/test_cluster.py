@@ -32,19 +32,19 @@ from socjudge import (
     EvaluationRun,
     ProviderError,
     RunStopped,
-    background,
     build_index,
     constants,
-    errands,
     load_eval_dataset,
     load_run,
-    pacing,
     run_evaluation_suite,
     unfinished_runs,
 )
 from socjudge.errors import BudgetReached, RequestRefused
-from socjudge.providers import open_model
-from socjudge.retrieval import RunbookIndex, load_index
+from socjudge.models import event_loop as background
+from socjudge.models import pacing
+from socjudge.models.opening import open_model
+from socjudge.runbooks.index import RunbookIndex, load_index
+from socjudge.runs import remote_calls as errands
 
 pytestmark = pytest.mark.cluster
 
@@ -358,7 +358,7 @@ def test_a_stop_lets_calls_in_flight_finish_and_begins_no_other(service: Service
         return reply(request)
 
     def count_stopped() -> int:
-        from socjudge import errands as there  # on the worker
+        from socjudge.runs import remote_calls as there
 
         return len(there._stopped)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from score_frames import CRITERIA, framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError, compare_judges, verdict_flips
-from socjudge.stats import OVERALL
+from socjudge.stats.basics import OVERALL
 
 OLD = [70, 80, 90, 60, 75, 85, 95, 72, 88, 66]
 NEW = [65, 74, 88, 55, 71, 80, 93, 68, 81, 64]  # differences -5 -6 -2 -5 -4 -5 -2 -4 -7 -2, mean -4.2

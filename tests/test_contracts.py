@@ -11,9 +11,9 @@ import pytest
 from conftest import DATA
 
 from socjudge import EvalQuestion, constants, load_eval_dataset, load_prompt, load_run, run_evaluation_suite
+from socjudge.base.verdict import summary_text
 from socjudge.records import RunSummary
-from socjudge.retrieval import RunbookIndex
-from socjudge.verdict import summary_text
+from socjudge.runbooks.index import RunbookIndex
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,8 @@ from socjudge import (
     run_evaluation_suite,
     write_log_report,
 )
-from socjudge.__main__ import app
-from socjudge.logs import log_files
+from socjudge.cli.app import app
+from socjudge.runs.logs import log_files
 
 
 @pytest.fixture

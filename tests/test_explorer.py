@@ -14,10 +14,11 @@ import pytest
 from history_logs import make_history
 from test_report import bare_log, save_log, words
 
-from socjudge import ConfigError, compare_judges, history_cache, load_results, load_runs, load_scores, summarise_scores
-from socjudge.explorer import Explorer, Filters, compare_runs, run_table
-from socjudge.retrieval import RunbookIndex
-from socjudge.tables import read_logs
+from socjudge import ConfigError, compare_judges, load_results, load_runs, load_scores, summarise_scores
+from socjudge.history import cache as history_cache
+from socjudge.history.tables import read_logs
+from socjudge.panels.state.explorer import Explorer, Filters, compare_runs, run_table
+from socjudge.runbooks.index import RunbookIndex
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def plain(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_the_explorer_needs_no_charts_until_a_report_is_written() -> None:
-    code = "import sys, socjudge.explorer; print('matplotlib' in sys.modules)"
+    code = "import sys, socjudge.panels.state.explorer; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

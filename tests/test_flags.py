@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socjudge.constants import RUNBOOKS_DIR
-from socjudge.danger import Danger
-from socjudge.flags import find_dangerous, find_unknown_words, is_ambiguous, raise_flags, recommends_danger
 from socjudge.records import Flags
-from socjudge.retrieval import RunbookIndex, build_index
+from socjudge.rules.dangers import Danger
+from socjudge.rules.flags import find_dangerous, find_unknown_words, is_ambiguous, raise_flags, recommends_danger
+from socjudge.runbooks.index import RunbookIndex, build_index
 
 LOG, WIPE, EDR, AUDIT, FIREWALL, MFA = (
     "ログ・証跡の削除",

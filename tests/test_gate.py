@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from socjudge import ConfigError, gate_confidence, gate_questions
-from socjudge.gate import DRAWS
+from socjudge.stats.gate import DRAWS
 
 FAINT = 4 / math.sqrt(DRAWS)  # eight standard errors of a share of draws near a half
 SEVEN_OF_TEN = [72, 75, 80, 85, 90, 71, 95, 40, 55, 69]

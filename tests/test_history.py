@@ -44,11 +44,11 @@ from socjudge import (
     run_results,
     run_scores,
     save_evaluation_results,
-    tables,
 )
-from socjudge import logs as logs_module
+from socjudge.base.verdict import summarise_results
+from socjudge.history import tables
 from socjudge.records import EvaluationResult, RunInfo, Usage
-from socjudge.verdict import summarise_results
+from socjudge.runs import logs as logs_module
 
 DATA = ROOT / "tests" / "data"
 

@@ -16,7 +16,7 @@ from history_logs import make_history
 from lab import lab, open_notebook, run_all, voila, write_notebook
 
 from socjudge import load_run
-from socjudge.retrieval import RunbookIndex
+from socjudge.runbooks.index import RunbookIndex
 
 pytestmark = pytest.mark.browser
 

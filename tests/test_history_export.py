@@ -11,8 +11,9 @@ import pytest
 from conftest import ROOT
 from typer.testing import CliRunner
 
-from socjudge import ConfigError, export_history, history_export, load_results, load_runs, load_scores
-from socjudge.__main__ import app
+from socjudge import ConfigError, export_history, load_results, load_runs, load_scores
+from socjudge.cli.app import app
+from socjudge.history import export as history_export
 
 
 @pytest.fixture

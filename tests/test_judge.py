@@ -21,11 +21,11 @@ from socjudge import (
     constants,
     evaluate_answer,
     load_prompt,
-    pacing,
-    providers,
 )
+from socjudge.base.redact import redact
 from socjudge.errors import RequestRefused
-from socjudge.redact import redact
+from socjudge.models import opening as providers
+from socjudge.models import pacing
 
 QUESTION = EvalQuestion(1, "正常系", "感染端末の初動は？", ("端末の隔離", "管理者への報告"))
 ANSWER = AssistantAnswer(QUESTION.question, "端末を隔離します。", "[出典: a.md > 初動]\n端末を隔離する。")

@@ -28,10 +28,10 @@ from socjudge import (
     run_scores,
     save_evaluation_results,
 )
-from socjudge.record_json import run_from_dict, run_to_dict
+from socjudge.base.atomic_files import write_new
+from socjudge.base.verdict import summarise_results
 from socjudge.records import EvaluationResult, Passage, RunInfo
-from socjudge.verdict import summarise_results
-from socjudge.whole_files import write_new
+from socjudge.runs.log_json import run_from_dict, run_to_dict
 
 STARTED = "2026-01-02T03:04:05+09:00"
 

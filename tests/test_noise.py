@@ -14,8 +14,8 @@ from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 from test_agreement import SHROUT
 
 from socjudge import ConfigError, judge_noise, plan_repeats
-from socjudge.noise import variance_components
-from socjudge.stats import OVERALL
+from socjudge.stats.basics import OVERALL
+from socjudge.stats.noise import variance_components
 
 # Calcium in turnip greens: four plants, three leaves each, two determinations. Snedecor and Cochran (1967), 10.16.
 TURNIPS = [

@@ -29,22 +29,21 @@ from socjudge import (
     EvaluationRun,
     check_logs,
     constants,
-    finish,
-    journal,
     load_run,
     load_scores,
-    logs,
-    places,
     rejudge,
     run_evaluation_suite,
     run_scores,
     save_evaluation_results,
     unfinished_runs,
 )
-from socjudge.__main__ import app
-from socjudge.logs import LoggedResults, log_files
+from socjudge.base import storage as places
+from socjudge.cli.app import app
 from socjudge.records import EvaluationResult
-from socjudge.retrieval import RunbookIndex
+from socjudge.runbooks.index import RunbookIndex
+from socjudge.runs import finishing as finish
+from socjudge.runs import journal, logs
+from socjudge.runs.logs import LoggedResults, log_files
 
 pytestmark = pytest.mark.slow
 

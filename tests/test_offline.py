@@ -21,14 +21,14 @@ from socjudge import (
     Passage,
     constants,
     evaluate_answer,
-    facts,
     load_scores,
-    rubric,
     run_evaluation_suite,
 )
-from socjudge.facts import find_facts, find_wrong_facts, is_negative
-from socjudge.rubric import MAX_CHARACTERS
-from socjudge.texts import split_blocks, split_units
+from socjudge.base.texts import split_blocks, split_units
+from socjudge.models import offline_judge as rubric
+from socjudge.models.offline_judge import MAX_CHARACTERS
+from socjudge.rules import facts
+from socjudge.rules.facts import find_facts, find_wrong_facts, is_negative
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from offline_judge import load_items, react, score

@@ -24,19 +24,19 @@ from socjudge import (
     EvalQuestion,
     EvaluationRun,
     ProviderError,
-    background,
     constants,
-    errands,
     load_run,
-    pacing,
-    providers,
     run_evaluation_suite,
     unfinished_runs,
 )
 from socjudge.errors import RunStopped
-from socjudge.pacing import Account, Retryable, RunGate, send_with_retries
-from socjudge.prices import price_usd
+from socjudge.models import event_loop as background
+from socjudge.models import opening as providers
+from socjudge.models import pacing
+from socjudge.models.pacing import Account, Retryable, RunGate, send_with_retries
+from socjudge.models.prices import price_usd
 from socjudge.records import Completion, ModelRequest, Usage
+from socjudge.runs import remote_calls as errands
 
 CALL_USD = 0.00027  # what the loopback service says it used, at gpt-4o-mini's price
 

@@ -14,9 +14,10 @@ import pytest
 from history_logs import make_history
 from test_report import bare_log, save_log
 
-from socjudge import HistoryExplorer, panel_history
-from socjudge.latest import Latest
-from socjudge.retrieval import RunbookIndex
+from socjudge import HistoryExplorer
+from socjudge.panels import history as panel_history
+from socjudge.panels.state.newest_only import Latest
+from socjudge.runbooks.index import RunbookIndex
 
 
 @pytest.fixture(scope="module")

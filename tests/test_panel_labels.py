@@ -12,8 +12,9 @@ from conftest import text
 from service import CRITERIA
 from test_report import HOSTILE, bare_log, save_log
 
-from socjudge import LabelPanel, load_labels, panel_labels
-from socjudge.labels import read_rater
+from socjudge import LabelPanel, load_labels
+from socjudge.history.labels import read_rater
+from socjudge.panels import labels as panel_labels
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,11 @@ import pytest
 from conftest import ANSWER, text
 from service import KEY, Service, error, is_judge_call, judgement
 
-from socjudge import PromptLab, RunPanel, constants, load_prompt, run_evaluation_suite, save_prompt, session, trials
-from socjudge.panel_prompts_html import diff_html
-from socjudge.retrieval import RunbookIndex
+from socjudge import PromptLab, RunPanel, constants, load_prompt, run_evaluation_suite, save_prompt
+from socjudge.panels.state import run as session
+from socjudge.panels.state import trials
+from socjudge.panels.views.prompts import diff_html
+from socjudge.runbooks.index import RunbookIndex
 
 STRICT = "\n厳しく採点してください。"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \x1b[31m </pre></textarea>"

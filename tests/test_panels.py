@@ -14,8 +14,9 @@ import pytest
 from conftest import ANSWER, text
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
-from socjudge import AskPanel, RunPanel, load_run, open_index, session
-from socjudge.retrieval import RunbookIndex
+from socjudge import AskPanel, RunPanel, load_run, open_index
+from socjudge.panels.state import run as session
+from socjudge.runbooks.index import RunbookIndex
 
 
 @pytest.fixture(autouse=True)

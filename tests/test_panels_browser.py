@@ -15,7 +15,7 @@ from lab import lab, open_notebook, run_all, write_notebook
 from service import KEY, Reply, Service, error, is_judge_call, judgement, serving
 
 from socjudge import load_run, unfinished_runs
-from socjudge.retrieval import RunbookIndex
+from socjudge.runbooks.index import RunbookIndex
 
 pytestmark = pytest.mark.browser
 

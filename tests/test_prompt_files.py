@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socjudge import ConfigError, constants, load_prompt, save_prompt
-from socjudge.prompt_files import list_prompts
+from socjudge.prompts.saved import list_prompts
 
 GUIDE = load_prompt("guide-1")
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -85,7 +85,7 @@ def test_a_file_without_a_block_is_loaded_as_it_is(folder: Path, text: str) -> N
 
 def test_the_prompts_that_come_with_the_project_are_loaded_byte_for_byte() -> None:
     for name in ("guide-1", "assistant-1"):
-        path = Path(constants.__file__).parent / "templates" / f"{name}.txt"
+        path = Path(constants.__file__).parent / "prompts" / f"{name}.txt"
         assert load_prompt(name).text.encode() == path.read_bytes()
     assert load_prompt("strict-1").text.encode() == (constants.PROMPTS_DIR / "strict-1.txt").read_bytes()
     assert [(p.id, p.kind) for p in list_prompts()] == [

@@ -14,7 +14,7 @@ from lab import lab, open_notebook, run_all, write_notebook
 from service import CRITERIA, KEY, Service, judgement, serving
 
 from socjudge import EvalQuestion, load_prompt, run_evaluation_suite
-from socjudge.retrieval import RunbookIndex
+from socjudge.runbooks.index import RunbookIndex
 
 pytestmark = pytest.mark.browser
 

@@ -16,21 +16,12 @@ import pytest
 from score_frames import CRITERIA, framed, judged
 from typer.testing import CliRunner
 
-from socjudge import (
-    ConfigError,
-    load_results,
-    load_run,
-    load_runs,
-    load_scores,
-    run_results,
-    run_scores,
-    summary_text,
-    tables,
-)
-from socjudge.__main__ import app
-from socjudge.chart_style import judge_colours
+from socjudge import ConfigError, load_results, load_run, load_runs, load_scores, run_results, run_scores, summary_text
+from socjudge.charts.style import judge_colours
+from socjudge.cli.app import app
+from socjudge.history import tables
 from socjudge.records import RunInfo, is_embedded
-from socjudge.report import TREND_RUNS, write_log_report, write_report
+from socjudge.report.page import TREND_RUNS, write_log_report, write_report
 
 HOSTILE = (
     '<script>alert(1)</script></textarea><img src=x onerror=alert(2)><a href="javascript:alert(3)">x</a>'

@@ -11,7 +11,7 @@ import pytest
 from browser import chromium, opened, sideways
 from test_report import HOSTILE, bare_log, save_log
 
-from socjudge.report import write_log_report
+from socjudge.report.page import write_log_report
 
 pytestmark = pytest.mark.browser
 

@@ -40,11 +40,11 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
-from socjudge import journal as journal_module
-from socjudge.journal import open_journal
-from socjudge.record_json import run_to_dict
 from socjudge.records import Completion, EvaluationResult, RunInfo, Usage
-from socjudge.retrieval import RunbookIndex
+from socjudge.runbooks.index import RunbookIndex
+from socjudge.runs import journal as journal_module
+from socjudge.runs.journal import open_journal
+from socjudge.runs.log_json import run_to_dict
 
 Default = Callable[[dict[str, Any]], Reply | str]
 

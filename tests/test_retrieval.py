@@ -18,11 +18,11 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
 from socjudge.constants import RUNBOOKS_DIR
-from socjudge.embeddings import VectorCache, load_vector_cache, make_embeddings, save_vector_cache
 from socjudge.errors import ConfigError, ProviderError
-from socjudge.lexical import content_words, normalise_text
 from socjudge.records import Passage
-from socjudge.retrieval import (
+from socjudge.runbooks.bm25 import content_words, normalise_text
+from socjudge.runbooks.embeddings import VectorCache, load_vector_cache, make_embeddings, save_vector_cache
+from socjudge.runbooks.index import (
     RunbookIndex,
     blend_sentences,
     build_index,
@@ -32,7 +32,7 @@ from socjudge.retrieval import (
     open_index,
     rerank,
 )
-from socjudge.runbooks import load_runbooks
+from socjudge.runbooks.reading import load_runbooks
 
 QUESTION_PATHS = sorted((Path(__file__).parent / "data").glob("retrieval_questions*.jsonl"))
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socjudge.errors import ConfigError
-from socjudge.lexical import Bm25, content_words, normalise_text, tokenise
-from socjudge.runbooks import (
+from socjudge.runbooks.bm25 import Bm25, content_words, normalise_text, tokenise
+from socjudge.runbooks.reading import (
     find_runbooks,
     load_runbook_text,
     load_runbooks,

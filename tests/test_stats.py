@@ -32,7 +32,7 @@ from socjudge import (
     summarise_scores,
     verdict_flips,
 )
-from socjudge.stats import (
+from socjudge.stats.basics import (
     detectable_difference,
     difference_interval,
     holm_adjust,

@@ -22,7 +22,6 @@ from socjudge import (
     EvaluationRun,
     ProviderError,
     constants,
-    engine,
     estimate_run,
     load_run,
     rejudge,
@@ -30,12 +29,13 @@ from socjudge import (
     save_evaluation_results,
     unfinished_runs,
 )
-from socjudge.assignment import assign_suite
-from socjudge.record_json import run_from_dict, run_to_dict
+from socjudge.base.verdict import best_case, summarise_results, summary_text
 from socjudge.records import EvaluationResult, RunInfo
-from socjudge.retrieval import RunbookIndex
-from socjudge.suite import RunOptions, run_assignment
-from socjudge.verdict import best_case, summarise_results, summary_text
+from socjudge.runbooks.index import RunbookIndex
+from socjudge.runs import engine
+from socjudge.runs.assignment import assign_suite
+from socjudge.runs.log_json import run_from_dict, run_to_dict
+from socjudge.runs.suite import RunOptions, run_assignment
 
 
 def run_suite(questions: list[EvalQuestion], tmp_path: Path, **keywords: Any) -> EvaluationRun:

@@ -25,9 +25,9 @@ from socjudge import (
     save_evaluation_results,
     save_prompt,
 )
-from socjudge.retrieval import RunbookIndex
-from socjudge.trial_list import DISPUTED
-from socjudge.trials import TrialSession, get_trials
+from socjudge.panels.state.trial_store import DISPUTED
+from socjudge.panels.state.trials import TrialSession, get_trials
+from socjudge.runbooks.index import RunbookIndex
 
 STRICT = "\n厳しく採点してください。"
 

@@ -1,0 +1,1 @@
+"""What everybody may use: texts, redaction, whole files, storage, the pass rule and the verdict."""

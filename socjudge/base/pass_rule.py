@@ -1,0 +1,68 @@
+"""The specification's pass rule, as arithmetic on plain numbers: one home for run, readers, statistics and charts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+from .. import constants
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from ..records import RunInfo
+
+# Means of sixths are not exact in binary: 70 may come out as 69.99999999999999.
+_ROUNDING = 1e-9
+
+
+@overload
+def reaches(value: float, line: float) -> bool: ...
+@overload
+def reaches(value: pd.Series, line: float) -> pd.Series: ...
+@overload
+def reaches(value: NDArray[np.float64], line: float) -> NDArray[np.bool_]: ...
+def reaches(value: Any, line: float) -> Any:
+    """Whether a value, or each value of a column, is on or above a line, rounding errors aside."""
+    return value >= line - _ROUNDING
+
+
+class PassRule(NamedTuple):
+    """line: the points (0–100) with which a question passes, and which the overall mean must reach; rate: the share of
+    the questions that must pass."""
+
+    line: float
+    rate: float
+
+    def needed(self, total: int) -> int:
+        """How many of `total` questions must pass."""
+        return math.ceil(self.rate * total - _ROUNDING)
+
+
+def todays_rule() -> PassRule:
+    """The rule of constants.py at this moment."""
+    return PassRule(constants.JUDGE_PASS_THRESHOLD, constants.JUDGE_PASS_RATE)
+
+
+def run_rule(info: RunInfo) -> PassRule:
+    """The rule that a run was judged by, as its log has it; today's where it does not say."""
+    line, rate = todays_rule()
+    return PassRule(
+        line if info.pass_threshold is None else info.pass_threshold,
+        rate if info.pass_rate_required is None else info.pass_rate_required,
+    )
+
+
+def frame_rule(frame: pd.DataFrame) -> PassRule:
+    """The rule that the rows of a frame were judged by; today's where they do not say, or differ."""
+    line, rate = todays_rule()
+    return PassRule(_common_value(frame, "pass_threshold", line), _common_value(frame, "pass_rate_required", rate))
+
+
+def _common_value(frame: pd.DataFrame, name: str, today: float) -> float:
+    if name not in frame.columns:
+        return today
+    values = frame[name].astype("Float64").fillna(today).unique()
+    return float(values[0]) if len(values) == 1 else today

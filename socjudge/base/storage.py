@@ -1,0 +1,165 @@
+"""Where logs are kept: a folder, or an object store by its URL (`s3://bucket/logs`), through fsspec.
+
+Whatever a store raises comes out as an OSError whose strerror says what to do, without secrets, so that callers
+treat a store like a disk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from ..errors import ConfigError
+from .redact import redact, show_url
+
+_URL = re.compile(r"[A-Za-z][\w+.-]+://")  # two letters at least: C:\logs is a folder
+_URL_AS_PATH = re.compile(r"[A-Za-z][\w+.-]+:[/\\]")
+# A secret may hold "/", so it need not end where the host would.
+_WITH_PASSWORD = re.compile(r"[^/@]*:.*@", re.DOTALL)
+_CREDENTIALS = "the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)"
+
+
+def as_path(place: Path | str) -> Path:
+    """A Path for a local place, file:// included; for another URL a UPath, which has the methods of a Path.
+
+    ConfigError for a URL that holds a secret, which would end up in messages, and for an unknown kind of URL."""
+    if isinstance(place, str | Path):
+        place = str(place)
+        if not (scheme := _URL.match(place)):
+            if scheme := _URL_AS_PATH.match(place):
+                raise ConfigError(f"{scheme[0]}…: pathlib.Path cuts a URL short; give it as a text")
+            return Path(place)
+        if _WITH_PASSWORD.match(place, scheme.end()):
+            raise ConfigError(f"{scheme[0]}…: the URL holds a password; leave it out and set {_CREDENTIALS} instead")
+        if "?" in place:
+            raise ConfigError(f"{show_url(place)}: the URL has a query (?…), which may hold a secret; leave it out")
+        from upath import UPath
+
+        try:
+            place = cast(Path, UPath(place))
+        except ValueError as error:
+            raise ConfigError(f"{scheme[0]}…: {error}; logs can be in a folder or in a bucket, s3://…") from None
+    store: Any = place
+    return Path(store.path) if store.protocol in ("", "file", "local") else store
+
+
+def is_remote(path: Path) -> bool:
+    """Whether what `as_path` gave is in a store and not on a disk."""
+    return not isinstance(path, Path)
+
+
+def check_place(place: Path) -> None:
+    """ConfigError if a log cannot be put into this store: told before money is spent. Nothing is written.
+
+    A folder is not looked at; the journal of the run tells at once."""
+    if not is_remote(place):
+        return
+    try:
+        with _in_words(place):
+            store, key = _open(place / "judge_eval_check.json", to_write=True)
+            if "s3" in store.protocol:
+                # Needs the very rights that a log needs, and not that of listing. Given up, it leaves nothing behind.
+                bucket, key, _ = store.split_path(key)
+                upload = store.call_s3("create_multipart_upload", Bucket=bucket, Key=key)
+                with contextlib.suppress(PermissionError):
+                    store.abort_mpu(bucket, key, upload["UploadId"])
+            else:
+                store.exists(key)
+    except OSError as problem:
+        raise ConfigError(f"{place}: no log can be written there ({problem.strerror})") from None
+
+
+def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
+    """A file's or object's bytes, all or from start to end."""
+    if not is_remote(path):
+        with open(path, "rb", buffering=0 if end is None else -1) as file:  # read in one go
+            if start:
+                file.seek(start)
+            return file.read(-1 if end is None else end - start)
+    with _in_words(path):
+        store, key = _open(path)
+        return cast(bytes, store.cat_file(key, start=start or None, end=end))
+
+
+def load_names(folder: Path) -> list[str]:
+    """The names in a folder or under a URL; none if there is no such folder."""
+    if not is_remote(folder):
+        return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    with _in_words(folder):
+        store, key = _open(folder)
+        try:
+            found = store.ls(key, detail=False)
+        except FileNotFoundError as error:
+            if error.__cause__ is not None:  # what the store said: there is no such bucket
+                raise
+            return []
+        return [name.rpartition("/")[2] for name in found]
+
+
+def write_object(path: Path, file: Path) -> None:
+    """Upload the file as one object, of which readers see all or nothing; FileExistsError if the name is taken."""
+    with _in_words(path):
+        store, key = _open(path, to_write=True)
+        with contextlib.suppress(PermissionError):  # may write, but not look
+            if store.exists(key):
+                raise FileExistsError(str(path))
+        try:
+            store.put_file(str(file), key, mode="create")  # refused by the store if the name was taken meanwhile
+        except FileExistsError:
+            if not _is_same(store, key, file):
+                raise
+        except OSError as error:
+            if error.errno != errno.ENOSYS:
+                raise
+            store.put_file(str(file), key)  # a store that knows no such condition
+
+
+def _is_same(store: Any, key: str, file: Path) -> bool:
+    """Whether the object is our own: a first try may arrive although its reply does not, and is then repeated."""
+    with contextlib.suppress(PermissionError):
+        return bool(store.size(key) == file.stat().st_size and store.cat_file(key) == file.read_bytes())
+    return False
+
+
+def _open(path: Path, *, to_write: bool = False) -> tuple[Any, str]:
+    """The file system of a remote path, and the path as it is called there."""
+    remote: Any = path
+    if to_write and remote.protocol in ("http", "https"):
+        raise OSError(errno.EROFS, "a web address can only be read; give a bucket, such as s3://bucket/logs")
+    remote.fs.invalidate_cache()  # listings are kept, but others write there too
+    return remote.fs, remote.path
+
+
+@contextlib.contextmanager
+def _in_words(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except Exception as error:
+        with contextlib.suppress(Exception):
+            # Sessions are kept by place: a second try, with other credentials, must not meet this one.
+            type(cast(Any, path).fs).clear_instance_cache()
+        raise OSError(errno.EIO, f"{_remedy(error)}; {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error)
+    return f"{type(error).__name__}: {redact(' '.join(text.split()))[:300]}"
+
+
+def _remedy(error: Exception) -> str:
+    """What to do about it. Errors are botocore's, told by their names, where s3fs has not made Python's of them."""
+    kind = type(error).__name__
+    if isinstance(error, ImportError):
+        return "its package is missing: pip install 'socjudge[s3]' for s3://"
+    if isinstance(error, FileNotFoundError):
+        return "not found: correct the name, or create the bucket"
+    if isinstance(error, PermissionError) or re.search("Credential|Profile|Token|SSO|Unauthorized", kind):
+        return f"access denied: check {_CREDENTIALS} and their rights there"
+    if isinstance(error, TimeoutError | ConnectionError) or re.search("Connect|Timeout|HTTPClient|Proxy|SSL", kind):
+        return "cannot be reached: check the network and AWS_ENDPOINT_URL"
+    return "refused"

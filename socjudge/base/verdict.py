@@ -1,0 +1,95 @@
+"""The pass rule of the specification and the words it is announced in."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from operator import truediv
+from statistics import fmean
+
+from ..records import EvaluationResult, RunSummary
+from .pass_rule import PassRule, reaches, todays_rule
+
+
+def average(scores: Mapping[str, int]) -> float:
+    """The mean of the criterion scores, 0–100; 0 for no scores."""
+    return fmean(scores.values()) if scores else 0.0
+
+
+class Tally:
+    """The specification's summary of results that come one by one."""
+
+    def __init__(self) -> None:
+        # Per question: the sum of its average scores, and how many; arrays, because there may be a million questions.
+        self._places: dict[int | str, int] = {}
+        self._sums, self._counts = array("d"), array("q")
+        self._unscored = 0
+
+    def add(self, question_id: int | str, average_score: float, status: str) -> None:
+        """Count a judged answer in."""
+        place = self._places.setdefault(question_id, len(self._sums))
+        if place == len(self._sums):
+            self._sums.append(0.0)
+            self._counts.append(0)
+        self._sums[place] += average_score
+        self._counts[place] += 1
+        self._unscored += status != "ok"
+
+    def summary(self, rule: PassRule | None = None) -> RunSummary:
+        """The summary of what was added: a question passes at the rule's line; the run passes when the rule's share of
+        the questions does and the overall mean reaches the line too. rule: today's unless given.
+
+        Repeats are averaged within their question first. An unread reply counts as zeros, as the
+        specification has it, and is counted in `n_unscored`."""
+        return _summary(array("d", map(truediv, self._sums, self._counts)), self._unscored, rule or todays_rule())
+
+
+def summarise_results(results: Iterable[EvaluationResult], rule: PassRule | None = None) -> RunSummary:
+    """The specification's summary of the results; see `Tally.summary`."""
+    tally = Tally()
+    for result in results:
+        tally.add(result.question.id, result.evaluation.average_score, result.evaluation.status)
+    return tally.summary(rule)
+
+
+def best_case(results: Sequence[EvaluationResult], rule: PassRule | None = None) -> RunSummary:
+    """The summary if every unread reply had been full marks: what the unread replies leave open."""
+    averages: dict[int | str, list[float]] = {}
+    for result in results:
+        scored = result.evaluation.status == "ok"
+        averages.setdefault(result.question.id, []).append(result.evaluation.average_score if scored else 100.0)
+    return _summary([fmean(values) for values in averages.values()], 0, rule or todays_rule())
+
+
+def _summary(averages: Sequence[float], n_unscored: int, rule: PassRule) -> RunSummary:
+    total = len(averages)
+    passed = sum(reaches(value, rule.line) for value in averages)
+    rate = passed / total if total else 0.0
+    mean = fmean(averages) if averages else 0.0
+    mvp = total > 0 and passed >= rule.needed(total) and reaches(mean, rule.line)
+    return RunSummary(total, passed, rate, mean, mvp, n_unscored)
+
+
+def summary_text(summary: RunSummary, rule: PassRule | None = None) -> str:
+    """The summary in the specification's words (Markdown), and a line on unread replies if there were any.
+
+    rule: the one that the run was summed up by, today's unless given."""
+    rule = rule or todays_rule()
+    line, needed = f"平均{rule.line:g}点以上", rule.needed(summary.total_questions)
+    text = f"""## 評価結果サマリー
+
+**{"✅ MVP合格" if summary.mvp_passed else "❌ MVP不合格"}**
+
+- 総問題数: {summary.total_questions}問
+- 合格問題数: {summary.passed_questions}問（{line}）
+- 合格率: {summary.pass_rate:.1%}
+- 全体平均スコア: {summary.average_score:.1f}点
+
+**MVP合格基準**: {summary.total_questions}問中{needed}問以上が{line}
+"""
+    enough = summary.passed_questions >= needed
+    if enough and not reaches(summary.average_score, rule.line):
+        text += f"\n⚠️ 合格問題数は足りていますが、全体平均スコア（{summary.average_score:.2f}点）が{rule.line:g}点に届きません\n"
+    if summary.n_unscored:
+        text += f"\n⚠️ 採点できなかった回答: {summary.n_unscored}件（仕様どおり0点として集計。ログの status と error を確認）\n"
+    return text

@@ -1,0 +1,1 @@
+"""The Batch endpoint: the same evaluation at half the price, within a day."""

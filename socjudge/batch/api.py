@@ -1,0 +1,268 @@
+"""Runs through OpenAI's Batch endpoint: half the list price, within a day. Prepare, submit, and collect the replies.
+
+A job is a folder beside the run's journal, and every reply goes into that journal: a run that was begun as a batch
+can be finished live, and the other way round. Each function can be called again when it was broken off, at whatever
+moment that was. No file of a job holds a key."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import constants
+from ..base.redact import redact
+from ..base.storage import as_path, is_remote
+from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
+from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, load_prompt
+from ..runs.assignment import Assignment
+from ..runs.journal import Journal
+from ..runs.logs import load_run
+from .files import MAX_REQUESTS, Failure, RequestFile, load_requests, parse_custom_id, parse_replies
+from .jobs import (
+    ENDED,
+    BatchJob,
+    add_round,
+    assign,
+    describe,
+    find_log,
+    finish_job,
+    open_job,
+    remove_job,
+    save_job,
+    write_job,
+)
+from .rounds import add_reply, check_models, get_model, is_missing
+from .service import download, open_client, submit_file, update_file
+from .state import BatchState, Source, load_state
+
+if TYPE_CHECKING:
+    import openai
+    from openai.types import Batch
+
+    from ..runbooks.index import RunbookIndex
+
+
+def prepare_batch(
+    dataset: Path | str | None = None,
+    *,
+    log: Path | str | None = None,
+    index: RunbookIndex | None = None,
+    judge_model: str = "auto",
+    assistant_model: str = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    assistant_prompt: Prompt | str | Path | None = None,
+    answer_repeats: int = 1,
+    judge_repeats: int = 1,
+    k: int = 5,
+    logs_dir: Path | str | None = None,
+    requests_per_file: int = MAX_REQUESTS,
+) -> BatchJob:
+    """Write the requests of a run as files for the Batch endpoint. Nothing is sent.
+
+    dataset: the questions, EVAL_DATASET_PATH if left out. log: judge the stored answers of this log instead, as
+    `rejudge` does. judge_model: a plain OpenAI model; assistant_model: likewise, or "offline", which answers here and
+    now. requests_per_file: for smaller files, where the account may not have so many tokens waiting. The rest is as in
+    `run_evaluation_suite`, with the same journal: what an unfinished run has is not asked again.
+
+    A job of the same run that was not submitted is written anew; one that was, is given back as it stands. Raises
+    ConfigError: unfit arguments, no key, a model without a batch endpoint, a folder that cannot be written, or the
+    same run under way in another process."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    if dataset is not None and log is not None:
+        raise ConfigError("give questions (dataset) or a log whose answers are judged again, not both")
+    if not isinstance(judge_model, str) or not isinstance(assistant_model, str):
+        raise ConfigError("name the models of a batch by strings: they are opened again when replies come in")
+    if not 1 <= requests_per_file <= MAX_REQUESTS:
+        raise ConfigError(f"requests_per_file is {requests_per_file}, expected 1 to {MAX_REQUESTS}")
+    source = Source(judge_model, load_prompt(judge_prompt), judge_repeats)
+    if log is not None:
+        source.log = _absolute(log)
+    else:
+        if index is None:
+            from ..runbooks.index import open_index
+
+            index = open_index()
+        source.dataset = _absolute(dataset or constants.EVAL_DATASET_PATH)
+        source.index_dir = _absolute(index.index_dir)
+        source.assistant_model = assistant_model
+        source.assistant_prompt = load_prompt(assistant_prompt, default=ASSISTANT_PROMPT_ID)
+        source.answer_repeats, source.k = answer_repeats, k
+    assignment = assign(source, index)
+    check_models(assignment)
+    # "auto" stays what it is today.
+    source.judge_model = assignment.plan.judge.name
+    source.assistant_model = assignment.plan.assistant.name if assignment.plan.assistant is not None else ""
+    with _disk_errors():
+        return write_job(assignment, source, logs_dir, requests_per_file=requests_per_file)
+
+
+def submit_batch(path: Path | str) -> BatchJob:
+    """Upload the request files of the job in this folder, and have a batch made of each: from here on it costs money.
+
+    Nothing is submitted twice. Raises ConfigError (no such job, no key or a refused one, another service than it was
+    prepared for, a run that went on live meanwhile) and ProviderError (the service failed: submit again later)."""
+    state = load_state(path)
+    client = open_client(state)
+    with _disk_errors(), open_job(state, state.key) as journal:
+        if find_log(state) is not None:
+            raise ConfigError(f"{state.folder}: the run is finished; socjudge batch collect shows it and clears up")
+        if not state.round.is_sent and journal.n_done > state.done:
+            raise ConfigError(
+                f"{state.folder}: {journal.n_done - state.done} judged answers came in since the requests were "
+                "written, and would be paid for again; run socjudge batch prepare anew, with the same options"
+            )
+        for file in state.round.files:
+            if not file.batch_id:
+                submit_file(client, state, file)
+        return describe(state)
+
+
+def batch_status(path: Path | str) -> BatchJob:
+    """What the service says about the job in this folder; changes nothing.
+
+    Raises ConfigError (no such job, no key or a refused one) and ProviderError (the service failed)."""
+    state = load_state(path)
+    client = open_client(state)
+    counts = {}
+    for file in state.round.files:
+        if file.batch_id and not file.collected:
+            batch = update_file(client, file)
+            if batch.request_counts is not None:
+                counts[file.name] = batch.request_counts.completed, batch.request_counts.failed
+    return describe(state, counts=counts)
+
+
+def collect_batch(path: Path | str) -> BatchJob:
+    """Take over what has come of the submitted files, also of those that expired or were cancelled midway.
+
+    When all files of a round are in: failed lines, replies that could not be read, and judgements of new answers are
+    written as the next round, to be submitted; or, when nothing is missing, the log is written and the job's folder
+    removed: `run` is the finished run. A line that failed in three rounds becomes a row with status "failed"; a file
+    that the service refuses as a whole counts against no line.
+
+    In the log, the calls of a batch have half the list price and a `processing_time` of 0, and `wall_time_s` leaves
+    the waiting out. Raises ConfigError (no such job, no key; the dataset, log, index or program that it was prepared
+    with has changed) and ProviderError (the service failed, or refused all files of the round)."""
+    state = load_state(path)
+    client = open_client(state)
+    with _disk_errors():
+        if (logged := find_log(state)) is not None:
+            return remove_job(state, load_run(logged))
+        assignment = assign(state.source)
+        notes: list[str] = []
+        with open_job(state, assignment.key) as journal:
+            sent = state.round
+            for file in sent.files:
+                if file.batch_id and not file.collected:
+                    batch = update_file(client, file)
+                    if batch.status in ENDED:
+                        notes += _collect(client, state, assignment, journal, file, batch)
+                        journal.sync()
+                        file.collected = True
+                    save_job(state, journal)
+            if not all(file.collected for file in sent.files):
+                return describe(state, notes=notes)
+            add_round(state, assignment, journal)
+            if not state.round.files:
+                return remove_job(state, finish_job(state, assignment, journal), notes)
+            save_job(state, journal)
+    if sent.files and all(file.status == "failed" for file in sent.files):
+        problems = "; ".join(dict.fromkeys(file.problem for file in sent.files))
+        raise ProviderError(
+            f"the service refused every file of the round, and nothing was billed: {problems}\nMend that, then submit "
+            "again. If too many tokens wait, smaller files help: prepare again with --requests-per-file"
+        )
+    return describe(state, notes=notes)
+
+
+def _absolute(place: Path | str) -> str:
+    path = as_path(place)
+    return str(path if is_remote(path) else path.absolute())
+
+
+def _collect(
+    client: openai.OpenAI, state: BatchState, assignment: Assignment, journal: Journal, file: RequestFile, batch: Batch
+) -> list[str]:
+    """Take over what has come of an ended batch, and count what has failed; tells what was out of order."""
+    number, path = len(state.rounds), state.folder / file.name
+    sent = {custom_id for custom_id, _ in load_requests(path)}
+    failures: dict[str, Failure] = {}
+    strays: list[str] = []
+    notes: list[str] = []
+    for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
+        raw = download(client, file_id)
+        if raw is None:  # they are kept for 30 days
+            notes.append(f"{file_id}: the service has this file no more; the requests are sent again")
+        for reply in parse_replies(raw or b""):
+            line = parse_custom_id(reply.custom_id, number) if reply.custom_id in sent else None
+            if line is None:
+                strays.append(redact(reply.custom_id)[:60] or "without an id")
+            elif reply.failure is not None:
+                failures.setdefault(reply.custom_id, reply.failure)
+            elif is_missing(assignment, journal, line):
+                try:
+                    completion = get_model(assignment, line).read(reply.body)
+                    retries = tuple(state.failures.get(line.name, ()))
+                    add_reply(assignment, journal, line, replace(completion, retries=retries))
+                except (SocJudgeError, OSError):
+                    raise
+                except Exception as surprise:  # one line's oddity must not cost the others what was paid for them
+                    said = redact(f"the response is no usable chat completion ({type(surprise).__name__}: {surprise})")
+                    failures.setdefault(reply.custom_id, Failure(said[:300]))
+    if strays:
+        notes.append(f"{file.name}: {len(strays)} lines belong to no request, and were left out: {_few(strays)}")
+    if batch.status == "failed":
+        notes.append(f"{file.name}: the service refused the file, and nothing was billed: {file.problem}")
+        return notes
+    reasons = Counter(_failed(state, assignment, journal, path, failures, batch.status))
+    if reasons:
+        few = _few([f"{count} × {reason}" for reason, count in reasons.most_common()])
+        notes.append(f"{file.name}: {reasons.total()} requests failed: {few}")
+    return notes
+
+
+def _failed(
+    state: BatchState,
+    assignment: Assignment,
+    journal: Journal,
+    path: Path,
+    failures: dict[str, Failure],
+    status: str,
+) -> Iterator[str]:
+    """Note for each request of a file that has no reply why that is, and yield it."""
+    for custom_id, body in load_requests(path):
+        line = parse_custom_id(custom_id, len(state.rounds))
+        if line is None or not is_missing(assignment, journal, line):
+            continue
+        failure = failures.get(custom_id, Failure(f"the batch is {status}, without a reply to it"))
+        reason = f"{failure.message} ({failure.status_code})" if failure.status_code else failure.message
+        model = get_model(assignment, line)
+        if failure.status_code in (400, 422):
+            with contextlib.suppress(RequestRefused):
+                # A parameter that the service refuses is left out next time; the line is not to blame.
+                refused = model.refused_parameter(failure, body)
+                known = state.learned.setdefault(model.name, [])
+                known += [refused] if refused not in known else []
+                yield f"{reason}; sent without {refused} next time"
+                continue
+        state.failures.setdefault(line.name, []).append(reason)
+        yield reason
+
+
+def _few(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+
+
+@contextlib.contextmanager
+def _disk_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise ConfigError(
+            f"{where}cannot be written ({error.strerror}); mend that, then run the same command again"
+        ) from None

@@ -1,0 +1,164 @@
+"""The files that travel: requests as JSON lines within the service's limits, and replies as they come back."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import orjson
+
+from ..base.atomic_files import replacing
+from ..base.redact import redact
+from ..errors import ConfigError
+from ..runs.logs import from_json, to_json
+
+# The service's limits for one file: https://developers.openai.com/api/docs/guides/batch
+MAX_REQUESTS = 50_000
+MAX_BYTES = 200_000_000
+URL: Literal["/v1/chat/completions"] = "/v1/chat/completions"
+_CUSTOM_ID = re.compile(r"round(\d{1,9})-s(\d{1,9})-(?:a|r(\d{1,9})-t(\d{1,9}))", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a request is for: the sample's answer, or with a repeat, a judgement. turn: the replies before it, none of
+    which could be read; so that a reply is taken once, however often its file is collected."""
+
+    sample: int
+    repeat: int | None = None
+    turn: int = 0
+
+    @property
+    def name(self) -> str:
+        """The same in every round."""
+        return f"s{self.sample}-a" if self.repeat is None else f"s{self.sample}-r{self.repeat}-t{self.turn}"
+
+    def custom_id(self, round_number: int) -> str:
+        """The name that the service gives back with the reply."""
+        return f"round{round_number}-{self.name}"
+
+
+def parse_custom_id(custom_id: str, round_number: int) -> Line | None:
+    """The line of that round with this id; None if it is not the id of one."""
+    match = _CUSTOM_ID.fullmatch(custom_id)
+    if match is None or int(match[1]) != round_number:
+        return None
+    return Line(int(match[2])) if match[3] is None else Line(int(match[2]), int(match[3]), int(match[4]))
+
+
+@dataclass
+class RequestFile:
+    """One file of requests, all for one model, and what became of it.
+
+    answers: how many of its requests ask for answers, not judgements. creating: a batch may have been created although
+    its id is not known here. problem: why the service refused the file."""
+
+    name: str
+    model: str
+    requests: int = 0
+    answers: int = 0
+    size_bytes: int = 0
+    file_id: str = ""
+    creating: bool = False
+    batch_id: str = ""
+    status: str = "prepared"
+    problem: str = ""
+    collected: bool = False
+
+
+def write_requests(
+    folder: Path, stem: str, requests: Iterable[tuple[Line, str, dict[str, Any]]], *, max_requests: int
+) -> list[RequestFile]:
+    """Write request files `stem-001.jsonl` … within the service's limits, each for one model, as the service wants it.
+
+    requests: (line, custom id, body); their order is kept within a model. ConfigError for one that fits no file."""
+    written: list[RequestFile] = []
+    current: dict[str, tuple[RequestFile, IO[bytes], contextlib.ExitStack]] = {}
+    with contextlib.ExitStack() as all_open:
+        for line, custom_id, body in requests:
+            request = {"custom_id": custom_id, "method": "POST", "url": URL, "body": body}
+            raw = to_json(request, indent=False) + b"\n"
+            if len(raw) > MAX_BYTES:
+                raise ConfigError(f"{custom_id}: the request has {len(raw):,} bytes, and a file may have {MAX_BYTES:,}")
+            model = body["model"]
+            if model in current and not _has_room(current[model][0], len(raw), max_requests):
+                current.pop(model)[2].close()
+            if model not in current:
+                new = RequestFile(f"{stem}-{len(written) + 1:03d}.jsonl", model)
+                closing = all_open.enter_context(contextlib.ExitStack())
+                current[model] = new, closing.enter_context(replacing(folder / new.name)), closing
+                written.append(new)
+            file, handle, _ = current[model]
+            handle.write(raw)
+            file.requests, file.size_bytes = file.requests + 1, file.size_bytes + len(raw)
+            file.answers += line.repeat is None
+    return written
+
+
+def _has_room(file: RequestFile, size_bytes: int, max_requests: int) -> bool:
+    return file.requests < min(max_requests, MAX_REQUESTS) and file.size_bytes + size_bytes <= MAX_BYTES
+
+
+def load_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(custom id, body) of each request in a file; ConfigError if it is gone or was changed."""
+    try:
+        with path.open("rb") as file:
+            for raw in file:
+                request = orjson.loads(raw)
+                yield request["custom_id"], request["body"]
+    except OSError as error:
+        raise ConfigError(f"{path}: the requests cannot be read ({error.strerror}); put the file back") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path}: the requests were changed ({error}); put the file back as it was") from None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a request failed, as the service has it, with the fields that the errors of the SDK have."""
+
+    message: str
+    status_code: int = 0
+    code: str = ""
+    param: str = ""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One line of an output or error file. custom_id: empty if it tells none; failure: None where `body` is a reply."""
+
+    custom_id: str
+    body: Any = None
+    failure: Failure | None = None
+
+
+def parse_replies(raw: bytes) -> Iterator[Reply]:
+    """The lines of an output or error file; one that is no such line has no custom id."""
+    for line in io.BytesIO(raw):  # splitting would copy it all
+        if line.strip():
+            try:
+                yield _parse_reply(from_json(line))
+            except (ValueError, AttributeError, TypeError) as error:
+                yield Reply("", failure=Failure(f"no line of a batch: {error}"))
+
+
+def _parse_reply(line: dict[str, Any]) -> Reply:
+    custom_id, response, error = line.get("custom_id"), line.get("response"), line.get("error")
+    custom_id = custom_id if isinstance(custom_id, str) else ""
+    status: Any = 0
+    body: Any = None
+    if isinstance(response, dict):
+        status, body = response.get("status_code"), response.get("body")
+        status = status if isinstance(status, int) else 0
+        if not error and isinstance(body, dict):
+            error = body.get("error")
+    if not error and status == 200:
+        return Reply(custom_id, body)
+    said = error if isinstance(error, dict) else {"message": error or body}
+    message, code, param = (said.get(name) for name in ("message", "code", "param"))
+    text = redact(str(message or code or "no reason given"))[:300]
+    return Reply(custom_id, failure=Failure(text, status, str(code or ""), str(param or "")))

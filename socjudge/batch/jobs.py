@@ -1,0 +1,288 @@
+"""A batch job on this side of the service: the run behind it, its journal, its rounds, and how it stands."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.storage import as_path, check_place, is_remote, load_bytes
+from ..errors import ConfigError
+from ..judging.judge import load_eval_dataset
+from ..models.opening import OFFLINE
+from ..records import EvaluationRun
+from ..runs.assignment import Assignment, assign_rejudging, assign_suite
+from ..runs.estimate import Estimate, estimate_run
+from ..runs.finishing import finish_run
+from ..runs.journal import Journal, journal_folder, open_journal
+from ..runs.log_json import run_info_from_dict
+from ..runs.logs import load_run, log_files
+from .files import Line, write_requests
+from .rounds import (
+    BATCH_PRICE_FACTOR,
+    add_failures,
+    add_local_answers,
+    asks_assistant,
+    get_model,
+    get_request,
+    missing_lines,
+)
+from .state import BatchState, Round, Source, job_folder, load_state, save_state, unfinished_batches
+
+if TYPE_CHECKING:
+    from ..runbooks.index import RunbookIndex
+
+ENDED = ("completed", "failed", "expired", "cancelled")  # of the states that the service gives a batch
+
+
+@dataclass(frozen=True)
+class BatchFile:
+    """A file of requests. status: "prepared", "uploaded", or as the service calls it; completed, failed: requests, as
+    far as the service has told; problem: why it refused the file."""
+
+    name: str
+    requests: int
+    size_bytes: int
+    status: str
+    completed: int = 0
+    failed: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """A batch job as it stands.
+
+    path: its folder. next_step: "submit", "wait" (for the service), "collect" or "done". round: counts from 1; files:
+    those of this round. done: judged answers so far, of `total`. estimate: what the files that are not submitted will
+    take; rest: what is still to be asked in all; both at half the list price. notes: what was out of order. run: the
+    finished run."""
+
+    path: Path
+    next_step: str
+    round: int
+    files: tuple[BatchFile, ...]
+    done: int
+    total: int
+    estimate: Estimate
+    rest: Estimate
+    notes: tuple[str, ...] = ()
+    run: EvaluationRun | None = None
+
+
+def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
+    """What the run is to do, from its sources as they are now; ConfigError if they cannot be read."""
+    judge: dict[str, Any] = {"judge_model": source.judge_model, "judge_prompt": source.judge_prompt}
+    if source.log:
+        return assign_rejudging(load_run(source.log), **judge, judge_repeats=source.judge_repeats)
+    questions = load_eval_dataset(source.dataset)
+    if index is None:
+        from ..runbooks.index import load_index
+
+        index = load_index(source.index_dir)  # as it was when the answers were paid for, whatever the runbooks say now
+    return assign_suite(
+        questions, index=index, answers=None, **judge,
+        assistant_model=source.assistant_model, assistant_prompt=source.assistant_prompt,
+        answer_repeats=source.answer_repeats, judge_repeats=source.judge_repeats, k=source.k,
+    )  # fmt: skip
+
+
+def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, requests_per_file: int) -> BatchJob:
+    """Put a job on the disk with its first round, or anew what was not submitted of one; see `batch.prepare_batch`."""
+    place, key = as_path(logs_dir), assignment.key
+    check_place(place)
+    folder = journal_folder(place).absolute()
+    state = _find_job(folder, key)
+    if state is None:
+        run = asdict(replace(assignment.info, mode="batch"))
+        # Its own folder is named after the journal, which is opened first.
+        state = BatchState(folder / "new", run, key, assignment.total, source, requests_per_file)
+        state.logs_url = str(place) if is_remote(place) else ""
+    with open_job(state, key) as journal:
+        if not state.rounds:
+            state = _find_job(folder, key) or state  # another process may have made one just now
+        if state.rounds and state.round.is_sent:
+            return describe(state, notes=["the job was prepared before, and submitted at least in part; it goes on"])
+        state.source, state.requests_per_file = source, requests_per_file
+        is_new = not state.rounds
+        if is_new:
+            state.folder = folder / job_folder(journal.path).name
+        try:
+            add_local_answers(assignment, journal)
+            state.per_call = _estimate_calls(assignment, journal)
+            state.folder.mkdir(exist_ok=True)
+            state.rounds = state.rounds[:-1]
+            add_round(state, assignment, journal)
+            save_job(state, journal)
+        except BaseException:
+            if is_new:
+                shutil.rmtree(state.folder, ignore_errors=True)
+            journal.close(discard=journal.is_empty)
+            raise
+        return describe(state)
+
+
+@contextlib.contextmanager
+def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
+    """The run's journal, and with it the job, held by this process; the state is read again.
+
+    It is the job's own journal, or a new one where a live run that came to nothing has removed that. key: of the run as
+    its sources are now; ConfigError that names the difference if they have changed."""
+    folder = state.folder.parent
+    path = folder / state.journal
+    info = run_info_from_dict(state.run, where=str(state.folder))
+    try:
+        journal = open_journal(
+            folder, info, key, total=state.total, logs_dir=as_path(state.logs_dir),
+            path=path if path.is_file() else None,
+        )  # fmt: skip
+    except ConfigError as error:
+        if state.key == key:
+            raise
+        made_from = state.source.log or f"{state.source.dataset} and {state.source.index_dir}"
+        raise ConfigError(
+            f"{error}\nThe batch was prepared from {made_from}: put back what has changed, then collect again; or "
+            f"remove {state.folder} to give the batch up"
+        ) from None
+    try:
+        if state.rounds:  # read again, now that nobody else can change it
+            vars(state).update(vars(load_state(state.folder)))
+        state.run = asdict(journal.info)
+        yield journal
+    except ConfigError:
+        journal.close(discard=journal.is_empty and not state.folder.exists())
+        raise
+    finally:
+        journal.close()
+
+
+def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> None:
+    """Write what is missing as the files of a new round."""
+    number = len(state.rounds) + 1
+
+    def requests() -> Iterator[tuple[Line, str, dict[str, Any]]]:
+        for line in missing_lines(assignment, journal, state.failures):
+            model = get_model(assignment, line)
+            refused = frozenset(state.learned.get(model.name, ()))
+            yield line, line.custom_id(number), model.body(get_request(assignment, journal, line), refused)
+
+    files = write_requests(
+        state.folder, f"{state.folder.stem}-r{number}", requests(), max_requests=state.requests_per_file
+    )
+    state.rounds.append(Round(files))
+
+
+def save_job(state: BatchState, journal: Journal) -> None:
+    """Put on the disk how far the job is."""
+    state.done = journal.n_done
+    # By its name, so that a folder of logs can be moved; but when the disk was full it went elsewhere.
+    beside = journal.path.parent == state.folder.parent
+    state.journal = journal.path.name if beside else str(journal.path)
+    save_state(state)
+
+
+def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> EvaluationRun:
+    """Write the log, what is missing being rows with status "failed", and remove the journal."""
+    add_failures(assignment, journal, state.failures)
+    journal.sync()
+    journal.info = replace(journal.info, mode="batch")
+    run = finish_run(journal, assignment.plan, assignment.total, 0.0, state.logs_dir)
+    journal.close(discard=True)
+    return run
+
+
+def find_log(state: BatchState) -> Path | None:
+    """The log of the run, where it was finished live meanwhile, or the process was killed after writing it."""
+    name, first = f'"run_id": "{state.run["run_id"]}"'.encode(), state.folder.stem
+    with contextlib.suppress(ConfigError, OSError):  # it may be allowed to write there, and not to read
+        return next((p for p in log_files(state.logs_dir) if p.name >= first and name in load_bytes(p)), None)
+    return None
+
+
+def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ()) -> BatchJob:
+    """Remove a job whose run has its log, and with it a journal that was left over."""
+    if (state.folder.parent / state.journal).is_file():
+        with open_job(state, state.key) as journal:
+            journal.close(discard=True)
+    with contextlib.suppress(FileNotFoundError):  # another process has cleared up just now
+        shutil.rmtree(state.folder)
+    job = describe(state, notes=notes)
+    return replace(job, next_step="done", done=job.total, run=run)
+
+
+def describe(
+    state: BatchState, *, notes: Sequence[str] = (), counts: Mapping[str, tuple[int, int]] | None = None
+) -> BatchJob:
+    """The job as it stands. counts: requests (completed, failed) by file name."""
+    counts, files = counts or {}, state.round.files
+    unsent = [file for file in files if not file.batch_id]
+    if not files or any(file.status in ENDED and not file.collected for file in files):
+        step = "collect"
+    else:
+        step = "submit" if unsent else "wait"
+    answers = sum(file.answers for file in unsent)
+    unanswered = sum(file.answers for file in files if not file.collected)
+    return BatchJob(
+        state.folder,
+        step,
+        len(state.rounds),
+        tuple(
+            BatchFile(
+                file.name, file.requests, file.size_bytes, file.status, *counts.get(file.name, (0, 0)), file.problem
+            )
+            for file in files
+        ),
+        state.done,
+        state.total,
+        _estimate(state, answers, sum(file.requests for file in unsent) - answers),
+        _estimate(state, unanswered, state.total - state.done),
+        tuple(notes),
+    )
+
+
+def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
+    """The job of the run with this key; one whose run was finished live is of no more use, and removed."""
+    for state in map(load_state, unfinished_batches(folder)):
+        if state.key == key:
+            if find_log(state) is None:
+                return state
+            shutil.rmtree(state.folder)
+    return None
+
+
+def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[str, float | None]]:
+    """Tokens and half the list price of one call of each kind."""
+    samples, plan = [assignment.sample_at(i) for i in range(assignment.n_samples)], assignment.plan
+    questions = [sample.question for sample in samples]
+    answers = [answer for i, sample in enumerate(samples) if (answer := sample.stored or journal.answer(i))]
+    estimates = {
+        "judge": estimate_run(
+            questions, answers=answers if len(answers) == len(samples) else None, assistant_model=OFFLINE,
+            judge_model=plan.judge, judge_prompt=plan.judge_prompt,
+        )
+    }  # fmt: skip
+    if plan.assistant is not None and asks_assistant(assignment):
+        estimates["answer"] = estimate_run(questions, assistant_model=plan.assistant, judge_model=OFFLINE)
+    return {
+        kind: {
+            "input_tokens": estimate.input_tokens / estimate.calls,
+            "output_tokens": estimate.output_tokens / estimate.calls,
+            "cost_usd": None if estimate.cost_usd is None else estimate.cost_usd / estimate.calls * BATCH_PRICE_FACTOR,
+        }
+        for kind, estimate in estimates.items()
+    }
+
+
+def _estimate(state: BatchState, answers: int, judgements: int) -> Estimate:
+    """What so many calls take."""
+    calls = [(state.per_call[kind], count) for kind, count in (("answer", answers), ("judge", judgements)) if count]
+    tokens_in, tokens_out = (
+        round(sum((each[name] or 0.0) * count for each, count in calls)) for name in ("input_tokens", "output_tokens")
+    )
+    prices = [(each["cost_usd"], count) for each, count in calls]
+    known = all(price is not None for price, _ in prices)
+    cost = sum((price or 0.0) * count for price, count in prices) if known else None
+    return Estimate(answers + judgements, tokens_in, tokens_out, cost)

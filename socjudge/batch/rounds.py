@@ -1,0 +1,179 @@
+"""What a round of a batch asks, and what its replies mean: the dialogues of a run, held one reply at a time.
+
+Between two replies a dialogue is not kept but replayed, from what the journal has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from .. import constants
+from ..errors import ConfigError, ProviderError, RequestRefused
+from ..judging.assistant import answering
+from ..judging.dialogue import Dialogue, Finished, advance, hold
+from ..judging.judge import failed_evaluation, judging
+from ..models.opening import OFFLINE, OpenAIModel
+from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
+from ..runs.assignment import Assignment
+from ..runs.journal import Journal
+from .files import Line
+
+BATCH_PRICE_FACTOR = 0.5  # of the list price: https://developers.openai.com/api/docs/guides/batch
+MAX_FAILURES = 3  # rounds in which a line may fail
+
+
+def check_models(assignment: Assignment) -> None:
+    """ConfigError unless the run's models can be asked through OpenAI's Batch endpoint, or are embedded."""
+    plan = assignment.plan
+    if not isinstance(plan.judge, OpenAIModel):
+        instead = f"set OPENAI_API_KEY and name a plain OpenAI model, such as {constants.DEFAULT_JUDGE_MODEL}"
+        if plan.judge.name == OFFLINE:
+            raise ConfigError(f"the judge '{OFFLINE}' needs no batch: socjudge run is free and quick; or {instead}")
+        raise ConfigError(f"the judge '{plan.judge.name}' has no batch endpoint here: use socjudge run; or {instead}")
+    if plan.assistant is not None and plan.assistant.name != OFFLINE and not isinstance(plan.assistant, OpenAIModel):
+        raise ConfigError(
+            f"the assistant '{plan.assistant.name}' has no batch endpoint here: let socjudge run ask it, with "
+            f"--judge-model {OFFLINE}, then socjudge batch prepare --log <its log>"
+        )
+
+
+def asks_assistant(assignment: Assignment) -> bool:
+    """Whether answers are asked for through the batch, too."""
+    return isinstance(assignment.plan.assistant, OpenAIModel)
+
+
+def get_model(assignment: Assignment, line: Line) -> OpenAIModel:
+    """The model that the line is for."""
+    model = assignment.plan.judge if line.repeat is not None else assignment.plan.assistant
+    assert isinstance(model, OpenAIModel)
+    return model
+
+
+def add_local_answers(assignment: Assignment, journal: Journal) -> None:
+    """Let an embedded assistant answer what the journal has no answer for."""
+    assistant = assignment.plan.assistant
+    if assistant is None or asks_assistant(assignment):
+        return
+    for i in range(assignment.n_samples):
+        if journal.answer(i) is None:
+            journal.add_answer(i, hold(_answering(assignment, i), assistant.complete), 0.0)
+    journal.sync()
+
+
+def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[str, Sequence[str]]) -> Iterator[Line]:
+    """What is still to be asked, as far as it can be asked yet: a judgement needs its answer."""
+    for i in range(assignment.n_samples):
+        answer = _get_answer(assignment, journal, i)
+        if answer is None:
+            lines = [Line(i)]
+        elif not answer.is_empty:
+            lines = [Line(i, repeat, len(journal.replies(i, repeat))) for repeat in _repeats(assignment, journal, i)]
+        else:
+            lines = []  # there is nothing to judge
+        yield from (line for line in lines if len(failures.get(line.name, ())) < MAX_FAILURES)
+
+
+def get_request(assignment: Assignment, journal: Journal, line: Line) -> ModelRequest:
+    """What the line asks."""
+    return _replay(assignment, journal, line)[1]
+
+
+def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
+    """Whether a reply to the line is wanted: it is one of the run, and the journal does not have it."""
+    if line.sample >= assignment.n_samples:
+        return False
+    answer = _get_answer(assignment, journal, line.sample)
+    if line.repeat is None:
+        return answer is None
+    return (
+        answer is not None
+        and line.repeat < assignment.plan.judge_repeats
+        and not journal.is_done(line.sample, line.repeat)
+        and line.turn == len(journal.replies(line.sample, line.repeat))
+    )
+
+
+def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: Completion) -> None:
+    """Put a reply into the journal, as what it amounts to: an answer, a judgement, or one that could not be read.
+
+    Its price is halved. `processing_time` is 0: how long the model took is not known."""
+    cost = completion.usage.cost_usd
+    usage = replace(completion.usage, cost_usd=None if cost is None else cost * BATCH_PRICE_FACTOR)
+    completion = replace(completion, usage=usage)
+    dialogue, _ = _replay(assignment, journal, line)
+    try:
+        advance(dialogue, completion)
+    except Finished as finished:
+        value = replace(finished.value, processing_time=0.0)
+        if line.repeat is None:
+            journal.add_answer(line.sample, value, 0.0)
+        else:
+            _add_result(assignment, journal, line.sample, line.repeat, value)
+    else:
+        assert line.repeat is not None  # the assistant asks once
+        journal.add_reply(line.sample, line.repeat, completion, 0.0)
+
+
+def add_failures(assignment: Assignment, journal: Journal, failures: Mapping[str, Sequence[str]]) -> None:
+    """Make rows with status "failed" of all that is missing."""
+    for i in range(assignment.n_samples):
+        answer = _get_answer(assignment, journal, i)
+        for repeat in _repeats(assignment, journal, i):
+            if answer is not None and answer.is_empty:
+                error: ProviderError = RequestRefused("the assistant gave no answer, so there is nothing to judge")
+                evaluation = failed_evaluation(error, model=assignment.plan.judge.name)
+            else:
+                line = Line(i) if answer is None else Line(i, repeat, len(journal.replies(i, repeat)))
+                evaluation = _give_up(assignment, journal, line, failures.get(line.name, ()))
+            _add_result(assignment, journal, i, repeat, evaluation)
+
+
+def _give_up(assignment: Assignment, journal: Journal, line: Line, reasons: Sequence[str]) -> Evaluation:
+    last = reasons[-1] if reasons else "no reply"
+    error = ProviderError(f"failed in {len(reasons)} rounds of the batch, last with: {last}")
+    if line.repeat is not None:
+        dialogue, _ = _replay(assignment, journal, line)
+        try:
+            advance(dialogue, error)
+        except Finished as finished:  # there were replies that could not be read; what they cost is kept
+            evaluation: Evaluation = replace(finished.value, processing_time=0.0)
+            return evaluation
+        except ProviderError:
+            pass
+    return failed_evaluation(error, model=assignment.plan.judge.name)
+
+
+def _repeats(assignment: Assignment, journal: Journal, i: int) -> list[int]:
+    return [repeat for repeat in range(assignment.plan.judge_repeats) if not journal.is_done(i, repeat)]
+
+
+def _get_answer(assignment: Assignment, journal: Journal, i: int) -> AssistantAnswer | None:
+    return assignment.sample_at(i).stored or journal.answer(i)
+
+
+def _replay(assignment: Assignment, journal: Journal, line: Line) -> tuple[Dialogue[object], ModelRequest]:
+    """The line's dialogue, and its request that has no reply yet."""
+    if line.repeat is None:
+        dialogue: Dialogue[object] = _answering(assignment, line.sample)
+        return dialogue, advance(dialogue, None)
+    answer = _get_answer(assignment, journal, line.sample)
+    assert answer is not None
+    sample = assignment.sample_at(line.sample)
+    dialogue = judging(sample.question, answer, prompt=assignment.plan.judge_prompt)
+    request = advance(dialogue, None)
+    for reply in journal.replies(line.sample, line.repeat):
+        request = advance(dialogue, reply)
+    return dialogue, request
+
+
+def _answering(assignment: Assignment, i: int) -> Dialogue[AssistantAnswer]:
+    plan = assignment.plan
+    assert plan.index is not None and plan.assistant_prompt is not None
+    question = assignment.sample_at(i).question.question
+    return answering(question, index=plan.index, k=plan.k, prompt=plan.assistant_prompt)
+
+
+def _add_result(assignment: Assignment, journal: Journal, i: int, repeat: int, evaluation: Evaluation) -> None:
+    sample = assignment.sample_at(i)
+    answer = _get_answer(assignment, journal, i) or AssistantAnswer(sample.question.question, "")
+    journal.add_result(i, EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat), 0.0)

@@ -1,0 +1,161 @@
+"""The service's side of a batch job: its files and batches endpoints, through the OpenAI SDK."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import random
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ..base.redact import redact
+from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
+from ..models import pacing
+from ..models.opening import open_model
+from .files import URL, RequestFile
+from .state import BatchState, save_state
+
+if TYPE_CHECKING:
+    import openai
+    from openai.types import Batch
+
+TIMEOUT_S = 600.0  # a file may have 200 MB
+_LABEL = "socjudge_file"
+
+
+def open_client(state: BatchState) -> openai.OpenAI:
+    """A client for the job's service; ConfigError without a key, or if the environment now names another service."""
+    model = open_model(state.source.judge_model)  # ConfigError without a key
+    prepared_for, here = state.key["judge_service"], getattr(model, "service", "")
+    if here != prepared_for:
+        raise ConfigError(f"{state.folder}: prepared for {prepared_for}, but OPENAI_BASE_URL is {here or 'not set'}")
+    return _client(*(os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL")))
+
+
+@functools.lru_cache(maxsize=4)
+def _client(api_key: str, base_url: str) -> openai.OpenAI:
+    import openai
+
+    return openai.OpenAI(api_key=api_key or "none", base_url=base_url or None, timeout=TIMEOUT_S, max_retries=2)
+
+
+def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> None:
+    """Upload the file and create its batch, as far as that was not done; each id is on the disk before the next call.
+
+    ConfigError and ProviderError as in `batch.submit_batch`."""
+    if not file.file_id:
+        try:
+            handle = (state.folder / file.name).open("rb")
+        except OSError as error:
+            raise ConfigError(
+                f"{state.folder / file.name}: the requests cannot be read ({error.strerror}); put the file back"
+            ) from None
+        with handle, _service_errors(state):
+            file.file_id = client.files.create(file=(file.name, handle, "application/jsonl"), purpose="batch").id
+        file.status = "uploaded"
+        save_state(state)
+    batch = _create(client, state, file)
+    with _service_errors(state):
+        file.batch_id, file.status = batch.id, batch.status
+    save_state(state)
+
+
+def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batch:
+    """The file's batch: the one that was created in a call whose reply was lost, else a new one."""
+    import openai
+
+    label, tries = f"{state.run['run_id']}/{file.name}", 3
+    for n in range(1, tries + 1):
+        if file.creating and (found := _find_batch(client, state, label)) is not None:
+            return found
+        file.creating = True
+        save_state(state)
+        try:
+            with _service_errors(state):
+                # No retries by the SDK: after a lost reply they would create a second batch.
+                return client.with_options(max_retries=0).batches.create(
+                    input_file_id=file.file_id, endpoint=URL, completion_window="24h", metadata={_LABEL: label}
+                )
+        except SocJudgeError as error:
+            cause = error.__context__
+            if isinstance(cause, openai.APIStatusError) and cause.status_code < 500:
+                file.creating = False  # refused, so there is none
+                if cause.status_code in (400, 404):
+                    file.file_id = ""  # the upload may be what is wrong with it
+                save_state(state)
+            if n == tries or not isinstance(error, ProviderError) or isinstance(error, RequestRefused):
+                raise
+        time.sleep(random.uniform(0, pacing.BACKOFF_S * 2**n))
+    raise AssertionError("the last try returns or raises")
+
+
+def _find_batch(client: openai.OpenAI, state: BatchState, label: str) -> Batch | None:
+    """The batch with our label, if there is one; they are listed from the newest on."""
+    too_old = datetime.fromisoformat(state.run["started_at"]).timestamp() - 86_400
+    with _service_errors(state):
+        for batch in client.batches.list(limit=100):
+            if (batch.metadata or {}).get(_LABEL) == label:
+                return batch
+            if batch.created_at < too_old:
+                break
+    return None
+
+
+def update_file(client: openai.OpenAI, file: RequestFile) -> Batch:
+    """The file's batch as the service has it now, what it says noted in `file`."""
+    with _service_errors(file.batch_id):
+        batch = client.batches.retrieve(file.batch_id)
+        file.status = batch.status
+        errors = (batch.errors.data if batch.errors is not None else None) or []
+    said = [f"{error.code}: {error.message}" + (f" (line {error.line})" if error.line else "") for error in errors[:3]]
+    more = [f"and {len(errors) - 3} more"] if len(errors) > 3 else []
+    file.problem = redact("; ".join([*said, *more]))[:600]
+    return batch
+
+
+def download(client: openai.OpenAI, file_id: str) -> bytes | None:
+    """An output or error file; None if the service does not have it any more."""
+    import openai
+
+    try:
+        with _service_errors(file_id):
+            return client.files.content(file_id).read()
+    except ConfigError as error:
+        if isinstance(error.__context__, openai.NotFoundError):
+            return None
+        raise
+
+
+@contextlib.contextmanager
+def _service_errors(what: BatchState | str) -> Iterator[None]:
+    """Errors of the SDK as ours, with the SDK's as their `__context__`."""
+    import openai
+
+    name = what if isinstance(what, str) else str(what.folder)
+    try:
+        yield
+    except openai.APIStatusError as error:
+        status, said = error.status_code, redact(error.message)[:300]
+        if status in (401, 403):
+            raise ConfigError(f"{name}: the service refused the key ({status}): check OPENAI_API_KEY. {said}") from None
+        if status == 404:
+            raise ConfigError(
+                f"{name}: not found (404). Is it the key of the account that submitted it, and has the service "
+                f"(OPENAI_BASE_URL) a batch endpoint? It said: {said}"
+            ) from None
+        if status == 429 and error.code in ("insufficient_quota", "billing_hard_limit_reached"):
+            raise ConfigError(f"{name}: the account's quota is used up (429): {said}") from None
+        if status in (408, 409, 425, 429) or status >= 500:
+            raise ProviderError(f"{name}: HTTP {status} ({said}); run the same command again later") from None
+        raise RequestRefused(f"{name}: the service refused it ({status}): {said}") from None
+    except openai.APIConnectionError as error:
+        why = redact(str(error.__cause__ or error))[:300]
+        raise ProviderError(
+            f"{name}: the service cannot be reached ({why}); is OPENAI_BASE_URL right? Run the same command again"
+        ) from None
+    except (openai.APIError, ValueError, TypeError, AttributeError) as error:
+        why = redact(f"{type(error).__name__}: {error}")[:200]
+        raise ProviderError(f"{name}: no response of a batch endpoint ({why}); is OPENAI_BASE_URL right?") from None

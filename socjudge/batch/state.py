@@ -1,0 +1,122 @@
+"""The state of a batch job, `logs/judge_eval_….batch/state.json`: what was sent where, and how to make the run again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ..base.atomic_files import replacing
+from ..errors import ConfigError
+from ..prompts.templates import Prompt
+from ..runs.journal import SUFFIX as JOURNAL_SUFFIX
+from ..runs.journal import journal_folder
+from ..runs.logs import to_json
+from .files import RequestFile
+
+SUFFIX = ".batch"
+_STATE = "state.json"
+_FORMAT = 1
+
+
+@dataclass
+class Round:
+    """What is sent at one time."""
+
+    files: list[RequestFile] = field(default_factory=list)
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether a part of it is with the service, or may be."""
+        return any(file.creating or file.batch_id for file in self.files)
+
+
+@dataclass
+class Source:
+    """What a run is made from, to make it again when replies come in. log: its stored answers are judged; else the
+    questions of `dataset` are asked."""
+
+    judge_model: str
+    judge_prompt: Prompt
+    judge_repeats: int
+    dataset: str = ""
+    log: str = ""
+    assistant_model: str = ""
+    assistant_prompt: Prompt | None = None
+    answer_repeats: int = 1
+    k: int = 5
+    index_dir: str = ""
+
+
+@dataclass
+class BatchState:
+    """A batch job.
+
+    run: the run's info, for its journal. key: what makes it the same run. done: judged answers in the journal, of
+    `total`. journal: its name, or its path where it is not beside the job. logs_url: where the log goes, if not beside
+    the job. per_call: tokens and price of an "answer" and a "judge" call, as estimated. failures: why a line failed,
+    by its name, an entry for each round. learned: parameters that the service refuses, by model."""
+
+    folder: Path
+    run: dict[str, Any]
+    key: dict[str, Any]
+    total: int
+    source: Source
+    requests_per_file: int
+    logs_url: str = ""
+    journal: str = ""
+    done: int = 0
+    per_call: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    rounds: list[Round] = field(default_factory=list)
+    failures: dict[str, list[str]] = field(default_factory=dict)
+    learned: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def round(self) -> Round:
+        """The latest one."""
+        return self.rounds[-1]
+
+    @property
+    def logs_dir(self) -> str:
+        """Where the log goes."""
+        return self.logs_url or str(self.folder.parent)
+
+
+def save_state(state: BatchState) -> None:
+    """Put the state on the disk, whole or not at all."""
+    values = {name: value for name, value in asdict(state).items() if name != "folder"}
+    with replacing(state.folder / _STATE) as file:
+        file.write(to_json({"batch": _FORMAT, **values}))
+
+
+def load_state(folder: Path | str) -> BatchState:
+    """The state of the job in that folder; ConfigError if there is none, or it is damaged."""
+    path = Path(folder).absolute() / _STATE
+    try:
+        values = orjson.loads(path.read_bytes())
+        if values.pop("batch") != _FORMAT:
+            raise ValueError("written by another version")
+        source = values.pop("source")
+        for name in ("judge_prompt", "assistant_prompt"):
+            source[name] = Prompt(**source[name]) if source[name] else None
+        rounds = [Round([RequestFile(**file) for file in entry["files"]]) for entry in values.pop("rounds")]
+        return BatchState(folder=path.parent, source=Source(**source), rounds=rounds, **values)
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: no batch job there ({error.strerror}). Jobs are folders judge_eval_…{SUFFIX} beside the logs, "
+            "made by socjudge batch prepare; a finished one leaves only its log"
+        ) from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(f"{path}: damaged ({error}); mend it, or remove the folder to give the job up") from None
+
+
+def unfinished_batches(logs_dir: Path | str) -> list[Path]:
+    """The folders of the batch jobs in a folder of logs, the oldest first."""
+    return sorted(path.parent for path in journal_folder(logs_dir).glob(f"judge_eval_*{SUFFIX}/{_STATE}"))
+
+
+def job_folder(journal: Path) -> Path:
+    """Where the batch job of this journal is kept."""
+    return journal.with_name(journal.name.removesuffix(JOURNAL_SUFFIX) + SUFFIX)

@@ -1,0 +1,259 @@
+"""Judges side by side as charts: the frames of comparison.py and agreement.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from ..base.pass_rule import frame_rule
+from ..stats.basics import OVERALL, Floats, in_order, need_columns, plain_floats
+from ..stats.comparison import LEVEL
+from .style import (
+    BAND,
+    GREY,
+    SMALL,
+    japanese_axes,
+    judge_colours,
+    judge_key,
+    judge_markers,
+    label,
+    need_marks,
+    pass_text,
+    points,
+    question_rows,
+    reach,
+    size,
+)
+
+
+def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """How far each judge's points lie from the baseline's, per criterion and overall, as a forest plot.
+
+    comparison: from `compare_judges`; columns used: the compared one (left of baseline), baseline, criterion, n,
+    mean_difference, ci_low, ci_high, p_holm, detectable_difference. Drawn per criterion and judge: the mean paired
+    difference with its interval, filled where the adjusted p is below 0.05; a grey band around 0 of what was too small
+    to detect; beside it n (questions), and 差あり or 検出できず with the p. ValueError if no row has a difference."""
+    names = ["baseline", "criterion", "n", "ci_low", "ci_high", "p_holm", "detectable_difference"]
+    need_marks(comparison, "mean_difference", names, "plot_judge_comparison", "compare_judges")
+    by = _compared(comparison)
+    judges, criteria = in_order(comparison[by]), in_order(comparison["criterion"])
+    slot = 0.84 / len(judges)
+    lines = len(judges) * len(criteria)
+    with japanese_axes(ax, 9.5, 2 + max(0.2 * lines, 0.36 * len(criteria)) + 0.12 * len(judges)) as ax:
+        for row in comparison.to_dict("records"):
+            place = criteria.index(row["criterion"]) + (judges.index(row[by]) - (len(judges) - 1) / 2) * slot
+            _draw_difference(ax, place, 0.9 * slot, row, *_look(row[by], judges))
+        ax.axvline(0, color="black", linewidth=1)
+        ax.set_yticks(range(len(criteria)), [label(name, 20) for name in criteria])
+        ax.set_ylim(len(criteria) - 0.5, -0.5)
+        for edge in range(1, len(criteria)):
+            heavy = OVERALL in (criteria[edge], criteria[edge - 1])
+            ax.axhline(edge - 0.5, color=GREY if heavy else BAND, linewidth=0.8)
+        ax.xaxis.set_major_formatter(lambda x, _: f"{x:+g}".replace("-", "−") if x else "0")
+        ax.set_xlabel(
+            f"{_names(comparison['baseline'])} との差（点、平均と95%区間）\n灰色の帯の内側の差は、この質問数では検出できない"
+        )
+        ax.set_title(f"同じ回答への採点の差（塗りつぶし: 補正後 p < {1 - LEVEL:.2g}）")
+        judge_key(ax, judges, below=52)
+    return ax
+
+
+def _look(judge: Any, judges: Sequence[Any]) -> tuple[str, str]:
+    return judge_colours(judges)[judge], judge_markers(judges)[judge]
+
+
+def _draw_difference(ax: Axes, place: float, height: float, row: dict[Any, Any], colour: str, marker: str) -> None:
+    mean, visible, p = row["mean_difference"], row["detectable_difference"], row["p_holm"]
+    clear = p < 1 - LEVEL
+    if not math.isnan(visible):
+        ax.barh(place, 2 * visible, height, -visible, color=BAND, zorder=0)
+    elif row["ci_low"] != row["ci_high"]:  # too few questions to detect any difference
+        ax.axhspan(place - height / 2, place + height / 2, color=BAND, zorder=0)
+    if not math.isnan(mean):
+        whiskers, face = reach(mean, row["ci_low"], row["ci_high"]), colour if clear else "white"
+        ax.errorbar(mean, place, xerr=whiskers, color=colour, marker=marker, markerfacecolor=face, elinewidth=1.2)
+    words = "採点の組なし" if math.isnan(mean) else f"差あり p={p:.3f}" if clear else f"検出できず p={p:.2f}"
+    ax.text(1.01, place, f"n={row['n']}  {words}", va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
+
+
+def _compared(frame: pd.DataFrame) -> str:
+    """The column whose values were compared: compare_judges and verdict_flips put it left of the baseline."""
+    return str(frame.columns[list(frame.columns).index("baseline") - 1])
+
+
+def _names(values: pd.Series) -> str:
+    return "、".join(label(value) for value in in_order(values))
+
+
+def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """From the baseline's points to another judge's for each question whose verdict differs, across the pass line.
+
+    flips: from `verdict_flips`; columns used: the compared one (left of baseline), baseline, question_id, category (if
+    there is one), baseline_mean, mean, direction. The baseline's points are a hollow circle, the other judge's its own
+    marker. Without a flip the axes say so in words, so this never raises for an empty frame."""
+    names = ["baseline", "question_id", "baseline_mean", "mean", "direction"]
+    need_columns(flips, names, "plot_verdict_flips", "verdict_flips")
+    if flips.empty:
+        return _say(ax, "合否が変わった質問はありません")
+    by = _compared(flips)
+    judges = in_order(flips[by])
+    questions, line = question_rows(flips), frame_rule(flips).line
+    places = {question: place for place, question in enumerate(questions)}
+    order = [(places[q], judges.index(judge)) for q, judge in zip(flips["question_id"], flips[by], strict=True)]
+    rows = [row for _, row in sorted(zip(order, flips.to_dict("records"), strict=True), key=lambda pair: pair[0])]
+    with japanese_axes(ax, 9, 2 + 0.3 * len(rows) + 0.12 * len(judges)) as ax:
+        for place, row in enumerate(rows):
+            colour, marker = _look(row[by], judges)
+            ends = (row["baseline_mean"], row["mean"])
+            ax.plot(ends, (place, place), color=colour, linewidth=1.5, zorder=1)
+            ax.plot(ends[0], place, "o", color=GREY, markerfacecolor="white")
+            ax.plot(ends[1], place, marker, color=colour)
+            words = f"{row['direction']}  {points(ends[0], line)}→{points(ends[1], line)}点"
+            ax.text(1.01, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
+        ax.axvline(line, color="black", linestyle="--", linewidth=1)
+        ax.set_yticks(range(len(rows)), [questions[row["question_id"]] for row in rows])
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.set_xlabel(f"平均スコア（点）。白丸は {_names(flips['baseline'])}、破線は{pass_text(line)}")
+        ax.set_title(f"同じ回答で合否が変わった質問（{len(questions)}問）")
+        judge_key(ax, judges)
+    return ax
+
+
+def _say(ax: Axes | None, words: str) -> Axes:
+    """Axes that hold a sentence only."""
+    with japanese_axes(ax, 9, 1.2) as ax:
+        ax.text(0.5, 0.5, words, ha="center", va="center", transform=ax.transAxes)
+        ax.set_axis_off()
+    return ax
+
+
+def plot_cost_agreement(
+    comparison: pd.DataFrame, agreement: pd.DataFrame, *, reference: Any = None, ax: Axes | None = None
+) -> Axes:
+    """What each judge costs per question against how often its verdicts agree with a reference.
+
+        comparison = compare_judges(scores, baseline="gpt-4.1")
+        plot_cost_agreement(comparison, pairwise_agreement(scores))
+        plot_cost_agreement(comparison, pairwise_agreement(scores, labels), reference="佐藤")  # a rater of the labels
+
+    comparison: from `compare_judges`; columns used: the compared one (left of baseline), baseline, criterion,
+    cost_usd_per_question, baseline_cost_usd_per_question. agreement: from `pairwise_agreement` of the same scores;
+    columns used: first, second, criterion, n, verdict_agreement, agreement_low, agreement_high. Only rows of 総合 count.
+    reference: a judge or person, the baseline unless given; with a person the baseline becomes a point of its own.
+    Drawn: one labelled point per judge with the interval of its agreement and n (answers), the offline judge at 0;
+    a dotted line at the reference's own cost; judges of unknown cost in a strip of their own on the right (費用不明).
+    The cost is on a logarithmic scale (linear near 0) where the dearest costs over 10 times the cheapest.
+    ValueError if no judge was paired with the reference."""
+    who = "plot_cost_agreement"
+    costs = ["criterion", "baseline", "cost_usd_per_question", "baseline_cost_usd_per_question"]
+    need_columns(comparison, costs, f"{who}, comparison", "compare_judges")
+    pair = ["first", "second", "criterion", "n", "verdict_agreement", "agreement_low", "agreement_high"]
+    need_columns(agreement, pair, f"{who}, agreement", "pairwise_agreement")
+    overall = comparison[comparison["criterion"] == OVERALL]
+    if reference is None and len(overall):
+        reference = overall["baseline"].iloc[0]
+    judges = _cost_points(overall, agreement[agreement["criterion"] == OVERALL], reference)
+    if judges.empty:
+        raise ValueError(
+            f"{who}: no judge shares a scored answer with {reference!r}; name a reference of the agreement"
+        )
+    own = _own_cost(overall, reference)
+    with japanese_axes(ax, 9, 5) as ax:
+        ax.set_ylim(min(0.5, judges["low"].min()) - 0.04, 1.04)
+        _scale_costs(ax, [*judges["cost"], own])
+        across = judges["cost"].fillna(_unknown_strip(ax)) if judges["cost"].isna().any() else judges["cost"]
+        look = {judge: _look(judge, list(judges.index)) for judge in judges.index}
+        for judge, point in judges.assign(x=across).iterrows():
+            whiskers = reach(point["y"], point["low"], point["high"])
+            ax.errorbar(point["x"], point["y"], whiskers, color=look[judge][0], marker=look[judge][1], elinewidth=0.8)
+        texts = [
+            f"{label(j)}\n{y:.0%}（n={n:.0f}）" for j, y, n in zip(judges.index, judges["y"], judges["n"], strict=True)
+        ]
+        _label_right(ax, across.to_numpy(), judges["y"].to_numpy(), texts)
+        ax.yaxis.set_major_formatter("{x:.0%}")
+        ax.set_xlabel("1問の採点費用（米ドル）")
+        if not math.isnan(own):
+            ax.axvline(own, color=GREY, linestyle=":", linewidth=1, zorder=0)
+            ax.set_xlabel(f"1問の採点費用（米ドル）。点線は {label(reference)} の {_dollars(own)}")
+        ax.set_ylabel(f"{label(reference)} との合否の一致率")
+        ax.set_title("採点の費用と合否の一致率（縦線は95%区間）")
+    return ax
+
+
+def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any) -> pd.DataFrame:
+    """One row per judge (index): cost (NaN if unknown), y, low, high, n."""
+    costs = dict(zip(overall["baseline"], plain_floats(overall["baseline_cost_usd_per_question"]), strict=True))
+    costs |= dict(zip(overall[_compared(overall)], plain_floats(overall["cost_usd_per_question"]), strict=True))
+    rows = {}
+    for row in agreement.to_dict("records"):
+        pair = [row["first"], row["second"]]
+        if reference not in pair:
+            continue
+        judge = pair[1 - pair.index(reference)]
+        if judge in costs and not pd.isna(row["verdict_agreement"]):
+            ends = row["verdict_agreement"], row["agreement_low"], row["agreement_high"]
+            rows[judge] = (costs[judge], *ends, row["n"])
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["cost", "y", "low", "high", "n"], dtype=float)
+
+
+def _own_cost(overall: pd.DataFrame, reference: Any) -> float:
+    """What the reference costs per question; NaN where that is unknown or it is no judge."""
+    own = plain_floats(overall.loc[overall["baseline"] == reference, "baseline_cost_usd_per_question"])
+    return float(own.iloc[0]) if len(own) else math.nan
+
+
+def _dollars(cost: float) -> str:
+    return f"{cost:.6f}".rstrip("0").rstrip(".")
+
+
+def _scale_costs(ax: Axes, costs: Sequence[float]) -> None:
+    paid = [cost for cost in costs if cost > 0]
+    top = max(paid, default=1.0)
+    if paid and top > 10 * min(paid):
+        ax.set_xscale("symlog", linthresh=min(paid))
+        ax.minorticks_off()
+        ax.set_xlim(-0.2 * min(paid), top * 1.6)
+    else:
+        ax.set_xlim(-0.05 * top, top * 1.1)
+    ax.xaxis.set_major_formatter(lambda cost, _: _dollars(cost))
+
+
+def _unknown_strip(ax: Axes) -> float:
+    """Room on the right for judges of unknown cost; returns the cost at its middle."""
+    left, right = ax.get_xlim()
+    ax.set_xticks([tick for tick in ax.get_xticks() if left <= tick <= right])
+    transform = ax.xaxis.get_transform()
+    low, edge = transform.transform(np.array([left, right]))
+    middle, end = map(float, transform.inverted().transform(edge + (edge - low) * np.array([0.1, 0.2])))
+    ax.axvspan(right, end, color=BAND, zorder=0)
+    ax.text(middle, 0.02, "費用不明", ha="center", transform=ax.get_xaxis_transform())
+    ax.set_xlim(left, end)
+    return middle
+
+
+def _label_right(ax: Axes, x: Floats, y: Floats, texts: list[str]) -> None:
+    """A column of labels right of the axes, with a thin line to each point, moved apart where they would overlap."""
+    low, high = ax.get_ylim()
+    gap = 2.6 * SMALL / size(ax)[1]  # of two lines of text
+    for place, text, point in zip(_apart((y - low) / (high - low), gap), texts, zip(x, y, strict=True), strict=True):
+        arrow = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkB": 4}
+        style: dict[str, Any] = {"va": "center", "fontsize": SMALL, "arrowprops": arrow}
+        ax.annotate(text, point, (1.03, place), textcoords="axes fraction", **style)
+
+
+def _apart(values: Floats, gap: float) -> Floats:
+    """The values moved as little as needed to lie `gap` apart, in the same order."""
+    order = np.argsort(values, kind="stable")
+    moved = values[order].astype(float)
+    for _ in range(200):
+        lacking = (gap - np.diff(moved)).clip(0) / 2
+        moved[:-1] -= lacking
+        moved[1:] += lacking
+    placed = np.empty_like(moved)
+    placed[order] = moved
+    return placed

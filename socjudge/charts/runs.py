@@ -1,0 +1,251 @@
+"""Runs over time as charts."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from ..base.pass_rule import frame_rule, reaches
+from ..stats.basics import in_order, plain_floats, question_means, summarise_scores
+from .style import (
+    COLOURS,
+    GREY,
+    MARKERS,
+    SMALL,
+    draw_cells,
+    ink,
+    japanese_axes,
+    judge_colours,
+    label,
+    legend_below,
+    need_marks,
+    pass_text,
+    points,
+    question_rows,
+    reach,
+    size,
+)
+
+# What a step between two runs may come from, and its words.
+_CHANGES = {
+    "採点者変更": ("judge_model",),
+    "プロンプト変更": ("prompt_id", "prompt_sha256"),
+    "データセット変更": ("dataset_sha256",),
+    "アシスタント変更": ("assistant_model",),
+    "手順書変更": ("index_fingerprint",),
+}
+_ROW = 5.5  # points of score that a line of words takes above 100
+
+
+def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Mean per criterion of each run, oldest first, with 95 % intervals over questions and the pass line.
+
+    scores: one row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
+    criterion, score, and judge_model, prompt_id, prompt_sha256, dataset_sha256, assistant_model, index_fingerprint if
+    there are. Runs are evenly spaced, labelled with their start in this machine's time zone, n (questions) and the number
+    of missing marks. A dotted line before a run says in words what changed since the runs before: 採点者変更,
+    プロンプト変更, データセット変更, アシスタント変更, 手順書変更; what a log does not say is no change. The number in the legend is the latest mean. A run without a score is a gap.
+    ValueError if no row has a score."""
+    need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_criterion_trend")
+    runs, line = _runs(scores), frame_rule(scores).line
+    summary = summarise_scores(scores.astype({"run_id": object}), by=["run_id", "criterion"])
+    criteria = in_order(scores["criterion"])
+    lowest = float(summary[["mean", "ci_low"]].min().min())
+    changes = _changes(runs)
+    with japanese_axes(ax, 9.5, 5 + 0.1 * len(changes)) as ax:
+        for number, criterion in enumerate(criteria):
+            part = summary[summary["criterion"] == criterion].set_index("run_id").reindex(runs["run_id"])
+            _draw_trend(ax, part, str(criterion), number, (number - (len(criteria) - 1) / 2) * 0.6 / len(criteria))
+        ax.axhline(line, color="black", linestyle="--", linewidth=1, label=pass_text(line))
+        _label_runs(ax, runs["started_at"], _count_texts(summary, runs))
+        floor = max(0, min(60, 10 * math.floor(lowest / 10)))
+        ax.set_yticks(range(floor, 101, 10))
+        ax.set_ylim(floor - 1, _mark_changes(ax, changes, len(runs)))
+        ax.set_ylabel("平均スコア（点）")
+        ax.set_title("観点別の平均スコアの推移（縦線は質問間の95%区間）")
+        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, borderaxespad=0)
+    return ax
+
+
+def _draw_trend(ax: Axes, part: pd.DataFrame, criterion: str, number: int, shift: float) -> None:
+    mean = part["mean"]
+    latest = part["mean"].dropna().iloc[-1:]
+    _, _, whiskers = ax.errorbar(
+        np.arange(len(part)) + shift,
+        mean.to_numpy(),
+        yerr=reach(mean, part["ci_low"], part["ci_high"]),
+        label=f"{label(criterion, 20)}  {latest.iloc[0]:.0f}" if len(latest) else f"{label(criterion, 20)}  未採点",
+        color=COLOURS[number % len(COLOURS)],
+        marker=MARKERS[number % len(MARKERS)],
+        markersize=5 if len(part) <= 20 else 3,
+        linewidth=0.8,
+        elinewidth=0.8,
+    )
+    for whisker in whiskers:
+        whisker.set_alpha(0.5)
+
+
+def _runs(scores: pd.DataFrame) -> pd.DataFrame:
+    """One row per run, the oldest first."""
+    return scores.drop_duplicates("run_id").sort_values("started_at", kind="stable").astype({"run_id": object})
+
+
+def _count_texts(summary: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
+    counts = summary.groupby("run_id").agg({"n": "max", "n_missing": "sum"}).reindex(runs["run_id"])
+    return [f"n={n}" + (f"\n未採点{missing}" if missing else "") for n, missing in counts.itertuples(index=False)]
+
+
+def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] = (), below: str = "") -> None:
+    """The x axis: each run's local time and day, and `more`; every second, third … run where there are many."""
+    # The day and the clock as this machine shows them, whatever zone the frame is in.
+    local = [time.to_pydatetime().astimezone() for time in started]
+    texts = [f"{time:%H:%M}\n{time.month}/{time.day}" for time in local]
+    if more:
+        texts = [f"{text}\n{extra}" for text, extra in zip(texts, more, strict=True)]
+    places = range(0, len(local), math.ceil(len(local) / 12))
+    ax.set_xticks(places, [texts[place] for place in places], fontsize=SMALL)
+    ax.set_xlim(-0.6, len(local) - 0.4)
+    years = dict.fromkeys(str(time.year) for time in (local[0], local[-1]))
+    ax.set_xlabel(f"実行の開始（{'〜'.join(years)}年、{local[-1].tzname()}）、古い順" + (f"\n{below}" if below else ""))
+
+
+def _changes(runs: pd.DataFrame) -> list[tuple[int, str]]:
+    """(place of the run, words) for each thing that differs from the latest run that says what it had."""
+    found = []
+    last: dict[str, dict[str, Any]] = {words: {} for words in _CHANGES}
+    for place, run in enumerate(runs.to_dict("records")):
+        for words, columns in _CHANGES.items():
+            said = {name: run[name] for name in columns if name in run and not pd.isna(run[name])}
+            known = {name: value for name, value in said.items() if value not in ("", "unknown")}
+            before = last[words]
+            if all(before.get(name, value) == value for name, value in known.items()):
+                last[words] = before | known
+                continue
+            last[words] = known
+            names = [label(values["judge_model"], 24) for values in (before, known) if "judge_model" in values]
+            found.append((place, ": ".join([words, "→".join(names)]) if names else words))
+    return found
+
+
+def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
+    """Draws the dotted lines and, in as many rows above 100 as they need, their words; returns where the rows end."""
+    scale = runs / size(ax)[0]  # runs per typographic point
+    rows: list[float] = []  # where each row of words ends
+    for place, words in changes:
+        line, width = place - 0.5, (_width(words) + 8) * scale
+        right = line + width <= runs - 0.5
+        start = line if right else max(-0.5, line - width)
+        row = next((row for row, end in enumerate(rows) if end <= start), len(rows))
+        rows[row : row + 1] = [start + width]
+        ax.axvline(line, color=GREY, linestyle=":", linewidth=1, zorder=0)
+        at, side = (start + 4 * scale, "left") if right else (start + width - 4 * scale, "right")
+        box = {"facecolor": "white", "linewidth": 0, "pad": 0.5}
+        ax.text(at, 102 + _ROW * row, words, fontsize=SMALL, ha=side, va="bottom", bbox=box)
+    return 102 + _ROW * len(rows)
+
+
+def _width(text: str) -> float:
+    """About how many typographic points the words take at the small size."""
+    return SMALL * sum(1 if unicodedata.east_asian_width(c) in "WFA" else 0.58 for c in text)
+
+
+def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Each question's mean over criteria in each run: one row per question, one column per run, oldest first.
+
+    scores: one row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
+    criterion, score, and category if there is one. Repeats are averaged. A cell shows ○ (the pass line or more) or × and points,
+    with * where some of its marks are missing; it is hatched where all are (未採点), and empty where the run did not ask
+    the question. With more than 24 runs the cells show only ○ and ×. ValueError if no row has a score."""
+    need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_question_strip")
+    runs, rows, line = _runs(scores), question_rows(scores), frame_rule(scores).line
+    scores = scores.astype({"run_id": object})
+    means = question_means(scores, ["run_id"]).pivot(index="question_id", columns="run_id", values="score")
+    missing = scores["score"].isna().groupby([scores["question_id"], scores["run_id"]], observed=True).sum().unstack()
+    means, missing = (table.reindex(index=list(rows), columns=runs["run_id"]) for table in (means, missing))
+    with japanese_axes(ax, 9, 2 + 0.26 * len(rows)) as ax:
+        draw_cells(ax, means)
+        for row, (found, lacking) in enumerate(zip(means.to_numpy(), missing.to_numpy(), strict=True)):
+            for column, (mean, unread) in enumerate(zip(found, lacking, strict=True)):
+                _draw_cell(ax, row, column, mean, unread, line, narrow=len(runs) > 24)
+        _label_runs(ax, runs["started_at"], below="○ 合格　× 不合格　斜線 未採点　* 一部未採点")
+        ax.set_xlim(-0.5, len(runs) - 0.5)
+        ax.set_yticks(range(len(rows)), list(rows.values()))
+        ax.set_title(f"質問別の平均スコア（{pass_text(line)}）")
+    return ax
+
+
+def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, line: float, *, narrow: bool) -> None:
+    if math.isnan(missing):
+        return
+    if math.isnan(mean):
+        cell = Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="white", edgecolor=GREY, hatch="////", linewidth=0)
+        ax.add_patch(cell)
+        text, colour = "" if narrow else "未採点", "black"
+    else:
+        text, colour = "○" if reaches(mean, line) else "×", ink(mean)
+        text += ("" if narrow else points(mean, line)) + ("*" if missing else "")
+    box = {"facecolor": "white", "linewidth": 0, "pad": 1} if text == "未採点" else None
+    ax.text(column, row, text, ha="center", va="center", color=colour, fontsize=SMALL, bbox=box)
+
+
+def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """One trend over an old and a new judge's runs on the new judge's scale, with the seam between them.
+
+    trend: one row per run, from `bridged_trend`; columns used: run_id, started_at, judge, n, n_missing, own_mean, mean,
+    ci_low, ci_high, bridged, overlap, seam. Drawn: the mean with its 95 % interval, hollow where it was converted
+    from the old judge's points (the small crosses) and filled where the new judge gave it; runs that only judge old
+    answers again (overlap) are squares off the line. A dotted line stands where the new judge begins.
+    ValueError if no run has a mean."""
+    names = ["run_id", "started_at", "judge", "n", "n_missing", "own_mean", "ci_low", "ci_high"]
+    need_marks(trend, "mean", [*names, "bridged", "overlap", "seam"], "plot_bridged_trend", "bridged_trend")
+    line = frame_rule(trend).line
+    trend = trend.sort_values("started_at", kind="stable").reset_index(drop=True)
+    numbers = trend[["mean", "ci_low", "ci_high", "own_mean"]].apply(plain_floats)
+    judges = in_order(trend["judge"].astype(object))
+    colours = judge_colours(judges)
+    is_state = ~trend["overlap"].astype(bool)
+    with japanese_axes(ax, 9.5, 5) as ax:
+        ax.plot(trend.index[is_state], numbers.loc[is_state, "mean"], color=GREY, linewidth=0.8, zorder=1)
+        for (judge, bridged, overlap), part in trend.groupby(
+            ["judge", "bridged", "overlap"], observed=True, sort=False
+        ):
+            words = "換算後" if bridged else "採点し直し" if overlap else "採点どおり"
+            look = {"color": colours[judge], "marker": "s" if overlap else "o"}
+            look["markerfacecolor"] = "white" if bridged else colours[judge]
+            _draw_means(ax, numbers.loc[part.index], f"{label(judge)}（{words}）", look)
+        moved = trend.index[trend["bridged"].astype(bool)]
+        ax.plot(moved, numbers.loc[moved, "own_mean"], "x", color=GREY, markersize=5, label="換算前の点")
+        ax.axhline(line, color="black", linestyle="--", linewidth=1, label=pass_text(line))
+        for place in trend.index[trend["seam"].astype(bool)]:
+            ax.axvline(place - 0.5, color="black", linestyle=":", linewidth=1.2)
+            ax.annotate(
+                f"ここから {label(trend.at[place, 'judge'], 24)}",
+                (place - 0.5, 1),
+                (4 if place <= len(trend) / 2 else -4, -4),
+                xycoords=ax.get_xaxis_transform(),
+                textcoords="offset points",
+                ha="left" if place <= len(trend) / 2 else "right",
+                va="top",
+                fontsize=SMALL,
+            )
+        counts = zip(trend["n"], trend["n_missing"], strict=True)
+        _label_runs(ax, trend["started_at"], [f"n={n}" + (f"\n未採点{m}" if m else "") for n, m in counts])
+        low = min(60.0, 10 * math.floor(numbers.min().min() / 10))
+        ax.set_ylim(max(0.0, low) - 1, 104)
+        ax.set_ylabel("新しい採点者の目盛りでの平均（点）")
+        ax.set_title("採点者の交代をつないだ平均スコアの推移（縦線は95%区間）")
+        legend_below(ax, 66)
+    return ax
+
+
+def _draw_means(ax: Axes, part: pd.DataFrame, words: str, look: dict[str, Any]) -> None:
+    mean = part["mean"]
+    whiskers = reach(mean, part["ci_low"], part["ci_high"])
+    ax.errorbar(part.index, mean, whiskers, label=words, linestyle="", elinewidth=1, **look)

@@ -1,0 +1,202 @@
+"""The scores of a run as charts: each function takes a frame and perhaps axes, and returns the axes.
+
+Charts of several runs are in chart_runs.py, charts of several judges in chart_judges.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from ..base.pass_rule import frame_rule, reaches
+from ..errors import ConfigError
+from ..stats.basics import Floats, in_order, need_columns, plain_floats
+from .style import (
+    BAND,
+    COLOURS,
+    GREY,
+    SMALL,
+    draw_cells,
+    ink,
+    japanese_axes,
+    judge_colours,
+    judge_key,
+    judge_markers,
+    label,
+    need_marks,
+    pass_text,
+    points,
+    question_rows,
+    reach,
+)
+
+_MARK_HEIGHT = 2.0  # points of score that a mark covers
+
+
+def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Mean score per category and criterion as a heat map, with the number of judged answers in each cell.
+
+    scores: one row per judged answer and criterion, from `load_scores` or `run_scores`; columns used: category,
+    criterion, score. Unscored rows are left out of the means and of n; a cell without any is white.
+    ValueError if no row has a score."""
+    need_marks(scores, "score", ["category", "criterion"], "plot_category_breakdown")
+    line = frame_rule(scores).line
+    marks = scores.assign(score=plain_floats(scores["score"])).dropna(subset=["score"])
+    cells = marks.groupby(["category", "criterion"], observed=True)["score"].agg(["mean", "count"])
+    means, counts = cells["mean"].unstack(), cells["count"].unstack().fillna(0).astype(int)
+    with japanese_axes(ax, 8, 1.6 + 0.6 * len(means)) as ax:
+        draw_cells(ax, means)
+        ax.set_xticks(range(len(means.columns)), [label(name) for name in means.columns])
+        ax.set_yticks(range(len(means.index)), [label(name) for name in means.index])
+        ax.set_xlabel("評価観点")
+        ax.set_ylabel("カテゴリ")
+        ax.set_title(f"カテゴリ別・観点別の平均スコア（{pass_text(line)}）")
+        for row, values in enumerate(means.to_numpy(dtype=float)):
+            for column, mean in enumerate(values):
+                missing = math.isnan(mean)
+                text = "–" if missing else f"{mean:.0f}\nn={counts.to_numpy()[row, column]}"
+                ax.text(column, row, text, ha="center", va="center", color="black" if missing else ink(mean))
+    return ax
+
+
+def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Every mark of every criterion as a point, over a box of the quartiles and the median.
+
+    scores: one row per judged answer and criterion; columns used: criterion, score, question_id, and judge_model if
+    there is one (several judges get their colours and markers, and one box together). Equal marks lie side by side.
+    Below each criterion stand the numbers of marks and questions, and of marks that are missing (未採点).
+    ValueError if no row has a score."""
+    need_marks(scores, "score", ["criterion", "question_id"], "plot_score_distribution")
+    line = frame_rule(scores).line
+    judges = in_order(scores["judge_model"]) if "judge_model" in scores else []
+    colours, markers = judge_colours(judges), judge_markers(judges)
+    marks = scores.assign(score=plain_floats(scores["score"]))
+    marks["judge"] = marks["judge_model"].astype(object) if judges else ""
+    criteria = in_order(marks["criterion"])
+    parts = [marks[marks["criterion"] == criterion] for criterion in criteria]
+    with japanese_axes(ax, 9, 5) as ax:
+        for place, part in enumerate(parts):
+            scored = part.dropna(subset=["score"])
+            if scored.empty:
+                ax.text(place, line / 2, "未採点", ha="center", color=GREY)
+                continue
+            _draw_box(ax, place, scored["score"].to_numpy())
+            across = pd.Series(place + _side_by_side(scored["score"].tolist()), index=scored.index)
+            for judge, own in scored.groupby("judge", sort=False, dropna=False):
+                colour, marker = colours.get(judge, COLOURS[0]), markers.get(judge, "o")
+                ax.plot(across[own.index], own["score"], marker, color=colour, markersize=4.5, alpha=0.8)
+        ax.axhline(line, color="black", linestyle="--", linewidth=1)
+        ax.set_xticks(range(len(parts)), [_counted(c, part) for c, part in zip(criteria, parts, strict=True)])
+        ax.set_xlim(-0.6, len(parts) - 0.4)
+        ax.set_ylim(-4, 104)
+        ax.set_ylabel("スコア（点）")
+        ax.set_xlabel(f"点は採点1件ずつ、箱は四分位と中央値、破線は{pass_text(line)}")
+        ax.set_title("観点別の点の分布")
+        if len(judges) > 1:
+            judge_key(ax, judges, below=72)
+    return ax
+
+
+def _draw_box(ax: Axes, place: float, values: Floats) -> None:
+    low, middle, high = pd.Series(values).quantile([0.25, 0.5, 0.75])
+    ax.bar(place, high - low, 0.8, low, color=BAND, zorder=0)
+    ax.hlines(middle, place - 0.4, place + 0.4, color=GREY, linewidth=2, zorder=1)
+
+
+def _side_by_side(values: list[float]) -> Floats:
+    """How far each point moves sideways (within ±0.4) so that none hides another of nearly the same height."""
+    highest: list[float] = []  # of each column of points, from the middle outwards
+    column = {}
+    for place in sorted(range(len(values)), key=values.__getitem__):
+        free = (number for number, top in enumerate(highest) if values[place] - top >= _MARK_HEIGHT)
+        column[place] = next(free, len(highest))
+        highest[column[place] : column[place] + 1] = [values[place]]
+    step = min(0.09, 0.8 / len(highest))
+    sides = [(number + 1) // 2 * (step if number % 2 else -step) for number in range(len(highest))]
+    return np.array([sides[column[place]] for place in range(len(values))])
+
+
+def _counted(criterion: object, part: pd.DataFrame) -> str:
+    missing = int(part["score"].isna().sum())
+    text = f"{label(criterion, 14)}\n{len(part) - missing}件（{part['question_id'].nunique()}問）"
+    return text + (f"\n未採点 {missing}件" if missing else "")
+
+
+def plot_gate_confidence(
+    questions: pd.DataFrame, *, confidence: pd.DataFrame | None = None, ax: Axes | None = None
+) -> Axes:
+    """Each question's mean of one run around the pass line, with its noise and the chance to pass again.
+
+    questions: the rows of one run from `gate_questions`; columns used: question_id, category and run_id (if there are),
+    mean, noise_sd, p_pass_rerun, decides. confidence: the frame of `gate_confidence`, for the title (passed questions,
+    interval of the pass rate, verdict); columns used: run_id (if there is one), pass_rate_low, pass_rate_high, verdict.
+    Drawn: the mean ± noise_sd (the sd of that mean when the run is repeated; cut at 0 and 100), filled where it passes;
+    a diamond and ◆ where the question decides the verdict; p_pass_rerun as text. Unscored questions are named 未採点.
+    ValueError if no question has a mean; ConfigError if there are several runs."""
+    who = "plot_gate_confidence"
+    need_marks(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_questions")
+    runs = in_order(questions["run_id"]) if "run_id" in questions else []
+    if questions["question_id"].duplicated().any():
+        raise ConfigError(
+            f"{who}: the frame has {len(runs) or 'several'} runs; draw one: questions[questions.run_id == …]"
+        )
+    rows, line = question_rows(questions), frame_rule(questions).line
+    numbers = questions.set_index("question_id")[["mean", "noise_sd", "p_pass_rerun"]].apply(plain_floats)
+    decides = set(questions.loc[questions["decides"].astype(bool), "question_id"])
+    with japanese_axes(ax, 9, 1.8 + 0.32 * len(rows)) as ax:
+        for place, question in enumerate(rows):
+            mean, noise, chance = numbers.loc[question]
+            _draw_question(ax, place, mean, noise, question in decides, line)
+            words = _chance_text(mean, chance, line)
+            ax.text(1.02, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
+        ax.axvline(line, color="black", linestyle="--", linewidth=1)
+        marks = ["◆ " if question in decides else "" for question in rows]
+        ax.set_yticks(range(len(rows)), [mark + text for mark, text in zip(marks, rows.values(), strict=True)])
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.set_xlabel(
+            f"平均スコア（点、白抜きは不合格）。破線は{pass_text(line)}\n横線は再実行時の揺れ（±1標準偏差）、◆は判定を左右する質問"
+        )
+        ax.set_title(_gate_title(numbers, confidence, runs, line))
+    return ax
+
+
+def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: bool, line: float) -> None:
+    if math.isnan(mean):
+        ax.text(line, place, "未採点", ha="center", va="center", color=GREY, backgroundcolor="white")
+        return
+    colour = COLOURS[5] if decides else COLOURS[0]
+    ax.errorbar(
+        mean,
+        place,
+        xerr=reach(mean, *np.clip([mean - noise, mean + noise], 0, 100)),
+        color=colour,
+        marker="D" if decides else "o",
+        markerfacecolor=colour if reaches(mean, line) else "white",
+        elinewidth=1.2,
+    )
+
+
+def _chance_text(mean: float, chance: float, line: float) -> str:
+    if math.isnan(mean):
+        return "–"
+    # Draws never show a chance of 0 or 1.
+    words = "<0.01" if chance < 0.005 else ">0.99" if chance > 0.995 else f"{chance:.2f}"
+    return f"{points(mean, line)}点  " + ("反復なし" if math.isnan(chance) else f"再実行で合格 {words}")
+
+
+def _gate_title(numbers: pd.DataFrame, confidence: pd.DataFrame | None, runs: Sequence[object], line: float) -> str:
+    means = numbers["mean"].dropna()
+    unscored = len(numbers) - len(means)
+    title = f"{len(means)}問中{int(reaches(means, line).sum())}問合格" + (f"、未採点{unscored}問" if unscored else "")
+    if confidence is None:
+        return title
+    who = "plot_gate_confidence, confidence"
+    need_columns(confidence, ["pass_rate_low", "pass_rate_high", "verdict"], who, "gate_confidence")
+    rows = confidence[confidence["run_id"].isin(runs)] if runs and "run_id" in confidence else confidence
+    if len(rows) != 1:
+        raise ConfigError(f"{who}: {len(rows)} rows for the run of the questions; pass the frame of the same run")
+    row = rows.iloc[0]
+    return f"{title}（合格率の95%区間 {row['pass_rate_low']:.2f}〜{row['pass_rate_high']:.2f}）: {row['verdict']}"

@@ -1,0 +1,238 @@
+"""What all charts share: the Japanese font, labels that cannot break a chart, and one look per judge."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import math
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.transforms import offset_copy
+
+from .. import constants
+from ..base.pass_rule import reaches
+from ..records import is_embedded
+from ..stats.basics import Floats, in_order, need_columns
+
+SMALL = 8  # points: notes and numbers beside the marks
+GREY = "#666666"
+BAND = "#e4e4e4"
+
+# Okabe and Ito (2008), https://jfly.uni-koeln.de/color/, without black (lines and text) and yellow (too light on
+# white), and a wine red of Tol's. All are told apart with any colour vision.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
+MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">", "h", "p")
+_OFFLINE = GREY, "X"  # of the embedded default
+# Found by trial: with it seven widely used judges get seven colours and seven markers (tests/test_charts.py).
+_SALT = 6776
+
+# Whether charts are drawn for `chart_url`, of which pyplot is to know nothing.
+_apart = ContextVar("_apart", default=False)
+_lock = threading.RLock()  # settings of matplotlib are global: two threads would take each other's back
+
+
+def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
+    """A colour for each judge, the same whichever others are on the chart; offline is grey.
+
+    Chosen by a hash of the name, so of many judges two may share a colour; `judge_markers` then tells them apart."""
+    return {name: _OFFLINE[0] if is_embedded(name) else COLOURS[_number(name) % len(COLOURS)] for name in names}
+
+
+def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
+    """A marker for each judge on a chart, for print in grey and for judges that share a colour.
+
+    Chosen by a hash of the name, and the next one where another judge of the chart has it: up to ten judges beside
+    offline have ten markers, and more repeat one only in another colour, as long as that is possible."""
+    colours = judge_colours(names)
+    found: dict[Any, str] = {}
+    for name in sorted(colours, key=str):
+        used = [(colours[other], marker) for other, marker in found.items()]
+        found[name] = _OFFLINE[1] if is_embedded(name) else _free_marker(name, colours[name], used)
+    return {name: found[name] for name in colours}
+
+
+def _free_marker(name: Any, colour: str, used: list[tuple[str, str]]) -> str:
+    start = _number(name) // len(COLOURS)
+    order = [MARKERS[(start + step) % len(MARKERS)] for step in range(len(MARKERS))]
+    return min(order, key=lambda marker: (used.count((colour, marker)), [m for _, m in used].count(marker)))
+
+
+def _number(name: Any) -> int:
+    return int.from_bytes(hashlib.sha256(f"{_SALT} {name}".encode()).digest()[:8], "big")
+
+
+@contextmanager
+def japanese_text() -> Iterator[None]:
+    """Within it, charts render Japanese with the bundled IPAexGothic; global settings stay as they are.
+
+    Another thread that draws waits meanwhile."""
+    with _settings({"font.family": font_family(), "axes.unicode_minus": False}):
+        yield
+
+
+@contextmanager
+def _settings(settings: dict[Any, Any]) -> Iterator[None]:
+    with _lock:
+        before = {name: plt.rcParams[name] for name in settings}
+        # Not plt.rc_context, which would also take back what the first figure sets: that charts show in a notebook.
+        plt.rcParams.update(settings)
+        try:
+            yield
+        finally:
+            plt.rcParams.update(before)
+
+
+def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
+    """The chart that `plot` draws of the frame, as the data URL of an SVG; it needs no font where it is shown.
+
+    In any thread, and apart from pyplot: of a figure that pyplot knows, a notebook makes the output of whichever cell
+    ends next."""
+    buffer = io.BytesIO()
+    token = _apart.set(True)
+    try:
+        figure = cast(Figure, plot(frame).figure)
+    finally:
+        _apart.reset(token)
+    with _settings({"svg.fonttype": "path", "svg.hashsalt": "socjudge"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+@contextmanager
+def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
+    """The axes to draw on, new ones (size in inches) unless given, within `japanese_text`."""
+    with japanese_text():
+        if ax is None:
+            make_figure = Figure if _apart.get() else plt.figure
+            ax = make_figure(figsize=(width, height), layout="constrained").subplots()
+        yield ax
+        use_japanese(ax)
+
+
+def use_japanese(ax: Axes) -> None:
+    """Texts that were made before `japanese_text`, and tick labels, which are made when drawn, get the font too."""
+    for text in ax.findobj(Text):
+        text.set_fontfamily(font_family())  # type: ignore[attr-defined]
+    ax.tick_params(which="both", labelfontfamily=font_family())
+
+
+@cache
+def font_family() -> str:
+    file = _font_file()
+    font_manager.fontManager.addfont(file)
+    return font_manager.FontProperties(fname=file).get_name()
+
+
+@cache
+def _font_file() -> str:
+    # Importing matplotlib_fontja changes global settings, so only its font file is taken.
+    from importlib.util import find_spec
+
+    spec = find_spec("matplotlib_fontja")
+    assert spec is not None and spec.origin is not None  # a dependency
+    return str(next(Path(spec.origin).parent.rglob("ipaexg.ttf")))
+
+
+@cache
+def _glyphs() -> frozenset[int]:
+    return frozenset(font_manager.get_font(_font_file()).get_charmap())
+
+
+def label(text: object, width: int = 40) -> str:
+    """A name from a model, a log or a dataset as one plain line of at most `width` characters.
+
+    A $ stays a $ instead of starting a formula; what the font lacks becomes 〓."""
+    line = " ".join(str(text).split())
+    line = line if len(line) <= width else line[: width - 1].rstrip() + "…"
+    line = re.sub("^_", "＿", line)  # a legend passes over names that start with an underscore
+    return "".join(c if ord(c) in _glyphs() else "〓" for c in line).replace("$", r"\$")
+
+
+def pass_text(line: float) -> str:
+    """The pass line in words, for titles and legends."""
+    return f"合格ライン {line:g}点"
+
+
+def points(mean: float, line: float) -> str:
+    """A mean without decimals, rounded but never up to the pass line."""
+    return f"{math.floor(mean) if not reaches(mean, line) and reaches(round(mean), line) else mean:.0f}"
+
+
+def reach(mean: Any, low: Any, high: Any) -> Floats:
+    """The lengths of the whiskers, as errorbar takes them; an end may lie beyond its mean in the last bit."""
+    return np.array([mean - low, high - mean], dtype=float).clip(0).reshape(2, -1)
+
+
+def size(ax: Axes) -> tuple[float, float]:
+    """Width and height of the axes in typographic points, before the layout is settled."""
+    extent = ax.get_window_extent()
+    return extent.width / ax.figure.dpi * 72, extent.height / ax.figure.dpi * 72
+
+
+def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str, maker: str = "load_scores") -> None:
+    """ConfigError if a column is missing, ValueError if `column` has no value to draw. who, maker: of `need_columns`."""
+    need_columns(frame, [column, *others], who, maker)
+    if frame.empty:
+        raise ValueError(f"{who}: the frame has no row; widen the filters, or load a run with results")
+    if frame[column].isna().all():
+        raise ValueError(f"{who}: no row has a {column}; look at the column 'status' or 'note' for why")
+
+
+def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
+    """The label of each question (id and category) by its id, in the order of categories and then of ids."""
+    rows = frame.drop_duplicates("question_id")
+    if "category" not in rows:
+        return {question: label(question) for question in sorted(rows["question_id"], key=_natural)}
+    found = in_order(rows["category"])
+    known = [category for category in constants.QUESTION_CATEGORIES if category in found]
+    place = {category: number for number, category in enumerate(dict.fromkeys([*known, *found]))}
+    pairs = list(zip(rows["question_id"], rows["category"], strict=True))
+    pairs.sort(key=lambda pair: (place.get(pair[1], len(place)), _natural(pair[0])))
+    return {question: f"{label(question, 20)}  {label(category, 20)}" for question, category in pairs}
+
+
+def _natural(question: Any) -> list[Any]:
+    """q2 before q10."""
+    return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", str(question)))]
+
+
+def draw_cells(ax: Axes, means: pd.DataFrame) -> None:
+    """Means (0–100) as coloured cells with a colour bar; missing cells stay white."""
+    # cividis: readable in print and with any colour vision.
+    image = ax.imshow(means.astype(float), cmap="cividis", vmin=0, vmax=100, aspect="auto")
+    use_japanese(ax.figure.colorbar(image, ax=ax, label="平均スコア（点）").ax)
+
+
+def ink(mean: float) -> str:
+    """The colour of text on a cell."""
+    return "black" if mean > 55 else "white"
+
+
+def judge_key(ax: Axes, names: Iterable[Any], *, below: float = 40) -> None:
+    """A legend of judges, `below` points under the axes."""
+    colours, markers = judge_colours(names), judge_markers(names)
+    handles = [Line2D([], [], color=colours[name], marker=markers[name], linestyle="") for name in colours]
+    legend_below(ax, below, handles, [label(name) for name in colours])
+
+
+def legend_below(ax: Axes, below: float, *entries: Any) -> None:
+    """A legend under the axes, `below` points down so that it is clear of their labels."""
+    under = offset_copy(ax.transAxes, cast(Figure, ax.figure), y=-below, units="points")
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": under}
+    ax.legend(*entries, ncols=2, frameon=False, borderaxespad=0, **place)

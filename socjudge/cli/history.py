@@ -1,0 +1,88 @@
+"""The command line of the logs: `socjudge doctor`, `socjudge history export`, `socjudge report`. No model is called."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import SocJudgeError
+
+FOUND_PROBLEMS, FAILED = 1, 2
+
+app = typer.Typer(no_args_is_help=True, help="The history of runs, for other tools.")
+
+LogsDir = Annotated[
+    str | None, typer.Option(help="Where the logs are: a folder, or a URL such as s3://bucket/logs; default: logs.")
+]
+
+
+def doctor(
+    logs_dir: LogsDir = None,
+    notes: Annotated[bool, typer.Option("--notes", help="Also what is only good to know.")] = False,
+) -> None:
+    """Check a folder of logs: what is wrong with each, and what to do. Changes nothing.
+
+    Exit code 0: nothing wrong; 1: errors or warnings were found; 2: could not look."""
+    from ..history.doctor import check_logs, check_verdicts
+    from ..history.frames import load_results
+
+    with _errors():
+        problems = check_logs(logs_dir)
+        verdicts = check_verdicts(load_results(logs_dir))
+    shown = problems if notes else problems[problems["level"] != "note"]
+    for row in shown.to_dict("records"):
+        place = f": {row['where']}" if row["where"] else ""
+        typer.echo(f"{row['level']}: {row['log']}{place}\n    {row['what']}\n    → {row['remedy']}")
+    for row in verdicts[verdicts["n_missing"] > 0].to_dict("records"):
+        typer.echo(f"{row['log']}: {row['note']}")
+    counts = {level: int((problems["level"] == level).sum()) for level in ("error", "warning", "note")}
+    typer.echo(", ".join(f"{count} {level}{'s' * (count != 1)}" for level, count in counts.items()))
+    if counts["note"] and not notes:
+        typer.echo("--notes shows the notes too", err=True)
+    raise typer.Exit(FOUND_PROBLEMS if counts["error"] or counts["warning"] else 0)
+
+
+def report(
+    path: Annotated[Path, typer.Argument(help="The HTML file to write.")] = Path("report.html"),
+    logs_dir: LogsDir = None,
+    log: Annotated[str | None, typer.Option(help="Name of the log to report on; default: the newest.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Name of the log to compare with; default: the one before.")
+    ] = None,
+    lang: Annotated[str, typer.Option(help="'ja' or 'en'.")] = "ja",
+) -> None:
+    """Write one self-contained HTML file about a run: verdict, charts, every answer, the change since the run before.
+
+    Example: socjudge report report.html --log judge_eval_20260101_090000.json"""
+    from ..report.page import write_log_report
+
+    with _errors():
+        typer.echo(f"{write_log_report(path, logs_dir, log=log, baseline=baseline, lang=lang)} written")
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the Parquet files.")],
+    logs_dir: LogsDir = None,
+) -> None:
+    """Write all logs as partitioned Parquet (runs, results, scores), for DuckDB, Dask and the like.
+
+    Example: socjudge history export export && duckdb -c "SELECT avg(score) FROM 'export/scores/*/*.parquet'" """
+    from ..history.export import export_history
+
+    with _errors():
+        typer.echo(f"{export_history(folder, logs_dir)} written")
+
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except SocJudgeError as error:
+        typer.echo(f"socjudge: {error}", err=True)
+        sys.exit(FAILED)

@@ -1,0 +1,116 @@
+"""The tables of a folder's logs, kept beside them as Parquet so that only what changed is read again.
+
+The cache is a convenience and never the truth: a log counts as read only while its size and times are those that it
+was read with, and a cache that is damaged, of another version, or cannot be written is done without. It may be deleted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..base.atomic_files import replacing
+from ..base.storage import as_path, is_remote
+from ..errors import ConfigError
+from ..runs.logs import is_log_name, log_files
+from .tables import RESULTS, RUNS, LogFile, Tables, read_logs
+
+FOLDER = ".history"  # in the folder of the logs
+VERSION = b"1"  # of what the tables hold: raised when reading gives something else for the same log
+MANY = 500  # from so many logs on there is a progress bar
+_STAMP = ("log", "size", "modified_ns", "changed_ns")
+
+
+def find_logs(logs_dir: Path | str) -> list[LogFile]:
+    """The logs in a folder or under a URL, by name; ConfigError if there is no such folder."""
+    place = as_path(logs_dir)
+    if is_remote(place):
+        return [LogFile(place, path.name) for path in log_files(place)]
+    try:
+        with os.scandir(place) as entries:
+            found = [(entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name)]
+    except FileNotFoundError:
+        raise ConfigError(f"{place}: no such folder; give the one that the runs were logged to (logs_dir)") from None
+    except OSError as error:
+        raise ConfigError(f"{place}: the logs cannot be listed ({error.strerror})") from None
+    return [LogFile(place, *entry) for entry in sorted(found)]
+
+
+def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
+    try:
+        status = entry.stat()
+    except OSError:  # a link to nowhere, or a file that was removed just now: reading it will tell
+        return 0, 0, 0
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = True) -> Tables:
+    """What is in these logs of the folder, read from the cache where that is up to date; the cache is brought up to date.
+
+    files: of `find_logs`, all or some. Of an object store nothing is kept."""
+    place = as_path(logs_dir)
+    if not cache or is_remote(place):
+        return read_logs(with_progress(files, "ログを読み込み中"))
+    folder = place / FOLDER
+    kept = _load(folder)
+    if kept is None:
+        kept = Tables(RUNS.empty_table(), RESULTS.empty_table())
+    known = set(zip(*(kept.runs[name].to_numpy().tolist() for name in _STAMP), strict=True))
+    changed = [file for file in files if file[1:] not in known]
+    others = {stamp[0] for stamp in known} - {file.name for file in files}
+    deleted = others.difference(os.listdir(place)) if others else set()
+    if changed or deleted:
+        new = read_logs(with_progress(changed, "ログを読み込み中"))
+        kept = _without(kept, deleted.union(file.name for file in changed))
+        kept = Tables(pa.concat_tables([kept.runs, new.runs]), pa.concat_tables([kept.results, new.results]))
+        _save(folder, kept)
+    return _without(kept, others) if others > deleted else kept
+
+
+def _without(tables: Tables, logs: set[str]) -> Tables:
+    """The tables without the rows of some logs."""
+    names = pa.array(sorted(logs), pa.string())
+    return Tables(*(t.filter(pc.invert(pc.is_in(t["log"], value_set=names))) for t in (tables.runs, tables.results)))
+
+
+def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
+    """The files, with a progress bar if there are many."""
+    from tqdm.auto import tqdm
+
+    return tqdm(files, desc=what, unit="件", leave=False) if len(files) >= MANY else files
+
+
+def _load(folder: Path) -> Tables | None:
+    """The kept tables; None if there are none that can be used."""
+    try:
+        runs, results = (pq.read_table(folder / f"{name}.parquet", use_threads=False) for name in ("runs", "results"))
+    except (OSError, UnicodeEncodeError, pa.ArrowException):  # Arrow takes no path that is not UTF-8
+        return None
+    marks = [table.schema.metadata or {} for table in (runs, results)]
+    # The two are written one after the other, perhaps by two processes at once: they have to belong together.
+    together = marks[0].get(b"pair") == marks[1].get(b"pair") and marks[0].get(b"made") == _made()
+    if not together or not (runs.schema.equals(RUNS) and results.schema.equals(RESULTS)):
+        return None
+    return Tables(runs, results)
+
+
+def _made() -> bytes:
+    """What the tables depend on beside the logs: times in the names of bare ones are of this machine's zone."""
+    return b"%s %r %r" % (VERSION, time.timezone, time.tzname)
+
+
+def _save(folder: Path, tables: Tables) -> None:
+    marks = {b"made": _made(), b"pair": secrets.token_hex(8).encode()}
+    with contextlib.suppress(OSError):  # a folder that cannot be written is read anew each time
+        folder.mkdir(exist_ok=True)
+        for name, table in (("results", tables.results), ("runs", tables.runs)):
+            with replacing(folder / f"{name}.parquet") as file:
+                # Hashes, which do not compress, are most of it.
+                pq.write_table(table.replace_schema_metadata(marks), file, compression="none")

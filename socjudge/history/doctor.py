@@ -1,0 +1,205 @@
+"""What is wrong with a folder of logs, and what to do about it. Nothing here changes a log."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .. import constants
+from ..base.pass_rule import PassRule, frame_rule, reaches, run_rule
+from ..base.verdict import average, summarise_results
+from ..errors import ConfigError
+from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunSummary
+from ..runs.journal import unfinished_runs
+from ..runs.log_json import answer_sha256
+from ..runs.logs import from_json, load_log, parse_log
+from .cache import find_logs, with_progress
+from .tables import LogFile
+
+LEVELS = [
+    "error",
+    "warning",
+    "note",
+]  # left out by the loaders, at the latest when texts are asked for; numbers to be doubted; good to know
+ROUNDING = 0.051  # an average may be written with one digit
+_REJUDGE = "judge its answers again: socjudge rejudge {log}"
+
+
+def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
+    """What is wrong with the logs in a folder or under a URL: one row per problem, errors first.
+
+    Columns: level ("error": the loaders leave the log out, some only with `text=True`; "warning": its numbers are to be doubted; "note"), log (file
+    name), where (place in it, "" for all of it), problem (a short name), what (what was found), remedy (what to do).
+    Looked for: files that cannot be read or are cut, scores out of range, missing or null, six zeros without a reason
+    (parse failures of old programs), averages and summaries that do not follow from the scores, ids that occur twice,
+    two logs of one run, answers changed after they were judged, no judge or start named, unfinished journals.
+    ConfigError if there is no such folder."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    rows: list[dict[str, str]] = []
+    owners: dict[str, str] = {}
+    files = find_logs(logs_dir)
+    for file in with_progress(files, "ログを点検中"):
+        try:
+            raw = load_log(file.path)
+            run = parse_log(raw, file.path)
+        except ConfigError as error:
+            rows.append(_row("error", file.name, "", "unreadable", _plain(error, file), "mend or remove the file"))
+            continue
+        except OSError as error:
+            what = f"cannot be read ({error.strerror})"
+            rows.append(_row("error", file.name, "", "unreadable", what, "check its permissions"))
+            continue
+        hashes = [row.get("answer_sha256") for row in from_json(raw)["results"]]
+        rows += [_row(level, file.name, *rest) for level, *rest in _problems(run, file.name, hashes)]
+        owner = owners.setdefault(run.run.run_id, file.name)
+        if owner != file.name:
+            what = f"the same run {run.run.run_id} as {owner}"
+            rows.append(_row("error", file.name, "run", "duplicate run", what, "remove one of the two"))
+    rows += _journals(logs_dir)
+    frame = pd.DataFrame(rows, columns=["level", "log", "where", "problem", "what", "remedy"])
+    frame = frame.assign(level=pd.Categorical(frame["level"], categories=LEVELS, ordered=True))
+    return frame.sort_values(["level", "log"], kind="stable", ignore_index=True)
+
+
+def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
+    """Each run's MVP verdict with unread replies as missing, and what they leave open; one row per run.
+
+    results: as `load_results` gives it. Columns: run_id, log, n (questions), n_unscored (questions without any mark),
+    n_missing (judged answers without one),
+    passed (of those scored), mvp_passed (over the scored questions alone; missing if there are none), worst_case and
+    best_case (the verdict if every unread reply had been 0, or 100, points), note (Japanese). Repeats are averaged within
+    their question first, as in the specification's rule, and each run is judged by its own pass line and rate."""
+    rows = []
+    for (run_id, log), part in results.groupby(["run_id", "log"], observed=True, sort=False):
+        points, rule = part["average_score"].astype("float64"), frame_rule(part)
+        cases = {
+            name: points.fillna(filled).groupby(part["question_id"], sort=False).mean().dropna()
+            for name, filled in (("scored", math.nan), ("worst", 0.0), ("best", 100.0))
+        }
+        scored = cases["scored"]
+        worst, best = _passes(cases["worst"], rule), _passes(cases["best"], rule)
+        rows.append(
+            {
+                "run_id": run_id,
+                "log": log,
+                "n": len(cases["best"]),
+                "n_unscored": len(cases["best"]) - len(scored),
+                "n_missing": int(points.isna().sum()),
+                "passed": int(reaches(scored, rule.line).sum()),
+                "mvp_passed": _passes(scored, rule) if len(scored) else pd.NA,
+                "worst_case": worst,
+                "best_case": best,
+                "note": _open_note(int(points.isna().sum()), worst, best),
+            }
+        )
+    names = ["run_id", "log", "n", "n_unscored", "n_missing", "passed", "mvp_passed", "worst_case", "best_case", "note"]
+    kinds = dict.fromkeys(["mvp_passed", "worst_case", "best_case"], "boolean")
+    return pd.DataFrame(rows, columns=names).astype(kinds)
+
+
+def _passes(points: pd.Series, rule: PassRule) -> bool:
+    enough = reaches(points, rule.line).sum() >= rule.needed(len(points))
+    return bool(enough and reaches(points.mean(), rule.line))
+
+
+def _open_note(unread: int, worst: bool, best: bool) -> str:
+    if not unread:
+        return "全回答を採点済み。"
+    if worst == best:
+        return f"採点できなかった回答 {unread} 件がどんな点でも、判定は{'合格' if best else '不合格'}のままです。"
+    return f"採点できなかった回答 {unread} 件の点しだいで判定が変わります。rejudge で採点し直してください。"
+
+
+def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterator[tuple[str, str, str, str, str]]:
+    """(level, where, problem, what, remedy) for a log that could be read."""
+    info = run.run
+    if not run.results:
+        yield "warning", "results", "no results", "the log holds no judged answer", "remove it, or run again"
+    if info.judge_model == UNKNOWN:
+        what = "the log names no judge, so its scores cannot be compared with others by judge"
+        yield "note", "run", "judge unknown", what, "note down which model judged, or " + _REJUDGE.format(log=log)
+    if not info.started_at:
+        yield "note", "run", "time unknown", "neither the log nor its name tells when it began", "rename the file"
+    ids = Counter((result.question.id, result.answer_repeat, result.judge_repeat) for result in run.results)
+    for (question, _, _), count in ids.items():
+        if count > 1:
+            what = f"question {question} occurs {count} times; the loaders keep all, which count as repeats"
+            yield "warning", "results", "duplicate id", what, "give each question an id of its own"
+    usual = Counter(criterion for result in run.results for criterion in result.evaluation.scores)
+    for place, (result, sha256) in enumerate(zip(run.results, hashes, strict=True)):
+        where = f"results[{place}], question {result.question.id}"
+        for level, problem, what, remedy in _row_problems(result, usual, run_rule(info).line):
+            yield level, where, problem, what, remedy.format(log=log)
+        if sha256 and sha256 != answer_sha256(result.answer.answer, result.answer.context):
+            what = "answer or context is not what was judged: it does not fit answer_sha256"
+            yield "warning", where, "answer changed", what, f"put the log back, or {_REJUDGE.format(log=log)}"
+    yield from _summary_problems(run)
+
+
+def _row_problems(result: EvaluationResult, usual: Iterable[str], line: float) -> Iterator[tuple[str, str, str, str]]:
+    marks = result.evaluation
+    if marks.status == "suspect_zero":
+        what = "six zeros without a reason, as old programs wrote a reply that they could not read"
+        yield "warning", "suspect zero", f"{what}; the loaders take it for missing", _REJUDGE
+        return
+    if marks.status != "ok":
+        what = f"the answer has no mark ({marks.status}{': ' + marks.error[:120] if marks.error else ''})"
+        yield "warning", "unscored", what, _REJUDGE
+        return
+    if absent := [criterion for criterion in usual if criterion not in marks.scores]:
+        yield "warning", "criterion missing", f"there is no score for {'、'.join(absent)}", _REJUDGE
+    mean = average(marks.scores)
+    if abs(mean - marks.average_score) > ROUNDING:
+        what = f"average_score is {marks.average_score:g}, the mean of the scores {mean:g}"
+        yield "warning", "average", what, "correct average_score in the file, or " + _REJUDGE
+    if marks.passed != reaches(marks.average_score, line):
+        what = f"passed is {str(marks.passed).lower()} at {marks.average_score:g} points (pass line {line:g})"
+        yield "warning", "passed", what, "correct passed in the file"
+
+
+def _summary_problems(run: EvaluationRun) -> Iterator[tuple[str, str, str, str, str]]:
+    right = summarise_results(run.results, run_rule(run.run))
+    found = []
+    for name in [field.name for field in fields(RunSummary)]:
+        there, here = getattr(run.summary, name), getattr(right, name)
+        if name == "n_unscored" and not there:
+            continue  # the specification has no such number
+        room = {"average_score": ROUNDING, "pass_rate": 0.00051}.get(name, 0)
+        if abs(there - here) > room or there != there:
+            found.append(f"{name} is {_said(there)}, by the results {_said(here)}")
+    if found:
+        remedy = "believe the results, not the summary: see check_verdicts"
+        yield "warning", "summary", "summary", "; ".join(found), remedy
+
+
+def _said(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
+
+
+def _journals(logs_dir: Path | str) -> list[dict[str, str]]:
+    try:
+        runs = unfinished_runs(logs_dir)
+    except ConfigError as error:
+        return [_row("warning", "", "", "damaged journal", str(error), "mend it, or remove it")]
+    return [
+        _row(
+            "note", run.path.name, "", "unfinished run",
+            f"{run.done} of {run.total} judged answers, judge {run.run.judge_model}",
+            "start the same run again to go on, or delete the file",
+        )
+        for run in runs
+    ]  # fmt: skip
+
+
+def _row(level: str, log: str, where: str, problem: str, what: str, remedy: str) -> dict[str, str]:
+    return {"level": level, "log": log, "where": where, "problem": problem, "what": what, "remedy": remedy}
+
+
+def _plain(error: ConfigError, file: LogFile) -> str:
+    return str(error).removeprefix(f"{file.path}: ")

@@ -1,0 +1,85 @@
+"""A history larger than memory as partitioned Parquet, for DuckDB, Dask and the like."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .. import constants
+from ..errors import ConfigError
+from .cache import find_logs
+from .frames import frames_of
+from .tables import LogFile, read_logs
+
+BATCH_BYTES = 64 * 2**20  # of logs that are in memory at once
+
+
+def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Path:
+    """Write all logs of a folder as Parquet, and return where: `folder`, which must not exist yet.
+
+    runs/, results/ and scores/ hold the columns of `load_runs`, `load_results(text=True)` and `load_scores(text=True)`
+    (docs/frames.md), words as text; each in parts by month of the run's start in UTC (month=2026-11/part-0.parquet; month=unknown).
+    Memory stays flat, whatever the number of logs; a few of them have to fit in it. A log that cannot be read, or repeats a
+    run, is left out with a warning that counts them. ConfigError if the folder exists or cannot be written."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    folder = Path(folder)
+    if folder.exists():
+        raise ConfigError(f"{folder}: exists already; export into a new folder, or remove this one")
+    seen: set[str] = set()
+    files = find_logs(logs_dir)
+    try:
+        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}_", dir=folder.parent))
+    except OSError as error:
+        raise ConfigError(f"{folder}: the history cannot be written ({error.strerror})") from None
+    try:
+        for number, batch in enumerate(_batches(files)):
+            tables = read_logs(batch, text=True)
+            for name, frame in frames_of(tables, seen).items():
+                _write(partial / name, frame, number)
+        partial.chmod(0o755)  # mkdtemp makes it private
+        partial.rename(folder)
+    except OSError as error:
+        raise ConfigError(f"{folder}: the history cannot be written ({error.strerror})") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    if len(seen) < len(files):
+        warnings.warn(
+            f"{logs_dir}: {len(files) - len(seen)} of {len(files)} logs are left out, because they cannot be read or "
+            f"repeat another one; check_logs({str(logs_dir)!r}) says what is wrong with each",
+            stacklevel=2,
+        )
+    return folder
+
+
+def _batches(files: list[LogFile]) -> Iterator[list[LogFile]]:
+    sizes = itertools.accumulate(map(_bytes, files))
+    numbered = zip(sizes, files, strict=True)
+    for _, batch in itertools.groupby(numbered, key=lambda each: each[0] // BATCH_BYTES):
+        yield [file for _, file in batch]
+
+
+def _bytes(file: LogFile) -> int:
+    """About how much a log is when it is unpacked; of an object store the size is not known."""
+    return max(file.size * (10 if file.name.endswith(".gz") else 1), 2**17 if file.modified_ns else 2**20)
+
+
+def _write(folder: Path, frame: pd.DataFrame, number: int) -> None:
+    months = frame["started_at"].dt.strftime("%Y-%m").fillna("unknown")
+    for month, part in frame.groupby(months, sort=True):
+        place = folder / f"month={month}"
+        place.mkdir(parents=True, exist_ok=True)
+        words = {name: str for name, kind in part.dtypes.items() if isinstance(kind, pd.CategoricalDtype)}
+        # Ids may be numbers in one log and texts in the next; in a table they are one or the other.
+        plain = part.astype(words | {"question_id": str} if "question_id" in part else words)
+        # Not Table.from_pandas, at whose way with time zones pandas 3.1 warns.
+        times = pa.array(plain["started_at"].dt.tz_convert(None).to_numpy(), pa.timestamp("us", "UTC"))
+        table = pa.table({name: times if name == "started_at" else pa.array(plain[name]) for name in plain.columns})
+        pq.write_table(table, place / f"part-{number}.parquet", compression="zstd")

@@ -1,0 +1,328 @@
+"""Logs as tidy frames: one row per run, judged answer, or criterion score. docs/frames.md has all columns."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from .. import constants
+from ..errors import ConfigError
+from ..records import EvaluationRun
+from ..runs.logs import time_in_name
+from .cache import find_logs, load_tables
+from .tables import TEXTS, LogFile, Tables, read_logs, run_tables, without_collection
+
+Positions = NDArray[np.int64]
+Spread = Callable[[NDArray[Any]], NDArray[Any]]  # from one value per run or answer to one per row of a frame
+# What is known of the run, in the rows of all three frames.
+_SHARED = (
+    "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model", "prompt_id",
+    "prompt_sha256", "dataset_sha256", "index_fingerprint", "pass_threshold", "pass_rate_required",
+)  # fmt: skip
+_RUN = (
+    "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model",
+    "assistant_model_resolved", "prompt_id", "prompt_sha256", "dataset_sha256", "index_fingerprint",
+    "pass_threshold", "pass_rate_required", "assistant_prompt_id", "k", "answer_repeats", "judge_repeats", "rejudged_from", "mode",
+    "total_questions", "passed_questions", "pass_rate", "average_score", "mvp_passed",
+    "n_results", "n_unscored", "mean_score", "calls", "input_tokens", "output_tokens", "cost_usd", "wall_time_s",
+    "socjudge_version",
+)  # fmt: skip
+_FLAGS = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
+
+
+def load_runs(
+    logs_dir: Path | str | None = None,
+    *,
+    since: str | date | None = None,
+    judge_model: str | Collection[str] | None = None,
+    cache: bool = True,
+) -> pd.DataFrame:
+    """One row per run, the oldest first; the columns are in docs/frames.md.
+
+    logs_dir: a folder with logs of this project or of the specification, also packed (.json.gz), or a URL; the project's
+    own logs unless given. since: runs
+    that started at that time or later ("2026-10-01", a date or datetime; without a zone this machine's time).
+    judge_model: one name or several. cache: keep what was read in `logs_dir/.history`, and read only what changed.
+
+    A log that cannot be read, and a second log of the same run, is left out with a warning that counts them;
+    `check_logs` says what is wrong. ConfigError if there is no such folder, or `since` is no time."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    with without_collection():
+        return _run_frame(_load(logs_dir, since, judge_model, cache=cache).runs)
+
+
+def load_results(
+    logs_dir: Path | str | None = None,
+    *,
+    since: str | date | None = None,
+    judge_model: str | Collection[str] | None = None,
+    category: str | Collection[str] | None = None,
+    text: bool = False,
+    cache: bool = True,
+) -> pd.DataFrame:
+    """One row per judged answer, in the order of the runs; the columns are in docs/frames.md.
+
+    category: one of the questions' categories or several. text: also question, answer, context, comment and error,
+    which are most of a log and read from it each time. The rest is as in `load_runs`."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    with without_collection():
+        return _result_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
+
+
+def load_scores(
+    logs_dir: Path | str | None = None,
+    *,
+    since: str | date | None = None,
+    judge_model: str | Collection[str] | None = None,
+    category: str | Collection[str] | None = None,
+    text: bool = False,
+    cache: bool = True,
+) -> pd.DataFrame:
+    """One row per criterion score, in the order of the runs; the columns are in docs/frames.md.
+
+    text: also the rationale. The rest is as in `load_results`."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    with without_collection():
+        return _score_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
+
+
+@dataclass(frozen=True)
+class History:
+    """The three frames of some logs. n_left_out: logs that cannot be read or repeat a run, which are in none of them."""
+
+    runs: pd.DataFrame
+    results: pd.DataFrame
+    scores: pd.DataFrame
+    n_left_out: int = 0
+
+
+def load_history(
+    logs_dir: Path | str | None = None, *, logs: Collection[str] | None = None, text: bool = False
+) -> History:
+    """`load_runs`, `load_results` and `load_scores` at once; what is left out is counted instead of warned of.
+
+    logs: file names of the folder, all unless given; text: as in `load_results`, and read from these logs only.
+    ConfigError if there is no such folder."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    files = [file for file in find_logs(logs_dir) if logs is None or file.name in logs]
+    with without_collection():
+        tables = read_logs(files, text=True) if text else load_tables(logs_dir, files)
+        order = _in_order(tables.runs)
+        chosen = Tables(_taken(tables.runs, order.index.to_numpy()), tables.results)
+        left_out = len(tables.runs) - len(order)
+        return History(_run_frame(chosen.runs), _result_frame(chosen), _score_frame(chosen), left_out)
+
+
+def run_results(run: EvaluationRun) -> pd.DataFrame:
+    """The judged answers of a run at hand, as `load_results(text=True)` gives them from its log."""
+    return _result_frame(run_tables(run))
+
+
+def run_scores(run: EvaluationRun) -> pd.DataFrame:
+    """The criterion scores of a run at hand, as `load_scores(text=True)` gives them from its log."""
+    return _score_frame(run_tables(run))
+
+
+def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
+    """The three frames of logs, "runs", "results" and "scores", without the runs in `seen`, to which theirs are added."""
+    runs = tables.runs.filter(pc.is_null(tables.runs["problem"]))
+    new = [run_id not in seen and not seen.add(run_id) for run_id in runs["run_id"].to_pylist()]  # type: ignore[func-returns-value]
+    chosen = Tables(runs.filter(pa.array(new, pa.bool_())), tables.results)
+    return {"runs": _run_frame(chosen.runs), "results": _result_frame(chosen), "scores": _score_frame(chosen)}
+
+
+def _load(
+    logs_dir: Path | str,
+    since: str | date | None,
+    judge_model: str | Collection[str] | None,
+    category: str | Collection[str] | None = None,
+    *,
+    text: bool = False,
+    cache: bool = True,
+) -> Tables:
+    """The tables of the runs that are asked for: none that cannot be read, none twice, the oldest first."""
+    moment = None if since is None else _moment(since)
+    files = [file for file in find_logs(logs_dir) if moment is None or _may_be_since(file, moment)]
+    tables = load_tables(logs_dir, files, cache=cache)
+    order = _in_order(tables.runs)
+    if len(order) < len(tables.runs):
+        _warn_left_out(logs_dir, len(tables.runs) - len(order), len(tables.runs))
+    if moment is not None:
+        order = order[order["started_at"] >= moment]
+    if judge_model is not None:
+        order = order[order["judge_model"].isin(_names(judge_model))]
+    chosen = _taken(tables.runs, order.index.to_numpy())
+    if text:
+        wanted = set(chosen["log"].to_pylist())
+        tables = read_logs([file for file in files if file.name in wanted], text=True)
+        # What is wrong with a text shows only now.
+        broken = tables.runs.filter(pc.is_valid(tables.runs["problem"]))["log"].combine_chunks()
+        if len(broken):
+            chosen = chosen.filter(pc.invert(pc.is_in(chosen["log"], value_set=broken)))
+            _warn_left_out(logs_dir, len(broken), len(wanted))
+    results = tables.results
+    if category is not None:
+        results = results.filter(pc.is_in(results["category"], value_set=pa.array(_names(category), pa.string())))
+    return Tables(chosen, results)
+
+
+def _in_order(runs: pa.Table) -> pd.DataFrame:
+    """The runs that can be read, each once, the oldest first; the index is their place in the table."""
+    frame = runs.select(["problem", "run_id", "started_at", "judge_model"]).to_pandas()
+    # By time, and by name where two started at once or a log does not tell.
+    order = frame.assign(log=runs["log"].to_numpy()).sort_values(["started_at", "log"], kind="stable")
+    unique: pd.DataFrame = order[order["problem"].isna()].drop_duplicates("run_id")
+    return unique
+
+
+def _warn_left_out(logs_dir: Path | str, count: int, total: int) -> None:
+    warnings.warn(
+        f"{logs_dir}: {count} of {total} logs are left out, because they cannot be read or repeat another one; "
+        f"check_logs({str(logs_dir)!r}) says what is wrong with each",
+        stacklevel=4,
+    )
+
+
+def _names(wanted: str | Collection[str]) -> list[str]:
+    return [wanted] if isinstance(wanted, str) else list(wanted)
+
+
+def _moment(since: str | date) -> datetime:
+    """A time in UTC; one without a zone is this machine's."""
+    try:
+        moment = datetime.fromisoformat(since) if isinstance(since, str) else since
+    except ValueError:
+        raise ConfigError(f'since is {since!r}, expected a time such as "2026-10-01" or "2026-10-01 09:00"') from None
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    return moment.astimezone(UTC)
+
+
+def _may_be_since(file: LogFile, moment: datetime) -> bool:
+    """Whether the log need be read at all: its name tells its start, in some zone."""
+    named = time_in_name(file.name)
+    return not named or datetime.fromisoformat(named).replace(tzinfo=UTC) >= moment - timedelta(days=1)
+
+
+# -- frames
+
+
+def _run_frame(runs: pa.Table) -> pd.DataFrame:
+    return pd.DataFrame({name: _column(runs[name]) for name in _RUN}, copy=False)
+
+
+def _result_frame(tables: Tables) -> pd.DataFrame:
+    run, results = _placed(tables)
+    columns = _shared(tables.runs, lambda values: values[run]) | _question(results, _as_is)
+    for name in ("average_score", "passed", "status", *_FLAGS, "processing_time", "cost_usd"):
+        columns[name] = _column(results[name])
+    columns["answer_sha256"] = results["answer_sha256"].to_pandas()
+    columns |= {name: results[name].to_pandas() for name in TEXTS.names if name in results.column_names}
+    columns.pop("rationale", None)
+    columns["judge_model_resolved"] = _column(results["judge_model_resolved"])
+    return pd.DataFrame(columns, copy=False)
+
+
+def _score_frame(tables: Tables) -> pd.DataFrame:
+    run, results = _placed(tables)
+    lengths = pc.list_value_length(results["score"]).to_numpy()
+    # One length for all, as it nearly always is, is ten times as fast.
+    times = lengths[0] if len(lengths) and (lengths == lengths[0]).all() else lengths
+
+    def spread(values: NDArray[Any]) -> NDArray[Any]:
+        return np.repeat(values, times)
+
+    columns = _shared(tables.runs, lambda values: spread(values[run])) | _question(results, spread)
+    columns["criterion"] = _criteria(results)
+    columns["score"] = _column(pc.list_flatten(results["score"]))
+    for name in ("status", "passed", "processing_time", "cost_usd", "judge_model_resolved"):
+        columns[name] = _column(results[name], spread)
+    # Nearly every hash is another one: as categories they take ten times as long.
+    columns["answer_sha256"] = results["answer_sha256"].take(pa.array(spread(np.arange(len(results))))).to_pandas()
+    if "rationale" in results.column_names:
+        columns["rationale"] = pc.list_flatten(results["rationale"]).to_pandas()
+    return pd.DataFrame(columns, copy=False)
+
+
+def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
+    """The results of the runs, in the order of these; and for each the place of its run."""
+    logs = pc.index_in(tables.results["log"], value_set=tables.runs["log"].combine_chunks())
+    run = logs.fill_null(-1).to_numpy()
+    order = np.argsort(run, kind="stable")
+    order = order[run[order] >= 0]
+    return run[order], _taken(tables.results, order)
+
+
+def _taken(table: pa.Table, order: Positions) -> pa.Table:
+    """The rows of a table in this order; the table itself if that is the one they have."""
+    return table if np.array_equal(order, np.arange(len(table))) else table.take(pa.array(order))
+
+
+def _shared(runs: pa.Table, spread: Spread) -> dict[str, Any]:
+    return {name: _column(runs[name], spread) for name in _SHARED}
+
+
+def _as_is(values: NDArray[Any]) -> NDArray[Any]:
+    return values
+
+
+def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
+    ids = results["question_id"].combine_chunks().dictionary_encode()
+    known = [json.loads(text) for text in ids.dictionary.to_pylist()]
+    whole = all(isinstance(name, int) for name in known)
+    category = _column(results["category"], spread)
+    return {
+        "question_id": spread(np.array(known, dtype="int64" if whole else object)[ids.indices.to_numpy()]),
+        "category": _ordered(category, constants.QUESTION_CATEGORIES),
+        "answer_repeat": spread(results["answer_repeat"].to_numpy()),
+        "judge_repeat": spread(results["judge_repeat"].to_numpy()),
+    }
+
+
+def _criteria(results: pa.Table) -> pd.Categorical:
+    """The criterion of each score."""
+    lists = results["criterion"].combine_chunks().dictionary_encode()
+    named: list[list[str]] = [json.loads(text) for text in lists.dictionary.to_pylist()]
+    names = list(dict.fromkeys(name for each in named for name in each))
+    codes = [np.array([names.index(name) for name in each], dtype=np.int16) for each in named]
+    if len(codes) == 1:
+        flat = np.tile(codes[0], len(results))
+    else:
+        flat = np.concatenate([codes[kind] for kind in lists.indices.to_numpy()]) if codes else np.array([], np.int16)
+    return _ordered(pd.Categorical.from_codes(flat, pd.Index(names, dtype=object)), constants.JUDGE_EVALUATION_CRITERIA)
+
+
+def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
+    """An Arrow column's values as a column of the types in docs/frames.md."""
+    if pa.types.is_string(array.type):
+        encoded = array.fill_null("").combine_chunks().dictionary_encode()
+        kind = pd.CategoricalDtype(pd.Index(encoded.dictionary.to_pylist(), dtype=object))
+        codes = encoded.indices.to_numpy().astype(np.min_scalar_type(-len(encoded.dictionary)))
+        return pd.Categorical.from_codes(spread(codes), dtype=kind, validate=False)
+    if pa.types.is_timestamp(array.type):
+        return pd.DatetimeIndex(spread(array.to_numpy())).tz_localize("UTC")
+    missing = spread(array.is_null().to_numpy())
+    plain = spread(array.fill_null(False if pa.types.is_boolean(array.type) else 0).to_numpy())
+    kinds: dict[str, Any] = {
+        "bool": pd.arrays.BooleanArray,
+        "int64": pd.arrays.IntegerArray,
+        "float64": pd.arrays.FloatingArray,
+    }
+    return kinds[str(plain.dtype)](plain, missing)
+
+
+def _ordered(values: pd.Categorical, known: Sequence[str]) -> pd.Categorical:
+    """An ordered categorical: the known names first, then whatever else occurs."""
+    others = [name for name in values.categories if name not in known]
+    return values.set_categories([*known, *others], ordered=True)

@@ -1,0 +1,205 @@
+"""People's marks of stored answers, on disk: `eval/human_labels/<rater>.jsonl`, one line per saved mark, only ever appended."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pandas as pd
+
+from .. import constants
+from ..base.atomic_files import append_line
+from ..errors import ConfigError
+from ..runs.logs import to_json
+
+Key = tuple[int | str, str]  # question_id, answer_sha256: one stored answer
+NAME = re.compile(r"\w[\w.-]{0,63}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NAMED = 5  # how many broken lines a warning spells out
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One person's marks of one answer.
+
+    scores: {criterion: 0–100}. blind: whether they were given before the judge's marks were seen. saved_at: ISO 8601 with
+    zone. seconds: how long the answer was looked at."""
+
+    question_id: int | str
+    answer_sha256: str
+    run_id: str
+    scores: Mapping[str, int]
+    comment: str
+    blind: bool
+    saved_at: str
+    seconds: float
+
+    @property
+    def key(self) -> Key:
+        """The answer that was marked."""
+        return self.question_id, self.answer_sha256
+
+
+@dataclass(frozen=True)
+class RaterFile:
+    """What a rater's file holds. marks: the ones that count, the last saved last. problem: which lines are left out, why
+    and what to do; empty if none is."""
+
+    marks: Mapping[Key, Mark]
+    problem: str = ""
+
+
+def rater_name(name: str) -> str:
+    """The name of a rater in the form that names the file (NFKC); ConfigError if it cannot."""
+    plain = unicodedata.normalize("NFKC", name).strip()
+    if not NAME.fullmatch(plain):
+        raise ConfigError(
+            f"rater is {name[:80]!r}; expected 1 to 64 letters (also Japanese), digits, . _ or -, the first no . or -, "
+            "such as 佐藤 or sato-1"
+        )
+    return plain
+
+
+def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
+    """Write a mark behind the others of its rater, safely on the disk when this returns; gives the file.
+
+    ConfigError if the name is unfit or the file cannot be written."""
+    folder = folder or constants.LABELS_DIR
+    rater = rater_name(rater)
+    path = folder / f"{rater}.jsonl"
+    try:
+        append_line(path, to_json({"rater": rater, **asdict(mark)}, indent=False))
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: the mark cannot be written ({error.strerror}); free some disk space or fix the permissions, "
+            "then save it again"
+        ) from None
+    return path
+
+
+def read_rater(path: Path) -> RaterFile:
+    """The marks in a rater's file; none if there is no such file. ConfigError if it cannot be read."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return RaterFile({})
+    except OSError as error:
+        raise ConfigError(f"{path}: the marks cannot be read ({error.strerror}); fix its permissions") from None
+    marks: dict[Key, Mark] = {}
+    broken: list[str] = []
+    for number, line in enumerate(raw.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            mark = _mark(_object(line))
+        except ValueError as error:
+            broken.append(f"line {number} ({error})")
+        else:
+            marks.pop(mark.key, None)  # the last saved goes last
+            marks[mark.key] = mark
+    if not broken:
+        return RaterFile(marks)
+    more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+    return RaterFile(
+        marks,
+        f"{path}: left out: {'; '.join(broken[:_NAMED])}{more}; correct or delete them, or mark these answers again",
+    )
+
+
+def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
+    """People's marks, one row per rater, answer and criterion, as `judge_agreement(scores, labels)` takes them.
+
+    Columns: rater (the file's name), question_id, answer_sha256, run_id, criterion (ordered), score (0–100), blind
+    (whether the judge's marks were not seen before), comment, saved_at (UTC). Of marks that a rater gave twice the last
+    counts. A line that is cut or broken, a file that cannot be read and one whose name is no rater's are left out with a
+    warning that names them. No rows if there is no such folder."""
+    folder = folder or constants.LABELS_DIR
+    rows = [
+        (rater, *mark.key, mark.run_id, criterion, score, mark.blind, mark.comment, mark.saved_at)
+        for rater, mark in _all_marks(Path(folder))
+        for criterion, score in mark.scores.items()
+    ]
+    columns = ["rater", "question_id", "answer_sha256", "run_id", "criterion", "score", "blind", "comment", "saved_at"]
+    frame = pd.DataFrame(rows, columns=columns, dtype=object)
+    whole = all(isinstance(name, int) for name in frame["question_id"])
+    known = constants.JUDGE_EVALUATION_CRITERIA
+    others = [name for name in dict.fromkeys(frame["criterion"]) if name not in known]
+    order = pd.CategoricalDtype([*known, *others], ordered=True)
+    frame = frame.assign(
+        question_id=frame["question_id"].astype("int64" if whole else object),
+        criterion=frame["criterion"].astype(order),
+        saved_at=pd.to_datetime([datetime.fromisoformat(text) for text in frame["saved_at"]], utc=True),
+    )
+    types = {"rater": "category", "run_id": "category", "score": "Float64", "blind": "boolean"}
+    types |= {"answer_sha256": "str", "comment": "str", "saved_at": "datetime64[us, UTC]"}
+    return frame.astype(types)
+
+
+def _all_marks(folder: Path) -> list[tuple[str, Mark]]:
+    found: list[tuple[str, Mark]] = []
+    for path in sorted(folder.glob("*.jsonl")):
+        try:
+            rater, file = rater_name(path.stem), read_rater(path)
+        except ConfigError as error:
+            warnings.warn(f"{path} is left out: {error}; rename or remove it", stacklevel=3)
+            continue
+        if file.problem:
+            warnings.warn(file.problem, stacklevel=3)
+        found += [(rater, mark) for mark in file.marks.values()]
+    return found
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        raise ValueError("not valid JSON") from None
+    if not isinstance(value, dict):
+        raise ValueError("not an object {…}")
+    return value
+
+
+def _mark(line: Mapping[str, Any]) -> Mark:
+    """The mark in a line; ValueError that says what is wrong with it."""
+    # Whoever gave it is told by the file's name, so that a line can be moved and a rater renamed.
+    values: dict[str, Any] = {name: line.get(name) for name in Mark.__dataclass_fields__}
+    question, sha256, scores, seconds = (values[name] for name in ("question_id", "answer_sha256", "scores", "seconds"))
+    if not isinstance(question, str) and not (_is_whole(question) and -(2**63) <= question < 2**63):
+        raise ValueError("question_id is no text or whole number of 64 bits")
+    if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+        raise ValueError("answer_sha256 is no SHA-256 in hex")
+    if not isinstance(scores, dict) or not scores:
+        raise ValueError("scores is no object with a number for each criterion")
+    for criterion, score in scores.items():
+        if not _is_whole(score) or not 0 <= score <= 100:
+            raise ValueError(f"{criterion} is {score!r:.20}, expected a whole number from 0 to 100")
+    for name in ("run_id", "comment"):
+        if not isinstance(values[name], str):
+            raise ValueError(f"{name} is no text")
+    if not isinstance(values["blind"], bool):
+        raise ValueError("blind is not true or false")
+    if not (_is_whole(seconds) or isinstance(seconds, float)) or seconds < 0:
+        raise ValueError("seconds is no number from 0")
+    if not _is_moment(values["saved_at"]):
+        raise ValueError("saved_at is no time with a zone, such as 2026-01-31T09:00:00+09:00")
+    return Mark(**values)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_moment(value: Any) -> bool:
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return False
+    return moment.tzinfo is not None and 2000 <= moment.year < 2200  # what every frame can hold

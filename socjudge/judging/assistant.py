@@ -1,0 +1,109 @@
+"""The assistant: a question, the runbooks, the three warning flags, an answer with citations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..base.texts import encodable
+from ..errors import ConfigError
+from ..models.opening import Model, open_model
+from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
+from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
+from ..rules.dangers import Danger, find_dangerous, recommends_danger
+from ..rules.flags import raise_flags
+from .dialogue import Dialogue, hold
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from ..runbooks.index import RunbookIndex
+
+OUTPUT_TOKENS = 4000  # an answer takes about 500; the rest is for hidden reasoning
+
+
+def handle_query(
+    question: str,
+    *,
+    index: RunbookIndex,
+    model: str | BaseChatModel | Model = "auto",
+    k: int = 5,
+    prompt: Prompt | str | Path | None = None,
+) -> AssistantAnswer:
+    """Answer a question from the runbooks: warnings first, then the steps with `[出典: file.md > 見出し]`.
+
+    Retrieves k passages, raises the flags by rules (docs/flags.md has their precision and recall), then asks
+    the model; never calls a judge. 危険操作 is also raised when the answer itself recommends a destructive
+    operation. Raises ConfigError for an empty question or an unusable prompt or model, ProviderError when the
+    service failed."""
+    template = load_prompt(prompt, default=ASSISTANT_PROMPT_ID)
+    check_assistant_prompt(template)
+    return hold(answering(question, index=index, k=k, prompt=template), open_model(model).complete)
+
+
+def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> Dialogue[AssistantAnswer]:
+    """The dialogue behind `handle_query`, with a prompt that was checked."""
+    if not question.strip():
+        raise ConfigError("the question is empty; ask about an alert, a device, an account or a procedure")
+    if k < 1:
+        raise ConfigError(f"k is {k}; ask for at least 1 passage")
+    question = encodable(question)
+
+    dangers = find_dangerous(question)
+    flags = raise_flags(question, index=index, dangers=dangers)
+    # What is dangerous is best answered with the safe way, so that is looked up along with the question.
+    wanted = " ".join([question, *(danger.safer for danger in dangers)])
+    passages = tuple(index.search(wanted, k))
+    context = format_context(passages)
+    completion = yield ModelRequest(
+        task="answer",
+        messages=({"role": "user", "content": fill(prompt.text, assistant_values(question, context, flags))},),
+        material={"question": question, "passages": passages, "flags": flags},
+        max_output_tokens=OUTPUT_TOKENS,
+    )
+    body = completion.text.strip()
+    if recommended := recommends_danger(body):
+        flags = replace(flags, dangerous_operation=True)
+        dangers = [*dangers, *recommended]
+    warnings = warning_lines(flags, dangers)
+    if completion.is_cut:
+        warnings.append("⚠️ 途中まで: 回答が長さの上限で途切れています。続きは手順書で確認してください。")
+    return AssistantAnswer(
+        question=question,
+        answer="\n".join([*warnings, "", body or NO_REPLY]) if warnings else body,
+        context=context,
+        passages=passages,
+        flags=flags,
+        model=completion.model,
+        usage=completion.usage,
+        processing_time=completion.seconds,
+        retries=completion.retries,
+        truncated=completion.is_cut,
+    )
+
+
+def format_context(passages: Sequence[Passage]) -> str:
+    """The passages as the prompts show them: each under its citation."""
+    return "\n\n".join(f"{passage.citation}\n{passage.text}" for passage in passages)
+
+
+def warning_lines(flags: Flags, dangers: Sequence[Danger] = ()) -> list[str]:
+    """The warnings in Japanese, one line per raised flag and kind of danger."""
+    lines = []
+    if flags.dangerous_operation:
+        safer = {danger.operation: danger.safer for danger in dangers}
+        lines += [
+            f"⚠️ 危険操作: 「{operation}」は危険な操作のため、実施しないでください。{way}"
+            for operation, way in safer.items()
+        ]
+        if not safer:
+            lines.append("⚠️ 危険操作: 危険な操作のため、緊急変更申請と承認なしに実施しないでください。")
+    if flags.insufficient_evidence:
+        lines.append(
+            "⚠️ 根拠不足: 手順書に該当する記載が十分に見つかりません。推測で作業せず、SOCリーダーまたはCSIRT責任者に確認してください。"
+        )
+    if flags.ambiguous_query:
+        lines.append("⚠️ 曖昧質問: 対象・症状・時刻が分からないため、手順を特定できません。")
+    return lines

@@ -1,0 +1,210 @@
+"""The judge: the dataset of questions, and the marks for one answer."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from .. import constants
+from ..base.pass_rule import reaches
+from ..base.texts import encodable
+from ..base.verdict import average
+from ..errors import ConfigError, ProviderError, SocJudgeError, UnparsableJudgement
+from ..models.opening import Model, open_model
+from ..prompts.templates import Prompt, check_judge_prompt, fill, judge_values, load_prompt
+from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, Usage, total_usage
+from .dialogue import Dialogue, hold
+from .replies import Judgement, judgement_schema, parse_judgement
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+MAX_REPLIES = 3  # the first, and two after telling the judge what was wrong with it
+OUTPUT_TOKENS = 4000  # the JSON takes about 700; the rest is for hidden reasoning
+
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class _DatasetItem(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    id: int | _Text
+    category: str
+    question: _Text
+    expected_keypoints: Annotated[list[_Text], Field(min_length=1)]
+
+
+_DATASET = TypeAdapter(list[_DatasetItem])
+
+
+def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
+    """The questions of a dataset file in the specification's schema, in the file's order.
+
+    Raises ConfigError that names every item and field that is wrong and what was expected: malformed
+    JSON, missing or empty fields, unknown categories, ids used twice."""
+    path = path or constants.EVAL_DATASET_PATH
+    try:
+        raw = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: the dataset cannot be read ({error}); pass the path of a JSON file") from None
+    try:
+        data = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_fields)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not valid JSON (UTF-8): {error}") from None
+    problems: list[str] = []
+    items: list[_DatasetItem] = []
+    try:
+        items = _DATASET.validate_python(data)
+    except ValidationError as error:
+        problems += [_where(data, tuple(p["loc"])) + f": {p['msg']}" for p in error.errors()]
+    for item in items:
+        if item.category not in constants.QUESTION_CATEGORIES:
+            known = "、".join(constants.QUESTION_CATEGORIES)
+            problems.append(
+                f"item with id {item.id!r}, field 'category': {item.category!r} is unknown, expected one of {known}"
+            )
+    # 1 and "1" would be one question in a table.
+    for repeated, count in Counter(str(item.id) for item in items).items():
+        if count > 1:
+            problems.append(f"id {repeated} is used {count} times; every question needs an id of its own")
+    if not items and not problems:
+        problems.append("the list is empty; add at least one question")
+    if problems:
+        raise ConfigError(f"{path}: " + "\n  ".join(["the dataset cannot be used:", *problems]))
+    return [EvalQuestion(item.id, item.category, item.question, tuple(item.expected_keypoints)) for item in items]
+
+
+def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of the file; json alone would silently keep the last of two values."""
+    names = [name for name, _ in pairs]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(f"an item gives {', '.join(sorted(twice))} twice: {dict(pairs)!r:.80}")
+    return dict(pairs)
+
+
+def _where(data: object, location: tuple[int | str, ...]) -> str:
+    """A place in the dataset in words: the item's id where it has one, its position where not."""
+    if not location or not isinstance(data, list):
+        return "top level (expected a list of questions)"
+    item = data[int(location[0])]
+    name = f"item {location[0]}"
+    if isinstance(item, dict) and "id" in item:
+        name += f" (id {item['id']!r})"
+    # Behind the field only a list position helps; pydantic also names the branches of a union there.
+    field = "".join(f"[{part}]" if isinstance(part, int) else "" for part in location[2:3])
+    field = str(location[1]) + field if len(location) > 1 else ""
+    return f"{name}, field '{field}'" if field else name
+
+
+def evaluate_answer(
+    question: EvalQuestion,
+    answer: AssistantAnswer,
+    *,
+    model: str | BaseChatModel | Model = "auto",
+    prompt: Prompt | str | Path | None = None,
+) -> Evaluation:
+    """The judge's marks for one answer: 0–100 on each of JUDGE_EVALUATION_CRITERIA, with reasons.
+
+    Asks for strict JSON; a reply that cannot be read beyond doubt is asked for again with the error, up to
+    MAX_REPLIES in all. After that the specification's six zeros come back with status "unparsable" and the
+    last reply in `raw_text`: readers must treat them as missing. Raises ConfigError (no key, unknown model,
+    unusable prompt) and ProviderError (the service failed)."""
+    template = load_prompt(prompt)
+    check_judge_prompt(template, constants.JUDGE_EVALUATION_CRITERIA)
+    return hold(judging(question, answer, prompt=template), open_model(model).complete)
+
+
+def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) -> Dialogue[Evaluation]:
+    """The dialogue behind `evaluate_answer`, with a prompt that was checked."""
+    criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
+    request = ModelRequest(
+        task="judge",
+        messages=({"role": "user", "content": fill(prompt.text, judge_values(question, answer))},),
+        material={"question": question, "answer": answer, "criteria": criteria},
+        schema=judgement_schema(criteria),
+        max_output_tokens=OUTPUT_TOKENS,
+    )
+    shown = (question.question, answer.answer, answer.context, *question.expected_keypoints)
+    completions: list[Completion] = []
+    doubts: list[str] = []
+    lost = Usage()
+    judgement: Judgement | None = None
+    broken_off = False
+    while judgement is None and len(completions) < MAX_REPLIES:
+        try:
+            completion = yield request
+        except ProviderError as error:
+            if not completions:
+                raise
+            doubts.append(str(error))  # what was paid for before is kept
+            lost = Usage(lost_calls=error.lost_calls)
+            broken_off = True
+            break
+        completions.append(completion)
+        doubts += [f"retried: {cause}" for cause in completion.retries]
+        try:
+            judgement = parse_judgement(completion.text, criteria, finish_reason=completion.finish_reason, quoted=shown)
+            doubts += judgement.notes
+        except UnparsableJudgement as error:
+            doubts.append(f"reply {len(completions)}: {error}")
+            request = _ask_again(request, completion, error)
+
+    last = completions[-1]
+    scores = judgement.scores if judgement else dict.fromkeys(criteria, 0)
+    mean = average(scores)
+    return Evaluation(
+        scores=scores,
+        average_score=mean,
+        # JSON escapes can hold half a character even where the reply did not.
+        rationale={c: encodable(judgement.rationale[c]) if judgement else "" for c in criteria},
+        overall_comment=encodable(judgement.overall_comment) if judgement else "",
+        passed=judgement is not None and reaches(mean, constants.JUDGE_PASS_THRESHOLD),
+        processing_time=sum(completion.seconds for completion in completions),
+        status="ok" if judgement else "failed" if broken_off else "unparsable",
+        model=last.model,
+        usage=total_usage([*(completion.usage for completion in completions), lost]),
+        attempts=len(completions),
+        error="; ".join(doubts),
+        raw_text="" if judgement and not judgement.notes else last.text,
+    )
+
+
+def failed_evaluation(error: SocJudgeError, *, model: str) -> Evaluation:
+    """The record for an answer that got no mark because the service failed: six zeros, status "failed"."""
+    criteria = constants.JUDGE_EVALUATION_CRITERIA
+    return Evaluation(
+        scores=dict.fromkeys(criteria, 0),
+        average_score=0.0,
+        rationale=dict.fromkeys(criteria, ""),
+        overall_comment="",
+        passed=False,
+        processing_time=0.0,
+        status="failed",
+        model=model,
+        usage=Usage(lost_calls=error.lost_calls if isinstance(error, ProviderError) else 0),
+        attempts=0,
+        error=str(error),
+    )
+
+
+def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:
+    """The same request with the unreadable reply and what was wrong with it; twice the room after a cut."""
+    complaint = (
+        f"その出力は採点結果として読み取れませんでした（{error}）。"
+        "指定のJSON形式だけを、すべての観点に0-100の整数を付けて、最初から最後まで出力し直してください。"
+    )
+    # A cut reply would only fill the prompt; the complaint is enough.
+    reply = (
+        () if completion.is_cut or not completion.text.strip() else ({"role": "assistant", "content": completion.text},)
+    )
+    return ModelRequest(
+        task=request.task,
+        messages=(request.messages[0], *reply, {"role": "user", "content": complaint}),
+        material=request.material,
+        schema=request.schema,
+        max_output_tokens=request.max_output_tokens * 2 if completion.is_cut else request.max_output_tokens,
+    )

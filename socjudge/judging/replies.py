@@ -1,0 +1,207 @@
+"""From the text that a judge sent to scores, or to a clear statement that it holds none.
+
+The rule throughout: a reply that leaves any doubt about a score is not guessed at. A cut reply, a missing
+criterion, "2/5", 105 or two different verdicts raise UnparsableJudgement, and the judge is asked again.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import UnparsableJudgement
+from .reply_json import CUT, Found, as_written, closing_brace, find_objects, without_duplicates, without_thinking
+
+MAX_CHARACTERS = 200_000  # a judgement has about 2,000
+_WRAPPERS = ("result", "evaluation", "judgement", "judgment")
+# "85", "85.0", "85点", "85/100", "85 / 100点"; never "2/5".
+_SCORE_TEXT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:/\s*100)?\s*(?:点|points?|%)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a judge said. notes: what had to be mended to read it, in words; empty for a clean reply."""
+
+    scores: dict[str, int]
+    rationale: dict[str, str]
+    overall_comment: str
+    notes: tuple[str, ...] = ()
+
+
+def judgement_schema(criteria: Sequence[str]) -> dict[str, Any]:
+    """The JSON schema of the reply that the judge prompt asks for, in the form that strict services take."""
+
+    def exactly(properties: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+    scores = exactly({c: {"type": "integer", "description": "0-100"} for c in criteria})
+    rationale = exactly({c: {"type": "string"} for c in criteria})
+    return exactly({"scores": scores, "rationale": rationale, "overall_comment": {"type": "string"}})
+
+
+def parse_judgement(
+    text: str, criteria: Sequence[str], *, finish_reason: str = "", quoted: Iterable[str] = ()
+) -> Judgement:
+    """The judgement in a reply.
+
+    criteria: the names that must be scored. finish_reason: the service's; "length" means cut. quoted:
+    texts that the judge was shown; a verdict that stands in one of them is not the judge's own, unless
+    the whole reply is that one object. Raises UnparsableJudgement, with the reply, saying what is wrong."""
+    try:
+        return _parse(text, criteria, finish_reason, quoted)
+    except UnparsableJudgement as error:
+        raise UnparsableJudgement(str(error), text) from None
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise UnparsableJudgement(f"the reply could not be read: {str(error)[:80]}", text) from None
+
+
+def _parse(text: str, criteria: Sequence[str], finish_reason: str, quoted: Iterable[str]) -> Judgement:
+    if finish_reason.lower() in ("length", "max_tokens"):
+        spent = "" if text.strip() else " before any text (hidden reasoning used it up)"
+        raise UnparsableJudgement(f"the reply was cut at the output limit{spent}")
+    if len(text) > MAX_CHARACTERS:
+        raise UnparsableJudgement(
+            f"the reply has {len(text)} characters; over {MAX_CHARACTERS} none is read or cut down"
+        )
+    body = without_thinking(text.strip().removeprefix("\ufeff").strip())
+    if not body:
+        raise UnparsableJudgement("the reply is empty")
+    first_line, _, rest = body.partition("\n")
+    if re.fullmatch(r"```[a-zA-Z]*\s*", first_line) and rest.endswith("```"):
+        body = rest.removesuffix("```").strip()
+
+    objects, stray = find_objects(body)
+    whole = len(objects) == 1 and objects[0].source == body
+    verdicts = [found for found in objects if "scores" in found.value]
+    if whole and not verdicts:
+        verdicts = _unwrapped(objects[0], criteria)
+    verdicts = [as_written(found) for found in verdicts]
+    if stray is not None:
+        # A brace lost in prose is passed over only if one complete verdict is all that follows it.
+        outside = body[stray:].replace(verdicts[0].source, "", 1) if len(verdicts) == 1 else "scores"
+        if "scores" in outside:
+            raise UnparsableJudgement(CUT)
+    if not whole:
+        verdicts = _own(verdicts, criteria, quoted)
+    if not verdicts:
+        start = body.find("{")
+        if start < 0:
+            raise UnparsableJudgement("the reply holds no JSON object")
+        if closing_brace(body, start)[0] is None:
+            raise UnparsableJudgement("the reply is cut before its scores")
+        raise UnparsableJudgement("the reply holds no JSON object with 'scores' of the judge's own")
+    while len(verdicts) > 1 and _is_example(verdicts[0]):
+        verdicts = verdicts[1:]
+    readings = [_read(found, criteria) for found in verdicts]
+    if any(reading.scores != readings[0].scores for reading in readings[1:]):
+        raise UnparsableJudgement(f"the reply holds {len(readings)} different verdicts")
+    return readings[0]
+
+
+def _unwrapped(found: Found, criteria: Sequence[str]) -> list[Found]:
+    """The verdict in a reply that is one object without 'scores' at its top. Only taken when it is the
+    whole reply: inside a cut one, the inner object looks just the same."""
+    name, inner = next(iter(found.value.items()), ("", None))
+    if len(found.value) == 1 and name in _WRAPPERS and isinstance(inner, dict) and "scores" in inner:
+        return [replace(found, value=inner, notes=(*found.notes, f"the verdict stood inside {name!r}"))]
+    if set(map(_plain, criteria)) <= set(map(_plain, found.value)):
+        note = "the scores stood without their 'scores' wrapper"
+        return [replace(found, value={"scores": found.value}, notes=(*found.notes, note))]
+    return []
+
+
+def _own(verdicts: list[Found], criteria: Sequence[str], quoted: Iterable[str]) -> list[Found]:
+    """The verdicts that do not stand in a text that the judge was shown, in the same words or the same scores."""
+    for text in quoted if verdicts else ():
+        squeezed = "".join(text.split())
+        inner = [value for found in find_objects(text, lenient=True)[0] for value in _dicts(found.value)]
+        shown = [_scores_or_none(value.get("scores", value), criteria) for value in inner]
+        shown = [scores for scores in shown if scores]
+        verdicts = [
+            found
+            for found in verdicts
+            if "".join(found.source.split()) not in squeezed
+            and _scores_or_none(found.value["scores"], criteria) not in shown
+        ]
+    return verdicts
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [value] * isinstance(value, dict) + [found for item in inner for found in _dicts(item)]
+
+
+def _is_example(found: Found) -> bool:
+    """Whether the scores are placeholders ("<0-100の整数>"), as in a reply that repeats the format first."""
+    given = found.value["scores"]
+    if not isinstance(given, Mapping):
+        return False
+    texts = [unicodedata.normalize("NFKC", str(value)) for value in given.values()]
+    return all(
+        set(re.findall(r"\d+", text)) in (set(), {"0", "100"}) and not _SCORE_TEXT.fullmatch(text[:40].strip())
+        for text in texts
+    )
+
+
+def _read(found: Found, criteria: Sequence[str]) -> Judgement:
+    notes = list(found.notes)
+    scores = _scores(found.value["scores"], criteria, notes)
+    given = reasons = found.value.get("rationale")
+    reasons = {_plain(name): value for name, value in reasons.items()} if isinstance(reasons, Mapping) else {}
+    rationale = {criterion: _text(reasons.get(_plain(criterion))) for criterion in criteria}
+    if unexplained := [criterion for criterion, reason in rationale.items() if not reason]:
+        notes.append(f"no rationale for {'、'.join(unexplained)}")
+    # One reason for all marks together is a comment on them.
+    comment = "\n".join(filter(None, [_text(given), _text(found.value.get("overall_comment"))]))
+    return Judgement(scores, rationale, comment, tuple(notes))
+
+
+def _scores(given: Any, criteria: Sequence[str], notes: list[str]) -> dict[str, int]:
+    if not isinstance(given, Mapping):
+        raise UnparsableJudgement("'scores' is not an object with one number per criterion")
+    by_name = without_duplicates([(_plain(name), value) for name, value in given.items()])
+    missing = [criterion for criterion in criteria if by_name.get(_plain(criterion)) is None]
+    if missing:
+        raise UnparsableJudgement(f"no score for {'、'.join(missing)}")
+    numbers = {criterion: _number(criterion, by_name[_plain(criterion)], notes) for criterion in criteria}
+    values = numbers.values()
+    fractions = max(values) <= 1 and any(number != int(number) for number in values)
+    if fractions or (min(values) >= 1 and max(values) <= 5):
+        raise UnparsableJudgement("every score is 5 or less: it looks like another scale than 0-100")
+    rounded = [(criterion, number) for criterion, number in numbers.items() if number != int(number)]
+    notes += [f"the score for {criterion} was {number:g}, rounded" for criterion, number in rounded]
+    return {criterion: round(number) for criterion, number in numbers.items()}
+
+
+def _scores_or_none(given: Any, criteria: Sequence[str]) -> dict[str, int] | None:
+    try:
+        return _scores(given, criteria, [])
+    except UnparsableJudgement:
+        return None
+
+
+def _number(criterion: str, value: Any, notes: list[str]) -> float:
+    number: float | None = None
+    if isinstance(value, str):
+        match = _SCORE_TEXT.fullmatch(unicodedata.normalize("NFKC", value[:40]).strip())
+        number = float(match[1]) if match and len(value) <= 40 else None
+        notes.append(f"the score for {criterion} was text: {value[:20]!r}")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        number = value
+    if number is None:
+        raise UnparsableJudgement(f"the score for {criterion} is {str(value)[:40]!r}, expected an integer 0-100")
+    if not 0 <= number <= 100:
+        raise UnparsableJudgement(f"the score for {criterion} is {str(number)[:20]}, outside 0-100")
+    return number
+
+
+def _plain(name: object) -> str:
+    """A criterion's name as models vary it: other width, spaces, "1. ", asterisks."""
+    return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", str(name))))
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""

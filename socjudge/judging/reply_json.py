@@ -1,0 +1,172 @@
+"""The JSON objects in a judge's reply: past the model's reasoning, out of the prose, mended but never completed.
+
+json_repair mends punctuation, but it also completes cut objects with made-up values and guesses at odd numbers, so
+it only sees objects whose braces are balanced, and their scores are taken from the source as it is spelt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+import json_repair
+
+from ..errors import UnparsableJudgement
+
+_MAX_REPAIRED = 20_000  # characters; json_repair is slow on strange long texts
+_MAX_DEPTH = 50
+_MAX_STRAYS = 8  # opening braces that never close; each costs a pass over the rest of the text
+CUT = "the reply is cut: its JSON object never closes"
+_TAG = r"(?:think|thinking|thought|reasoning)"
+_THINKING_OPENS = re.compile(rf"<{_TAG}(?:\s[^<>]*)?>", re.IGNORECASE)
+_THINKING_CLOSES = re.compile(rf"</{_TAG}\s*>", re.IGNORECASE)
+_SPACE = re.compile(r"\s*")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
+# A brace that begins JSON (or nearly: a bare key, a comment, a second brace), not one lost in prose.
+_JSON_BEGINS = re.compile(r"""\{\s*(?:["'“{\[#]|\w+\s*:|/[/*]|\Z)""")
+_SCORES_KEY = re.compile(r"""["']?\bscores\b["']?\s*:\s*""")
+_ENTRY = re.compile(r"""(["']?)([^"':]+)\1\s*:\s*(.*)""", re.DOTALL)
+_PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
+
+
+def without_thinking(body: str) -> str:
+    """The text after the model's reasoning. A tag inside a JSON object, such as one quoted in a rationale, stays."""
+    start = seen = strays = 0
+    while not body.startswith(("{", "```"), start):
+        closes = _THINKING_CLOSES.search(body, start)
+        if _THINKING_OPENS.match(body, start):
+            if closes is None:
+                raise UnparsableJudgement("the reply ends within the model's reasoning")
+        elif closes is None:
+            break
+        else:
+            seen = max(seen, start)
+            while (brace := body.find("{", seen, closes.start())) >= 0:
+                end, _ = closing_brace(body, brace)
+                strays += end is None
+                if strays > _MAX_STRAYS:
+                    raise UnparsableJudgement(CUT)
+                if end is not None and end > closes.start():
+                    return body[start:]
+                seen = brace + 1 if end is None else end + 1
+        start = _SPACE.match(body, closes.end()).end()  # type: ignore[union-attr]
+    return body[start:]
+
+
+@dataclass(frozen=True)
+class Found:
+    """One object. source: its text; start: where that begins; notes: what had to be mended, in words."""
+
+    value: dict[str, Any]
+    source: str
+    start: int
+    notes: tuple[str, ...] = ()
+
+
+def find_objects(body: str, *, lenient: bool = False) -> tuple[list[Found], int | None]:
+    """The outermost JSON objects in a text, in order, and where the first stray brace stands before a "scores".
+
+    lenient: for texts that are only compared with; what cannot be read there is passed over."""
+    found: list[Found] = []
+    first_stray, strays = None, 0
+    last_scores = body.rfind("scores")
+    position = body.find("{")
+    while position >= 0:
+        end, depth = closing_brace(body, position)
+        if end is None:
+            strays += 1
+            if position < last_scores and not lenient:
+                if strays > _MAX_STRAYS or _JSON_BEGINS.match(body, position):
+                    # What stands inside belongs to the cut object and is no reply of its own.
+                    raise UnparsableJudgement(CUT)
+                first_stray = position if first_stray is None else first_stray
+            if strays > _MAX_STRAYS * (8 if lenient else 1):
+                break
+            position = body.find("{", position + 1)
+            continue
+        source = body[position : end + 1]
+        try:
+            if depth > _MAX_DEPTH:
+                raise UnparsableJudgement("the reply is nested too deeply to be a judgement")
+            value, notes = _load(source, repair="scores" in source or source == body)
+            if isinstance(value, dict):
+                found.append(Found(value, source, position, notes))
+        except (UnparsableJudgement, ValueError, RecursionError):
+            if not lenient:
+                raise
+        position = body.find("{", end + 1)
+    return found, first_stray
+
+
+def closing_brace(body: str, start: int) -> tuple[int | None, int]:
+    """Where the object that opens at `start` closes, reading past strings (None if never), and its depth."""
+    stack: list[str] = []
+    depth = 0
+    for token in _TOKEN.finditer(body, start):
+        character = token[0]
+        if character in ("{", "["):
+            stack.append("}" if character == "{" else "]")
+            depth = max(depth, len(stack))
+        elif character in ("}", "]"):
+            if stack.pop() != character:
+                break
+            if not stack:
+                return token.start(), depth
+        elif character == '"':
+            break  # a string that never ends
+    return None, depth
+
+
+def _load(source: str, *, repair: bool) -> tuple[Any, tuple[str, ...]]:
+    try:
+        value = json.loads(source, strict=False, object_pairs_hook=without_duplicates, parse_constant=_no_constant)
+        return value, ()
+    except json.JSONDecodeError:
+        if not repair:
+            return None, ()
+        if len(source) > _MAX_REPAIRED:
+            raise UnparsableJudgement("the reply's JSON is damaged and too long to be repaired") from None
+        # The braces are balanced, so nothing was cut: what remains is punctuation (a trailing comma,
+        # single quotes, a comment), which json_repair mends. It would also complete a cut reply with
+        # made-up values, hence the check before it; and it guesses, hence as_written after it.
+        return json_repair.loads(source), ("the JSON had to be repaired",)
+
+
+def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs as a dict; UnparsableJudgement if a name comes twice."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+        raise UnparsableJudgement(f"the reply gives {'、'.join(sorted(twice))[:80]} twice")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise UnparsableJudgement(f"the reply holds {name}, which is no score")
+
+
+def as_written(found: Found) -> Found:
+    """A repaired object with its scores as the source spells them, so that no repair makes a score."""
+    if "the JSON had to be repaired" not in found.notes:
+        return found
+    keys = list(_SCORES_KEY.finditer(found.source))
+    start = keys[0].end() if keys else 0
+    part, closed, _ = found.source[start + 1 :].partition("}")
+    if len(keys) > 1 or found.source[start] != "{" or not closed or "{" in part:
+        raise UnparsableJudgement("the JSON had to be repaired, and where its scores stand is not clear")
+    pairs: list[tuple[str, Any]] = []
+    for line in re.split(r"[,\n]", re.sub(r"(?m)^[ \t]*(?://|#).*$", "", part)):
+        line = line.strip()
+        if not line or line in ("...", "…"):
+            continue
+        entry = _ENTRY.fullmatch(line)
+        if entry is None:
+            raise UnparsableJudgement(f"the JSON had to be repaired, and {line[:40]!r} is no plain score")
+        literal = entry[3]
+        is_quoted = len(literal) > 1 and literal[0] == literal[-1] and literal[0] in "\"'"
+        value: Any = literal[1:-1] if is_quoted else f"unquoted {literal}"
+        pairs.append((entry[2], float(literal) if _PLAIN_NUMBER.fullmatch(literal) else value))
+    return replace(found, value={**found.value, "scores": without_duplicates(pairs)})

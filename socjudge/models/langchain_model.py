@@ -1,0 +1,166 @@
+"""Models of others behind the model seam: any chat model of LangChain, and any object with `complete`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..base.redact import redact
+from ..base.texts import encodable
+from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
+from ..records import Completion, ModelRequest
+from . import event_loop
+from .pacing import Account, PacedModel, Retryable, RunGate, get_account
+from .prices import most_usd_of, usage_of
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+
+def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
+    """The model by LangChain's `init_chat_model`; None where LangChain has no such provider, as for
+    "qwen2.5:7b", whose colon belongs to the name."""
+    from langchain.chat_models import init_chat_model
+
+    try:
+        return init_chat_model(name, model_provider=provider)
+    except ValueError as error:
+        if "Unsupported" in str(error):
+            return None
+        raise ConfigError(f"model '{provider}:{name}' cannot be set up: {redact(str(error))}") from None
+    except ImportError as error:
+        raise ConfigError(f"model '{provider}:{name}' needs another package: {error}") from None
+    except Exception as error:  # each provider has its own class for "no key"
+        raise ConfigError(f"model '{provider}:{name}' cannot be set up: {redact(str(error))}") from None
+
+
+class LangChainModel(PacedModel):
+    """A LangChain chat model, with the parameters it was made with, except that it does not retry by itself where it
+    can be told so: we do."""
+
+    service = "langchain"
+
+    def __init__(self, chat_model: Any, name: str = "") -> None:
+        self._chat_model = _without_retries(chat_model)
+        found = getattr(chat_model, "model_name", None) or getattr(chat_model, "model", None)
+        name = name or f"langchain:{found or type(chat_model).__name__}"
+        super().__init__(name, name, _account_of(chat_model))
+
+    def most_usd(self, request: ModelRequest) -> float | None:
+        """The most that one call can cost, US dollars; None where its price or its output limit cannot be seen."""
+        name = _limit_name(self._chat_model)
+        if name is None:
+            return None
+        limit = getattr(self._chat_model, name) or request.max_output_tokens
+        return most_usd_of(self.name.rpartition(":")[2], replace(request, max_output_tokens=limit))
+
+    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
+        # Its maker may have set no output limit, without which nobody can say what a call costs at most.
+        name = None if run.max_cost_usd is None else _limit_name(self._chat_model)
+        limit = {name: request.max_output_tokens} if name and not getattr(self._chat_model, name) else {}
+        return await event_loop.in_thread(self._invoke, request, limit)  # type: ignore[no-any-return]
+
+    def _invoke(self, request: ModelRequest, limit: Mapping[str, int]) -> Completion:
+        try:
+            message = self._chat_model.invoke([dict(message) for message in request.messages], **limit)
+        except Exception as error:
+            raise _failure(self.name, error, "pass a chat model whose `invoke` takes a list of messages") from None
+        metadata = message.response_metadata or {}
+        used = message.usage_metadata or {}
+        resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
+        reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
+        return Completion(
+            text=encodable(str(message.text)),
+            model=resolved,
+            usage=usage_of(used.get("input_tokens"), used.get("output_tokens"), resolved, self.name.rpartition(":")[2]),
+            finish_reason=str(next(filter(None, reasons), "")).lower(),
+        )
+
+
+class ForeignModel(PacedModel):
+    """Any object with `complete(request)`: it is called in a thread, and what it raises is tried again.
+
+    For max_cost_usd it needs `most_usd(request)`, or a name whose price is known."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.service = getattr(model, "service", "")
+        name = str(getattr(model, "name", "") or type(model).__name__)
+        super().__init__(name, name, Account())
+
+    def most_usd(self, request: ModelRequest) -> float | None:
+        """By the object's own word if it has one, else by the price of its name."""
+        own = getattr(self._model, "most_usd", None)
+        most: float | None = own(request) if own else most_usd_of(self.name, request)
+        return most
+
+    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
+        return await event_loop.in_thread(self._complete, request)  # type: ignore[no-any-return]
+
+    def _complete(self, request: ModelRequest) -> Completion:
+        try:
+            completion = self._model.complete(request)
+        except (SocJudgeError, Retryable) as error:
+            if type(error) is ProviderError and not error.gave_up:
+                raise Retryable(str(error), may_be_billed=True) from None
+            raise
+        except Exception as error:
+            raise _failure(self.name, error, "its `complete` takes a ModelRequest and returns a Completion") from None
+        if not isinstance(completion, Completion):
+            raise ConfigError(f"{self.name} returned a {type(completion).__name__}; `complete` returns a Completion")
+        said, cost = completion.usage, completion.usage.cost_usd
+        counted = usage_of(said.input_tokens, said.output_tokens)
+        known = cost is not None and 0 <= cost < math.inf
+        return replace(completion, usage=replace(counted, cost_usd=cost if known else None))
+
+
+def _failure(name: str, error: Exception, remedy: str) -> Exception:
+    """What an exception of somebody else's model means: every provider brings its own, and the status code sorts
+    them."""
+    if isinstance(error, TypeError | NotImplementedError):
+        return ConfigError(f"{name} cannot be called: {redact(str(error))[:300]}; {remedy}")
+    said = f"{type(error).__name__}: {redact(str(error))[:300]}"
+    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    if status in (401, 403, 404):
+        return ConfigError(f"{name}: check the key and the model's name ({status}): {said}")
+    if status in (400, 413, 422):
+        return RequestRefused(f"{name} refused the request ({status}): {said}")
+    # It cannot be told from here whether a failure without a status was processed.
+    return Retryable(said, refused=status == 429, may_be_billed=status is None)
+
+
+def _fields(chat_model: Any) -> dict[str, Any]:
+    return {name: getattr(chat_model, name) for name in getattr(type(chat_model), "model_fields", ())}
+
+
+def _without_retries(chat_model: Any) -> Any:
+    """The chat model; a copy that does not retry where that is one of its settings."""
+    if "max_retries" not in _fields(chat_model):
+        return chat_model
+    copy = chat_model.model_copy(update={"max_retries": 0})
+    # The SDKs of OpenAI and Anthropic have been told when the model was made.
+    for name, part in list(vars(copy).items()):
+        if hasattr(part, "with_options"):
+            vars(copy)[name] = part.with_options(max_retries=0)
+        elif hasattr(getattr(part, "_client", None), "with_options"):
+            vars(copy)[name] = type(part)(part._client.with_options(max_retries=0))
+    return copy
+
+
+def _account_of(chat_model: Any) -> Account:
+    """The account behind the chat model's key, where that can be seen; else one of its own."""
+    fields = _fields(chat_model)
+    keys = [field.get_secret_value() for field in fields.values() if hasattr(field, "get_secret_value")]
+    if not keys:
+        return Account()
+    client = getattr(chat_model, "root_client", None)  # knows the address that the environment gave
+    address = client and client.base_url
+    address = address or next((fields[name] for name in ("base_url", "anthropic_api_url") if fields.get(name)), "")
+    return get_account(str(address), " ".join(keys))
+
+
+def _limit_name(chat_model: Any) -> str | None:
+    """What the chat model calls its output limit."""
+    return next((name for name in ("max_tokens", "max_output_tokens") if hasattr(chat_model, name)), None)

@@ -1,0 +1,116 @@
+"""What calls cost: your own prices.toml, then a kept table of list prices; and estimates before any call is made."""
+
+from __future__ import annotations
+
+import functools
+import time
+import tomllib
+import unicodedata
+from decimal import Decimal
+from typing import Any
+
+from .. import constants
+from ..errors import ConfigError
+from ..records import ModelRequest, Usage
+
+# Measured on Japanese SOC text with OpenAI's o200k vocabulary; the vocabulary itself is a download.
+TOKENS_PER_WIDE_CHARACTER = 0.73
+TOKENS_PER_NARROW_CHARACTER = 0.3
+
+
+def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | None:
+    """Price of one call in US dollars, or None where no table knows the model.
+
+    Your own prices (PRICES_PATH, see README) go before the snapshot inside the installed `genai-prices`; nothing is
+    fetched. ConfigError if PRICES_PATH cannot be read."""
+    own = _own_prices().get(model)
+    if own is not None:
+        return (input_tokens * own[0] + output_tokens * own[1]) / 1e6
+    return _list_price(model, round(input_tokens), round(output_tokens))
+
+
+def most_usd_of(model: str, request: ModelRequest) -> float | None:
+    """The most that one call can cost in US dollars, None where no table knows the model: a token is at least one
+    byte of the messages, and the reply is as long as it may be."""
+    given = sum(len(message["content"].encode()) + 20 for message in request.messages)
+    return price_usd(model, given, request.max_output_tokens)
+
+
+def usage_of(input_tokens: Any, output_tokens: Any, *models: str) -> Usage:
+    """What one call consumed by the word of its service; unknown where that is no count.
+
+    models: the names under which the price may be listed, the best one first."""
+    counts = [count if type(count) is int and 0 <= count < 2**53 else None for count in (input_tokens, output_tokens)]
+    known_in, known_out = (count or 0 for count in counts)
+    costs = [] if None in counts else [price_usd(model, known_in, known_out) for model in models]
+    return Usage(1, known_in, known_out, next((cost for cost in costs if cost is not None), None))
+
+
+def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | None:
+    # Looking a price up takes as long as making the call, so prices per token are kept for a quarter of an hour: some
+    # depend on the time of day.
+    known, per_token = _prices_per_token(model, int(time.time() // 900))
+    if not known:
+        return None
+    if per_token is None:
+        price = _look_up(model, input_tokens, output_tokens)
+        return None if price is None else float(price)
+    return float(per_token[0] * input_tokens + per_token[1] * output_tokens)
+
+
+@functools.lru_cache(maxsize=256)
+def _prices_per_token(model: str, quarter: int) -> tuple[bool, tuple[Decimal, Decimal] | None]:
+    """Whether the table knows the model, and its prices per token, in and out; None if they depend on the length."""
+    lengths = (1_000, 150_000, 1_000_000)
+    inward = [_look_up(model, length, 0) for length in lengths]
+    outward = [_look_up(model, 0, length) for length in lengths]
+    if inward[0] is None:
+        return False, None
+    units = [{(price or 0) / length for price, length in zip(side, lengths, strict=True)} for side in (inward, outward)]
+    if any(len(prices) > 1 for prices in units):
+        return True, None
+    return True, (Decimal(units[0].pop()), Decimal(units[1].pop()))
+
+
+def _look_up(model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
+    import genai_prices
+
+    usage = genai_prices.Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+    try:
+        return genai_prices.calc_price(usage, model_ref=model).total_price
+    except (LookupError, ValueError):
+        return None
+
+
+def _own_prices() -> dict[str, tuple[float, float]]:
+    """{model: (US dollars per million tokens in, and out)} of PRICES_PATH; empty without that file."""
+    try:
+        changed = constants.PRICES_PATH.stat().st_mtime_ns
+    except OSError:
+        return {}
+    return _read_prices(changed)
+
+
+@functools.lru_cache(maxsize=1)
+def _read_prices(changed: int) -> dict[str, tuple[float, float]]:
+    path = constants.PRICES_PATH
+    prices: dict[str, tuple[float, float]] = {}
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: the prices cannot be read ({error}); correct the file or remove it") from None
+    for model, row in table.items():
+        values: list[Any] = [row.get(name) for name in ("input", "output")] if isinstance(row, dict) else [None]
+        if not all(isinstance(value, int | float) and value >= 0 for value in values):
+            raise ConfigError(
+                f'{path}: ["{model}"] needs input and output, US dollars per million tokens, such as '
+                f"input = 0.15 and output = 0.6"
+            )
+        prices[model] = (float(values[0]), float(values[1]))
+    return prices
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has, without a vocabulary."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return round(wide * TOKENS_PER_WIDE_CHARACTER + (len(text) - wide) * TOKENS_PER_NARROW_CHARACTER)

@@ -1,0 +1,1 @@
+"""What a cell shows with buttons: one module a panel."""

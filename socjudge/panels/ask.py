@@ -1,0 +1,92 @@
+"""The panel that asks the assistant: `AskPanel()` shows itself in a cell."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+
+from ..base.redact import surprise_text
+from ..errors import SocJudgeError
+from .controls import NAMES, WIDE, elsewhere, model_box
+from .views.common import answer_html, block, escape
+
+
+class AskPanel(widgets.VBox):  # type: ignore[misc]
+    """The assistant's chat: question, answer with citations that open the passage, the three warnings. No judge."""
+
+    def __init__(
+        self,
+        *,
+        model: str = "offline",
+        runbooks: Path | str | None = None,
+        index_dir: Path | str | None = None,
+    ) -> None:
+        self._runbooks, self._index_dir = runbooks, index_dir
+        self.question = widgets.Textarea(
+            placeholder="例: マルウェア検知アラートの初動を教えてください",
+            description="質問",
+            style=NAMES,
+            layout=WIDE,
+            rows=2,
+        )
+        self.model = model_box("アシスタント", model)
+        self.ask_button = widgets.Button(description="質問する", icon="paper-plane", button_style="primary")
+        self.status = widgets.HTML()
+        self.chat = widgets.VBox()  # newest first
+        self.answers: list[Any] = []
+        super().__init__(
+            [
+                widgets.HTML(block("", "<h2>💬 手順書に質問</h2>")),
+                self.model,
+                self.question,
+                self.ask_button,
+                self.status,
+                self.chat,
+            ]
+        )
+        self.add_class("socjudge-ask-panel")
+        self.ask_button.on_click(lambda _: self.ask())
+        self._thread: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        return elsewhere(self)
+
+    def ask(self) -> None:
+        """Ask what stands in the box, in the background; the answer is the newest of `answers`."""
+        question = self.question.value.strip()
+        if self.ask_button.disabled:
+            return
+        if not question:
+            self.status.value = block("warn", "質問を入力してから「質問する」を押してください")
+            return
+        self.ask_button.disabled = True
+        self.status.value = block("", "⏳ 回答を作成中...")
+        self._thread = threading.Thread(target=self._answer, args=(question,), name="socjudge-ask", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when the answer is there, or after so many seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _answer(self, question: str) -> None:
+        from ..judging.assistant import handle_query
+        from ..runbooks.index import open_index
+
+        try:
+            index = open_index(self._runbooks, index_dir=self._index_dir)
+            answer = handle_query(question, index=index, model=self.model.value.strip())
+            self.answers.append(answer)
+            self.chat.children = (widgets.HTML(answer_html(question, answer)), *self.chat.children)
+            self.status.value = ""
+            if self.question.value.strip() == question:  # else the next one is being typed
+                self.question.value = ""
+        except SocJudgeError as error:
+            self.status.value = block("bad", escape(error))
+        except Exception as surprise:
+            self.status.value = block("bad", escape(surprise_text(surprise)))
+        finally:
+            self.ask_button.disabled = False

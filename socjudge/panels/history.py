@@ -1,0 +1,319 @@
+"""The panel that explores the logs: `HistoryExplorer()` shows itself in a cell. What it does is in explorer.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+import pandas as pd
+
+from .. import constants
+from ..base.redact import redact, surprise_text
+from ..base.texts import visible
+from ..charts.judges import plot_judge_comparison
+from ..charts.runs import plot_criterion_trend, plot_question_strip
+from ..charts.scores import plot_category_breakdown
+from ..charts.style import chart_url
+from ..errors import SocJudgeError
+from ..history.frames import History
+from .controls import AUTO, WIDE, elsewhere
+from .state.explorer import Explorer, Filters, RunPair, compare_runs, run_table
+from .state.newest_only import Latest
+from .views.common import block, escape
+from .views.history import (
+    answers_html,
+    chart_html,
+    pair_html,
+    question_text,
+    report_html,
+    run_label,
+    table_html,
+)
+
+TABLE_RUNS = 200  # a longer list is not read, and slows the page
+CHART_RUNS = 24  # as many columns as plot_question_strip has room to write in
+FIRST_S = 30  # the cell is not done before the panel is drawn: a page that loads meanwhile can miss what changes
+CHARTS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "観点別の推移": plot_criterion_trend,
+    "カテゴリ×観点": plot_category_breakdown,
+    "質問別": plot_question_strip,
+}
+_ALL = ("すべて", "")
+_SEVERAL = "Ctrl（⌘）やShiftを押しながら選ぶと、いくつも選べます"
+_NARROW = {"width": "min(100% - 4px, 24em)"}
+_THIRD = {"width": "min(100% - 4px, 20em)"}
+_NAMES = {"description_width": "7em"}
+
+
+class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
+    """The history of runs: filter it, read charts and table, compare two runs, read one question in both, export.
+
+    Everything is drawn in the background, so other cells can be executed meanwhile; of several clicks the last one
+    counts. No model is called. `explorer` is the history, `selection` the frames that the filters leave."""
+
+    def __init__(self, logs_dir: Path | str | None = None) -> None:
+        logs_dir = logs_dir or constants.LOGS_DIR
+        self.logs_dir = logs_dir
+        self.explorer: Explorer | None = None
+        self.selection: History | None = None
+        self.pair: RunPair | None = None
+        self.since, self.until = (
+            widgets.DatePicker(description=name, style=_NAMES, layout=_NARROW) for name in ("開始日", "終了日")
+        )
+        self.judges, self.prompts, self.categories = (
+            widgets.SelectMultiple(
+                options=[_ALL], value=[""], rows=5, description=name, tooltip=_SEVERAL, layout=_THIRD
+            )
+            for name in ("採点者", "プロンプト", "カテゴリ")
+        )
+        self.reload_button = widgets.Button(description="ログを読み直す", icon="refresh", layout=AUTO)
+        self.chart = widgets.Dropdown(options=list(CHARTS), description="グラフ", style=_NAMES, layout=_NARROW)
+        self.order = widgets.Dropdown(
+            options=[("新しい順", "started_at"), ("平均の低い順", "mean")], description="並び", style=_NAMES, layout=_NARROW
+        )  # fmt: skip
+        self.first, self.second = (
+            widgets.Dropdown(description=name, style=_NAMES, layout=WIDE) for name in ("基準の実行", "比べる実行")
+        )
+        self.question = widgets.Select(description="質問", rows=10, style=_NAMES, layout=WIDE)
+        self.path = widgets.Text(
+            description="保存先", placeholder="空欄ならログの隣の reports/ に保存します", style=_NAMES, layout=WIDE
+        )
+        self.export_button = widgets.Button(description="レポートを書き出す", icon="file-text", layout=AUTO)
+        self.status, self.chart_view, self.table, self.comparison, self.answers, self.report = (
+            widgets.HTML() for _ in range(6)
+        )
+        self._reload, self._export = False, False  # what was clicked and not yet done
+        self._version = 0  # of the frames
+        self._chosen: Any = None  # what the selection was made of: version and filters
+        self._runs = pd.DataFrame()  # of the selection, see `run_table`
+        self._drawn: dict[Any, Any] = {}  # what each part was drawn from
+        self._latest = Latest(self._redraw)
+
+        row = widgets.Layout(flex_flow="row wrap")
+        period = [self.since, self.until, self.reload_button]
+        lists = [self.judges, self.prompts, self.categories]
+        super().__init__(
+            [
+                widgets.HTML(block("", "<h2>📈 評価の履歴</h2>")), widgets.HBox(period, layout=row),
+                widgets.HBox(lists, layout=row),
+                widgets.HTML(block("", f"採点者、プロンプト、カテゴリ: {_SEVERAL}")), self.status,
+                self.chart, self.chart_view, self.order, self.table,
+                widgets.HTML(block("", "<h2>🔍 2つの実行を比べる</h2>")), self.first, self.second, self.comparison,
+                self.question, self.answers,
+                widgets.HTML(block("", "<h2>📄 選択をレポートに書き出す</h2>")), self.path,
+                widgets.HBox([self.export_button]), self.report,
+            ]
+        )  # fmt: skip
+        self.add_class("socjudge-history-explorer")
+        for control in (
+            self.since, self.until, self.judges, self.prompts, self.categories, self.chart, self.order, self.first,
+            self.second, self.question,
+        ):  # fmt: skip
+            control.observe(lambda _: self._ask(), "value")
+        self.reload_button.on_click(lambda _: self._ask(reload=True))
+        self.export_button.on_click(lambda _: self._ask(export=True))
+        self._ask(reload=True)
+        self.wait(FIRST_S)
+
+    def __repr__(self) -> str:
+        return elsewhere(self)
+
+    @property
+    def filters(self) -> Filters:
+        """What the controls say."""
+        several = (() if "" in box.value else box.value for box in (self.judges, self.prompts, self.categories))
+        return Filters(self.since.value, self.until.value, *several)
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when everything is drawn, or after so many seconds."""
+        self._latest.wait(timeout_s)
+
+    def _ask(self, *, reload: bool = False, export: bool = False) -> None:
+        """Draw what changed, in the background."""
+        if self._latest.is_here:
+            return  # a list that was filled while drawing, not a click
+        self._reload, self._export = self._reload or reload, self._export or export
+        self.status.value = block("", '<span role="status">⏳ 更新中...</span>')
+        self._latest.ask()
+
+    # -- in the background
+
+    def _redraw(self) -> None:
+        """Draw all parts whose choices changed; given up when there is a newer click, and begun anew."""
+        try:
+            self._draw_parts(self._select())
+        except Exception as problem:
+            self._clear(_problem(problem))
+
+    def _draw_parts(self, selection: History) -> None:
+        if selection.runs.empty:
+            self._clear(self._nothing())
+            return
+        chosen, runs = self._chosen, (self.first.value, self.second.value)
+        chart, order = self.chart.value, self.order.value
+        self._draw(self.chart_view, (chosen, chart), lambda: self._chart(selection, chart))
+        self._draw(self.table, (chosen, order), lambda: self._table(order))
+        self._draw(self.comparison, (chosen, runs), lambda: self._compare(selection, *runs))
+        question = self.question.value
+        self._draw(self.answers, (chosen, runs, question), lambda: self._answers(question))
+        if self._export and not self._latest.is_stale:
+            self._export = False
+            self.report.value = _made(lambda: self._write(selection, *runs))
+        if not self._latest.is_stale:
+            self.status.value = self._found(selection)
+
+    def _select(self) -> History:
+        """The frames that the filters leave, read anew if that was asked for; the lists to choose from follow."""
+        if self._reload or self.explorer is None:
+            self._reload = False
+            if self.explorer is None:
+                self.explorer = Explorer(self.logs_dir)
+            else:
+                self.explorer.reload()
+            self._version += 1
+            for box, values in (
+                (self.judges, self.explorer.judges), (self.prompts, self.explorer.prompts),
+                (self.categories, self.explorer.categories),
+            ):  # fmt: skip
+                before = box.value
+                box.options = [_ALL, *((_line(value), value) for value in values)]
+                box.value = [value for value in before if value in values] or [""]
+        chosen = self._version, self.filters
+        if self.selection is None or chosen != self._chosen:
+            selection = self.explorer.select(self.filters)
+            self.selection, self._chosen, self._runs = selection, chosen, run_table(selection)
+            rows = self._runs.head(TABLE_RUNS).to_dict("records")
+            choices = [(_line(run_label(row)), row["run_id"]) for row in rows]
+            latest = rows[0] if rows else {"run_id": None, "rejudged_from": ""}
+            known = [run_id for _, run_id in choices]
+            before = latest["rejudged_from"] if latest["rejudged_from"] in known else next(iter(known[1:]), None)
+            _fill(self.second, choices, latest["run_id"])
+            _fill(self.first, choices, before or latest["run_id"])
+        return self.selection
+
+    def _draw(self, part: Any, what: Any, make: Callable[[], str]) -> None:
+        """Put what `make` gives into a part of the page, unless that stands there, or there was a click meanwhile."""
+        if self._drawn.get(part) == what or self._latest.is_stale:
+            return
+        self._drawn.pop(part, None)  # what is made may leave its traces even if it is not shown
+        found = _made(make)
+        if not self._latest.is_stale:
+            part.value, self._drawn[part] = found, what
+
+    def _clear(self, why: str) -> None:
+        self.selection, self.pair, self._export = None, None, False
+        for part in (self.chart_view, self.table, self.comparison, self.answers, self.report):
+            part.value = ""
+        self._drawn.clear()
+        self.question.options = ()
+        if not self._latest.is_stale:
+            self.status.value = why
+
+    def _nothing(self) -> str:
+        assert self.explorer is not None
+        if self.explorer.history.runs.empty:
+            words = f"{escape(self.logs_dir)} に読めるログがありません。「評価を実行」（RunPanel）か socjudge run で作れます。"
+        else:
+            words = "条件に合う実行がありません。期間、採点者、プロンプト、カテゴリのどれかを広げてください。"
+        return block("warn", words, *self._left_out())
+
+    def _found(self, selection: History) -> str:
+        words = f"{len(selection.runs)}回の実行、採点した回答 {len(selection.results):,}件"
+        return block("warn" if selection.n_left_out else "", words, *self._left_out())
+
+    def _left_out(self) -> list[str]:
+        assert self.explorer is not None
+        count = self.explorer.history.n_left_out
+        if not count:
+            return []
+        return [
+            f"⚠️ {count}件のログは、読めないか同じ実行の重複なので除いています。理由と直し方は "
+            f"socjudge doctor --logs-dir {escape(self.logs_dir)}（または check_logs）で分かります。"
+        ]
+
+    def _chart(self, selection: History, name: str) -> str:
+        scores, runs = selection.scores, selection.runs
+        if scores["score"].isna().all():
+            return block("warn", "採点できた回答がないため、グラフはありません。")
+        judges = "、".join(dict.fromkeys(runs["judge_model"]))
+        note = f"{len(runs)}回の実行（採点者: {judges}）をまとめた平均です。"
+        if name != "カテゴリ×観点":
+            dated = runs.dropna(subset=["started_at"])
+            scores = scores[scores["run_id"].isin(dated["run_id"].iloc[-CHART_RUNS:])]
+            if scores["score"].isna().all():
+                return block("warn", "開始時刻の分かる実行がないため、推移は描けません。")
+            drawn = scores["run_id"].nunique()
+            note = f"{len(runs)}回の実行" + (f"のうち、開始の分かる新しい{drawn}回" if drawn < len(runs) else "")
+        means = self._runs.dropna(subset=["mean"])["mean"]
+        alt = f"{name}のグラフ。平均は最新の実行で{means.iloc[0]:.1f}点、最も古い実行で{means.iloc[-1]:.1f}点（数値は下の表）"
+        return chart_html(chart_url(CHARTS[name], scores), alt, note)
+
+    def _table(self, order: str) -> str:
+        runs = self._runs if order == "started_at" else self._runs.sort_values(order, kind="stable")
+        return table_html(runs.head(TABLE_RUNS), len(runs))
+
+    def _compare(self, selection: History, first: str, second: str) -> str:
+        self.pair, choices = None, []
+        try:
+            pair = self.pair = compare_runs(selection, first, second)
+            choices = [(_line(question_text(row)), row["question_id"]) for row in pair.questions.to_dict("records")]
+        finally:
+            _fill(self.question, choices, None)
+        chart = ""
+        if pair.paired is not None and pair.paired["mean_difference"].notna().any():
+            # Shorter than the labels of the runs, which a chart would cut.
+            names = [
+                f"{word}（{run['judge_model']} / {run['prompt_id']}）"
+                for word, run in (("基準", pair.first), ("比較", pair.second))
+            ]
+            named = pair.paired.assign(baseline=names[0], run_id=names[1])
+            overall = pair.paired.iloc[-1]
+            chart = chart_html(
+                chart_url(plot_judge_comparison, named),
+                f"観点別の差のグラフ。{overall['criterion']}: {overall['note']}",
+                "",
+            )
+        return pair_html(pair, chart)
+
+    def _answers(self, question: Any) -> str:
+        if self.pair is None or self.explorer is None:
+            return ""
+        if question is None:
+            return block("", "質問を選ぶと、両方の回答と採点がここに並びます。")
+        sides = self.explorer.answers(self.pair.first["run_id"], self.pair.second["run_id"], question)
+        return answers_html(self.pair, str(question), sides)
+
+    def _write(self, selection: History, first: str, second: str) -> str:
+        assert self.explorer is not None
+        path = self.explorer.report_path(second, self.path.value.strip())
+        replaced = path.exists()
+        self.explorer.export(selection, second, baseline=first if first != second else None, path=path)
+        return report_html(path, replaced=replaced, part="、".join(self._chosen[1].categories))
+
+
+def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:
+    """Give a box its choices; what was chosen stays so if it is still there."""
+    before = box.value
+    box.options = choices
+    box.value = before if before in [value for _, value in choices] else otherwise
+
+
+def _line(text: object) -> str:
+    """A text of a log as a choice in a list, where it cannot be markup: short, and nothing unseen in it."""
+    line = " ".join(visible(str(text)).split())
+    return line if len(line) <= 80 else line[:79] + "…"
+
+
+def _made(make: Callable[[], str]) -> str:
+    """What `make` gives, or what is the matter with it."""
+    try:
+        return make()
+    except Exception as problem:
+        return _problem(problem)
+
+
+def _problem(problem: Exception) -> str:
+    words = redact(str(problem)) if isinstance(problem, SocJudgeError) else surprise_text(problem)
+    return block("bad", f"⚠️ {escape(words)}")

@@ -1,0 +1,186 @@
+"""The panel in which people mark stored answers: `LabelPanel()` shows itself in a cell. Its way is in state/labels.py."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+
+from .. import constants
+from ..base.redact import surprise_text
+from ..errors import SocJudgeError
+from ..runs.logs import load_run, log_files
+from .controls import AUTO, NAMES, WIDE, elsewhere
+from .marks import MarksInput
+from .state.labels import LabelSession
+from .views.common import block, escape
+from .views.labels import item_html, judged_html, progress_html
+
+HINT = "保存済みの回答に、Judgeの採点を見ずに点を付けます。Judgeの採点は保存すると表示されます。"
+# Who was marking what, by folders: a cell that is run again goes on there.
+_last: dict[tuple[str, Path], tuple[Path, str]] = {}
+
+
+class LabelPanel(widgets.VBox):  # type: ignore[misc]
+    """「📝 人手ラベル」: people mark a run's stored answers without seeing the judge's marks, which appear when theirs are saved.
+
+    Each mark is on disk as soon as it is saved, in `labels_dir`; the panel goes on where the rater stopped, also after the
+    cell was run again or the kernel restarted. Another name starts that rater's own order. No model is called."""
+
+    def __init__(
+        self,
+        *,
+        logs_dir: Path | str | None = None,
+        labels_dir: Path | str | None = None,
+        dataset: Path | str | None = None,
+    ) -> None:
+        logs_dir = logs_dir or constants.LOGS_DIR
+        labels_dir = labels_dir or constants.LABELS_DIR
+        dataset = dataset or constants.EVAL_DATASET_PATH
+        self.session: LabelSession | None = None
+        self._logs_dir, self._labels_dir, self._dataset = logs_dir, Path(labels_dir), Path(dataset)
+        self._started = False
+        self._lock = threading.Lock()  # clicks may be handled in several threads
+        self.log_file = widgets.Dropdown(description="採点するログ", style=NAMES, layout=WIDE)
+        self.rater = widgets.Text(
+            description="採点者", placeholder="例: 佐藤", continuous_update=False, style=NAMES, layout=WIDE
+        )
+        self.start_button = widgets.Button(description="採点を始める", icon="play", button_style="primary", layout=AUTO)
+        self.marks = MarksInput(list(constants.JUDGE_EVALUATION_CRITERIA))
+        self.next_button = widgets.Button(description="次へ", icon="arrow-right", layout=AUTO)
+        self.skip_button = widgets.Button(description="スキップ", layout=AUTO)
+        self.back_button = widgets.Button(description="戻る", icon="arrow-left", layout=AUTO)
+        self.start_status, self.progress, self.item, self.status, self.judged = (widgets.HTML() for _ in range(5))
+
+        buttons = widgets.HBox(
+            [self.next_button, self.skip_button, self.back_button],
+            layout=widgets.Layout(flex_flow="row wrap"),
+        )
+        self.item.layout = widgets.Layout(flex="1 1 26em", min_width="0")
+        inputs = widgets.VBox(
+            [self.marks, buttons, self.status, self.judged], layout=widgets.Layout(flex="1 1 20em", min_width="0")
+        )
+        # Side by side where there is room, one below the other in a narrow window.
+        beside = widgets.HBox([self.item, inputs], layout=widgets.Layout(flex_flow="row wrap", grid_gap="1em"))
+        self._work = widgets.VBox([self.progress, beside], layout=widgets.Layout(display="none"))
+        super().__init__(
+            [
+                widgets.HTML(block("", f"<h2>📝 人手ラベル</h2>{HINT}")), self.log_file, self.rater,
+                widgets.HBox([self.start_button]), self.start_status, self._work,
+            ]
+        )  # fmt: skip
+        self.add_class("socjudge-label-panel")
+        self.marks.on_msg(lambda _, message, __: self._do(lambda: self._from_page(message), self.status))
+        self.next_button.on_click(lambda _: self._do(self._next, self.status))
+        self.skip_button.on_click(lambda _: self._do(self._skip, self.status))
+        self.back_button.on_click(lambda _: self._do(self._back, self.status))
+        self.start_button.on_click(lambda _: self._do(self._start, self.start_status))
+        for control in (self.log_file, self.rater):
+            control.observe(lambda _: self._do(self._follow, self.start_status), "value")
+        self._find_logs()
+
+    def __repr__(self) -> str:
+        return elsewhere(self)
+
+    def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:
+        """One act at a time, and what went wrong is said where the person looks."""
+        with self._lock:
+            try:
+                act()
+            except SocJudgeError as error:
+                status.value = block("bad", escape(error))
+            except Exception as surprise:
+                status.value = block("bad", escape(surprise_text(surprise)))
+
+    def _find_logs(self) -> None:
+        """Offer the logs, and go on where the cell was left."""
+        try:
+            logs = log_files(self._logs_dir)[::-1]
+        except SocJudgeError as error:
+            self.start_status.value = block("bad", escape(error))
+            return
+        if not logs:
+            self.start_button.disabled = True
+            where = escape(self._logs_dir)
+            self.start_status.value = block("warn", f"{where} にログがありません。先に評価を実行してください")
+            return
+        self.log_file.options = [(path.name, path) for path in logs]
+        self.log_file.index = 0
+        if (last := _last.get(self._place)) and last[0] in logs:
+            self.log_file.value, self.rater.value = last
+            self.start_button.click()
+
+    @property
+    def _place(self) -> tuple[str, Path]:
+        return str(self._logs_dir), self._labels_dir.resolve()
+
+    def _start(self) -> None:
+        self._started, self.session = True, None
+        self.start_status.value, self._work.layout.display = "", "none"
+        run = load_run(self.log_file.value)
+        self.session = LabelSession(run, self.rater.value, folder=self._labels_dir, dataset=self._dataset)
+        _last[self._place] = (self.log_file.value, self.rater.value)
+        self._work.layout.display = ""
+        self._show()
+
+    def _follow(self) -> None:
+        """Marks never go to another name or log than the one that is to be seen, which may come after the click."""
+        if self._started:
+            self._start()
+
+    def _from_page(self, message: dict[str, Any]) -> None:
+        if self.session is None or not self.marks.take(message) or not message.get("save"):
+            return
+        scores = dict(zip(self.marks.criteria, self.marks.scores, strict=True))
+        missing = [name for name, score in scores.items() if score is None]
+        if missing:
+            self.status.value = block("warn", f"まだ付けていない観点があります: {escape('、'.join(missing))}")
+            return
+        self.session.save(scores, self.marks.comment)
+        self.marks.close_input()
+        self._draw(is_open=False)
+        self.next_button.focus()
+
+    def _next(self) -> None:
+        if self.session is not None and self.session.mark is not None:  # else a second click
+            self.session.next()
+            self._show()
+
+    def _skip(self) -> None:
+        if self.session is not None and self.session.mark is None:
+            self.session.skip()
+            self._show()
+
+    def _back(self) -> None:
+        if self.session is not None and self.session.can_go_back:
+            self.session.back()
+            self._show()
+
+    def _show(self) -> None:
+        """Show the current answer, its marks open to be given or corrected."""
+        assert self.session is not None
+        self._draw(is_open=True)
+        if self.session.current is None:
+            self.back_button.focus()
+            return
+        mark = self.session.mark
+        scores = mark.scores if mark else {}
+        self.marks.show([scores.get(name) for name in self.marks.criteria], mark.comment if mark else "")
+
+    def _draw(self, *, is_open: bool) -> None:
+        """Show the session. is_open: whether marks can be given."""
+        session = self.session
+        assert session is not None
+        item, mark = session.current, session.mark
+        self.status.value = ""
+        title = "前に保存した採点" if is_open else "保存しました"
+        self.progress.value = progress_html(session)
+        self.item.value = item_html(item) if item else ""
+        self.judged.value = judged_html(title, mark, session.judge_marks) if mark else ""
+        self.marks.layout.display = "" if item else "none"
+        self.next_button.disabled = mark is None
+        self.skip_button.disabled = item is None or mark is not None
+        self.back_button.disabled = not session.can_go_back

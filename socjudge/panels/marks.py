@@ -1,0 +1,56 @@
+"""Six sliders with a key for each quarter of the scale, a comment and 「保存」: the one input that ipywidgets does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+_TEMPLATES = Path(__file__).parent
+
+
+class MarksInput(anywidget.AnyWidget):
+    """A slider per criterion, 0–100, without a mark until it is touched; keys 0–4 give 0, 25, 50, 75, 100 and go on to
+    the next one.
+
+    scores: in the order of `criteria`, None where there is no mark yet. shown: counts the answers that were shown.
+    The page sends {"shown", "scores", "comment", "save"} at each change and when 「保存」 is pressed; whoever listens
+    (`on_msg`) gives it to `take`. All is in one message, because JupyterLab may deliver those of different widgets in
+    another order than they were sent: a click on a button would overtake the marks that it is about."""
+
+    _esm = _TEMPLATES / "marks.js"
+    _css = _TEMPLATES / "marks.css"
+    criteria = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    # No echo: an older value that comes back would move a slider that is being moved.
+    scores = traitlets.List(traitlets.Int(min=0, max=100, allow_none=True)).tag(sync=True, echo_update=False)
+    comment = traitlets.Unicode().tag(sync=True, echo_update=False)
+    shown = traitlets.Int().tag(sync=True)
+    disabled = traitlets.Bool(True).tag(sync=True)
+
+    def __init__(self, criteria: list[str]) -> None:
+        super().__init__(criteria=criteria, scores=[None] * len(criteria))
+
+    def show(self, scores: list[int | None], comment: str) -> None:
+        """Start on another answer, with these marks; the first slider has the focus."""
+        with self.hold_sync():
+            self.scores, self.comment, self.disabled = scores, comment, False
+            self.shown += 1
+        self._send_marks()
+
+    def close_input(self) -> None:
+        """Take no more changes; the page shows what stands here."""
+        self.disabled = True
+        self._send_marks()
+
+    def take(self, message: Mapping[str, Any]) -> bool:
+        """Note the marks in a message of the page; False if it was meant for another answer, or comes too late."""
+        if self.disabled or message.get("shown") != self.shown:
+            return False
+        self.set_state({name: message.get(name) for name in ("scores", "comment")})
+        return True
+
+    def _send_marks(self) -> None:
+        self.send_state(["scores", "comment"])  # even if they are as before: the page may be ahead

@@ -1,0 +1,298 @@
+"""The panel that tries edited prompts: `PromptLab()` shows itself in a cell. What it does is in trials.py."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+
+from .. import constants
+from ..errors import SocJudgeError
+from ..prompts.saved import list_prompts
+from ..prompts.templates import Prompt
+from .controls import AUTO, NAMES, WIDE, SessionPanel, cost_box, dollar_box, elsewhere, model_box
+from .state.trial_store import ALL, DISPUTED
+from .state.trials import TrialSession, get_trials
+from .views.common import block, escape, progress_text, stopped_html
+from .views.prompts import diff_html, effect_html, text_html, trial_label, work_html
+
+# Two columns from about 900 pixels on; below, each takes the whole width.
+_COLUMN = widgets.Layout(flex="1 1 26em", width="auto", min_width="min(100%, 26em)", max_width="100%")
+
+
+class PromptLab(SessionPanel):
+    """Edit a prompt, try it on stored answers, and see what it changes: 「採点してみる」.
+
+    The judge's prompt is tried on the answers as they are stored, so a trial costs judge calls only; the assistant's
+    prompt has the questions answered anew. Trials go on in the background, and are kept in logs_dir/trials, apart from
+    the history. Nothing is started without a click, and nothing that costs money without a tick."""
+
+    session: TrialSession
+
+    def __init__(self, *, logs_dir: Path | str | None = None, index_dir: Path | str | None = None) -> None:
+        logs_dir = logs_dir or constants.LOGS_DIR
+        index_dir = index_dir or constants.INDEX_DIR
+        self.session = get_trials(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
+        kinds = [("Judgeのプロンプト", "judge"), ("アシスタントのプロンプト", "assistant")]
+        self.kind, self.source, self.base, self.answers = (
+            widgets.Dropdown(description=name, style=NAMES, layout=WIDE)
+            for name in ("試すもの", "評価ログ", "元のプロンプト", "採点する回答")
+        )
+        self.kind.options = kinds
+        self.judge_model = model_box("Judge")
+        self.assistant_model = model_box("アシスタント")
+        self.editor = widgets.Textarea(
+            description="プロンプト（ここを書き換えます）",
+            rows=24,
+            style={"description_width": "initial"},
+            layout=widgets.Layout(width="calc(100% - 4px)", flex_flow="column"),
+        )
+        self.undo_button = widgets.Button(description="元に戻す", icon="undo", layout=AUTO)
+        self.note = widgets.Text(description="メモ", style=NAMES, layout=WIDE, placeholder="何を変えたか")
+        self.max_cost_usd = dollar_box()
+        self.allow_cost = cost_box()
+        self.try_button = widgets.Button(description="採点してみる", icon="play", button_style="primary", layout=AUTO)
+        self.stop_button = widgets.Button(description="中断", icon="stop", layout=AUTO)
+        self.bar = widgets.IntProgress(layout=widgets.Layout(width="auto"))
+        self.trials = widgets.Dropdown(description="これまでの試し", style=NAMES, layout=WIDE)
+        self.reopen_button = widgets.Button(description="この試しに戻る", icon="history", layout=AUTO)
+        self.name = widgets.Text(description="保存する名前", style=NAMES, layout=WIDE, placeholder="例: guide-2")
+        self.author = widgets.Text(description="作成者", style=NAMES, layout=WIDE)
+        self.save_button = widgets.Button(description="名前を付けて保存", icon="save", layout=AUTO)
+        self.check, self.diff, self.cost, self.status, self.results, self.saved = (widgets.HTML() for _ in range(6))
+        self._costs, self._unfit = True, False  # until the choice is looked at
+        self._is_named = False  # whether the name to save under can be used
+        self._filling = False  # while controls are set that nobody has touched
+        self._lock = threading.Lock()
+
+        # Boxes of their own, because controls share their layouts and would be hidden together.
+        self.answering, self.paying = (
+            widgets.VBox([self.assistant_model]),
+            widgets.VBox([self.max_cost_usd, self.allow_cost]),
+        )
+        self.history = widgets.VBox([self.trials, widgets.HBox([self.reopen_button])])
+        columns = [widgets.VBox([self.editor, self.check, widgets.HBox([self.undo_button])], layout=_COLUMN)]
+        columns.append(widgets.VBox([self.diff], layout=_COLUMN))
+        super().__init__(
+            [
+                widgets.HTML(block("", "<h2>📝 プロンプトの試し採点</h2>")),
+                self.kind, self.source, self.base, self.answers, self.judge_model, self.answering,
+                widgets.Box(columns, layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1em")),
+                self.note, self.cost, self.paying,
+                widgets.HBox([self.try_button, self.stop_button]), self.bar, self.status, self.results, self.history,
+                self.name, self.author, widgets.HBox([self.save_button]), self.saved,
+            ]
+        )  # fmt: skip
+        self.add_class("socjudge-prompt-lab")
+        self._fill()
+        for name, control in self._choices.items():
+            control.observe(lambda change, name=name: self._choose(name, change["new"]), "value")
+        for control in (self.allow_cost, self.max_cost_usd):
+            control.observe(lambda _: self._change(), "value")
+        self.reopen_button.on_click(lambda _: self._reopen())
+        self.undo_button.on_click(lambda _: self._undo())
+        self.try_button.on_click(lambda _: self._start())
+        self.stop_button.on_click(lambda _: self.session.stop())
+        self.name.observe(lambda _: self._check_name(), "value")
+        self.save_button.on_click(lambda _: self._save())
+        self._follow_session(self._follow)
+
+    def __repr__(self) -> str:
+        return elsewhere(self)
+
+    @property
+    def effect(self) -> Any:
+        """What the trial that is shown changed (`comparison`, `flips`, `questions`), or None."""
+        return self.session.effect
+
+    @property
+    def _choices(self) -> dict[str, Any]:
+        """The controls by the names of `Choice`."""
+        return {
+            "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "answers": self.answers,
+            "judge_model": self.judge_model, "assistant_model": self.assistant_model,
+        }  # fmt: skip
+
+    # -- what a person does
+
+    def _choose(self, name: str, value: str) -> None:
+        if self._filling:
+            return
+        if self.session.is_busy:
+            self.session.stop_changed()  # what is judged is not what the person saw; taken over when it has ended
+            return
+        problem = ""
+        try:
+            self.session.choose(**{name: value.strip() if name.endswith("_model") else value})
+        except SocJudgeError as error:  # a prompt that is gone
+            problem = block("bad", escape(error))
+        if name in ("kind", "log", "base"):
+            self._fill()  # other controls follow
+        else:
+            self._settle()
+        if problem:
+            self.status.value = problem
+
+    def _change(self) -> None:
+        self.session.stop_changed()
+        self._settle()
+
+    def _undo(self) -> None:
+        self.session.undo()
+        self._fill()
+
+    def _reopen(self) -> None:
+        trial = next(trial for trial in self.session.trials if trial.id == self.trials.value)
+        problem = ""
+        try:
+            self.session.reopen(trial)
+        except SocJudgeError as error:
+            problem = block("bad", escape(error))
+        self._fill()
+        self.note.value = trial.note
+        if problem:
+            self.status.value = problem
+
+    def _start(self) -> None:
+        self._settle()  # a click may come before the page has followed a change
+        if not self.try_button.disabled:
+            self.allow_cost.value = False  # each paid trial is a decision of its own
+            limit = self.max_cost_usd.value or None
+            self.session.start(note=self.note.value.strip(), max_cost_usd=limit if self._costs else None)
+
+    def _check_name(self) -> None:
+        """Say where the text would be saved, as the name is typed."""
+        name, self._is_named = self.name.value.strip(), False
+        self.saved.value = ""
+        if name:
+            try:
+                self.saved.value = block("", f"保存先: {escape(self.session.check_name(name))}")
+                self._is_named = True
+            except SocJudgeError as error:
+                self.saved.value = block("bad", escape(error))
+        self._redraw()
+
+    def _save(self) -> None:
+        try:
+            path = self.session.save(self.name.value.strip(), author=self.author.value, note=self.note.value)
+        except SocJudgeError as error:
+            self.saved.value = block("bad", escape(error))
+            return
+        where = "Judgeプロンプト" if self.kind.value == "judge" else "アシスタントのプロンプト"
+        self._is_named = False  # the name is taken now
+        self.saved.value = block(
+            "good",
+            f"✅ {escape(path.name)} を保存しました",
+            f"次の評価で使うには: RunPanel の「設定」を開いて「{where}」で {escape(path.stem)} を選びます",
+        )
+        self._fill()
+
+    # -- what is shown
+
+    def _fill(self) -> None:
+        """Set the controls to what the session holds."""
+        session, choice = self.session, self.session.choice
+        self._filling = True
+        try:
+            logs, bases = session.logs, [prompt.id for prompt in list_prompts(choice.kind)]
+            parts = [
+                ("すべて", ALL),
+                ("採点者の合否が割れた回答", DISPUTED),
+                *((name, name) for name in session.categories),
+            ]
+            self.kind.value = choice.kind
+            # What is chosen is offered even where it is gone: what to do about it is said below.
+            self.source.options = logs if choice.log in logs else [choice.log, *logs]
+            self.base.options = bases if choice.base in bases else [choice.base, *bases]
+            self.answers.options = parts if choice.answers in dict(parts).values() else [*parts, choice.answers]
+            for name, control in self._choices.items():
+                control.value = getattr(choice, name)
+        finally:
+            self._filling = False
+        self._settle()
+
+    def _list_trials(self) -> None:
+        """The trials, the newest first and chosen; unless the list is the same as before."""
+        numbered = list(enumerate(self.session.trials, start=1))
+        labels = [(f"{number}. {trial_label(trial)}", trial.id) for number, trial in reversed(numbered)]
+        if list(self.trials.options) != labels:
+            self.trials.options = labels
+            self.trials.value = labels[0][1]
+        self.history.layout.display = "" if labels else "none"
+
+    def _settle(self) -> None:
+        """Show what the choice means, and which buttons can be used."""
+        session, choice = self.session, self.session.choice
+        prompt = Prompt(choice.base, choice.text)
+        self.diff.value, problem = "", ""
+        try:
+            self.diff.value = diff_html(session.base_text, choice.text)
+            session.check_text()
+        except SocJudgeError as error:
+            problem = str(error)
+        self.check.value = text_html(problem, prompt.placeholders)
+        self._unfit = bool(problem)
+        self.cost.value = ""
+        if not problem:
+            try:
+                work = session.plan()
+                self._costs = work.estimate.calls > 0
+                self.cost.value = work_html(work, choice)
+            except SocJudgeError as error:
+                self._unfit = True
+                self.cost.value = block("bad", escape(error))
+        # Before the tick is offered: no click is lost to a button that is about to be disabled.
+        self._redraw()
+        self.paying.layout.display = "" if self._costs and not self._unfit else "none"
+        self.answering.layout.display = "" if choice.kind == "assistant" else "none"
+
+    def _follow(self) -> None:
+        """Called from the session's thread: a trial that has ended may leave less to be judged for the next."""
+        if self.session.is_busy:
+            self._redraw()
+            return
+        if self.session.changed_late:
+            self.session.choose(**{name: control.value for name, control in self._choices.items()})
+        self._settle()
+
+    def _redraw(self) -> None:
+        """Show the session; called from its thread too."""
+        session, progress = self.session, self.session.progress
+        with self._lock:
+            unpaid = self._costs and not self.allow_cost.value
+            self.try_button.disabled = session.is_busy or self._unfit or unpaid
+            self.stop_button.disabled = session.state != "running"
+            self.save_button.disabled = session.is_busy or not self._is_named
+            self.undo_button.disabled = session.is_busy or not session.can_undo
+            for control in (*self._choices.values(), self.reopen_button, self.note, self.allow_cost, self.max_cost_usd):
+                control.disabled = session.is_busy
+            self.bar.max, self.bar.value = max(progress.total, 1), progress.done
+            self.bar.layout.visibility = "visible" if progress.total else "hidden"
+            self.status.value = self._status_html()
+            self.results.value = effect_html(session.effect, session.trial) if session.effect and session.trial else ""
+            self._list_trials()
+
+    def _status_html(self) -> str:
+        session = self.session
+        numbers = progress_text(session.progress)
+        # What has ended is told only while what it tried is what is chosen.
+        is_other = not (session.is_busy or session.changed_late) and session.tried != session.choice
+        match "idle" if is_other else session.state:
+            case "running":
+                return block("", "⏳ 採点中... ほかのセルも実行できます", numbers)
+            case "stopping" | "stopped":
+                return stopped_html(session, "採点してみる")
+            case "failed":
+                return block("bad", f"⚠️ 採点を続けられません（{numbers}）", escape(session.problem))
+            case "finished":
+                return block("good", f"✅ 採点しました（{numbers}）")
+        if self._unfit:
+            return ""
+        try:
+            waiting = session.unfinished()
+        except SocJudgeError as error:
+            return block("bad", escape(error))
+        words = "この試しは中断しています（{}/{}）。「採点してみる」で続きから再開します"
+        return block("warn", words.format(*waiting)) if waiting else ""

@@ -1,0 +1,248 @@
+"""The panel that runs an evaluation: `RunPanel()` shows itself in a cell. What it does is in state/run.py."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+
+from .. import constants
+from ..errors import SocJudgeError
+from .controls import (
+    AUTO,
+    NAMES,
+    WIDE,
+    SessionPanel,
+    cost_box,
+    dollar_box,
+    elsewhere,
+    list_prompts_in,
+    model_box,
+    number_box,
+    prompt_box,
+    tick_box,
+)
+from .state.run import RunPreview, RunSession, Settings, get_session
+from .views.common import block, cost_html, details_html, escape, progress_text, stopped_html, summary_html
+
+
+class RunPanel(SessionPanel):
+    """「🧪 評価実行」 of the specification: build the index, see what a run costs, run it, stop it, read the results.
+
+    The run goes on in the background: other cells can be executed meanwhile, closing the tab does not end it, and a cell
+    that is run again shows the same run. `run` is the finished run, or None. Nothing is started without a click, and
+    nothing that costs money without a tick."""
+
+    session: RunSession
+
+    def __init__(
+        self,
+        *,
+        runbooks: Path | str | None = None,
+        index_dir: Path | str | None = None,
+        logs_dir: Path | str | None = None,
+    ) -> None:
+        runbooks = runbooks or constants.RUNBOOKS_DIR
+        index_dir = index_dir or constants.INDEX_DIR
+        logs_dir = logs_dir or constants.LOGS_DIR
+        self.session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
+        self.judge_model = model_box("Judge")
+        self.assistant_model = model_box("アシスタント")
+        self.judge_prompt = prompt_box("Judgeプロンプト", "judge")
+        self.assistant_prompt = prompt_box("アシスタントのプロンプト", "assistant")
+        self.dataset = widgets.Text(
+            value=str(constants.EVAL_DATASET_PATH), description="評価データセット", style=NAMES, layout=WIDE
+        )
+        self.answer_repeats = number_box("回答の反復", 1)
+        self.judge_repeats = number_box("採点の反復", 1)
+        self.k = number_box("抜粋の数 k", 5)
+        self.max_concurrency = number_box("同時呼び出し", 8)
+        self.max_cost_usd = dollar_box()
+        self.allow_cost = cost_box()
+        self.fresh = tick_box("最初からやり直す")
+        self.build_button = widgets.Button(description="インデックスを構築", icon="database", layout=AUTO)
+        self.run_button = widgets.Button(description="評価を実行", icon="play", button_style="primary")
+        self.stop_button = widgets.Button(description="中断", icon="stop")
+        self.bar = widgets.IntProgress(layout=AUTO)
+        self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
+        self._costs = True  # until the settings are looked at
+        self._preview: RunPreview | None = None  # what they mean; None where they are unfit
+        self._shown: Any = None  # the run whose results stand there
+        self._lock = threading.Lock()
+
+        if self.session.settings is not None:  # the cell was run again: what is under way, or was, is what is shown
+            self._take(self.session.settings)
+        settings = widgets.Accordion(
+            [
+                widgets.VBox(
+                    [
+                        self.judge_model, self.assistant_model, self.judge_prompt, self.assistant_prompt, self.dataset,
+                        self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd,
+                    ]
+                )
+            ],
+            titles=("設定",),
+        )  # fmt: skip
+        super().__init__(
+            [
+                widgets.HTML(block("", "<h2>🧪 評価実行</h2>")), widgets.HBox([self.build_button, self.index_text]),
+                settings, self.cost, self.allow_cost, self.fresh, widgets.HBox([self.run_button, self.stop_button]),
+                self.bar, self.status, self.results,
+            ]
+        )  # fmt: skip
+        self.add_class("socjudge-run-panel")
+        settings.observe(lambda _: self._list_prompts(), "selected_index")
+        for control in self._controls:
+            control.observe(lambda change: self._change(change["owner"]), "value")
+        self.build_button.on_click(lambda _: self.session.build_index())
+        self.run_button.on_click(lambda _: self._start())
+        self.stop_button.on_click(lambda _: self.session.stop())
+        self._follow_session(self._follow)
+        self._settle()
+
+    def __repr__(self) -> str:
+        return elsewhere(self)
+
+    @property
+    def run(self) -> Any:
+        """The finished run, or None."""
+        return self.session.run
+
+    @property
+    def settings(self) -> Settings:
+        """What the controls say."""
+        return Settings(
+            dataset=Path(self.dataset.value), assistant_model=self.assistant_model.value.strip(),
+            judge_model=self.judge_model.value.strip(), judge_prompt=self.judge_prompt.value,
+            assistant_prompt=self.assistant_prompt.value,
+            answer_repeats=self.answer_repeats.value, judge_repeats=self.judge_repeats.value, k=self.k.value,
+            max_concurrency=self.max_concurrency.value, fresh=self.fresh.value,
+            max_cost_usd=self.max_cost_usd.value or None if self._costs else None,
+        )  # fmt: skip
+
+    def _take(self, settings: Settings) -> None:
+        """Set the controls to these settings; a prompt that is gone meanwhile is left out."""
+        self.dataset.value = str(settings.dataset)
+        for name in (
+            "assistant_model", "judge_model", "answer_repeats", "judge_repeats", "k", "max_concurrency"
+        ):  # fmt: skip
+            getattr(self, name).value = getattr(settings, name)
+        if settings.max_cost_usd is not None:
+            self.max_cost_usd.value = settings.max_cost_usd
+        for name in ("judge_prompt", "assistant_prompt"):
+            if getattr(settings, name) in getattr(self, name).options:
+                getattr(self, name).value = getattr(settings, name)
+
+    @property
+    def _controls(self) -> list[Any]:
+        return [
+            self.judge_model, self.assistant_model, self.judge_prompt, self.assistant_prompt, self.dataset,
+            self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd, self.allow_cost,
+            self.fresh,
+        ]  # fmt: skip
+
+    def _list_prompts(self) -> None:
+        """Offer the prompts that were saved meanwhile, when the settings are opened."""
+        if not self.session.is_busy:
+            list_prompts_in(self.judge_prompt, "judge")
+            list_prompts_in(self.assistant_prompt, "assistant")
+
+    def _change(self, control: Any) -> None:
+        self.session.stop_changed()  # if a run is under way, it has other settings than the person saw
+        if control in (self.max_concurrency, self.max_cost_usd, self.allow_cost, self.fresh):
+            self._redraw()  # it is the same run
+        else:
+            self._settle()
+
+    def _start(self) -> None:
+        self._settle()  # a click may come before the page has followed a change
+        if not self.run_button.disabled:
+            settings = self.settings
+            self.allow_cost.value = False  # each paid run is a decision of its own
+            self.fresh.value = False  # once: what is stopped now is to be taken up
+            self.session.start(settings, self._preview)
+
+    def _settle(self) -> None:
+        """Show what the settings mean, and which buttons can be used."""
+        self._preview = None
+        try:
+            self._preview = self.session.preview(self.settings)
+            self._costs = self._preview.estimate.calls > 0
+            self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions)
+        except SocJudgeError as error:
+            self.cost.value = block("bad", escape(error))
+        # Before the tick is offered: no click is lost to a button that is about to be disabled.
+        self._redraw()
+        self.allow_cost.layout.display = "" if self._costs else "none"
+
+    def _follow(self) -> None:
+        """Called from the session's thread: where the index was built, there is more to be said of the settings."""
+        if self.session.state == "idle":
+            self._settle()
+        else:
+            self._redraw()
+
+    def _redraw(self) -> None:
+        """Show the session; called from its thread too."""
+        session = self.session
+        with self._lock:
+            has_index = session.has_index if not session.is_busy else session.state != "building"
+            self.index_text.value = _index_html(session, has_index)
+            self.build_button.disabled = session.is_busy or has_index
+            unpaid = self._costs and not self.allow_cost.value
+            self.run_button.disabled = session.is_busy or not has_index or self._preview is None or unpaid
+            self.stop_button.disabled = session.state != "running"
+            for control in self._controls:
+                control.disabled = session.is_busy
+            progress = session.progress
+            self.bar.max, self.bar.value = max(progress.total, 1), progress.done
+            self.bar.layout.visibility = "visible" if progress.total else "hidden"
+            self.status.value = self._status_html()
+            run = session.run
+            if session.state == "finished" and run is not None and run is not self._shown:
+                self._shown = run
+                self.results.value = summary_html(run) + details_html(run.results, run.log_path)
+            elif session.state == "running":
+                self._shown, self.results.value = None, ""
+
+    def _status_html(self) -> str:
+        session, progress = self.session, self.session.progress
+        numbers = progress_text(progress)
+        # What was stopped can be taken up only with its own settings.
+        is_stopped = session.state == "stopped" and not session.changed_late
+        is_other = is_stopped and not self.settings.is_same_run(session.settings)
+        match "idle" if is_other else session.state:
+            case "running":
+                return block("", "⏳ 評価を実行中... これには数分かかる場合があります", numbers)
+            case "stopping" | "stopped":
+                return stopped_html(session, "評価を実行")
+            case "failed":
+                return block(
+                    "bad",
+                    f"⚠️ 評価を続けられません（{numbers}）" if progress.total else "⚠️ エラー",
+                    escape(session.problem),
+                )
+            case "idle" if self._preview is not None:
+                waiting, other = self._preview.waiting, self._preview.other
+                if self._preview.problem:
+                    return block("bad", escape(self._preview.problem))
+                if waiting and not self.fresh.value:
+                    return block(
+                        "warn", f"前回の中断があります（{waiting.done}/{waiting.total}）。実行すると続きから再開します"
+                    )
+                if other and not waiting:
+                    words = (
+                        f"別の設定の中断があります（Judge {escape(other.run.judge_model)}、{other.done}/{other.total}）"
+                    )
+                    return block("warn", f"{words}。設定を同じにすると続きから再開できます")
+        return ""
+
+
+def _index_html(session: RunSession, has_index: bool) -> str:
+    if session.state == "building":
+        progress = session.progress
+        count = f" {progress.done}/{progress.total}" if progress.total else ""
+        return block("", f"⏳ インデックスを構築中...{count}")
+    return block("", "✅ インデックスは構築済みです" if has_index else "⚠️ インデックスが構築されていません")

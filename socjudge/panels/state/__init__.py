@@ -1,0 +1,1 @@
+"""What the panels know, as plain objects that tests drive without a browser."""

@@ -1,0 +1,271 @@
+"""A folder of logs to look around in: filter the runs, put two of them side by side, read one question, write a report.
+
+Frames are read once and without texts; texts are read from the logs that are looked at, and from no other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ... import constants
+from ...base.pass_rule import reaches, todays_rule
+from ...base.storage import as_path, is_remote
+from ...errors import ConfigError
+from ...history.frames import History, load_history
+from ...records import UNKNOWN, EvaluationResult, EvaluationRun
+from ...runs.logs import load_run
+from ...stats.basics import in_order, plain_floats, question_means, summarise_scores
+from ...stats.comparison import compare_judges
+
+# What a difference between two runs can come from, beside chance.
+CONDITIONS = {
+    "judge_model": "採点者", "judge_model_resolved": "応答した採点モデル", "prompt_id": "プロンプト",
+    "prompt_sha256": "プロンプトの文面", "assistant_model": "アシスタント", "index_fingerprint": "手順書",
+    "dataset_sha256": "データセット", "k": "抜粋の数 k",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which rows to look at. since, until: first and last day of the runs' starts, on this machine's clock; None for
+    any. judges (those asked for), prompts (their ids), categories: some of those there are; none for all."""
+
+    since: date | None = None
+    until: date | None = None
+    judges: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunPair:
+    """Two runs side by side. first, second: their rows of `load_runs`. conditions: (name, first's, second's) of what
+    differs between them.
+    paired: `compare_judges` with the first as the baseline; None where they did not judge the same stored answers, and
+    `reason` then says why (Japanese).
+    means: one row per run and criterion, from `summarise_scores`. questions: one row per question of either: question_id,
+    category, first, second (0–100, repeats averaged; NaN where it was not asked or not scored), same_answer (whether
+    both judged the same stored answer)."""
+
+    first: dict[Any, Any]
+    second: dict[Any, Any]
+    conditions: list[tuple[str, str, str]]
+    paired: pd.DataFrame | None
+    reason: str
+    means: pd.DataFrame
+    questions: pd.DataFrame
+
+
+class Explorer:
+    """The history in a folder of logs, or under a URL. history: its frames, without texts; `reload` reads them again.
+
+    ConfigError if there is no such folder."""
+
+    def __init__(self, logs_dir: Path | str | None = None) -> None:
+        logs_dir = logs_dir or constants.LOGS_DIR
+        self.logs_dir = logs_dir
+        self._texts: dict[str, EvaluationRun] = {}
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the logs again; of those that did not change, what was kept in `logs_dir/.history`."""
+        self.history = load_history(self.logs_dir)
+        self._texts = {}
+
+    @property
+    def judges(self) -> list[str]:
+        """The judges that were asked for, as they first occur."""
+        return list(dict.fromkeys(self.history.runs["judge_model"]))
+
+    @property
+    def prompts(self) -> list[str]:
+        """The ids of the judge prompts, as they first occur."""
+        return list(dict.fromkeys(self.history.runs["prompt_id"]))
+
+    @property
+    def categories(self) -> list[str]:
+        """The categories of the judged questions, the specification's four first."""
+        return in_order(self.history.results["category"])
+
+    def select(self, filters: Filters) -> History:
+        """The rows that the filters leave; without a start a run is in no period. ConfigError if the period is empty."""
+        if filters.since and filters.until and filters.since > filters.until:
+            raise ConfigError(
+                f"期間の開始日 {filters.since} が終了日 {filters.until} より後です。どちらかを直してください"
+            )
+        runs, results, scores = self.history.runs, self.history.results, self.history.scores
+        if filters.since:
+            runs = runs[runs["started_at"] >= _local(filters.since, time.min)]
+        if filters.until:
+            runs = runs[runs["started_at"] <= _local(filters.until, time.max)]
+        if filters.judges:
+            runs = runs[runs["judge_model"].isin(filters.judges)]
+        if filters.prompts:
+            runs = runs[runs["prompt_id"].isin(filters.prompts)]
+        if filters.categories:
+            results, scores = (frame[frame["category"].isin(filters.categories)] for frame in (results, scores))
+            runs = runs[runs["run_id"].isin(results["run_id"])]
+        if len(runs) < len(self.history.runs):
+            results, scores = (frame[frame["run_id"].isin(runs["run_id"])] for frame in (results, scores))
+        return History(runs, results, scores, self.history.n_left_out)
+
+    def answers(self, run_id: str, other: str, question_id: Any) -> tuple[list[EvaluationResult], ...]:
+        """What two runs have on a question, with all texts: their results of it, none where it was not asked.
+
+        The texts of these two logs are kept until others are asked for. ConfigError if a log cannot be read any more."""
+        names = dict(zip(self.history.runs["run_id"], self.history.runs["log"], strict=True))
+        logs = [names[run_id], names[other]]
+        self._texts = {log: self._texts.get(log) or load_run(as_path(self.logs_dir) / log) for log in logs}
+        return tuple(
+            [result for result in self._texts[log].results if result.question.id == question_id] for log in logs
+        )
+
+    def report_path(self, run_id: str, typed: str = "") -> Path:
+        """Where the report of a run goes: what was typed, or else `reports/` beside the logs, after the run's log.
+
+        Of logs under a URL: build/reports. ConfigError if it is no .html file, or something else than a report of ours is there already."""
+        log = dict(zip(self.history.runs["run_id"], self.history.runs["log"], strict=True))[run_id]
+        path = Path(typed).expanduser() if typed else self._reports / f"{log.split('.json')[0]}.html"
+        if path.suffix.lower() not in (".html", ".htm"):
+            raise ConfigError(f"{path}: a report is an HTML file; give it a name that ends in .html")
+        from ...report.page import check_replaceable  # which draws charts: matplotlib takes a second to import
+
+        check_replaceable(path)
+        return path.absolute()
+
+    def export(self, chosen: History, run_id: str, *, baseline: str | None = None, path: Path) -> Path:
+        """Write the report of a run in the selection, against a baseline, with the runs before it as the trend.
+
+        chosen: of `select`, and the report is of these questions only. path: of `report_path`; the folder `reports/` is
+        made. Errors are those of `write_report`."""
+        from ...report.page import TREND_RUNS, write_report
+
+        order = chosen.runs["run_id"].tolist()
+        place = order.index(run_id)
+        wanted = {*order[max(0, place + 1 - TREND_RUNS) : place + 1], *([baseline] if baseline else [])}
+        logs = chosen.runs.loc[chosen.runs["run_id"].isin(wanted), "log"]
+        texts = load_history(self.logs_dir, logs=set(logs), text=True)
+        asked = set(chosen.results["category"])
+        scores, results = (frame[frame["category"].isin(asked)] for frame in (texts.scores, texts.results))
+        if path.parent == self._reports.absolute():
+            _make_folder(path.parent)
+        return write_report(path, scores, results=results, runs=texts.runs, run_id=run_id, baseline=baseline)
+
+    @property
+    def _reports(self) -> Path:
+        folder = as_path(self.logs_dir)
+        return (constants.PROJECT_DIR / "build" if is_remote(folder) else folder) / "reports"
+
+
+def run_table(chosen: History) -> pd.DataFrame:
+    """One row per run of a selection, the newest first.
+
+    Columns: run_id, log, started_at, judge_model, prompt_id, assistant_model, rejudged_from and mvp_passed (the verdict in
+    the log, of the whole run) from `load_runs`; of the selected questions n (scored), mean, ci_low, ci_high (0–100, from
+    `summarise_scores`), questions (asked), passed (unread replies as zeros, as the specification has it), n_unscored
+    (judged answers without a readable mark)."""
+    runs = chosen.runs.iloc[::-1].astype({"run_id": object})
+    names = [
+        "run_id",
+        "log",
+        "started_at",
+        "judge_model",
+        "prompt_id",
+        "assistant_model",
+        "rejudged_from",
+        "mvp_passed",
+    ]
+    means = summarise_scores(chosen.scores.astype({"run_id": object}), by="run_id")
+    results = chosen.results.astype({"run_id": object})
+    points = results.assign(points=plain_floats(results["average_score"]).fillna(0), unread=results["status"] != "ok")
+    asked = points.groupby(["run_id", "question_id"], sort=False).agg({"points": "mean", "unread": "sum"}).reset_index()
+    lines = runs.set_index("run_id")["pass_threshold"].astype("Float64").fillna(todays_rule().line)
+    passed = reaches(asked["points"] - asked["run_id"].map(lines).astype(float), 0)
+    counts = asked.assign(passed=passed).groupby("run_id", sort=False)
+    totals = counts.agg(questions=("points", "size"), passed=("passed", "sum"), n_unscored=("unread", "sum"))
+    table = runs[names].merge(means[["run_id", "n", "mean", "ci_low", "ci_high"]], on="run_id", how="left")
+    table = table.merge(totals, left_on="run_id", right_index=True, how="left")
+    whole = ["n", "questions", "passed", "n_unscored"]
+    return table.fillna(dict.fromkeys(whole, 0)).astype(dict.fromkeys(whole, int))  # a log without a result
+
+
+def compare_runs(chosen: History, first: str, second: str) -> RunPair:
+    """Two runs of a selection side by side; question by question where they judged the same stored answers.
+
+    ConfigError if a run is not in the selection, or both are the same one."""
+    rows = {row["run_id"]: row for row in chosen.runs.to_dict("records")}
+    if first == second:
+        raise ConfigError("同じ実行が2つ選ばれています。別の実行を選ぶか、絞り込みを広げてください")
+    if first not in rows or second not in rows:
+        raise ConfigError("選んだ実行が、いまの絞り込みの中にありません。絞り込みを広げるか、選び直してください")
+    scores = chosen.scores[chosen.scores["run_id"].isin([first, second])].astype({"run_id": object})
+    questions = _questions(scores, first, second)
+    paired, reason = None, _why_not_paired(questions, scores, first, second)
+    if not reason:
+        try:
+            paired = compare_judges(scores, baseline=first, by="run_id")
+        except ConfigError as error:  # such as other criteria
+            reason = str(error)
+    return RunPair(
+        rows[first], rows[second], _conditions(rows[first], rows[second]), paired, reason,
+        summarise_scores(scores, by=["run_id", "criterion"]), questions,
+    )  # fmt: skip
+
+
+def _local(day: date, clock: time) -> datetime:
+    return datetime.combine(day, clock).astimezone()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: the folder cannot be made ({error.strerror}); name a file in another one"
+        ) from None
+
+
+def _conditions(first: dict[Any, Any], second: dict[Any, Any]) -> list[tuple[str, str, str]]:
+    different = [name for name in CONDITIONS if _said(first, name) != _said(second, name)]
+    return [(CONDITIONS[name], _said(first, name), _said(second, name)) for name in different]
+
+
+def _said(run: dict[Any, Any], name: str) -> str:
+    if pd.isna(run[name]) or run[name] in ("", UNKNOWN):
+        return "不明"
+    is_hash = name.endswith(("sha256", "fingerprint"))
+    return str(run[name])[: 12 if is_hash else None]
+
+
+def _questions(scores: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    means = question_means(scores, ["run_id"]).pivot(index="question_id", columns="run_id", values="score")
+    answers = scores.groupby(["question_id", "run_id"], sort=False)["answer_sha256"].agg(set).unstack()
+    rows = scores.drop_duplicates("question_id")[["question_id", "category"]].reset_index(drop=True)
+    sides = {
+        side: means.reindex(columns=[run_id])[run_id].reindex(rows["question_id"]).to_numpy()
+        for side, run_id in (("first", first), ("second", second))
+    }
+    both = answers.reindex(columns=[first, second]).reindex(rows["question_id"])
+    same = [
+        isinstance(one, set) and isinstance(other, set) and bool(one & other)
+        for one, other in both.itertuples(index=False)
+    ]
+    return rows.assign(**sides, same_answer=same)
+
+
+def _why_not_paired(questions: pd.DataFrame, scores: pd.DataFrame, first: str, second: str) -> str:
+    asked = [set(scores.loc[scores["run_id"] == run_id, "question_id"]) for run_id in (first, second)]
+    both = questions[questions["question_id"].isin(asked[0] & asked[1])]
+    if both.empty:
+        return "2つの実行に共通の質問がないため、比べられません。"
+    different = int((~both["same_answer"]).sum())
+    if not different:
+        return ""
+    return (
+        f"共通の{len(both)}問のうち{different}問で、採点した回答が違います。差は回答からも採点からも生じるため、"
+        "質問ごとの差や検定は出さず、並べるだけにしています。同じ回答で比べるには rejudge で採点し直してください。"
+    )

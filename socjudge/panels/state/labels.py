@@ -1,0 +1,172 @@
+"""A person's way through the stored answers of a run: plain state, which the panel shows and a test reads."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from ... import constants
+from ...errors import ConfigError
+from ...history.labels import Key, Mark, append_mark, rater_name, read_rater
+from ...judging.judge import load_eval_dataset
+from ...records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun
+from ...runs.log_json import answer_sha256
+
+
+@dataclass(frozen=True)
+class LabelItem:
+    """One stored answer to be marked; nothing in it tells the judge's marks."""
+
+    question: EvalQuestion
+    answer: AssistantAnswer
+    key: Key
+
+
+class LabelSession:
+    """The distinct answers of a run in an order of the rater's own, marked one at a time; each mark is on disk at once.
+
+    An answer that was judged repeatedly comes once; one without text (the assistant failed) does not come. What the
+    rater has marked before, in whatever run, counts as done, and the way goes on behind it; what was skipped comes again
+    at the end. Nothing is kept but the marks, so that a new session goes on where the last one ended.
+
+    rater: the name as it is used. total, done: answers. problem: lines of the rater's file that cannot be read."""
+
+    def __init__(
+        self,
+        run: EvaluationRun,
+        rater: str,
+        *,
+        folder: Path | None = None,
+        dataset: Path | None = None,
+        seed: int = 0,
+    ) -> None:
+        folder = folder or constants.LABELS_DIR
+        dataset = dataset or constants.EVAL_DATASET_PATH
+        self.rater = rater_name(rater)
+        self.run, self.folder = run, folder
+        self._keypoints = _keypoints(dataset)
+        self._places: dict[Key, list[int]] = {}  # in run.results
+        for place, result in enumerate(run.results):
+            if not result.answer.is_empty:
+                key = (result.question.id, answer_sha256(result.answer.answer, result.answer.context))
+                self._places.setdefault(key, []).append(place)
+        # By hash: the same in whatever order a log has them, and not changed by answers that come in addition.
+        order = sorted(self._places, key=lambda key: hashlib.sha256(repr((seed, self.rater, key)).encode()).digest())
+        self._read()
+        self._trail = [key for key in self._marks if key in self._places]  # what was looked at, the current one last
+        furthest = max((place for place, key in enumerate(order) if key in self._marks), default=-1)
+        later = order[furthest + 1 :] + order[: furthest + 1]  # those before it were skipped
+        self._waiting = [key for key in later if key not in self._marks]
+        self._at = len(self._trail)
+        self._go_on()
+
+    @property
+    def total(self) -> int:
+        """How many answers there are."""
+        return len(self._places)
+
+    @property
+    def done(self) -> int:
+        """How many of them this rater has marked."""
+        return sum(key in self._marks for key in self._places)
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether another answer was looked at before this one."""
+        return self._at > 0
+
+    @property
+    def current(self) -> LabelItem | None:
+        """The answer to be marked; None when all are done."""
+        if self._at == len(self._trail):
+            return None
+        key = self._trail[self._at]
+        result = self.run.results[self._places[key][0]]
+        question = result.question
+        if not question.expected_keypoints:
+            found = self._keypoints.get((question.id, question.question), ())
+            question = replace(question, expected_keypoints=found)
+        return LabelItem(question, result.answer, key)
+
+    @property
+    def mark(self) -> Mark | None:
+        """What this rater has given the current answer, None if nothing yet."""
+        return self._marks.get(self._trail[self._at]) if self._at < len(self._trail) else None
+
+    @property
+    def judge_marks(self) -> Sequence[Evaluation]:
+        """The judge's marks of the current answer, one for each time it was judged; none before it is saved."""
+        if self.mark is None:
+            return ()
+        return [self.run.results[place].evaluation for place in self._places[self.mark.key]]
+
+    def save(self, scores: Mapping[str, int | None], comment: str = "") -> Path:
+        """Put marks of the current answer on disk, at once, and stay with it; gives the file.
+
+        ConfigError that names the criteria without a mark, or what is wrong with the file; then nothing is saved."""
+        item = self.current
+        if item is None:
+            raise ConfigError("there is no answer to mark: all are done")
+        given = {name: scores.get(name) for name in constants.JUDGE_EVALUATION_CRITERIA}
+        marks = {name: score for name, score in given.items() if score is not None}
+        if len(marks) < len(given):
+            raise ConfigError(
+                f"no mark for {'、'.join(name for name in given if name not in marks)}; give all, then save"
+            )
+        self._read()  # in another tab it may have been saved, and the judge's marks seen
+        mark = Mark(
+            *item.key,
+            run_id=self.run.run.run_id,
+            scores=marks,
+            comment=comment,
+            blind=item.key not in self._marks,
+            saved_at=datetime.now().astimezone().isoformat(timespec="seconds"),
+            seconds=round(time.monotonic() - self._shown_at, 1),
+        )
+        path = append_mark(self.rater, mark, self.folder)
+        self._marks[item.key] = mark
+        self._waiting = [key for key in self._waiting if key not in self._marks]
+        return path
+
+    def next(self) -> None:
+        """Go on to the answer that follows: the next one where the rater went back, else the next without a mark."""
+        self._at = min(self._at + 1, len(self._trail))
+        self._go_on()
+
+    def skip(self) -> None:
+        """Leave the current answer for the end, and go on."""
+        key = self._trail[self._at] if self._at < len(self._trail) else None
+        if key in self._waiting:
+            self._waiting.remove(key)
+            self._waiting.append(key)
+        self.next()
+
+    def back(self) -> None:
+        """Return to the answer before, to look at its marks or correct them."""
+        self._at = max(self._at - 1, 0)
+        self._shown_at = time.monotonic()
+
+    def _read(self) -> None:
+        file = read_rater(self.folder / f"{self.rater}.jsonl")
+        self._marks, self.problem = dict(file.marks), file.problem
+
+    def _go_on(self) -> None:
+        """At the end of the trail, add to it what waits first."""
+        if self._at == len(self._trail) and self._waiting:
+            key = self._waiting[0]
+            self._trail = [*(seen for seen in self._trail if seen != key), key]
+            self._at = len(self._trail) - 1
+        self._shown_at = time.monotonic()
+
+
+def _keypoints(dataset: Path) -> dict[tuple[int | str, str], tuple[str, ...]]:
+    """The keypoints by question id and text, for logs that do not hold them."""
+    try:
+        questions = load_eval_dataset(dataset)
+    except ConfigError:  # a help, not a need: marks can be given without
+        return {}
+    return {(question.id, question.question): question.expected_keypoints for question in questions}

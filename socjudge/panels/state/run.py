@@ -1,0 +1,295 @@
+"""A run in the background of a notebook's kernel: its state as plain values, which a panel shows and a test reads."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ... import constants
+from ...base.redact import redact, surprise_text
+from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
+from ...judging.judge import load_eval_dataset
+from ...records import EvaluationResult, EvaluationRun
+from ...runs.assignment import Assignment, assign_suite
+from ...runs.estimate import Estimate, estimate_run
+from ...runs.journal import UnfinishedRun, unfinished_runs
+from ...runs.suite import RunOptions, run_assignment
+
+TELL_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
+State = Literal["idle", "building", "running", "stopping", "finished", "stopped", "failed"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run; the names and meanings of `run_evaluation_suite`. dataset: where the questions are."""
+
+    dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
+    assistant_model: str = "auto"
+    judge_model: str = "auto"
+    judge_prompt: str | None = None
+    assistant_prompt: str | None = None
+    answer_repeats: int = 1
+    judge_repeats: int = 1
+    k: int = 5
+    max_concurrency: int = 8
+    max_cost_usd: float | None = None
+    fresh: bool = False
+
+    def is_same_run(self, other: Settings | None) -> bool:
+        """Whether a run with the other settings would be taken up with these: how fast and how dear makes no difference."""
+        return (
+            other is not None
+            and replace(other, max_concurrency=self.max_concurrency, max_cost_usd=self.max_cost_usd, fresh=self.fresh)
+            == self
+        )
+
+
+@dataclass(frozen=True)
+class RunPreview:
+    """What a run with some settings would be, as things stand.
+
+    assignment: None where the index has to be built, or models and prompts are unfit. waiting: this run, broken off and
+    to be taken up; other: the newest one with other settings; both None where there is none, and while something is
+    under way. problem: why it cannot be run (no key, a damaged journal), or empty."""
+
+    n_questions: int
+    estimate: Estimate
+    assignment: Assignment | None = None
+    waiting: UnfinishedRun | None = None
+    other: UnfinishedRun | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is. done, total: judged answers (texts, while the index is built); before: those of `done` that were
+    there when it began, which the rest leaves out; mean: points of those scored, None if there are none; cost_usd: of
+    the results so far, None if unknown; retries: calls that were repeated; unread: answers without a mark."""
+
+    done: int = 0
+    total: int = 0
+    before: int = 0
+    mean: float | None = None
+    cost_usd: float | None = 0.0
+    retries: int = 0
+    unread: int = 0
+
+
+class Session:
+    """One run at a time, in a thread of its own, so that the kernel stays free.
+
+    state: "idle"; "building" the index; "running"; "stopping" (calls in flight are finished); then "finished",
+    "stopped" (it can be taken up; by the budget if there is a `problem`) or "failed", where `problem` says why and what to
+    do. run: the finished run. changed_late: whether it was stopped by `stop_changed`. Listeners are called in that thread
+    when something changed, for results every `TELL_S` seconds at most; if one fails, that is a warning and the run goes
+    on."""
+
+    def __init__(self) -> None:
+        self.state: State = "idle"
+        self.progress = Progress()
+        self.problem = ""
+        self.changed_late = False
+        self.run: EvaluationRun | None = None
+        self.listeners: list[Callable[[], Any]] = []
+        self._stop, self._lock = threading.Event(), threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._scored, self._told = (0, 0.0), 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way."""
+        return self.state in ("building", "running", "stopping")
+
+    def stop(self) -> None:
+        """Let the calls in flight finish, and end the run; nothing that was paid for is lost."""
+        with self._lock:
+            if self.state != "running":
+                return
+            self._stop.set()
+            self.state = "stopping"
+        self._tell()
+
+    def stop_changed(self) -> None:
+        """Stop, because a control changed that the page lets nobody change by now: it was changed before the start.
+
+        JupyterLab may deliver messages of different controls in another order than they were sent."""
+        self.changed_late = self.changed_late or self.state == "running"
+        self.stop()
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when nothing is under way any more, or after so many seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _begin(self, state: State, work: Callable[[], State]) -> None:
+        with self._lock:
+            if self.is_busy:
+                return  # a second click
+            self.state, self.problem, self.changed_late = state, "", False
+            self._stop.clear()
+
+        def in_background() -> None:
+            try:
+                ended = work()
+            except BudgetReached as error:
+                self.problem, ended = str(error), "stopped"
+            except RunStopped:
+                ended = "stopped"
+            except SocJudgeError as error:
+                self.problem, ended = str(error), "failed"
+            except Exception as surprise:  # shown in the panel, as a cell would show it
+                self.problem = surprise_text(surprise)
+                ended = "failed"
+            with self._lock:
+                self.state = ended
+            self._tell()
+
+        self._thread = threading.Thread(target=in_background, name="socjudge-run", daemon=True)
+        self._tell()
+        self._thread.start()
+
+    def _count(self, result: EvaluationResult, *, answered: bool = True) -> None:
+        """Count a result in. answered: whether its answer is of this run too, and not a stored one that was paid long ago."""
+        marks, answer, before = result.evaluation, result.answer, self.progress
+        if marks.status == "ok":
+            self._scored = (self._scored[0] + 1, self._scored[1] + marks.average_score)
+        count, points = self._scored
+        is_new = answered and not result.judge_repeat
+        costs = [before.cost_usd, marks.usage.cost_usd, answer.usage.cost_usd if is_new else 0.0]
+        self.progress = replace(
+            before,
+            done=before.done + 1,
+            mean=points / count if count else None,
+            cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
+            retries=before.retries + len(answer.retries) * is_new + marks.error.count("retried: "),
+            unread=before.unread + (marks.status != "ok"),
+        )
+        if time.monotonic() - self._told >= TELL_S:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._told = time.monotonic()
+        for listener in list(self.listeners):
+            try:
+                listener()
+            except Exception as problem:  # what cannot be shown must not end a run that is paid for
+                warnings.warn(f"the panel could not be drawn: {redact(str(problem))}", stacklevel=2)
+
+
+class RunSession(Session):
+    """Evaluations of the assistant, and the index that they need. settings: those of the last start, None before it."""
+
+    def __init__(
+        self,
+        *,
+        runbooks: Path | None = None,
+        index_dir: Path | None = None,
+        logs_dir: Path | None = None,
+    ) -> None:
+        runbooks = runbooks or constants.RUNBOOKS_DIR
+        index_dir = index_dir or constants.INDEX_DIR
+        logs_dir = logs_dir or constants.LOGS_DIR
+        super().__init__()
+        self.settings: Settings | None = None
+        self.runbooks, self.index_dir, self.logs_dir = runbooks, index_dir, logs_dir
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the index is built and no runbook has changed since."""
+        from ...runbooks.index import find_index
+
+        return find_index(self.runbooks, index_dir=self.index_dir) is not None
+
+    def preview(self, settings: Settings) -> RunPreview:
+        """What a run with these settings would be; nothing is sent. ConfigError if not even its price can be told."""
+        from ...runbooks.index import find_index
+
+        questions = load_eval_dataset(settings.dataset)
+        how: dict[str, Any] = {
+            "assistant_model": settings.assistant_model, "judge_model": settings.judge_model,
+            "judge_prompt": settings.judge_prompt, "assistant_prompt": settings.assistant_prompt,
+            "answer_repeats": settings.answer_repeats, "judge_repeats": settings.judge_repeats,
+        }  # fmt: skip
+        preview = RunPreview(len(questions), estimate_run(questions, **how))
+        index = find_index(self.runbooks, index_dir=self.index_dir)
+        if index is None:
+            return preview
+        try:
+            assignment = assign_suite(questions, index=index, answers=None, k=settings.k, **how)
+            preview = replace(preview, assignment=assignment)
+            found = [] if self.is_busy else unfinished_runs(self.logs_dir)[::-1]  # the newest first
+        except SocJudgeError as error:
+            return replace(preview, problem=str(error))
+        key = assignment.key
+        waiting, other = (next((run for run in found if (run.key == key) is same), None) for same in (True, False))
+        return replace(preview, waiting=waiting, other=other)
+
+    def build_index(self) -> None:
+        """Build the index in the background."""
+        self._begin("building", self._build)
+
+    def start(self, settings: Settings, preview: RunPreview | None = None) -> None:
+        """Run the evaluation in the background, or go on with it where it was broken off.
+
+        preview: of these settings, as made just now; looked up here if left out."""
+        foreseen = self.preview(settings) if preview is None else preview
+
+        def evaluate() -> State:
+            self.run, self._scored, self.settings = None, (0, 0.0), settings
+            self.progress = Progress()
+            return self._evaluate(settings, foreseen)
+
+        self._begin("running", evaluate)
+
+    def _build(self) -> State:
+        from ...runbooks.index import build_index
+
+        def show(done: int, total: int) -> None:
+            self.progress = Progress(done, total)
+            self._tell()
+
+        try:
+            build_index(self.runbooks, index_dir=self.index_dir, on_progress=show)
+        finally:
+            self.progress = Progress()
+        return "idle"
+
+    def _evaluate(self, settings: Settings, preview: RunPreview) -> State:
+        assignment, waiting = preview.assignment, None if settings.fresh else preview.waiting
+        if assignment is None or (preview.problem and not settings.fresh):
+            raise ConfigError(
+                preview.problem or f"{self.index_dir}: no index that fits {self.runbooks}; run: socjudge index"
+            )
+        done = waiting.done if waiting else 0
+        self.progress = Progress(done, assignment.total, before=done)
+        self._tell()
+        self.run = run_assignment(
+            assignment,
+            RunOptions(
+                max_concurrency=settings.max_concurrency, max_cost_usd=settings.max_cost_usd, logs_dir=self.logs_dir,
+                fresh=settings.fresh, on_result=self._count, stop=self._stop, progress=False,
+            ),
+        )  # fmt: skip
+        return "finished"
+
+
+_sessions: dict[tuple[Path, ...], RunSession] = {}
+
+
+def get_session(
+    *,
+    runbooks: Path | None = None,
+    index_dir: Path | None = None,
+    logs_dir: Path | None = None,
+) -> RunSession:
+    """The session over these folders: the same one each time, so that a cell that is run again finds its run."""
+    runbooks = runbooks or constants.RUNBOOKS_DIR
+    index_dir = index_dir or constants.INDEX_DIR
+    logs_dir = logs_dir or constants.LOGS_DIR
+    key = (runbooks.resolve(), index_dir.resolve(), logs_dir.resolve())
+    return _sessions.setdefault(key, RunSession(runbooks=runbooks, index_dir=index_dir, logs_dir=logs_dir))

@@ -1,0 +1,83 @@
+"""What an edited prompt changed: two runs, question by question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from ...history.frames import load_scores, run_scores
+from ...records import EvaluationResult, EvaluationRun
+from ...stats.basics import OVERALL
+from ...stats.comparison import compare_judges, verdict_flips
+
+
+@dataclass(frozen=True)
+class Both:
+    """One question with the results of both prompts. direction: "合格→不合格", "不合格→合格" or empty."""
+
+    before: tuple[EvaluationResult, ...]
+    after: tuple[EvaluationResult, ...]
+    direction: str
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a prompt changed. comparison: of `compare_judges`, 総合 first; flips: of `verdict_flips`; questions: those
+    whose verdict flipped first; same_answers: whether both prompts were tried on the same answers."""
+
+    comparison: pd.DataFrame
+    flips: pd.DataFrame
+    questions: tuple[Both, ...]
+    same_answers: bool
+
+    @property
+    def difference(self) -> float | None:
+        """Points by which the mean over questions and criteria moved; None if nothing could be compared."""
+        moved = self.comparison["mean_difference"].iloc[0]
+        return None if pd.isna(moved) else float(moved)
+
+
+def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers: bool) -> Effect:
+    """The effect of what was tried in `after`, on its questions; repeats are averaged first.
+
+    same_answers: both judged the same stored answers; otherwise the questions are paired, whatever was answered."""
+
+    def pair_of(result: EvaluationResult) -> tuple[int | str, int]:
+        return result.question.id, result.answer_repeat if same_answers else 0
+
+    tried = set(map(pair_of, after.results))
+    before = replace(before, results=[result for result in before.results if pair_of(result) in tried])
+    scores = pd.concat([run_scores(before), run_scores(after)], ignore_index=True)
+    if not same_answers:
+        scores = scores.assign(answer_sha256="any")
+    comparison = compare_judges(scores, baseline=before.run.run_id, by="run_id")
+    flips = verdict_flips(scores, baseline=before.run.run_id, by="run_id")
+    directions = dict(zip(flips["question_id"], flips["direction"], strict=True))
+    overall_first = comparison.assign(_later=comparison["criterion"] != OVERALL).sort_values("_later", kind="stable")
+    questions = [
+        Both(_of(before, question), _of(after, question), directions.get(question, ""))
+        for question in dict.fromkeys(result.question.id for result in after.results)
+    ]
+    questions.sort(key=lambda both: not both.direction)
+    return Effect(overall_first.drop(columns="_later"), flips, tuple(questions), same_answers)
+
+
+def disputed_questions(run: EvaluationRun, logs_dir: Path) -> set[int | str]:
+    """The questions of a run that another log in the folder gives another verdict, on the same stored answer."""
+    own = run_scores(run)
+    answers = set(zip(own["question_id"], own["answer_sha256"], strict=True))
+    scores = load_scores(logs_dir)
+    keys = zip(scores["question_id"], scores["answer_sha256"], scores["run_id"], strict=True)
+    same = [(question, answer) in answers and log != run.run.run_id for question, answer, log in keys]
+    scores = pd.concat([own, scores.loc[same]], ignore_index=True)
+    if scores["run_id"].nunique() < 2:
+        return set()
+    return set(verdict_flips(scores, baseline=run.run.run_id, by="run_id")["question_id"])
+
+
+def _of(run: EvaluationRun, question: int | str) -> tuple[EvaluationResult, ...]:
+    results: Sequence[EvaluationResult] = run.results
+    return tuple(result for result in results if result.question.id == question)

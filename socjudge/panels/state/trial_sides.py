@@ -1,0 +1,100 @@
+"""The two prompts that a trial compares: what has to be judged for each, and whether its marks are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...prompts.saved import find_prompt
+from ...prompts.templates import Prompt, load_prompt
+from ...records import EvalQuestion, EvaluationRun
+from ...runs.assignment import Assignment, assign_rejudging, assign_suite
+from ...runs.estimate import Estimate, estimate_run
+from ...runs.journal import unfinished_runs
+from .trial_store import Choice
+
+if TYPE_CHECKING:
+    from ...runbooks.index import RunbookIndex
+
+# What has to be the same for a run's own marks, and its own answers, to be those of a prompt.
+_JUDGING = ("judge_model", "judge_service", "judge_prompt_sha256")
+_ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256", "index_fingerprint", "k")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two prompts. run: with the chosen answers; assistant_prompt: None where those are judged as they are,
+    else the questions are answered anew with it."""
+
+    choice: Choice
+    run: EvaluationRun
+    judge_prompt: Prompt
+    assistant_prompt: Prompt | None
+    assignment: Assignment
+
+    @property
+    def identity(self) -> str:
+        """What makes two sides the same work."""
+        return repr(sorted(self.assignment.key.items()))
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the marks in the stored run are those of this prompt and judge."""
+        return self.assistant_prompt is None and self._agrees(_JUDGING)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answers in the stored run are those of this prompt and assistant."""
+        return self._agrees(_ANSWERING)
+
+    def _agrees(self, names: tuple[str, ...]) -> bool:
+        return all(getattr(self.assignment.info, name) == getattr(self.run.run, name) for name in names)
+
+    def count_done(self, logs_dir: Path) -> int:
+        """How many answers were judged when this was broken off."""
+        found = [run for run in unfinished_runs(logs_dir) if run.key == self.assignment.key]
+        return found[-1].done if found else 0
+
+    def estimate(self) -> Estimate:
+        """What judging it takes; nothing is sent."""
+        samples = [self.assignment.sample_at(i) for i in range(self.assignment.n_samples)]
+        stored = [sample.stored for sample in samples if sample.stored is not None]
+        return estimate_run(
+            [sample.question for sample in samples], answers=None if self.assistant_prompt else stored,
+            assistant_model=self.choice.assistant_model, assistant_prompt=self.assistant_prompt,
+            judge_model=self.choice.judge_model, judge_prompt=self.judge_prompt,
+        )  # fmt: skip
+
+
+def get_sides(
+    choice: Choice, run: EvaluationRun, edited: Prompt, get_index: Callable[[], RunbookIndex]
+) -> tuple[Side, Side]:
+    """The base prompt's side and the edited one's; ConfigError if a prompt or a model is unfit. Nothing is sent.
+
+    run: with the chosen answers. get_index: asked only where questions are answered anew. A prompt of the assistant is
+    tried with the judge prompt of the run, or the built-in one where that is gone."""
+    base = load_prompt(choice.base)
+    if choice.kind == "judge":
+        return _judging(choice, run, base), _judging(choice, run, edited)
+    judging = find_prompt(run.run.judge_prompt_sha256, "judge") or load_prompt(None)
+    before, after = (_answering(choice, run, judging, prompt, get_index()) for prompt in (base, edited))
+    return _judging(choice, run, judging) if before.is_answered else before, after
+
+
+def _judging(choice: Choice, run: EvaluationRun, prompt: Prompt) -> Side:
+    assignment = assign_rejudging(run, judge_model=choice.judge_model, judge_prompt=prompt, judge_repeats=1)
+    return Side(choice, run, prompt, None, assignment)
+
+
+def _answering(choice: Choice, run: EvaluationRun, judging: Prompt, prompt: Prompt, index: RunbookIndex) -> Side:
+    assignment = assign_suite(
+        _questions(run), index=index, answers=None, assistant_model=choice.assistant_model, assistant_prompt=prompt,
+        judge_model=choice.judge_model, judge_prompt=judging, answer_repeats=1, judge_repeats=1, k=run.run.k or 5,
+    )  # fmt: skip
+    return Side(choice, run, judging, prompt, assignment)
+
+
+def _questions(run: EvaluationRun) -> list[EvalQuestion]:
+    return list({result.question.id: result.question for result in run.results}.values())

@@ -1,0 +1,94 @@
+"""What was tried with prompts, in `logs/trials/trials.jsonl`: one line per trial and change, the last one counts."""
+
+from __future__ import annotations
+
+import codecs
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ...base.atomic_files import append_line
+from ...errors import ConfigError
+from ...prompts.saved import Kind
+from ...prompts.templates import JUDGE_PROMPT_ID, is_prompt_id
+from ...runs.logs import is_log_name
+
+ALL, DISPUTED = "all", "disputed"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is to be tried. log: the name of the log whose answers are used; base: the id of the prompt to compare with;
+    text: the edited prompt; answers: `ALL`, `DISPUTED` (other logs give another verdict), or a category;
+    assistant_model: asked only for an assistant's prompt."""
+
+    log: str = ""
+    kind: Kind = "judge"
+    base: str = JUDGE_PROMPT_ID
+    text: str = ""
+    answers: str = ALL
+    judge_model: str = "auto"
+    assistant_model: str = "auto"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial. id: of its first start, ISO 8601 and a few letters; before, after: names of logs in logs/trials, empty
+    for the run's own marks and for a trial that was not finished; difference: of the means in points, if known."""
+
+    id: str
+    choice: Choice
+    note: str = ""
+    before: str = ""
+    after: str = ""
+    difference: float | None = None
+
+
+def load_trials(folder: Path) -> list[Trial]:
+    """The trials, the oldest first; a line that cannot be read is left out with a warning."""
+    path, trials = folder / "trials.jsonl", dict[str, Trial]()
+    try:
+        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ConfigError(f"{path}: the trials cannot be read ({error.strerror}); mend its rights") from None
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
+        try:
+            trial = _trial(orjson.loads(line))
+        except (orjson.JSONDecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+            warnings.warn(f"{path}: line {number} is left out ({error}); remove it", stacklevel=2)
+        else:
+            trials[trial.id] = trial
+    return list(trials.values())
+
+
+def save_trial(folder: Path, trial: Trial) -> None:
+    """Add the trial, or what became of it, to the list; ConfigError if it cannot be written."""
+    path = folder / "trials.jsonl"
+    try:
+        append_line(path, orjson.dumps(asdict(trial)))
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: the trial cannot be noted ({error.strerror}); free space or mend the rights"
+        ) from None
+
+
+def _trial(line: dict[str, Any]) -> Trial:
+    """ValueError and the like unless every field is of its kind; names must not lead out of their folders."""
+    choice = Choice(**line["choice"])
+    trial = Trial(**{**line, "choice": choice})
+    texts = [*asdict(choice).values(), trial.id, trial.note, trial.before, trial.after]
+    if not all(isinstance(text, str) for text in texts) or not isinstance(trial.difference, float | int | None):
+        raise ValueError("a field is of the wrong kind")
+    if choice.kind not in ("judge", "assistant") or not is_prompt_id(choice.base):
+        raise ValueError(f"no such prompt: {choice.kind} {choice.base!r:.80}")
+    for name in (choice.log, trial.before, trial.after):
+        if name and (not is_log_name(name) or "/" in name or "\\" in name):
+            raise ValueError(f"{name!r:.80} is not the name of a log")
+    return trial

@@ -1,0 +1,323 @@
+"""Trials of edited prompts on stored answers, in the background of a notebook's kernel: the state behind `PromptLab`."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ... import constants
+from ...base.texts import encodable
+from ...errors import BudgetReached, ConfigError, RunStopped
+from ...prompts.saved import Kind, check_prompt, check_prompt_name, save_prompt
+from ...prompts.templates import ASSISTANT_PROMPT_ID, JUDGE_PROMPT_ID, Prompt, load_prompt
+from ...records import UNKNOWN, EvaluationResult, EvaluationRun, is_embedded
+from ...runs.assignment import STORED
+from ...runs.estimate import Estimate
+from ...runs.logs import load_run, log_files
+from ...runs.suite import RunOptions, run_assignment
+from .run import Progress, Session, State
+from .trial_effect import Effect, disputed_questions, measure_effect
+from .trial_sides import Side, get_sides
+from .trial_store import ALL, DISPUTED, Choice, Trial, load_trials, save_trial
+
+if TYPE_CHECKING:
+    from ...runbooks.index import RunbookIndex
+
+BUILT_IN: dict[Kind, str] = {"judge": JUDGE_PROMPT_ID, "assistant": ASSISTANT_PROMPT_ID}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a trial will take. answers: to be judged with the edited prompt; base_calls: those of the estimate's calls
+    that are for the base prompt; is_unread: no one reads the prompt that is tried, as it is for the embedded default."""
+
+    answers: int
+    estimate: Estimate
+    base_calls: int
+    is_unread: bool
+
+
+class TrialSession(Session):
+    """Prompts tried on the answers of stored runs; one trial at a time.
+
+    choice: what is to be tried, changed by `choose`; trials: all of them, the oldest first, kept in logs_dir/trials
+    beside their logs; trial, effect: the one that is shown, if any, and what it changed; tried: what the last start tried."""
+
+    def __init__(self, *, logs_dir: Path | None = None, index_dir: Path | None = None) -> None:
+        logs_dir = logs_dir or constants.LOGS_DIR
+        index_dir = index_dir or constants.INDEX_DIR
+        super().__init__()
+        self.logs_dir, self.index_dir = logs_dir, index_dir
+        self.trials_dir = logs_dir / "trials"  # a folder below, so that trials are no part of the history
+        self.trials = load_trials(self.trials_dir)
+        self.trial: Trial | None = None
+        self.tried: Choice | None = None
+        self.effect: Effect | None = None
+        self._judged: dict[str, EvaluationRun] = {}
+        self._read: dict[tuple[str, int], EvaluationRun] = {}
+        self._disputed: dict[tuple[str, ...], set[int | str]] = {}
+        self.choice = Choice(text=load_prompt(None).text)
+        self._earlier = [self.choice.text]  # for undo
+        if logs := self.logs:
+            self.choose(log=logs[0])
+
+    @property
+    def logs(self) -> list[str]:
+        """The names of the logs whose answers can be used, the newest first."""
+        return [path.name for path in reversed(log_files(self.logs_dir))]
+
+    @property
+    def categories(self) -> list[str]:
+        """The categories of the chosen log's questions; none if it cannot be read."""
+        try:
+            return list(dict.fromkeys(result.question.category for result in self._stored().results))
+        except ConfigError:
+            return []
+
+    @property
+    def base_text(self) -> str:
+        """The text of the prompt to compare with; ConfigError if it is gone."""
+        return load_prompt(self.choice.base).text
+
+    # -- choosing; nothing changes while a trial is under way
+
+    def choose(self, **changes: Any) -> None:
+        """Change the choice, by the names of `Choice`.
+
+        Another log brings its judge and assistant; another base, or the other kind, that prompt's text."""
+        if self.is_busy:
+            return
+        old = self.choice
+        if changes.get("log", old.log) != old.log:
+            changes = {**self._models_of(changes["log"]), "answers": ALL, **changes}
+        if changes.get("kind", old.kind) != old.kind:
+            changes = {"base": BUILT_IN[changes["kind"]], **changes}
+        if changes.get("base", old.base) != old.base:
+            changes = {"text": load_prompt(changes["base"]).text, **changes}
+            self._earlier += [old.text, changes["text"]]
+        choice = replace(old, **changes)
+        self.choice = replace(choice, text=encodable(choice.text))
+
+    def undo(self) -> None:
+        """Take the text back to the one before: the last that was tried or replaced; the trials stay listed."""
+        if self.is_busy:
+            return
+        while len(self._earlier) > 1 and self._earlier[-1] == self.choice.text:
+            self._earlier.pop()
+        self.choice = replace(self.choice, text=self._earlier[-1])
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is another text to go back to."""
+        return any(earlier != self.choice.text for earlier in self._earlier)
+
+    def reopen(self, trial: Trial) -> None:
+        """Take the choice, the text and the result of an earlier trial back. ConfigError if its logs are gone."""
+        if self.is_busy:
+            return
+        self._earlier += [self.choice.text, trial.choice.text]
+        self.choice, self.trial, self.effect = trial.choice, trial, None
+        if trial.after:
+            before = load_run(self.trials_dir / trial.before) if trial.before else self._stored()
+            self.effect = self._measure(before, load_run(self.trials_dir / trial.after))
+
+    def check_name(self, name: str) -> Path:
+        """Where `save` would put the text; ConfigError if the name cannot be used."""
+        return check_prompt_name(name, parent=self.choice.base)
+
+    def save(self, name: str, *, author: str = "", note: str = "") -> Path:
+        """Save the text as a prompt of its own, made from the base; `save_prompt` says what is refused."""
+        choice = self.choice
+        return save_prompt(choice.text, name=name, parent=choice.base, kind=choice.kind, author=author, note=note)
+
+    # -- before it costs anything
+
+    def check_text(self) -> None:
+        """ConfigError that names what the text lacks, or has too much."""
+        check_prompt(self._edited(), self.choice.kind)
+
+    def plan(self) -> Work:
+        """What the trial will take; nothing is sent. ConfigError if something that was chosen is unfit."""
+        before, after = self._sides()
+        costs = [side.estimate() for side in self._to_judge(before, after)]
+        # The edited prompt's side is the last; the base's marks may be there already.
+        total = sum(costs[1:], costs[0])
+        plan = after.assignment.plan
+        reader = plan.judge if self.choice.kind == "judge" else plan.assistant
+        is_unread = reader is not None and is_embedded(reader.name)
+        return Work(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
+
+    def unfinished(self) -> tuple[int, int] | None:
+        """How many answers of how many were judged when this trial was broken off; None if it was not."""
+        sides = self._to_judge(*self._sides())
+        done = self._count_done(sides)
+        return (done, sum(side.assignment.total for side in sides)) if done else None
+
+    def _count_done(self, sides: list[Side]) -> int:
+        distinct = {side.identity: side for side in sides}  # an unchanged text is the same work twice
+        return sum(side.count_done(self.trials_dir) for side in distinct.values())
+
+    # -- the work
+
+    def start(self, *, note: str = "", max_cost_usd: float | None = None) -> None:
+        """Try the text in the background, or go on where the same trial was broken off.
+
+        max_cost_usd: a hard cap on the whole trial, what the base prompt's marks cost and earlier starts included."""
+        self._begin("running", lambda: self._try(note, max_cost_usd))
+
+    def _try(self, note: str, max_cost_usd: float | None) -> State:
+        self.run, self.trial, self.effect, self._scored = None, None, None, (0, 0.0)
+        self.progress, self.tried = Progress(), self.choice
+        before, after = self._sides()
+        trial = self._note_trial(note)
+        sides = self._to_judge(before, after)
+        done = self._count_done(sides)
+        self.progress = Progress(done, sum(side.assignment.total for side in sides), before=done)
+        self._tell()
+        own = self._known(before)
+        if own is not None and trial.before:  # judged in an earlier start of this trial
+            max_cost_usd = _left(max_cost_usd, own)
+        for side in sides:
+            if self._stop.is_set():
+                raise RunStopped("stopped between the two prompts")
+            self._scored = (0, 0.0)  # the running mean is of one prompt
+            how = RunOptions(
+                max_cost_usd=max_cost_usd, logs_dir=self.trials_dir, stop=self._stop, progress=False,
+                on_result=partial(self._count, answered=side.assistant_prompt is not None),
+            )  # fmt: skip
+            run = run_assignment(side.assignment, how)
+            self._judged[side.identity] = run
+            if side is not after:
+                own, trial = run, replace(trial, before=_log_name(run))
+                self._keep(trial)  # paid for, and known from now on
+                max_cost_usd = _left(max_cost_usd, run)
+        assert own is not None
+        trial = replace(trial, before="" if own is before.run else _log_name(own), after=_log_name(run))
+        self._keep(trial)
+        effect = self._measure(own, run)
+        self._keep(replace(trial, difference=effect.difference))
+        self.run, self.effect = run, effect
+        return "finished"
+
+    def _note_trial(self, note: str) -> Trial:
+        """The trial that is begun, in the list; the same one if it was broken off."""
+        same = (trial for trial in self.trials if trial.choice == self.choice and not trial.after)
+        now = datetime.now().astimezone().isoformat(timespec="seconds")
+        trial = next(same, None) or Trial(f"{now}-{secrets.token_hex(3)}", self.choice)
+        trial = replace(trial, note=note or trial.note)
+        self._earlier.append(self.choice.text)
+        self._keep(trial)
+        return trial
+
+    def _keep(self, trial: Trial) -> None:
+        save_trial(self.trials_dir, trial)
+        by_id = {other.id: other for other in self.trials} | {trial.id: trial}
+        self.trials, self.trial = list(by_id.values()), trial
+
+    def _measure(self, before: EvaluationRun, after: EvaluationRun) -> Effect:
+        return measure_effect(before, after, same_answers=self.choice.kind == "judge")
+
+    # -- what the trial is made from
+
+    def _sides(self) -> tuple[Side, Side]:
+        return get_sides(self.choice, self._chosen(), self._edited(), self._index)
+
+    def _known(self, side: Side) -> EvaluationRun | None:
+        """The marks of a side, if they are the stored run's own, or were made for a trial of the same choice before."""
+        if side.is_judged:
+            return side.run
+        if side.identity not in self._judged:
+            for trial in reversed(self.trials):
+                if trial.before and replace(trial.choice, text=self.choice.text) == self.choice:
+                    with contextlib.suppress(ConfigError):  # the log is gone: it is judged again
+                        run = load_run(self.trials_dir / trial.before)
+                        if side.assignment.is_done_in(run):
+                            self._judged[side.identity] = run
+                            break
+        return self._judged.get(side.identity)
+
+    def _to_judge(self, before: Side, after: Side) -> list[Side]:
+        return [after] if self._known(before) else [before, after]
+
+    def _edited(self) -> Prompt:
+        """The text as it appears in logs: under the base's id and a piece of its hash."""
+        prompt = Prompt(self.choice.base, self.choice.text)
+        return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")
+
+    def _index(self) -> RunbookIndex:
+        from ...runbooks.index import open_index
+
+        return open_index(index_dir=self.index_dir)
+
+    def _models_of(self, log: str) -> dict[str, str]:
+        """The models of a log, as far as it tells them."""
+        try:
+            info = self._stored(log).run
+        except ConfigError:  # said when the choice is looked at
+            return {}
+        models = {"judge_model": info.judge_model, "assistant_model": info.assistant_model}
+        return {name: "auto" if model in (UNKNOWN, STORED) else model for name, model in models.items()}
+
+    def _stored(self, log: str | None = None) -> EvaluationRun:
+        log = self.choice.log if log is None else log
+        path = self.logs_dir / log
+        if not log or not path.is_file():
+            raise ConfigError(f"{path}: no such log; run an evaluation first, or choose another one")
+        key = (path.name, path.stat().st_mtime_ns)
+        if key not in self._read:
+            self._read = {key: load_run(path)}  # only the latest: a large log should not stay in memory
+        return self._read[key]
+
+    def _chosen(self) -> EvaluationRun:
+        """The stored run with the chosen answers only; those that were never given are left out."""
+        run, wanted = self._stored(), self.choice.answers
+        if wanted == DISPUTED:
+            key = (self.choice.log, *self.logs)  # another log may bring another verdict
+            if key not in self._disputed:
+                self._disputed = {key: disputed_questions(run, self.logs_dir)}
+            disputed = self._disputed[key]
+
+        def is_wanted(result: EvaluationResult) -> bool:
+            if wanted == DISPUTED:
+                return result.question.id in disputed
+            return wanted in (ALL, result.question.category)
+
+        results = [result for result in run.results if is_wanted(result) and not result.answer.is_empty]
+        if not results:
+            found = "no other log gives another verdict on its answers" if wanted == DISPUTED else "it has no answers"
+            raise ConfigError(f"{self.choice.log}: nothing to judge ({found}); choose other answers or another log")
+        return replace(run, results=results)
+
+
+def _left(max_cost_usd: float | None, run: EvaluationRun) -> float | None:
+    """What a budget leaves after a run; BudgetReached if nobody knows what that cost."""
+    if max_cost_usd is None:
+        return None
+    if run.usage.cost_usd is None:
+        raise BudgetReached(
+            "the service did not say what judging the base prompt cost, so it is unknown what is left of the budget; "
+            "0 is no limit"
+        )
+    return max(0.0, max_cost_usd - run.usage.cost_usd)
+
+
+def _log_name(run: EvaluationRun) -> str:
+    return run.log_path.name if run.log_path else ""
+
+
+_sessions: dict[tuple[Path, ...], TrialSession] = {}
+
+
+def get_trials(*, logs_dir: Path | None = None, index_dir: Path | None = None) -> TrialSession:
+    """The session over these folders: the same one each time, so that a cell that is run again finds its trials."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    index_dir = index_dir or constants.INDEX_DIR
+    key = (logs_dir.resolve(), index_dir.resolve())
+    if key not in _sessions:
+        _sessions[key] = TrialSession(logs_dir=logs_dir, index_dir=index_dir)
+    return _sessions[key]

@@ -1,0 +1,70 @@
+"""What the LabelPanel shows as HTML; texts are escaped by panel_html's `escape`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...base.verdict import average
+from ...history.labels import Mark
+from ...records import Evaluation
+from ..state.labels import LabelItem, LabelSession
+from .common import block, escape, flags_html
+
+_TABLE = """<style>.socjudge table.marks { border-collapse: collapse; margin: .4em 0; }
+.socjudge .marks th, .socjudge .marks td { padding: .1em .7em; text-align: right; }
+.socjudge .marks th:first-child { text-align: left; }</style>"""
+
+
+def progress_html(session: LabelSession) -> str:
+    """How far the rater is."""
+    line = f"<b>{session.done}/{session.total}問</b>　{escape(session.rater)} さん"
+    if session.done == session.total:
+        line += "　✅ すべて採点しました"
+    return block("warn" if session.problem else "", line, *([escape(session.problem)] if session.problem else []))
+
+
+def item_html(item: LabelItem) -> str:
+    """An answer to be marked, with its question, keypoints and context, and nothing of the judge."""
+    question, answer = item.question, item.answer
+    points = "".join(f"<li>{escape(point)}</li>" for point in question.expected_keypoints)
+    keypoints = f"期待されるポイント<ul>{points}</ul>" if points else "期待されるポイント: 記録がありません"
+    return block(
+        "",
+        f'<div class="question"><b>Q. {escape(question.question)}</b>　{escape(question.category)}</div>{keypoints}'
+        f"{flags_html(answer)}回答<pre>{escape(answer.answer)}</pre>"
+        f"<details><summary>コンテキスト</summary><pre>{escape(answer.context)}</pre></details>",
+    )
+
+
+def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> str:
+    """Under a title, the rater's marks beside the judge's, for each time the answer was judged, and the judge's reasons."""
+    several = len(evaluations) > 1
+    names = [f"Judge{f' {n}' if several else ''}" for n in range(1, len(evaluations) + 1)]
+    read = [evaluation if evaluation.status == "ok" else None for evaluation in evaluations]
+    head = "".join(f'<th scope="col">{name}</th>' for name in ["観点", "自分", *names])
+    rows = [
+        _row(criterion, [score, *(marks.scores.get(criterion) if marks else None for marks in read)])
+        for criterion, score in mark.scores.items()
+    ]
+    rows.append(_row("平均", [average(mark.scores), *(marks.average_score if marks else None for marks in read)]))
+    reasons = "".join(_reasons(name, evaluation) for name, evaluation in zip(names, evaluations, strict=True))
+    table = f'<table class="marks"><tr>{head}</tr>{"".join(rows)}</table>'
+    return _TABLE + block("good", f"{escape(title)}{table}{reasons}")
+
+
+def _row(name: str, values: Sequence[float | None]) -> str:
+    texts = ("―" if value is None else f"{value:.1f}".removesuffix(".0") for value in values)
+    cells = "".join(f"<td>{text}</td>" for text in texts)
+    return f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+
+
+def _reasons(name: str, evaluation: Evaluation) -> str:
+    if evaluation.status != "ok":
+        return f"<div>{name}: 採点できませんでした {escape(evaluation.error)}</div>"
+    reasons = "".join(
+        f"<li><b>{escape(criterion)}</b>: {escape(reason)}</li>"
+        for criterion, reason in evaluation.rationale.items()
+        if reason
+    )
+    comment = f"総合コメント: {escape(evaluation.overall_comment)}" if evaluation.overall_comment else ""
+    return f"<details open><summary>{name} の評価理由</summary><ul>{reasons}</ul>{comment}</details>"

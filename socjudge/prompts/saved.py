@@ -1,0 +1,120 @@
+"""Prompts of your own in eval/prompts/: saved under a name, with where they come from, and listed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from .. import constants
+from ..base.atomic_files import write_new
+from ..errors import ConfigError
+from .front_matter import with_front_matter
+from .templates import (
+    Prompt,
+    built_in_ids,
+    check_assistant_prompt,
+    check_judge_prompt,
+    is_prompt_id,
+    load_prompt,
+    read_prompt_file,
+)
+
+Kind = Literal["judge", "assistant"]
+
+
+@dataclass(frozen=True)
+class PromptInfo:
+    """What is known of a prompt. parent, author, note: empty where its file does not say."""
+
+    id: str
+    kind: Kind
+    parent: str = ""
+    author: str = ""
+    note: str = ""
+
+
+def check_prompt(prompt: Prompt, kind: Kind) -> None:
+    """ConfigError that names what a judge's or an assistant's prompt lacks, or has too much."""
+    if kind == "judge":
+        check_judge_prompt(prompt, constants.JUDGE_EVALUATION_CRITERIA)
+    else:
+        check_assistant_prompt(prompt)
+
+
+def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None = None) -> Path:
+    """Where a prompt of that name would be saved; ConfigError if the name is taken or built in, or is no id."""
+    if not is_prompt_id(name) or name.startswith("."):
+        raise ConfigError(
+            f"{name!r} is no name for a prompt: use letters, digits, '_', '-' and '.', such as '{parent}-b', without .txt"
+        )
+    if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
+        raise ConfigError(f"'{name}' is built in and stays as it is; choose another name, such as '{name}-b'")
+    path = (constants.PROMPTS_DIR if prompts_dir is None else Path(prompts_dir)) / f"{name}.txt"
+    if os.path.exists(path):  # unlike path.exists() also for a name that is too long for the disk
+        raise ConfigError(f"{path} exists and is not overwritten; choose another name")
+    return path
+
+
+def save_prompt(
+    text: str,
+    *,
+    name: str,
+    parent: str,
+    kind: Kind = "judge",
+    author: str = "",
+    note: str = "",
+    prompts_dir: Path | str | None = None,
+) -> Path:
+    """Write a prompt to `eval/prompts/<name>.txt`, under a block that tells its parent, hash, author, note and time.
+
+    name: its id from then on, for `judge_prompt="<name>"`. parent: the id of the prompt that it was made from. kind:
+    what it has to hold. prompts_dir: another folder. Line ends become "\\n", as they do when a text is read. Nothing is
+    overwritten: ConfigError if the name is taken or built in, is no id, or if the prompt is unfit."""
+    path = check_prompt_name(name, parent=parent, prompts_dir=prompts_dir)
+    prompt = Prompt(name, text.replace("\r\n", "\n").replace("\r", "\n"))
+    check_prompt(prompt, kind)
+    try:
+        saved_at = datetime.now().astimezone().isoformat(timespec="seconds")
+        about = {"kind": kind, "parent": parent, "sha256": prompt.sha256, "author": author.strip()}
+        content = with_front_matter({**about, "note": note.strip(), "saved_at": saved_at}, prompt.text)
+        write_new(path.parent, [path.name], [content.encode("utf-8")])
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"prompt '{name}' holds half of a surrogate pair, which no file can hold; remove it"
+        ) from None
+    except OSError as error:
+        if path.exists():
+            raise ConfigError(f"{path} exists and is not overwritten; choose another name") from None
+        raise ConfigError(
+            f"{path}: the prompt cannot be written ({error.strerror}); free space, mend the rights or shorten the name"
+        ) from None
+    return path
+
+
+def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
+    """The built-in prompts, then those in eval/prompts/ by name; of one kind, or all. Unreadable files are left out."""
+    built_in = sorted(built_in_ids())
+    found = [_info(name, {}, load_prompt(name).text) for name in built_in]
+    for path in sorted(constants.PROMPTS_DIR.glob("*.txt")):
+        if is_prompt_id(path.stem) and path.stem not in built_in:
+            with contextlib.suppress(ConfigError):
+                found.append(_info(path.stem, *read_prompt_file(path)))
+    return [prompt for prompt in found if kind in (None, prompt.kind)]
+
+
+def find_prompt(sha256: str, kind: Kind) -> Prompt | None:
+    """The prompt of that hash, if there still is one."""
+    prompts = (load_prompt(known.id) for known in list_prompts(kind))
+    return next((prompt for prompt in prompts if prompt.sha256 == sha256), None)
+
+
+def _info(name: str, saved: Mapping[str, str], text: str) -> PromptInfo:
+    # A file without a block: only a judge is shown an answer.
+    guess = "judge" if "answer" in Prompt(name, text).placeholders else "assistant"
+    kind: Kind = "judge" if saved.get("kind", guess) == "judge" else "assistant"
+    return PromptInfo(name, kind, saved.get("parent", ""), saved.get("author", ""), saved.get("note", ""))

@@ -1,0 +1,155 @@
+"""Prompt templates: where they come from, what they must mention, how they are filled, how they are named."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from .. import constants
+from ..errors import ConfigError
+from ..records import AssistantAnswer, EvalQuestion, Flags
+from .front_matter import split_front_matter
+
+JUDGE_PROMPT_ID = "guide-1"
+ASSISTANT_PROMPT_ID = "assistant-1"
+_FLAG_NAMES = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
+JUDGE_PLACEHOLDERS = ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints")
+ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES)
+# A placeholder is a lower-case name in braces; the judge prompt's own JSON braces never look like that.
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_SAFE_ID = re.compile(r"[\w.-]+")
+_TEMPLATES = files("socjudge.prompts")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A template with the name under which it appears in logs."""
+
+    id: str
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the text in UTF-8, in hex: two prompts with one id but another text differ here."""
+        return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
+
+    @property
+    def placeholders(self) -> set[str]:
+        """The names in braces."""
+        return set(_PLACEHOLDER.findall(self.text))
+
+
+def load_prompt(prompt: Prompt | str | Path | None, *, default: str = JUDGE_PROMPT_ID) -> Prompt:
+    """The prompt of that id (built in, or eval/prompts/<id>.txt), in that file, or the default for None.
+
+    The block at the head of a saved prompt (`save_prompt`) is no part of its text. A UserWarning says that a saved
+    prompt was edited since. Raises ConfigError that lists the known ids."""
+    if isinstance(prompt, Prompt):
+        return prompt
+    if isinstance(prompt, Path) or (prompt or "").endswith(".txt"):
+        return _read_prompt(Path(str(prompt)))
+    prompt_id = prompt or default
+    if not is_prompt_id(prompt_id):
+        raise ConfigError(f"{prompt_id!r} is no prompt id; pass an id such as 'guide-1', a .txt path or a Prompt")
+    if prompt_id in built_in_ids():
+        return Prompt(prompt_id, (_TEMPLATES / f"{prompt_id}.txt").read_text(encoding="utf-8"))
+    if (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
+        return _read_prompt(own)
+    raise ConfigError(
+        f"no prompt '{prompt_id}': built in are '{JUDGE_PROMPT_ID}' and '{ASSISTANT_PROMPT_ID}'; "
+        f"your own go to {constants.PROMPTS_DIR}/<id>.txt"
+    )
+
+
+def is_prompt_id(name: str) -> bool:
+    """Whether it can name a prompt: letters, digits, "_", "-" and ".", and no path."""
+    return bool(_SAFE_ID.fullmatch(name)) and not name.endswith(".txt")
+
+
+def built_in_ids() -> set[str]:
+    """The prompts that come with the package."""
+    return {file.name.removesuffix(".txt") for file in _TEMPLATES.iterdir() if file.name.endswith(".txt")}
+
+
+def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
+    """What the block of a prompt's file says (nothing if it has none), and its text; ConfigError if unreadable."""
+    try:
+        return split_front_matter(path.read_text(encoding="utf-8-sig"))  # with the mark that Windows editors add
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: the prompt cannot be read ({error}); expected a UTF-8 text file") from error
+
+
+def _read_prompt(path: Path) -> Prompt:
+    saved, text = read_prompt_file(path)
+    prompt = Prompt(path.stem, text)
+    if saved and saved["sha256"] != prompt.sha256:
+        warnings.warn(
+            f"{path}: the prompt was edited after it was saved, its text no longer has the sha256 in its head. Logs tell "
+            "the two apart by that hash; better save the new text under a name of its own",
+            stacklevel=3,
+        )
+    return prompt
+
+
+def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
+    """ConfigError unless the prompt has the question and the answer in it, knows every placeholder it
+    uses, and asks for every criterion."""
+    _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
+    unasked = [criterion for criterion in criteria if criterion not in prompt.text]
+    if unasked:
+        raise ConfigError(
+            f"judge prompt '{prompt.id}' does not mention {'、'.join(unasked)}, which constants.py lists in "
+            "JUDGE_EVALUATION_CRITERIA: no judge would score it. Copy the prompt to "
+            f"{constants.PROMPTS_DIR}/<id>.txt, describe the criterion there (also in its JSON format), and pass "
+            "judge_prompt='<id>'; or take the criterion out of constants.py"
+        )
+
+
+def check_assistant_prompt(prompt: Prompt) -> None:
+    """ConfigError unless the prompt has the question and the context in it and no unknown placeholder."""
+    _check_placeholders(prompt, known=ASSISTANT_PLACEHOLDERS, required=("question", "context"))
+
+
+def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tuple[str, ...]) -> None:
+    missing = [f"{{{name}}}" for name in required if name not in prompt.placeholders]
+    unknown = [f"{{{name}}}" for name in sorted(prompt.placeholders - set(known))]
+    if missing or unknown:
+        found = "; ".join(
+            f"{what} {', '.join(names)}" for what, names in (("lacks", missing), ("has unknown", unknown)) if names
+        )
+        raise ConfigError(
+            f"prompt '{prompt.id}' {found}; known placeholders: {', '.join(f'{{{name}}}' for name in known)}"
+        )
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """The template with each `{name}` of `values` replaced, in one pass.
+
+    One pass, so that a `{context}` inside an answer stays text; not `str.format`, which would stumble
+    over the JSON braces of the judge prompt."""
+    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
+
+
+def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, str]:
+    """The seven values of the judge prompt, as text."""
+    return {
+        "question": question.question,
+        "context": answer.context,
+        "answer": answer.answer,
+        **_flag_values(answer.flags),
+        "expected_keypoints": "\n".join(f"- {keypoint}" for keypoint in question.expected_keypoints),
+    }
+
+
+def assistant_values(question: str, context: str, flags: Flags) -> dict[str, str]:
+    """The five values of the assistant prompt, as text."""
+    return {"question": question, "context": context, **_flag_values(flags)}
+
+
+def _flag_values(flags: Flags) -> dict[str, str]:
+    return {name: "あり" if getattr(flags, name) else "なし" for name in _FLAG_NAMES}

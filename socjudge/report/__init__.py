@@ -1,0 +1,1 @@
+"""Frames and charts as one self-contained page."""

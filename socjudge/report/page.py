@@ -1,0 +1,366 @@
+"""A run as one HTML file that explains itself: frames and figures go in, nothing is fetched when it is read."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from .. import constants
+from .._version import __version__
+from ..base.atomic_files import replacing
+from ..base.pass_rule import PassRule, frame_rule, reaches
+from ..base.texts import visible
+from ..base.verdict import Tally
+from ..charts.runs import plot_criterion_trend, plot_question_strip
+from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
+from ..charts.style import chart_url
+from ..errors import ConfigError
+from ..history.frames import load_history, load_runs
+from ..records import UNKNOWN, is_embedded
+from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
+from ..stats.comparison import compare_judges
+from ..stats.gate import gate_confidence, gate_questions
+from .words import Say, cautions, run_facts, speaker
+
+TREND_RUNS = 12  # as many as a chart of the page's width can label
+
+_RUN = [
+    "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model", "prompt_id",
+    "prompt_sha256", "dataset_sha256", "index_fingerprint",
+]  # fmt: skip
+_MARK = b'<meta name="generator" content="socjudge '  # of report.html.j2
+_ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
+_FLAGS = {
+    "insufficient_evidence": ("根拠不足", "insufficient evidence"),
+    "dangerous_operation": ("危険操作", "dangerous operation"),
+    "ambiguous_query": ("曖昧質問", "ambiguous question"),
+}
+# What a difference between two runs can come from, beside chance.
+_CAUSES = ("judge_model", "judge_model_resolved", "prompt_id", "prompt_sha256", "assistant_model", "index_fingerprint")
+
+
+def write_report(
+    path: Path | str,
+    scores: pd.DataFrame,
+    *,
+    results: pd.DataFrame | None = None,
+    runs: pd.DataFrame | None = None,
+    run_id: str | None = None,
+    baseline: str | None = None,
+    lang: str = "ja",
+) -> Path:
+    """Write the report of one run as a self-contained HTML file, and return where it is.
+
+    path: the file; its folder must exist, and only a report of ours is replaced. scores: from `load_scores(text=True)` or `run_scores`, of this run and perhaps
+    others, of which the latest are drawn as a trend. results: from `load_results(text=True)` or `run_results`, for
+    questions, answers, contexts and warnings; runs: from `load_runs`, for k, time, tokens and cost. The page names what
+    it lacks without them. run_id: the run, the latest unless given. baseline: the run_id to compare with, unless given
+    the one before with the same dataset. lang: "ja" or "en" (criteria, categories and charts stay Japanese).
+    ConfigError if the folder, a run or a column is missing, scores and results are not of the same answers, or the
+    file is there already and no report."""
+    say, path = speaker(lang), _checked(path)
+    who = "write_report"
+    need_columns(
+        scores,
+        [*_RUN, *_ANSWER, "category", "status", "answer_sha256", "criterion", "score"],
+        f"{who}, scores",
+        "load_scores",
+    )
+    if scores.empty:
+        raise ConfigError(f"{who}: the frame of scores has no row; widen the filters, or load a run with results")
+    scores = scores.astype(dict.fromkeys(_RUN[:2] + _RUN[3:], object))
+    history = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
+    # Known to be in the frame, so that a frame of another folder is not taken for this one.
+    run_id = _known(run_id, history, "run_id") or history["run_id"].iloc[-1]
+    place = history["run_id"].tolist().index(run_id)
+    is_chosen = baseline is not None
+    if baseline == run_id:
+        raise ConfigError(f"{who}: run_id and baseline are both {run_id!r}; choose two runs")
+    baseline = _known(baseline, history, "baseline") or _previous(scores, history.iloc[: place + 1])
+    own, run = scores[scores["run_id"] == run_id], _run(scores, run_id)
+    record = None if runs is None else _rows_of(runs, run_id, "runs").iloc[0]
+    answers = _answers(own, results, run_id)
+    criteria = in_order(own["criterion"])
+
+    rule = frame_rule(answers)
+    verdict = _verdict(answers, rule)
+    gate = gate_confidence(answers).iloc[0]
+    trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
+    page = _environment(say).get_template("report.html.j2")
+    html = page.render(
+        lang=lang, say=say, version=__version__, made_at=datetime.now().astimezone(),
+        script=_asset("report.js"), style=_asset("report.css"), flag_words=_FLAGS, overall=OVERALL,
+        line=rule.line, needed=rule.needed(verdict["summary"].total_questions), reaches=reaches,
+        run=run, verdict=verdict, gate=gate, criteria=criteria,
+        is_offline=is_embedded(run["judge_model_resolved"]),
+        facts=run_facts(run, answers, record, say),
+        means=_means(own), charts=_charts(own, answers, gate, say),
+        trend=_trend(trend, say), comparison=_comparison(scores, run_id, baseline),
+        rows=_rows(answers, own, criteria, rule.line),
+        has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
+        has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
+        cautions=cautions(run, answers, verdict, gate, record, say),
+    )  # fmt: skip
+    _write(path, html)
+    return path
+
+
+def write_log_report(
+    path: Path | str,
+    logs_dir: Path | str | None = None,
+    *,
+    log: str | None = None,
+    baseline: str | None = None,
+    lang: str = "ja",
+) -> Path:
+    """Write the report of a log, with the runs before it from the same folder, and return where it is.
+
+    log: the log's name in logs_dir, the latest unless given; baseline: the name of the log to compare with. The rest is
+    as in `write_report`. ConfigError also if there is no log."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
+    if runs.empty:
+        raise ConfigError(f"{logs_dir}: no log to report on; `socjudge run` makes one")
+    log = _known(log, runs, "log") or runs["log"].iloc[-1]
+    baseline = _known(baseline, runs, "log")
+    place = runs["log"].tolist().index(log)
+    logs = [*runs["log"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1], baseline]
+    # Texts are most of a log: only those of these runs are read.
+    texts = load_history(logs_dir, logs={name for name in logs if name is not None}, text=True)
+    run_ids = dict(zip(runs["log"], runs["run_id"], strict=True))
+    named = {"run_id": run_ids[log], "baseline": None if baseline is None else run_ids[baseline]}
+    return write_report(path, texts.scores, results=texts.results, runs=runs, **named, lang=lang)
+
+
+# -- what is in the frames
+
+
+def _known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
+    """The name, if a run has it; None for None."""
+    column = "log" if what == "log" else "run_id"
+    if name is not None and name not in set(runs[column]):
+        latest = ", ".join(map(str, runs[column].iloc[-5:]))
+        raise ConfigError(f"{what} {name!r} is not among the {len(runs)} runs; the latest are {latest}")
+    return name
+
+
+def _rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
+    need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
+    rows = frame[frame["run_id"] == run_id]
+    if rows.empty:
+        raise ConfigError(f"write_report: {what} has no row of run {run_id!r}; load it from the same logs as scores")
+    return rows
+
+
+def _run(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
+    """What the rows of the run say of it; of the judge, all models that answered."""
+    own = scores.loc[scores["run_id"] == run_id, _RUN]
+    judges = [name for name in dict.fromkeys(own["judge_model_resolved"]) if name not in ("", UNKNOWN)]
+    return {**dict(zip(_RUN, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
+
+
+def _previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
+    """The latest run before the last of `history` with the same dataset and a question in common."""
+    questions = scores.groupby("run_id", observed=True)["question_id"].agg(set)
+    run_id, dataset = history[["run_id", "dataset_sha256"]].iloc[-1]
+    same = history[history["dataset_sha256"] == dataset]["run_id"].iloc[-2::-1]
+    return next((name for name in same if questions[name] & questions[run_id]), None)
+
+
+def _answers(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> pd.DataFrame:
+    """One row per judged answer of the run, with average_score and whatever else `results` has."""
+    if results is None:
+        kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
+        columns = {name: (name, "first") for name in kept if name in own.columns}
+        grouped = own.groupby(_ANSWER, observed=True, sort=False)
+        return grouped.agg(**columns, average_score=("score", "mean")).reset_index()  # type: ignore[call-overload,no-any-return]
+    names = [*_ANSWER, "category", "status", "average_score", *_FLAGS]
+    answers = _rows_of(results, run_id, "results")
+    need_columns(answers, names, "write_report, results", "load_results")
+    scored = [
+        set(part.loc[part["status"] == "ok", _ANSWER].itertuples(index=False, name=None)) for part in (own, answers)
+    ]
+    if scored[0] != scored[1]:
+        raise ConfigError(
+            f"write_report: scores has {len(scored[0])} scored answers of run {run_id!r} and results {len(scored[1])}, "
+            "or others; load both from the same logs with the same filters"
+        )
+    return answers
+
+
+def _verdict(answers: pd.DataFrame, rule: PassRule) -> dict[str, Any]:
+    """The specification's summary (unread replies as zeros), and what it would be with full marks for them."""
+    worst, best = Tally(), Tally()
+    for question, average, status in answers[["question_id", "average_score", "status"]].itertuples(index=False):
+        is_scored = status == "ok"
+        worst.add(question, average if is_scored else 0.0, status)
+        best.add(question, average if is_scored else 100.0, "ok")
+    summary, best_summary = worst.summary(rule), best.summary(rule)
+    return {"summary": summary, "best": best_summary, "is_open": summary.mvp_passed != best_summary.mvp_passed}
+
+
+def _means(own: pd.DataFrame) -> list[dict[Any, Any]]:
+    rows = [*summarise_scores(own).to_dict("records"), *summarise_scores(own, by=()).to_dict("records")]
+    return [{"criterion": OVERALL, **row} for row in rows]
+
+
+def _trend(scores: pd.DataFrame, say: Say) -> dict[str, Any] | None:
+    runs = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
+    if len(runs) < 2 or scores["score"].isna().all():
+        return None
+    means = summarise_scores(scores, by="run_id").set_index("run_id").to_dict("index")
+    rows = [_run(scores, name) | means[name] for name in runs["run_id"]]
+    first, last = rows[0]["mean"], rows[-1]["mean"]
+    alt = say(
+        f"{len(rows)}回の実行の推移。全体平均は最初 {first:.1f} 点、最新 {last:.1f} 点（数値は下の表）",
+        f"{len(rows)} runs over time; overall mean {first:.1f} in the first, {last:.1f} in the latest (see the table)",
+    )
+    dated = scores.dropna(subset=["started_at"])
+    plots = (plot_criterion_trend, plot_question_strip) if dated["run_id"].nunique() > 1 else ()
+    return {"rows": rows, "charts": [_chart(plot, dated, alt) for plot in plots]}
+
+
+def _comparison(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
+    if baseline is None:
+        return None
+    pair = scores[scores["run_id"].isin([baseline, run_id])]
+    before, after = _run(scores, baseline), _run(scores, run_id)
+    found: dict[str, Any] = {
+        "before": before,
+        "causes": [(name, before[name], after[name]) for name in _CAUSES if before[name] != after[name]],
+    }
+    try:
+        return found | {"paired": compare_judges(pair, baseline=baseline, by="run_id").to_dict("records")}
+    except ConfigError:  # other answers or other criteria: two cohorts, side by side
+        sides = [{row["criterion"]: row for row in _means(pair[pair["run_id"] == name])} for name in (baseline, run_id)]
+        rows = [{"criterion": name, "before": sides[0].get(name), "after": row} for name, row in sides[1].items()]
+        return found | {"unpaired": rows}
+
+
+def _rows(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
+    """What the table of questions shows, one entry per judged answer."""
+    marks: dict[Any, dict[Any, Any]] = {}
+    columns = [*_ANSWER, "criterion", "score"]
+    reasons = own["rationale"] if "rationale" in own.columns else pd.Series("", index=own.index)
+    for (*key, criterion, score), reason in zip(own[columns].itertuples(index=False, name=None), reasons, strict=True):
+        marks.setdefault(tuple(key), {})[criterion] = score, reason
+    rows = []
+    for answer in answers.to_dict("records"):
+        found = marks.get(tuple(answer[name] for name in _ANSWER), {})
+        outcome = "unscored"
+        if answer["status"] == "ok":
+            outcome = "pass" if reaches(answer["average_score"], line) else "fail"
+        rows.append({**answer, "outcome": outcome, "marks": {name: found.get(name, (None, "")) for name in criteria}})
+    return rows
+
+
+# -- charts
+
+
+def _charts(own: pd.DataFrame, answers: pd.DataFrame, gate: pd.Series, say: Say) -> dict[str, Any]:
+    if own["score"].isna().all():
+        return {}
+    by_criterion, by_category = (_listed(summarise_scores(own, by=by)) for by in ("criterion", "category"))
+    found = {
+        "marks": _chart(
+            plot_score_distribution, own, say(f"観点別の点の分布。平均は{by_criterion}", f"Marks per criterion. Means: {by_criterion}")
+        ),
+        "categories": _chart(
+            plot_category_breakdown, own, say(f"カテゴリ別・観点別の平均。カテゴリの平均は{by_category}", f"Means per category and criterion. Categories: {by_category}")
+        ),
+    }  # fmt: skip
+    if not pd.isna(gate["p_rerun"]):
+        deciding = gate["deciding_questions"] or say("なし", "none")
+        alt = say(
+            f"質問ごとの平均スコアと再実行時の揺れ。判定を左右する質問: {deciding}",
+            f"Each question's mean and its noise between repeats. Questions that decide the verdict: {deciding}",
+        )
+        found["gate"] = _chart(plot_gate_confidence, gate_questions(answers), alt)
+    return found
+
+
+def _listed(summary: pd.DataFrame) -> str:
+    return ", ".join(
+        f"{name} {mean:.1f}" for name, mean in summary[[summary.columns[0], "mean"]].itertuples(index=False)
+    )
+
+
+def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -> dict[str, str]:
+    return {"src": chart_url(plot, frame), "alt": alt}
+
+
+# -- the page
+
+
+def _environment(say: Say) -> Environment:
+    """Everything that the template puts out is escaped, and what cannot be seen is made visible."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, finalize=_visible,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    unknown = say("不明", "unknown")
+    environment.filters["points"] = lambda value: "–" if pd.isna(value) else f"{value:.1f}"
+    environment.filters["signed"] = lambda value: "–" if pd.isna(value) else f"{value:+.1f}"
+    environment.filters["or_unknown"] = lambda value: unknown if value in ("", "unknown") else value
+    environment.filters["time"] = lambda value: (
+        unknown if pd.isna(value) else f"{pd.Timestamp(value).to_pydatetime().astimezone():%Y-%m-%d %H:%M:%S %Z}"
+    )
+    # Draws never show a chance of 0 or 1.
+    environment.filters["chance"] = lambda p: "<0.01" if p < 0.005 else ">0.99" if p > 0.995 else f"{p:.2f}"
+    environment.tests["missing"] = lambda value: value is None or bool(pd.isna(value))
+    return environment
+
+
+def _visible(value: Any) -> Any:
+    """Text with unseen characters in sight, such as ESC as ⟦U+001B⟧; anything else as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return visible(value)
+
+
+def _asset(name: str) -> dict[str, Any]:
+    """A style sheet or script of ours, with the hash that allows it and nothing else."""
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return {"text": Markup(text), "csp": f"'sha256-{digest}'"}
+
+
+def _checked(path: Path | str) -> Path:
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path}: there is no folder {path.parent} to put the report in; make it first")
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a folder; give the report a name, such as {path / 'report.html'}")
+    check_replaceable(path)
+    return path
+
+
+def check_replaceable(path: Path) -> None:
+    """ConfigError if there is something at the path that is no report of ours, and so must not be replaced."""
+    try:
+        with path.open("rb") as file:
+            is_ours = _MARK in file.read(4096)
+    except FileNotFoundError:
+        return
+    except IsADirectoryError:
+        is_ours = False
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be looked at ({error.strerror}); give the report another name") from None
+    if not is_ours:
+        raise ConfigError(f"{path}: is there already and no report of socjudge; give another name, or remove it")
+
+
+def _write(path: Path, html: str) -> None:
+    try:
+        with replacing(path) as file:
+            file.write(html.encode("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: the report cannot be written ({error.strerror})") from None

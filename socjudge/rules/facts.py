@@ -1,0 +1,96 @@
+"""Facts that can be wrong while the sentence stays similar: numbers, names, commands, roles, negation.
+
+Sentence similarity cannot see a contradiction (docs/offline.md), so these are compared one by one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..base.texts import bigrams, fold, jaccard
+
+Kind = Literal["number", "term", "role", "pole"]
+_WINDOW = 10  # characters on each side that say what a number is about
+_LOOK = 200  # characters of a statement that these are taken from: keeps a long statement linear
+
+_ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会|会議)|[一-龠々ァ-ヶー・]{2,12}室|人事部|広報|法務|CISO|利用者|経営層)"
+_NUMBER = r"\d[\d,.:/]*\s*(?:分|時間|日|週間?|か?ヶ?月|年|名|件|台|回|点|問|割|倍|%|GB|MB|文字)?(?:以内|以上|以下|未満|前|後|間)?"
+_TERM = r"-{0,2}[A-Za-z_$][A-Za-z0-9_$]*(?:[-./\\:][A-Za-z0-9_$]+)*"
+# Words that a statement turns into its contrary by: each counts as wrong where the source has its opposite.
+_OPPOSITES = """高い/低い 前/後 先/後 上げ/下げ 中止/継続 停止/継続 開始/停止 有効/無効 許可/拒否 許可/禁止 接続/切断
+増や/減ら 以上/以下 以内/以降 必要/不要 最大/最小 社内/社外 オン/オフ 残す/消す 通電/電源断 直ちに/後で"""
+_POLES: dict[str, set[str]] = {}
+for _pair in _OPPOSITES.split():
+    _one, _other = _pair.split("/")
+    _POLES.setdefault(_one, set()).add(_other)
+    _POLES.setdefault(_other, set()).add(_one)
+_POLE = re.compile("|".join(sorted(_POLES, key=len, reverse=True)))
+EITHER_ROLE = re.compile(f"({_ROLE})または({_ROLE})")
+_FACT = re.compile(f"(?P<role>{_ROLE})|(?P<term>{_TERM})|(?P<number>{_NUMBER})")
+_OBLIGATION = re.compile(r"な(?:けれ|くて)?[ばは]なら(?:ない|ず|ません)")
+_NEGATION = re.compile(
+    r"禁止|禁じ|[^少]ない|なけれ|なかっ|ません|せず|[らさわかたなば]ず(?![つれ])|てはなら|不要|不可|避け|控え|やめ|厳禁"
+    r"|\bnot\b|\bnever\b"
+)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One checkable piece of a statement. around: bigrams of its surroundings, other facts blanked out."""
+
+    kind: Kind
+    value: str
+    around: frozenset[str]
+
+
+def find_facts(statement: str) -> list[Fact]:
+    """The numbers, Latin terms, roles and words with an opposite in a statement."""
+    text = unicodedata.normalize("NFKC", statement)
+    facts: list[Fact] = []
+    for match in [*_FACT.finditer(text), *_POLE.finditer(text)]:
+        kind: Kind = match.lastgroup or "pole"  # type: ignore[assignment]
+        before = blank_facts(text[max(0, match.start() - _LOOK) : match.start()])[-_WINDOW:]
+        after = blank_facts(text[match.end() : match.end() + _LOOK])[:_WINDOW]
+        facts.append(Fact(kind, fold(match[0]), bigrams(before + after)))
+    return facts
+
+
+def blank_facts(statement: str) -> str:
+    """The folded statement with every fact replaced by one letter for its kind.
+
+    What is left is what a wrong number, command or role does not change."""
+    return fold(_NEGATION.sub("", neutral_facts(statement)))
+
+
+def neutral_facts(statement: str) -> str:
+    """The statement with a placeholder for every fact, still fit to be embedded."""
+    text = unicodedata.normalize("NFKC", statement)
+    return _FACT.sub(lambda match: {"role": "役", "term": "語", "number": "数"}[match.lastgroup or "term"], text)
+
+
+def is_negative(statement: str) -> bool:
+    """Whether a statement forbids or denies something."""
+    return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
+
+
+def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:
+    """The facts of a statement that its sources state otherwise, as they stand in it, folded, each once.
+
+    known: the facts of the sources. A fact is wrong when the sources have another value in the same surroundings (bigram Jaccard of at
+    least `alike`) and not this one, or when no source has the value at all. A fact in surroundings that no
+    source knows, whose value occurs elsewhere, is left alone: that is not a contradiction."""
+    wrong: list[str] = []
+    for fact in dict.fromkeys(find_facts(statement)):
+        peers = [(jaccard(fact.around, other.around), other.value) for other in known if other.kind == fact.kind]
+        if fact.kind == "pole":
+            peers = [(likeness, value) for likeness, value in peers if value in _POLES[fact.value] | {fact.value}]
+        same = max((likeness for likeness, value in peers if value == fact.value), default=-1.0)
+        other = max((likeness for likeness, value in peers if value != fact.value), default=-1.0)
+        unheard_of = same < 0 and fact.kind != "pole"
+        if unheard_of or (other >= alike and other > same + 0.2):
+            wrong.append(fact.value)
+    return wrong

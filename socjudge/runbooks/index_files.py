@@ -1,0 +1,182 @@
+"""The index on disk: `passages.jsonl`, `vectors.npy` (float16) and `manifest.json` with their checksums.
+
+Plain data only: nothing is pickled, and no binary index is parsed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.atomic_files import replacing
+from ..errors import ConfigError
+from .embeddings import Vectors
+from .reading import Chunk
+
+FORMAT_VERSION = 2
+
+
+@dataclass(frozen=True)
+class StoredIndex:
+    """What is saved.
+
+    chunks: the passages. vectors: (rows, dimension) float32; one row per passage, then one per sentence, in
+    the order of `Chunk.sentences`. embedder: name. files: {source: SHA-256}. runbooks: their folder. synonyms:
+    {everyday word: words of the runbooks}."""
+
+    chunks: tuple[Chunk, ...]
+    vectors: Vectors
+    embedder: str
+    files: Mapping[str, str]
+    runbooks: Path
+    synonyms: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> list[str]:
+        """What each row of `vectors` is the vector of."""
+        passages = [chunk.search_text for chunk in self.chunks]
+        return passages + [sentence for chunk in self.chunks for sentence in chunk.sentences]
+
+
+def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
+    """Write the three files, each replaced in one step. ConfigError when that is not possible."""
+    buffer = io.BytesIO()
+    np.save(buffer, stored.vectors.astype(np.float16), allow_pickle=False)
+    vectors = buffer.getvalue()
+    lines = [json.dumps(asdict(c), ensure_ascii=False, allow_nan=False) + "\n" for c in stored.chunks]
+    passages = "".join(lines).encode("utf-8")
+    manifest: dict[str, Any] = {
+        "format_version": FORMAT_VERSION,
+        "created_at": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "embedder": stored.embedder,
+        "passages": len(stored.chunks),
+        "vectors": list(stored.vectors.shape),
+        "runbooks": _relative(stored.runbooks, index_dir),
+        "files": dict(stored.files),
+        "synonyms": dict(stored.synonyms),
+        "sha256": {"passages.jsonl": _sha256(passages), "vectors.npy": _sha256(vectors)},
+    }
+    manifest["sha256_of_this"] = _manifest_checksum(manifest)
+    manifest_text = json.dumps(manifest, ensure_ascii=False, allow_nan=False, indent=2)
+    try:
+        index_dir.mkdir(parents=True, exist_ok=True)
+        # The manifest last: until it is in place, the checksums do not fit and the index does not load.
+        _write(index_dir / "vectors.npy", vectors)
+        _write(index_dir / "passages.jsonl", passages)
+        _write(index_dir / "manifest.json", manifest_text.encode("utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"{index_dir}: the index cannot be written ({error.strerror}); free space, change the "
+            "permissions, or choose another folder with index_dir="
+        ) from error
+
+
+def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
+    """Which files these are: as long as it is the same, so is the index. ConfigError if one is missing."""
+    return tuple(map(_stamp, (index_dir / name for name in ("manifest.json", "passages.jsonl", "vectors.npy"))))
+
+
+def load_stored_index(index_dir: Path) -> StoredIndex:
+    """What `save_stored_index` wrote. ConfigError names the first file that is missing or damaged."""
+    manifest = _load_manifest(index_dir / "manifest.json")
+    contents = {}
+    for name in ("passages.jsonl", "vectors.npy"):
+        contents[name] = _read(index_dir / name)
+        if _sha256(contents[name]) != manifest["sha256"][name]:
+            raise _damaged(index_dir / name, "its checksum does not fit the manifest")
+    try:
+        lines = contents["passages.jsonl"].decode("utf-8").split("\n")
+        chunks = tuple(Chunk(**json.loads(line)) for line in lines if line)
+    except (ValueError, TypeError) as error:
+        raise _damaged(index_dir / "passages.jsonl", str(error)) from error
+    try:
+        vectors = np.load(io.BytesIO(contents["vectors.npy"]), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise _damaged(index_dir / "vectors.npy", str(error)) from error
+    if vectors.dtype != np.float16 or vectors.ndim != 2 or not np.isfinite(vectors).all():
+        raise _damaged(index_dir / "vectors.npy", f"{vectors.dtype} {vectors.shape}, not a float16 table")
+    # Not resolved: a link to the runbooks may point elsewhere later.
+    runbooks = Path(os.path.normpath(index_dir.absolute() / manifest["runbooks"]))
+    stored = StoredIndex(
+        chunks,
+        vectors.astype(np.float32),
+        manifest["embedder"],
+        manifest["files"],
+        runbooks,
+        manifest["synonyms"],
+    )
+    if len(vectors) != len(stored.texts):
+        raise _damaged(
+            index_dir / "vectors.npy",
+            f"{len(vectors)} vectors for {len(stored.texts)} passages and sentences",
+        )
+    return stored
+
+
+def _load_manifest(path: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads(_read(path).decode("utf-8"))
+        checksum = manifest.pop("sha256_of_this")
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise _damaged(path, f"not a manifest: {error}") from error
+    if checksum != _manifest_checksum(manifest):
+        raise _damaged(path, "its checksum does not fit")
+    if manifest["format_version"] != FORMAT_VERSION:
+        raise ConfigError(
+            f"{path}: index format {manifest['format_version']}, but this socjudge reads format "
+            f"{FORMAT_VERSION}; run: socjudge index"
+        )
+    return dict(manifest)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _absent(path, error) from error
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise _absent(path, error) from error
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size  # each build puts new files in place
+
+
+def _write(path: Path, data: bytes) -> None:
+    with replacing(path) as file:
+        file.write(data)
+
+
+def _relative(folder: Path, index_dir: Path) -> str:
+    """The path from the index to the runbooks, so that a clone can be moved."""
+    try:
+        return Path(os.path.relpath(folder, index_dir)).as_posix()
+    except ValueError:  # another drive on Windows
+        return folder.absolute().as_posix()
+
+
+def _manifest_checksum(manifest: Mapping[str, Any]) -> str:
+    return _sha256(json.dumps(manifest, ensure_ascii=False, sort_keys=True).encode("utf-8"))
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _absent(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"{path}: no index there ({error.strerror}); run: socjudge index")
+
+
+def _damaged(path: Path, why: str) -> ConfigError:
+    return ConfigError(f"{path}: the index is damaged ({why}); run: socjudge index")

@@ -1,0 +1,319 @@
+"""Runbook files as passages: find, read (whatever the encoding or format) and split them at headings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import unicodedata
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError
+from .bm25 import normalise_text
+from .convert import CONVERTERS, convert_to_markdown
+
+if TYPE_CHECKING:
+    from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+TEXT_SUFFIXES = (".md", ".markdown", ".txt")
+
+# Beside the runbooks, optional: {"everyday word": ["runbook word", ...]}.
+SYNONYMS_NAME = "synonyms.json"
+
+# Characters per passage at most: most sections stay whole, with their commands. docs/retrieval.md compares.
+CHUNK_SIZE = 800
+
+# Japanese runbooks found in the wild that are not UTF-8; euc_jis_2004 reads all of EUC-JP and its ①②.
+_ENCODINGS = ["cp932", "euc_jis_2004", "utf_16", "utf_16_le", "utf_16_be"]
+_ENCODINGS_7_BIT = ["iso2022_jp", "iso2022_jp_2004", "iso2022_jp_ext"]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of one section of a runbook, as it is indexed.
+
+    text: the body as written. source: file path inside the runbooks folder, with "/" on every system.
+    heading: "初動対応 > Windows端末", or "" above the first heading. title: the document's title."""
+
+    text: str
+    source: str
+    heading: str
+    title: str
+
+    @property
+    def search_text(self) -> str:
+        """What is embedded and indexed: title and headings lift recall (dense more than BM25)."""
+        return "\n".join(part for part in (self.title, self.heading, self.text) if part)
+
+    @property
+    def sentences(self) -> list[str]:
+        """Title, heading, sentences and list items, without commands; for vectors of their own."""
+        return split_sentences(self.search_text)
+
+
+@dataclass(frozen=True)
+class Runbook:
+    """One file: its passages, and the SHA-256 of its bytes."""
+
+    source: str
+    sha256: str
+    chunks: tuple[Chunk, ...]
+
+
+def load_runbooks(folder: Path | str) -> list[Runbook]:
+    """Every readable runbook under `folder`, sorted by path.
+
+    A file that is skipped or needed guessing (unknown type, empty, another encoding, a link out of the
+    folder) is named in a UserWarning. ConfigError when the folder or any text in it is missing, or a file
+    cannot be decoded or converted."""
+    folder = Path(folder)
+    runbooks = []
+    for path, source in find_runbooks(folder):
+        data = _read_bytes(path)
+        text, notes = _decode_runbook(data, path)
+        chunks = split_runbook(text, source)
+        if not chunks:
+            notes = [*notes, f"{path}: no text below its headings; skipped"]
+        for note in notes:
+            warnings.warn(note, stacklevel=2)
+        if chunks:
+            runbooks.append(Runbook(source, hashlib.sha256(data).hexdigest(), tuple(chunks)))
+    if not runbooks:
+        known = " ".join([*TEXT_SUFFIXES, *CONVERTERS])
+        raise ConfigError(f"{folder}: no runbook found; put files there ({known}), then run: socjudge index")
+    return runbooks
+
+
+def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
+    """(path, source) of each runbook file under `folder`, sorted by source.
+
+    Hidden files and Office lock files (~$…) are left out; a file of unknown type, and a link that leads
+    out of the folder, are left out with a UserWarning. ConfigError when the folder does not exist."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: no such runbooks folder; create it and put your runbooks there")
+    root = folder.resolve()
+    found = []
+    for path in _walk(folder):
+        if path == folder / SYNONYMS_NAME:
+            continue
+        if not path.resolve().is_relative_to(root):
+            warnings.warn(f"{path}: leads out of the runbooks folder; skipped", stacklevel=2)
+        elif path.is_dir():
+            warnings.warn(f"{path}: linked folders are not followed; skipped", stacklevel=2)
+        elif path.suffix.lower() not in (*TEXT_SUFFIXES, *CONVERTERS):
+            warnings.warn(f"{path}: not a runbook type ({path.suffix or 'no suffix'}); skipped", stacklevel=2)
+        else:
+            # NFC, because macOS decomposes file names and the fingerprint must not depend on the machine.
+            found.append((path, unicodedata.normalize("NFC", path.relative_to(folder).as_posix())))
+    return sorted(found, key=lambda item: item[1])
+
+
+def hash_runbooks(folder: Path | str) -> dict[str, str]:
+    """{source: SHA-256 of the file's bytes} for the runbooks under `folder`; empty when it is missing."""
+    if not Path(folder).is_dir():
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is skipped was said when the index was built
+        files = find_runbooks(folder)
+    synonyms = Path(folder) / SYNONYMS_NAME
+    if synonyms.is_file():
+        files.append((synonyms, SYNONYMS_NAME))
+    return {source: hashlib.sha256(_read_bytes(path)).hexdigest() for path, source in files}
+
+
+def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
+    """{everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder; empty without one.
+
+    The everyday words are normalised. ConfigError that names the file and what is wrong with it."""
+    path = Path(folder) / SYNONYMS_NAME
+    if not path.is_file():
+        return {}
+    try:
+        entries = json.loads(_read_bytes(path))
+    except ValueError as error:
+        raise ConfigError(f"{path}: not valid JSON in UTF-8 ({error})") from error
+    if not isinstance(entries, dict):
+        raise ConfigError(f'{path}: expected an object {{"everyday word": ["runbook word", …]}}')
+    for word, terms in entries.items():
+        if not word.strip() or not isinstance(terms, list) or not all(isinstance(t, str) and t.strip() for t in terms):
+            raise ConfigError(f"{path}: the entry {word!r} needs a list of runbook words, found {terms!r}")
+    return {normalise_text(word): terms for word, terms in entries.items()}
+
+
+def load_runbook_text(path: Path | str) -> tuple[str, list[str]]:
+    """A runbook's text as Markdown (front matter included), and notes on what had to be guessed.
+
+    Reads UTF-8 (with or without BOM), else detects UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP;
+    converts .docx, .xlsx, .pdf and .html. ConfigError when that is impossible."""
+    return _decode_runbook(_read_bytes(Path(path)), Path(path))
+
+
+def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
+    """The YAML front matter (empty without one) and the text below it. ConfigError on bad YAML."""
+    match = re.match(r"---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", text, re.DOTALL)
+    if not match:
+        return {}, text
+    import yaml
+
+    try:
+        fields = yaml.safe_load(match[1] or "")
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{name}: the YAML between the --- lines at its top is not valid ({reason})") from error
+    if not isinstance(fields, dict):  # two horizontal rules around prose, not front matter
+        return {}, text if fields is not None else text[match.end() :]
+    return fields, text[match.end() :]
+
+
+def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> list[Chunk]:
+    """The passages of one runbook, in order; no body text is lost. Front matter only gives the title.
+
+    Sections follow the headings of CommonMark; a section longer than `chunk_size` characters is cut
+    further by LangChain's RecursiveCharacterTextSplitter. The title is the front matter's, else the only
+    H1, else the file's name; an only H1 is left out of the heading paths."""
+    front_matter, body = split_front_matter(text, source)
+    lines = body.split("\n")
+    headings = _plain_headings(lines) if source.lower().endswith(".txt") else _markdown_headings(body)
+    top = [title for _, _, level, title in headings if level == 1]
+    title = str(front_matter.get("title") or (top[0] if len(top) == 1 else Path(source).stem))
+    splitter = _make_splitter(chunk_size)
+    chunks = []
+    for heading, section in _sections(lines, headings, skip_h1=len(top) == 1):
+        for piece in splitter.split_text(section):
+            if piece.strip():
+                chunks.append(Chunk(piece.rstrip().lstrip("\n"), source, heading, title))
+    return chunks
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences, list items and table rows of Markdown text, without its marks and fenced code blocks.
+
+    Pieces below 8 characters say too little to be compared and are left out."""
+    text = re.sub(r"```.*?(?:```|\Z)", "", text, flags=re.DOTALL)
+    text = re.sub(r"^\s*(?:#+|\d+\.|[-*+](?: \[[ xX]\])?)\s|[|`*\\]|-{3,}", " ", text, flags=re.MULTILINE)
+    pieces = re.split(r"(?<=[。．？！?!])|(?<=\.)\s|\n", text)
+    return [piece for piece in (" ".join(p.split()) for p in pieces) if len(piece) >= 8]
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Files, and links to folders, below `folder`; hidden ones and Office lock files left out."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        linked = [name for name in folders if Path(parent, name).is_symlink()]
+        yield from (Path(parent, name) for name in [*linked, *files] if not name.startswith((".", "~$")))
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read ({error.strerror}); check that it exists and its permissions"
+        ) from error
+
+
+def _decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
+    suffix = path.suffix.lower()
+    if suffix in CONVERTERS and not suffix.startswith(".htm"):
+        return convert_to_markdown(data, suffix, str(path)), []
+    text, encoding = _decode(data, path)
+    notes = [] if encoding == "utf-8" else [f"{path}: read as {encoding}; save it as UTF-8 to be sure"]
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if suffix in CONVERTERS:
+        text = convert_to_markdown(text.encode("utf-8"), suffix, str(path))
+    return text, notes
+
+
+def _decode(data: bytes, path: Path) -> tuple[str, str]:
+    """The text of a file and the encoding it was read in."""
+    is_7_bit_japanese = b"\x1b$" in data or b"\x1b(" in data
+    if b"\0" not in data and not is_7_bit_japanese:
+        try:
+            return data.decode("utf-8-sig"), "utf-8"
+        except UnicodeDecodeError:
+            pass
+    if is_7_bit_japanese:  # ISO-2022-JP is ASCII to every detector but for its escape sequences
+        for encoding in _ENCODINGS_7_BIT:
+            try:
+                return data.decode(encoding), encoding
+            except UnicodeDecodeError:
+                continue
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data, cp_isolation=_ENCODINGS).best()
+    if best is None or "\0" in str(best):
+        raise ConfigError(
+            f"{path}: is neither UTF-8 nor Shift_JIS, EUC-JP, ISO-2022-JP or UTF-16; "
+            "open it in an editor, save it as UTF-8, then run: socjudge index"
+        )
+    return str(best).removeprefix("\ufeff"), best.encoding
+
+
+_Heading = tuple[int, int, int, str]  # first line, line after it, level 1-6, title
+
+
+def _markdown_headings(body: str) -> list[_Heading]:
+    """Headings as CommonMark sees them.
+
+    LangChain's MarkdownHeaderTextSplitter is not used: it strips every line first, so that it reads an
+    indented `# comment` of a code block as a heading, and loses indentation and full-width spaces."""
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("commonmark").parse(body)
+    headings = []
+    for token, inline in pairwise(tokens):
+        if token.type != "heading_open" or token.level or not token.map:
+            continue
+        first, after = token.map
+        if "\n" not in inline.content:  # a paragraph above a --- line is prose with a rule below it
+            headings.append((first, after, int(token.tag[1]), _plain(inline.content)))
+    return headings
+
+
+def _plain(title: str) -> str:
+    """A heading without Markdown's marks: `**初動** [対応](a.md)` -> 初動 対応."""
+    title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title)
+    return re.sub(r"\*\*|__|`", "", title).strip()
+
+
+def _plain_headings(lines: list[str]) -> list[_Heading]:
+    """Headings that Japanese plain-text runbooks use: ■初動対応 and 【初動対応】."""
+    headings = []
+    for number, line in enumerate(lines):
+        match = re.fullmatch(r"\s*(?:[■◆●]\s*(\S.*?)|【([^】]+)】)\s*", line)
+        if match:
+            headings.append((number, number + 1, 2, match[1] or match[2]))
+    return headings
+
+
+def _sections(lines: list[str], headings: list[_Heading], *, skip_h1: bool) -> Iterator[tuple[str, str]]:
+    """(heading path, body) of each section, the lines above the first heading first."""
+    path: dict[int, str] = {}
+    start = 0
+    for first, after, level, title in [*headings, (len(lines), len(lines), 0, "")]:
+        shown = [name for depth, name in sorted(path.items()) if name and not (skip_h1 and depth == 1)]
+        yield " > ".join(shown), "\n".join(lines[start:first])
+        path = {depth: name for depth, name in path.items() if depth < level} | {level: title}
+        start = after
+
+
+@lru_cache(maxsize=4)
+def _make_splitter(chunk_size: int) -> RecursiveCharacterTextSplitter:
+    from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+    # Whitespace is kept: stripping would lose the indentation of a command that starts a passage.
+    return RecursiveCharacterTextSplitter(
+        chunk_size=chunk_size,
+        chunk_overlap=0,
+        separators=["\n\n", "\n", "。", "．", "、", " ", ""],
+        keep_separator="end",
+        strip_whitespace=False,
+    )

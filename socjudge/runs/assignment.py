@@ -1,0 +1,215 @@
+"""What a run is to do: its arguments checked, its models opened, its samples and its identity. Nothing is sent."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from .. import constants
+from .._version import __version__
+from ..base.texts import encodable
+from ..errors import ConfigError
+from ..models.opening import Model, open_model
+from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
+from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, RunInfo
+from .plan import Plan, Sample
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from ..runbooks.index import RunbookIndex
+
+STORED = "stored"  # the assistant model of a run over answers that were given before
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a run is to do. given: hashes of what is judged besides the questions; n_samples: answers to be judged."""
+
+    n_samples: int
+    sample_at: Callable[[int], Sample]
+    plan: Plan
+    info: RunInfo
+    given: Mapping[str, str]
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What makes it the same run, so that it can be taken up."""
+        key = {name: getattr(self.info, name) for name in _KEY_FIELDS}
+        return key | {**self.given, "criteria": "、".join(constants.JUDGE_EVALUATION_CRITERIA)}
+
+    @property
+    def total(self) -> int:
+        """Judged answers that it will have."""
+        return self.n_samples * self.plan.judge_repeats
+
+    def is_done_in(self, run: EvaluationRun) -> bool:
+        """Whether a logged run is this work, finished."""
+        same = all(getattr(run.run, name) == getattr(self.info, name) for name in (*_KEY_FIELDS, "rejudged_from"))
+        return same and len(run.results) == self.total
+
+
+def assign_suite(
+    questions: Sequence[EvalQuestion],
+    *,
+    index: RunbookIndex | None,
+    answers: Sequence[AssistantAnswer] | None,
+    assistant_model: str | BaseChatModel | Model,
+    judge_model: str | BaseChatModel | Model,
+    judge_prompt: Prompt | str | Path | None,
+    assistant_prompt: Prompt | str | Path | None,
+    answer_repeats: int,
+    judge_repeats: int,
+    k: int,
+) -> Assignment:
+    """What `run_evaluation_suite` does with these arguments; ConfigError if they are unfit. Nothing is sent."""
+    check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
+    if not len(questions):
+        raise ConfigError("no questions to evaluate; load some with load_eval_dataset()")
+    repeated = [name for name, count in Counter(str(q.id) for q in questions).items() if count > 1]
+    if repeated:
+        raise ConfigError(f"question id {', '.join(repeated)} occurs more than once; every question needs its own")
+    if answers is not None and len(answers) != len(questions):
+        raise ConfigError(f"{len(answers)} answers for {len(questions)} questions; give one per question, in order")
+    if answers is not None and answer_repeats != 1:
+        raise ConfigError("answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats")
+
+    if answers is None and index is None:
+        from ..runbooks.index import open_index
+
+        index = open_index()
+    plan = _make_plan(
+        judge_model, judge_prompt, judge_repeats,
+        assistant_model=None if answers is not None else assistant_model,
+        assistant_prompt=assistant_prompt, index=index, k=k,
+    )  # fmt: skip
+
+    def sample_at(i: int) -> Sample:
+        position, repeat = divmod(i, answer_repeats)
+        return Sample(questions[position], repeat, None if answers is None else answers[position])
+
+    info = replace(_run_info(plan, questions), answer_repeats=answer_repeats)
+    given = {"answers_sha256": "" if answers is None else _sha256(_given(answer) for answer in answers)}
+    return Assignment(len(questions) * answer_repeats, sample_at, plan, info, given)
+
+
+def assign_rejudging(
+    run: EvaluationRun,
+    *,
+    judge_model: str | BaseChatModel | Model,
+    judge_prompt: Prompt | str | Path | None,
+    judge_repeats: int,
+) -> Assignment:
+    """What `rejudge` does with these arguments; ConfigError if they are unfit. Nothing is sent."""
+    check_counts(judge_repeats=judge_repeats)
+    first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
+    samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
+    if not samples:
+        raise ConfigError(f"{run.log_path or 'the run'} holds no results to judge again")
+    plan = _make_plan(judge_model, judge_prompt, judge_repeats)
+    questions = list({sample.question.id: sample.question for sample in samples}.values())
+    info = replace(
+        _run_info(plan, questions),
+        rejudged_from=run.run.run_id,
+        assistant_model=run.run.assistant_model,
+        assistant_service=run.run.assistant_service,
+        assistant_prompt_id=run.run.assistant_prompt_id,
+        assistant_prompt_sha256=run.run.assistant_prompt_sha256,
+        index_fingerprint=run.run.index_fingerprint,
+        k=run.run.k,
+        answer_repeats=run.run.answer_repeats,
+    )
+    given = {
+        "answers_sha256": _sha256(_given(r.answer) for r in reversed(first_judged.values())),
+        "rejudged_from": run.run.run_id,
+    }
+    return Assignment(len(samples), samples.__getitem__, plan, info, given)
+
+
+def check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise ConfigError(f"{name} is {count}, expected 1 or more")
+
+
+def begin_now(info: RunInfo) -> RunInfo:
+    """The same, as a run of its own that begins now."""
+    started = datetime.now().astimezone()
+    run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+    return replace(info, run_id=run_id, started_at=started.isoformat(timespec="seconds"))
+
+
+def _make_plan(
+    judge_model: str | BaseChatModel | Model,
+    judge_prompt: Prompt | str | Path | None,
+    judge_repeats: int,
+    *,
+    assistant_model: str | BaseChatModel | Model | None = None,
+    assistant_prompt: Prompt | str | Path | None = None,
+    index: RunbookIndex | None = None,
+    k: int = 5,
+) -> Plan:
+    """Open the models and check the prompts: whatever is wrong shows before the first call."""
+    judging = load_prompt(judge_prompt)
+    check_judge_prompt(judging, constants.JUDGE_EVALUATION_CRITERIA)
+    judge = open_model(judge_model)
+    if assistant_model is None:
+        return Plan(judge, judging, judge_repeats, None, None, index, k)
+    answering = load_prompt(assistant_prompt, default=ASSISTANT_PROMPT_ID)
+    check_assistant_prompt(answering)
+    return Plan(judge, judging, judge_repeats, open_model(assistant_model), answering, index, k)
+
+
+def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
+    answered = plan.assistant is not None
+    info = RunInfo(
+        run_id="",
+        started_at="",
+        judge_model=plan.judge.name,
+        judge_service=getattr(plan.judge, "service", ""),
+        assistant_model=plan.assistant.name if plan.assistant else STORED,
+        assistant_service=getattr(plan.assistant, "service", ""),
+        judge_prompt_id=plan.judge_prompt.id,
+        judge_prompt_sha256=plan.judge_prompt.sha256,
+        assistant_prompt_id=plan.assistant_prompt.id if plan.assistant_prompt else STORED,
+        assistant_prompt_sha256=plan.assistant_prompt.sha256 if plan.assistant_prompt else "",
+        dataset_sha256=_sha256(asdict(question) for question in questions),
+        index_fingerprint=plan.index.fingerprint if plan.index is not None and answered else "",
+        k=plan.k if answered else None,
+        judge_repeats=plan.judge_repeats,
+        pass_threshold=constants.JUDGE_PASS_THRESHOLD,
+        pass_rate_required=constants.JUDGE_PASS_RATE,
+        socjudge_version=__version__,
+    )
+    return begin_now(info)
+
+
+def _sha256(values: Iterable[Any]) -> str:
+    """SHA-256 of values as a JSON list, in hex: the layout of the file they come from does not matter."""
+    digest, separator = hashlib.sha256(b"["), b""
+    for value in values:
+        digest.update(separator + orjson.dumps(value))
+        separator = b","
+    digest.update(b"]")
+    return digest.hexdigest()
+
+
+def _given(answer: AssistantAnswer) -> list[str]:
+    """What a judge is shown of a stored answer."""
+    return [encodable(text) for text in (answer.answer, answer.context, str(answer.flags))]
+
+
+# What makes it the same run, so that it can be taken up.
+_KEY_FIELDS = (
+    "dataset_sha256", "index_fingerprint", "judge_model", "judge_service", "judge_prompt_sha256", "judge_repeats",
+    "assistant_model", "assistant_service", "assistant_prompt_sha256", "answer_repeats", "k", "pass_threshold",
+    "pass_rate_required", "socjudge_version",
+)  # fmt: skip

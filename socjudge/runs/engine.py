@@ -1,0 +1,205 @@
+"""The inside of a run: samples go through the assistant and the judge, and each result into the journal.
+
+It runs in the background loop. Models with a service are called from the loop itself; the embedded ones run in
+threads beside it; with an executor, answers and judgements are made by whatever stands behind that (executor_calls.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Executor
+from typing import Any, TypeVar
+
+from ..base.redact import surprise_text
+from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
+from ..judging.assistant import answering
+from ..judging.dialogue import Finished, advance, hold_async
+from ..judging.judge import failed_evaluation, judging
+from ..models import event_loop
+from ..models.pacing import RunGate
+from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult
+from .executor_calls import Elsewhere
+from .journal import Journal
+from .plan import Plan, Sample
+
+T = TypeVar("T")
+
+
+class Engine:
+    """A run under way. Results are in the journal at once, and counted when `take` has brought them to the disk.
+
+    n_left: judgements that are still to come."""
+
+    def __init__(
+        self,
+        n_samples: int,
+        sample_at: Callable[[int], Sample],
+        plan: Plan,
+        journal: Journal,
+        gate: RunGate,
+        *,
+        max_failures: int,
+        executor: Executor | None = None,
+    ) -> None:
+        self._n_samples, self._sample_at = n_samples, sample_at
+        self._plan, self._journal, self._gate = plan, journal, gate
+        self._max_failures = max_failures
+        self.n_left = n_samples * plan.judge_repeats - journal.n_done
+        self._elsewhere = None if executor is None else Elsewhere(executor, plan, gate)
+        self._started = time.monotonic()
+        self._worked = False  # until something has, a failure is about the set-up
+        self._failures_in_a_row = 0
+        self._uncounted: deque[EvaluationResult] = deque()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since this session began."""
+        return time.monotonic() - self._started
+
+    async def run(self, max_concurrency: int) -> None:
+        """Judge what the journal does not have yet; why it ended early, if it did, is the gate's `reason`.
+
+        Where answers are asked for, the first sample goes alone: a judge that cannot be called then costs one answer,
+        not one for each place."""
+        todo = (i for i in range(self._n_samples) if self._missing(i))
+        recalling = None if self._elsewhere is None else asyncio.create_task(self._elsewhere.recall_on_stop())
+        try:
+            if self._plan.assistant is not None:
+                await self._work(itertools.islice(todo, 1))
+            await asyncio.gather(*(self._work(todo) for _ in range(min(max_concurrency, self._n_samples))))
+        finally:
+            if recalling is not None:
+                recalling.cancel()
+
+    def take(self) -> list[EvaluationResult]:
+        """The results that came since the last time, now safely on disk. For the waiting thread, not the loop: there,
+        waiting for the disk would hold up the calls."""
+        batch = [self._uncounted.popleft() for _ in range(len(self._uncounted))]
+        if batch:
+            self._journal.sync()
+        return batch
+
+    async def _work(self, todo: Iterator[int]) -> None:
+        for i in todo:
+            if self._gate.reason is not None:
+                return
+            await self._judge_sample(i)
+
+    def _missing(self, i: int) -> list[int]:
+        """The judge repeats of a sample that are still to be made."""
+        return [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
+
+    async def _judge_sample(self, i: int) -> None:
+        sample, repeats = self._sample_at(i), self._missing(i)
+        answer = sample.stored or self._journal.answer(i)
+        if answer is None:
+            answer = await self._or_failed(i, sample, None, repeats, self._answer(sample))
+            if answer is None:
+                return
+            self._keep(self._journal.add_answer, i, answer)
+        if answer.is_empty:
+            silence = RequestRefused("the assistant gave no answer, so there is nothing to judge")
+            self._fail(i, sample, answer, repeats, silence)
+            return
+        if len(repeats) == 1:
+            await self._judge(i, sample, answer, repeats[0])
+        else:
+            await asyncio.gather(*(self._judge(i, sample, answer, repeat) for repeat in repeats))
+
+    async def _judge(self, i: int, sample: Sample, answer: AssistantAnswer, repeat: int) -> None:
+        marks = self._marks(i, sample, answer, repeat)
+        evaluation = await self._or_failed(i, sample, answer, [repeat], marks)
+        if evaluation is None:
+            return
+        self._add(i, EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat))
+        self._worked, self._failures_in_a_row = True, 0
+
+    async def _or_failed(
+        self,
+        i: int,
+        sample: Sample,
+        answer: AssistantAnswer | None,
+        repeats: list[int],
+        work: Coroutine[Any, Any, T],
+    ) -> T | None:
+        """The work's result, or None when it failed: then the failure is a row, or the end of the run."""
+        try:
+            return await work
+        except RunStopped:
+            pass  # not done, so it is left for the next session
+        except ConfigError as error:
+            self._gate.stop(error)
+        except SocJudgeError as error:
+            self._fail(i, sample, answer, repeats, error)
+        except Exception as surprise:  # one row's bug must not cost the others what they paid for
+            said = surprise_text(surprise)[:300]
+            self._fail(i, sample, answer, repeats, ProviderError(said))
+        return None
+
+    def _fail(
+        self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
+    ) -> None:
+        concerns_service = not isinstance(error, RequestRefused)
+        if concerns_service and not self._worked:
+            self._gate.stop(error)
+            return
+        for repeat in repeats:
+            evaluation = failed_evaluation(error, model=self._plan.judge.name)
+            answered = answer or AssistantAnswer(sample.question.question, "")
+            self._add(i, EvaluationResult(sample.question, answered, evaluation, sample.answer_repeat, repeat))
+        self._worked = True
+        if concerns_service:
+            self._failures_in_a_row += 1
+            if self._failures_in_a_row >= self._max_failures:
+                said = f"{self._failures_in_a_row} questions in a row failed, so the service is taken to be down"
+                self._gate.stop(ProviderError(f"{said}; the last one: {error}"))
+
+    # -- the two kinds of work
+
+    async def _answer(self, sample: Sample) -> AssistantAnswer:
+        plan = self._plan
+        assert plan.assistant is not None and plan.index is not None and plan.assistant_prompt is not None
+        question = sample.question.question
+        if self._elsewhere is not None:
+            return await self._elsewhere.answer(sample.question)
+        dialogue = answering(question, index=plan.index, k=plan.k, prompt=plan.assistant_prompt)
+        # Searching takes milliseconds of computing, for which the loop should not stand still.
+        request = await event_loop.in_thread(advance, dialogue, None)
+        reply: Completion | ProviderError = await plan.assistant.complete_async(request, self._gate)
+        try:
+            await event_loop.in_thread(advance, dialogue, reply)
+        except Finished as finished:
+            return finished.value  # type: ignore[no-any-return]
+        raise AssertionError("the assistant asks once")
+
+    async def _marks(self, i: int, sample: Sample, answer: AssistantAnswer, repeat: int) -> Evaluation:
+        paid = self._journal.replies(i, repeat)
+
+        def keep(reply: Completion) -> None:
+            self._keep(self._journal.add_reply, i, repeat, reply)
+
+        if self._elsewhere is not None:
+            return await self._elsewhere.marks(sample.question, answer, paid, keep)
+        return await hold_async(
+            judging(sample.question, answer, prompt=self._plan.judge_prompt),
+            lambda request: self._plan.judge.complete_async(request, self._gate),
+            earlier=paid,
+            on_unfinished=keep,
+        )
+
+    def _add(self, i: int, result: EvaluationResult) -> None:
+        if self._keep(self._journal.add_result, i, result):
+            self._uncounted.append(result)
+            self.n_left -= 1
+
+    def _keep(self, add: Callable[..., None], *what: Any) -> bool:
+        """Put it into the journal. When that cannot be written any more, the run ends: what is paid for would be lost."""
+        try:
+            add(*what, self.elapsed_s)
+        except ConfigError as error:
+            self._gate.stop(error)
+            return False
+        return True

@@ -1,0 +1,81 @@
+"""What a run will take, before it is started: calls, tokens and list price. Nothing is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError
+from ..models.opening import OFFLINE, Model, open_model, resolve_auto
+from ..models.prices import estimate_tokens, price_usd
+from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, load_prompt
+from ..records import AssistantAnswer, EvalQuestion, Usage, total_usage
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+# For estimates, in tokens: five passages and an answer (means over the ten questions), and a judge's JSON.
+_CONTEXT_TOKENS, _ANSWER_TOKENS, _JUDGEMENT_TOKENS = 1100, 500, 700
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run will take, before it is started. cost_usd: US dollars at list prices, None if unknown."""
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+    def __add__(self, other: Estimate) -> Estimate:
+        mine, theirs = (Usage(e.calls, e.input_tokens, e.output_tokens, e.cost_usd) for e in (self, other))
+        total = mine + theirs
+        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
+
+
+def estimate_run(
+    questions: Sequence[EvalQuestion],
+    *,
+    answers: Sequence[AssistantAnswer] | None = None,
+    assistant_model: str | BaseChatModel | Model = "auto",
+    judge_model: str | BaseChatModel | Model = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    assistant_prompt: Prompt | str | Path | None = None,
+    answer_repeats: int = 1,
+    judge_repeats: int = 1,
+) -> Estimate:
+    """Calls, tokens and list price of `run_evaluation_suite` with the same arguments; sends nothing.
+
+    A rough guide: hidden reasoning and repeated calls are not in it. The embedded default counts as no calls."""
+    template = estimate_tokens(load_prompt(judge_prompt).text)
+    if answers is not None and len(answers) != len(questions):
+        raise ConfigError(f"{len(answers)} answers for {len(questions)} questions; give one per question, in order")
+    given = [_CONTEXT_TOKENS + _ANSWER_TOKENS] * len(questions)
+    if answers is not None:
+        given = [estimate_tokens(answer.context + answer.answer) for answer in answers]
+    asked = [estimate_tokens(q.question + "".join(q.expected_keypoints)) for q in questions]
+    judge_in = [template + question + answer for question, answer in zip(asked, given, strict=True)]
+    answering = estimate_tokens(load_prompt(assistant_prompt, default=ASSISTANT_PROMPT_ID).text) + _CONTEXT_TOKENS
+    answer_in = [] if answers is not None else [answering + estimate_tokens(q.question) for q in questions]
+    parts = [
+        _estimate(judge_model, judge_in, _JUDGEMENT_TOKENS, answer_repeats * judge_repeats),
+        _estimate(assistant_model, answer_in, _ANSWER_TOKENS, answer_repeats),
+    ]
+    total = total_usage(parts)
+    return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
+
+
+def _estimate(
+    model: str | BaseChatModel | Model, input_tokens: list[int], output_tokens_each: int, repeats: int
+) -> Usage:
+    name = resolve_auto() if model == "auto" else model if isinstance(model, str) else open_model(model).name
+    if name == OFFLINE or not input_tokens:
+        return Usage()
+    calls = len(input_tokens) * repeats
+    tokens_in, tokens_out = sum(input_tokens) * repeats, output_tokens_each * calls
+    cost = price_usd(name, tokens_in, tokens_out)
+    if cost is None and ":" in name:  # "anthropic:claude-…" is listed without its provider
+        cost = price_usd(name.partition(":")[2], tokens_in, tokens_out)
+    return Usage(calls, tokens_in, tokens_out, cost)

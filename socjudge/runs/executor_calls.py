@@ -1,0 +1,167 @@
+"""Answers and judgements made behind an executor: the side of the run, which sends errands and takes their results."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import functools
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any
+
+from .._version import __version__
+from ..base.redact import redact
+from ..base.texts import encodable
+from ..errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError
+from ..judging.assistant import OUTPUT_TOKENS, format_context
+from ..judging.judge import judging
+from ..models import event_loop
+from ..models.opening import Model
+from ..models.pacing import MAX_TRIES, RunGate
+from ..prompts.templates import assistant_values, fill
+from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, Flags, ModelRequest, Usage
+from .plan import Plan
+from .remote_calls import Done, Errand, get_terms, next_request, run_errand, stop_errands
+
+
+class Elsewhere:
+    """An executor that makes a run's calls. Lives in the background loop."""
+
+    def __init__(self, executor: Executor, plan: Plan, gate: RunGate) -> None:
+        self._executor, self._plan, self._gate = executor, plan, gate
+        self._id = uuid.uuid4().hex
+        self._terms = {model.name: get_terms(model) for model in (plan.judge, plan.assistant) if model is not None}
+        self._submitted: set[concurrent.futures.Future[Done]] = set()
+
+    async def answer(self, question: EvalQuestion) -> AssistantAnswer:
+        """The assistant's answer."""
+        plan = self._plan
+        assert plan.assistant is not None and plan.index is not None and plan.assistant_prompt is not None
+        most = self._most_usd(plan.assistant, self._longest_request(question.question))
+        answer: AssistantAnswer = await self._send(
+            plan.assistant, most, prompt=plan.assistant_prompt, question=question,
+            index_dir=plan.index.index_dir.absolute(), fingerprint=plan.index.fingerprint, k=plan.k,
+        )  # fmt: skip
+        return answer
+
+    async def marks(
+        self,
+        question: EvalQuestion,
+        answer: AssistantAnswer,
+        earlier: Sequence[Completion],
+        on_unfinished: Callable[[Completion], None],
+    ) -> Evaluation:
+        """The judge's marks; see `dialogue.hold_async`. One errand is one call, so that a reply that has to be asked
+        for again is kept meanwhile."""
+        plan, paid = self._plan, list(earlier)
+        while True:
+            request = None
+            if self._gate.max_cost_usd is not None:
+                request = next_request(judging(question, answer, prompt=plan.judge_prompt), paid)
+            done: Evaluation | Completion = await self._send(
+                plan.judge, self._most_usd(plan.judge, request), prompt=plan.judge_prompt,
+                question=question, answer=answer, paid=tuple(paid),
+            )  # fmt: skip
+            if isinstance(done, Evaluation):
+                return done
+            on_unfinished(done)
+            paid.append(done)
+
+    async def recall_on_stop(self) -> None:
+        """Wait until the run is to stop, then take back what no worker has begun."""
+        with contextlib.suppress(SocJudgeError):
+            while True:
+                await self._gate.sleep(3600)
+        stop_errands(self._id)  # threads work in this process
+        # Dask cancels futures that are running, too, and what they have paid for is lost: there, workers are told.
+        client = getattr(self._executor, "_client", None)
+        if client is not None:
+            try:
+                told = await event_loop.in_thread(client.run, stop_errands, self._id)
+            except Exception:  # the cluster is gone, and with it what there was to take back
+                return
+            if told:
+                return
+        for future in list(self._submitted):
+            future.cancel()
+
+    def _most_usd(self, model: Model, request: ModelRequest | None) -> float | None:
+        """The most that one call can cost, if that matters to this run."""
+        return None if request is None else model.most_usd(request)
+
+    def _longest_request(self, question: str) -> ModelRequest | None:
+        """The longest request for an answer that a worker can send: which passages it finds is not known here."""
+        plan = self._plan
+        if self._gate.max_cost_usd is None or plan.assistant_prompt is None:
+            return None
+        values = assistant_values(encodable(question), self._longest_context, Flags())
+        message = {"role": "user", "content": fill(plan.assistant_prompt.text, values)}
+        return ModelRequest("answer", (message,), {}, max_output_tokens=OUTPUT_TOKENS)
+
+    @functools.cached_property
+    def _longest_context(self) -> str:
+        passages = self._plan.index.passages if self._plan.index is not None else []
+        by_length = sorted(passages, key=lambda passage: len(format_context([passage]).encode()))
+        return format_context(by_length[-self._plan.k :])
+
+    async def _send(self, model: Model, most: float | None, **material: Any) -> Any:
+        """What an errand brings back. most: the most that one call can cost, US dollars."""
+        lost = 0
+        while True:
+            await self._gate.enter(most)
+            cost: float | None = None
+            try:
+                errand = Errand(self._id, uuid.uuid4().hex, model.name, self._terms[model.name], most, **material)
+                done = await self._submit(errand)
+                cost = done.cost_usd
+            finally:
+                self._gate.leave(most, cost)
+            value = done.value
+            if isinstance(value, BudgetReached):  # what was set aside is lost; another try needs as much again
+                lost += 1
+                if lost < MAX_TRIES:
+                    continue
+                value = ProviderError(f"{model.name}: no reply to {lost} calls")
+            if isinstance(value, ProviderError):
+                value.lost_calls += lost
+            if isinstance(value, SocJudgeError):
+                raise value
+            return replace(value, usage=value.usage + Usage(lost_calls=lost)) if lost else value
+
+    async def _submit(self, errand: Errand) -> Done:
+        """Have the errand run. RunStopped if it was taken back; ConfigError if the executor is gone, ProviderError
+        if it lost this errand alone: the work itself raises nothing."""
+        try:
+            future = self._executor.submit(run_errand, errand)
+        except Exception as problem:  # it was shut down, or its processes are gone
+            raise _gone(problem) from None
+        self._submitted.add(future)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError as cancelled:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            if self._gate.reason is not None:
+                raise RunStopped("the run was stopped") from None
+            raise _gone(cancelled) from None
+        except concurrent.futures.BrokenExecutor as problem:
+            raise _gone(problem) from None
+        except Exception as problem:
+            said = redact(f"{type(problem).__name__}: {problem}")[:300]
+            failure = ProviderError(f"the executor failed ({said}); does every worker have socjudge {__version__}?")
+            failure.lost_calls = 1  # nobody can tell whether the call was made
+            raise failure from None
+        finally:
+            self._submitted.discard(future)
+
+
+def _gone(problem: BaseException) -> ConfigError:
+    said = redact(f"{type(problem).__name__}: {problem}".removesuffix(": "))[:300]
+    return ConfigError(
+        f"the executor is gone ({said}): was it shut down or restarted, or did its processes die, as of too little "
+        "memory? Start the same run again with a new one"
+    )

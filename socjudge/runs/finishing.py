@@ -1,0 +1,84 @@
+"""The end of a run: its journal becomes its log."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ..base.pass_rule import run_rule
+from ..base.verdict import Tally
+from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, Usage
+from .journal import Journal
+from .log_json import result_from_dict
+from .logs import LoggedResults, log_chunks, write_log
+from .plan import Plan
+
+IN_MEMORY = 200  # results of a larger run are read from its log as they are asked for
+
+
+def finish_run(journal: Journal, plan: Plan, total: int, in_session_s: float, logs_dir: Path | str) -> EvaluationRun:
+    """Write the log from the journal, row by row, and give the run that reads from it."""
+    totals = _Totals()
+    starts = array("q")
+    small = total <= IN_MEMORY
+    in_memory: list[EvaluationResult] = []
+    finished_at = datetime.now().astimezone().isoformat(timespec="seconds")
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for row in journal.rows():
+            totals.add(row)
+            if small:
+                in_memory.append(result_from_dict(row, where=str(journal.path)))
+            yield row
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal totals, starts, in_memory
+        totals, starts, in_memory, size = _Totals(), array("q"), [], 0
+        for chunk in log_chunks(rows(), lambda: (totals.tally.summary(run_rule(journal.info)), info())):
+            starts.append(size)
+            size += len(chunk)
+            yield chunk
+
+    def info() -> RunInfo:
+        return replace(
+            journal.info,
+            finished_at=finished_at,
+            judge_model_resolved=", ".join(totals.judges) or UNKNOWN,
+            assistant_model_resolved=", ".join(totals.assistants) or UNKNOWN,
+            assistant_usage=totals.assistant_usage if plan.assistant is not None else Usage(),
+            judge_usage=totals.judge_usage,
+            wall_time_s=journal.wall_time_s + in_session_s,
+            sessions=journal.sessions,
+        )
+
+    path = write_log(chunks, journal.info.started_at, logs_dir)
+    results = tuple(in_memory) if small else LoggedResults(path, starts[1:])
+    return EvaluationRun(results, totals.tally.summary(run_rule(journal.info)), info(), path)
+
+
+class _Totals:
+    """Sums over the rows of a log, which come question by question."""
+
+    def __init__(self) -> None:
+        self.tally = Tally()
+        self.judge_usage = self.assistant_usage = Usage()
+        # Models that answered, each once: usually one, two when the service changed it midway.
+        self.judges: dict[str, None] = {}
+        self.assistants: dict[str, None] = {}
+        self._last_answer: tuple[int | str, int] | None = None
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        evaluation, assistant = row["evaluation"], row["assistant"]
+        self.tally.add(row["question_id"], evaluation["average_score"], evaluation["status"])
+        self.judge_usage += Usage(**evaluation["usage"])
+        if evaluation["attempts"] and evaluation["model"] != UNKNOWN:
+            self.judges[evaluation["model"]] = None
+        if self._last_answer != (row["question_id"], row["answer_repeat"]):
+            self._last_answer = (row["question_id"], row["answer_repeat"])
+            self.assistant_usage += Usage(**assistant["usage"])
+            if assistant["model"] != UNKNOWN:
+                self.assistants[assistant["model"]] = None

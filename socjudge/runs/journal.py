@@ -1,0 +1,501 @@
+"""The journal of a run, `logs/judge_eval_….partial.jsonl`: what was paid for, on disk as it comes in.
+
+Lines, each a JSON object. The first one is the header: {"journal", "run", "key", "total", "folder"}; folder is where
+the journal belongs, also when it had to go elsewhere. Then, with "t", the seconds since its session began, and
+"spent_usd", what the run has cost by then, calls included that got no reply: {"session"} each time the run is taken
+up; {"answer", "sample"}, an answer of the assistant; {"reply", "sample", "repeat"}, a judge's reply that could not be
+read; {"row", "sample", "repeat"}, a judged answer as it will stand in the log. A later line for the same thing counts.
+
+When its disk is full or the file is removed or replaced under us, it goes on in the fallback folder (`logs.refuge`)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import warnings
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+import filelock
+import orjson
+
+from .. import constants
+from ..base.pass_rule import run_rule
+from ..base.storage import as_path, is_remote, load_bytes
+from ..base.verdict import summarise_results
+from ..errors import ConfigError
+from ..records import AssistantAnswer, Completion, EvaluationResult, EvaluationRun, RunInfo
+from .log_json import (
+    answer_from_dict,
+    answer_to_dict,
+    completion_from_dict,
+    result_from_dict,
+    result_to_dict,
+    run_info_from_dict,
+)
+from .logs import log_files, new_log_name, refuge, to_json
+
+FORMAT = 1
+SUFFIX = ".partial.jsonl"
+_MISSING = -1
+_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)  # Windows would write \r\n, and offsets be wrong
+
+
+@dataclass(frozen=True)
+class UnfinishedRun:
+    """A journal whose run has no log yet. done: judged answers that it holds, of `total`; cost_usd: None if unknown."""
+
+    path: Path
+    run: RunInfo
+    key: Mapping[str, Any]
+    done: int
+    total: int
+    cost_usd: float | None
+
+
+class Journal:
+    """An open journal, held by this process alone: nobody else can take up the run meanwhile.
+
+    info: the run as its header has it. folder: where it belongs. wall_time_s: of earlier sessions. n_done: judged
+    answers that it holds. meter: tells what the run has cost so far; noted_usd: what it told last."""
+
+    def __init__(self, folder: Path, lock: filelock.BaseFileLock, *, total: int, judge_repeats: int) -> None:
+        self.folder = self.path = folder
+        self.info = RunInfo("", "")
+        self.key: dict[str, Any] = {}
+        self.judge_repeats = judge_repeats
+        self.wall_time_s = 0.0
+        self.sessions = 0
+        self.n_done = 0
+        self.meter: Callable[[], float] = lambda: 0.0
+        self.noted_usd = 0.0
+        self._lock = lock
+        self._writing = threading.Lock()  # the loop adds lines; the waiting thread syncs, and may find the disk full
+        # Where each thing's line begins. Arrays, because a run may have a million of them.
+        self._rows = array("q", [_MISSING]) * total
+        self._failed = bytearray(total)
+        self._answers = array("q", [_MISSING]) * (total // judge_repeats)
+        self._replies: dict[int, list[int]] = {}
+        self._handle = -1
+        self._size = 0
+        self._in_session_s = 0.0
+
+    # -- what it holds
+
+    def is_done(self, sample: int, repeat: int) -> bool:
+        """Whether the judgement is there; one that failed counts as not done."""
+        row = sample * self.judge_repeats + repeat
+        return self._rows[row] != _MISSING and not self._failed[row]
+
+    def answer(self, sample: int) -> AssistantAnswer | None:
+        """The answer that was paid for, if it was."""
+        start = self._answers[sample]
+        return None if start == _MISSING else answer_from_dict(self._line(start)["answer"], where=str(self.path))
+
+    def replies(self, sample: int, repeat: int) -> list[Completion]:
+        """The replies that were paid for but could not be read, in order."""
+        starts = self._replies.get(sample * self.judge_repeats + repeat, ())
+        return [completion_from_dict(self._line(start)["reply"], where=str(self.path)) for start in starts]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The judged answers as rows of a log, in the order of the questions."""
+        with self._open() as file:
+            for start in self._rows:
+                if start != _MISSING:
+                    file.seek(start)
+                    yield orjson.loads(file.readline())["row"]
+
+    @property
+    def spent_usd(self) -> float:
+        """What earlier sessions have cost, as far as it is known; a call without a reply, at the most it can have."""
+        return max(self.noted_usd, sum(cost or 0.0 for cost in _count(self.path)[1]))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was paid for yet."""
+        return (
+            not self._replies
+            and not self.noted_usd
+            and all(start == _MISSING for starts in (self._rows, self._answers) for start in starts)
+        )
+
+    # -- writing
+
+    def add_answer(self, sample: int, answer: AssistantAnswer, t: float) -> None:
+        """Keep an answer of the assistant."""
+        self._answers[sample] = self._append({"answer": answer_to_dict(answer), "sample": sample, "t": t})
+
+    def add_reply(self, sample: int, repeat: int, completion: Completion, t: float) -> None:
+        """Keep a reply that was paid for and could not be read."""
+        line = {"reply": asdict(completion), "sample": sample, "repeat": repeat, "t": t}
+        self._replies.setdefault(sample * self.judge_repeats + repeat, []).append(self._append(line))
+
+    def add_result(self, sample: int, result: EvaluationResult, t: float) -> None:
+        """Keep a judged answer."""
+        repeat = result.judge_repeat
+        line = {"row": result_to_dict(result), "sample": sample, "repeat": repeat, "t": t}
+        self._note_row(sample, repeat, self._append(line), result.evaluation.status)
+
+    def note_spending(self, t: float) -> None:
+        """Keep what the run has cost, if no line says it yet."""
+        if self.meter() > self.noted_usd:
+            self._append({"t": t})
+
+    def sync(self) -> None:
+        """Return when all that was added is on the disk, here or in the fallback folder; ConfigError if neither takes it."""
+        path = self.path
+        try:
+            self._check_in_place()
+            os.fsync(self._handle)
+        except OSError as problem:
+            with self._writing:
+                if self.path == path:  # else it was moved just now, and with that synced
+                    self._move(problem)
+
+    def close(self, *, discard: bool = False) -> None:
+        """Let go of it. discard: also remove the file, because a log holds it all or nothing was paid for."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+        if discard:
+            with contextlib.suppress(ConfigError, OSError):  # the log is safe: this is clearing up
+                self.path.unlink(missing_ok=True)
+                for path, header in _headers(self.folder):  # what it was moved from, if that could not be removed then
+                    if header["run"]["run_id"] == self.info.run_id:
+                        path.unlink()
+        self._lock.release()
+        if discard:
+            with contextlib.suppress(OSError):
+                Path(self._lock.lock_file).unlink(missing_ok=True)
+
+    # -- inside
+
+    def _note_row(self, sample: int, repeat: int, start: int, status: str) -> None:
+        row = sample * self.judge_repeats + repeat
+        self.n_done += (status != "failed") - self.is_done(sample, repeat)
+        self._rows[row], self._failed[row] = start, status == "failed"
+
+    def _open(self) -> IO[bytes]:
+        """The file for reading: by its handle, because it may have been removed or replaced."""
+        return open(self._handle, "rb", closefd=False)
+
+    def _line(self, start: int) -> dict[str, Any]:
+        with self._writing, self._open() as file:
+            file.seek(start)
+            line: dict[str, Any] = orjson.loads(file.readline())
+            return line
+
+    def _append(self, line: dict[str, Any]) -> int:
+        """Write a line at once, so that a killed process loses nothing; returns where it begins."""
+        if (spent_usd := self.meter()) > 0:
+            line["spent_usd"] = self.noted_usd = spent_usd
+        data = to_json(line, indent=False) + b"\n"
+        with self._writing:
+            start = self._size
+            try:
+                _write_all(self._handle, data)
+            except OSError as problem:
+                self._move(problem, data)
+            self._size = start + len(data)
+        return start
+
+    def _check_in_place(self) -> None:
+        with self._writing:
+            ours, there = os.fstat(self._handle), self.path.stat()
+            # Not by the inode alone: some network drives make one up at each look.
+            if not os.path.samestat(ours, there) and there.st_size != self._size:
+                raise FileNotFoundError(errno.ENOENT, "it was replaced")
+
+    def _move(self, problem: OSError, data: bytes = b"") -> None:
+        """Go on in the fallback folder, with a warning. data: a line that could not be written."""
+        old = self.path
+        try:
+            refuge().mkdir(parents=True, exist_ok=True)
+            path, handle = _create_file(refuge(), self.info)
+            try:
+                with self._open() as file:
+                    file.seek(0)
+                    _write_all(handle, file.read(self._size) + data)
+                os.fsync(handle)
+            except OSError:
+                os.close(handle)
+                path.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._handle, self._size)  # half a line
+            raise ConfigError(
+                f"{old}: the journal cannot be written ({problem.strerror}), nor can {refuge()} ({error.strerror}); "
+                "free some disk space or fix the permissions, then run the same command again"
+            ) from None
+        ours = False
+        with contextlib.suppress(OSError):
+            ours = os.path.samestat(os.fstat(self._handle), old.stat())
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._handle, 0)  # wherever the old one is now, nobody shall take it up
+        os.dup2(handle, self._handle, inheritable=False)  # in one step: the other thread may be syncing
+        os.close(handle)
+        self.path = path
+        if ours:
+            with contextlib.suppress(OSError):
+                old.unlink()
+        warnings.warn(
+            f"{old}: the journal cannot be written ({problem.strerror}); the run goes on in {path}", stacklevel=2
+        )
+
+    def _create(self, folder: Path, info: RunInfo, key: Mapping[str, Any]) -> None:
+        self.info, self.key = info, dict(key)
+        self.path, self._handle = _create_file(folder, info)
+        home = str(self.folder.resolve())
+        self._append(
+            {"journal": FORMAT, "run": asdict(info), "key": self.key, "total": len(self._rows), "folder": home}
+        )
+
+    def _take_up(self, path: Path) -> None:
+        self.path = path
+        header: dict[str, Any] = {}
+        for start, line in _lines(path):
+            header = header or line
+            self._size = start + len(line.pop("raw"))
+            self._note(start, line)
+        self.wall_time_s += self._in_session_s
+        self.info, self.key = run_info_from_dict(header["run"], where=str(path)), header["key"]
+        try:
+            self._handle = os.open(path, _FLAGS)
+            os.ftruncate(self._handle, self._size)  # half a line that was being written when the process was killed
+        except OSError as problem:  # it can only be read now
+            self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            self._move(problem)
+
+    def _note(self, start: int, line: dict[str, Any]) -> None:
+        if "session" in line:
+            self.sessions += 1
+            self.wall_time_s += self._in_session_s
+            self._in_session_s = 0.0
+        elif "row" in line:
+            self._note_row(line["sample"], line["repeat"], start, line["row"]["evaluation"]["status"])
+        elif "answer" in line:
+            self._answers[line["sample"]] = start
+        elif "reply" in line:
+            self._replies.setdefault(line["sample"] * self.judge_repeats + line["repeat"], []).append(start)
+        self._in_session_s = max(self._in_session_s, line.get("t", 0.0))
+        self.noted_usd = max(self.noted_usd, line.get("spent_usd", 0.0))
+
+    def _begin_session(self) -> None:
+        self.sessions += 1
+        started = datetime.now().astimezone().isoformat(timespec="seconds")
+        self._append({"session": {"started_at": started, "pid": os.getpid()}, "t": 0.0})
+
+
+def journal_folder(logs_dir: Path | str) -> Path:
+    """Where the journals of runs are whose logs go there: in the same folder, or in LOGS_DIR for a URL."""
+    place = as_path(logs_dir)
+    return constants.LOGS_DIR if is_remote(place) else place
+
+
+def open_journal(
+    folder: Path,
+    info: RunInfo,
+    key: Mapping[str, Any],
+    *,
+    total: int,
+    logs_dir: Path | None = None,
+    fresh: bool = False,
+    path: Path | None = None,
+    in_fallback: bool = False,
+) -> Journal:
+    """The journal of the run with this key: its unfinished one if there is one, else a new one.
+
+    key: what makes it the same run (see `suite`). total: judged answers that it will have. logs_dir: where the run's
+    log goes, if not into this folder. fresh: do not look for an unfinished one. path: take up this one; ConfigError
+    that names the difference if it is another run. in_fallback: the folder cannot be written, so use the fallback
+    folder. ConfigError if another process has the run."""
+    place = refuge() if in_fallback else folder
+    place.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(place / f".judge_eval_{_short(key)}.lock", thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise ConfigError(
+            f"{folder}: the same run is under way in another process; wait for it, or stop it first"
+        ) from None
+    try:
+        found = _fitting(path, key) if path is not None else None if fresh else _newest(folder, key)
+        journal = Journal(folder, lock, total=total, judge_repeats=info.judge_repeats)
+        if found is None:
+            journal._create(place, info, key)
+        else:
+            journal._take_up(found)
+            if journal.n_done == total and _is_logged(journal, logs_dir or folder):
+                # The process was killed between writing the log and removing the journal.
+                journal.close(discard=True)
+                return open_journal(
+                    folder, info, key, total=total, logs_dir=logs_dir, fresh=fresh or found.exists(),
+                    in_fallback=in_fallback,
+                )  # fmt: skip
+        journal._begin_session()
+        journal.sync()
+        return journal
+    except BaseException:
+        lock.release()
+        raise
+
+
+def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
+    """The journals of a folder of logs, the oldest first: runs that were broken off, or are under way.
+
+    Those included that had to go on in the system's temporary folder. logs_dir: of a URL, those in LOGS_DIR, where the
+    journals of such runs are, whichever URL they were for. They are taken up by starting the same run again; delete
+    the file of one that you do not want any more. Raises ConfigError that names a damaged journal and its line."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    runs = []
+    for path, header in _journals(journal_folder(logs_dir)):
+        done, costs = _count(path)
+        cost_usd = None if None in costs else sum(cost or 0.0 for cost in costs)
+        info = run_info_from_dict(header["run"], where=str(path))
+        runs.append(UnfinishedRun(path, info, header["key"], done, header["total"], cost_usd))
+    return runs
+
+
+def _count(path: Path) -> tuple[int, list[float | None]]:
+    """How many judged answers a journal holds, and what the calls in it have cost; None where it is unknown."""
+    done: dict[tuple[int, int], bool] = {}
+    costs: dict[tuple[int, int], list[float | None]] = {}
+    for _, line in _lines(path):
+        place = (line.get("sample", -1), line.get("repeat", -1))
+        if "row" in line:
+            evaluation = line["row"]["evaluation"]
+            done[place] = evaluation["status"] != "failed"
+            costs[place] = [evaluation["usage"]["cost_usd"]]  # its replies are in this
+        elif "answer" in line:
+            costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
+        elif "reply" in line:
+            costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
+    return sum(done.values()), [cost for paid in costs.values() for cost in paid]
+
+
+def load_unfinished(path: Path) -> EvaluationRun:
+    """What an unfinished run has so far, as a run without a log: its judged answers, and the summary of these."""
+    rows: dict[tuple[int, int], dict[str, Any]] = {}
+    header: dict[str, Any] = {}
+    for _, line in _lines(path):
+        header = header or line
+        if "row" in line:
+            rows[line["sample"], line["repeat"]] = line["row"]
+    if not header:
+        raise ConfigError(f"{path}: the journal is empty; nothing was finished before the run was broken off")
+    results = tuple(result_from_dict(rows[place], where=f"{path}: sample {place[0]}") for place in sorted(rows))
+    info = run_info_from_dict(header["run"], where=str(path))
+    return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
+
+
+def _newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
+    return next((path for path, header in reversed(_journals(folder)) if header.get("key") == key), None)
+
+
+def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """The journals that belong into a folder, with their headers, the oldest first; of a run that was moved, the one
+    that went on."""
+    found = {str(header.get("run", path)): (path, header) for path, header in _headers(folder)}
+    return sorted(found.values(), key=lambda journal: journal[0].name)
+
+
+def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Every file that is a journal of this folder, with its header: those in the folder, then those elsewhere."""
+    for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
+        if header := _read_header(path):
+            yield path, header
+    home = str(folder.resolve())
+    if home != str(refuge().resolve()):
+        for path in sorted(refuge().glob(f"judge_eval_*{SUFFIX}")):
+            with contextlib.suppress(ConfigError):  # it may be another user's
+                if (header := _read_header(path)).get("folder") == home:
+                    yield path, header
+
+
+def _is_logged(journal: Journal, logs_dir: Path) -> bool:
+    """Whether a log of this run is there already, as far as that can be seen."""
+    name, first = f'"run_id": "{journal.info.run_id}"'.encode(), journal.path.name.removesuffix(SUFFIX)
+    for place in (logs_dir, refuge()):
+        with contextlib.suppress(ConfigError, OSError):  # it may be allowed to write there, and not to read
+            if any(name in load_bytes(path) for path in log_files(place) if path.name >= first):
+                return True
+    return False
+
+
+def _fitting(path: Path, key: Mapping[str, Any]) -> Path:
+    there = _read_header(path).get("key")
+    if not isinstance(there, dict):
+        raise ConfigError(f"{path}: no journal of an unfinished run; they are named judge_eval_…{SUFFIX}")
+    differences = [
+        f"{name} is {_shown(there.get(name))} there and {_shown(key.get(name))} here"
+        for name in sorted({*there, *key})
+        if there.get(name) != key.get(name)
+    ]
+    if differences:
+        raise ConfigError(
+            f"{path}: the journal is of another run: {'; '.join(differences)}. Start that run again with its own "
+            "settings, or leave resume out to start this one"
+        )
+    return path
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    """The first line of a journal; {} if it has none, as after a kill at the very start."""
+    try:
+        with path.open("rb") as file:
+            line = orjson.loads(file.readline())
+    except OSError as error:
+        raise ConfigError(f"{path}: the journal cannot be read ({error.strerror})") from None
+    except orjson.JSONDecodeError:
+        return {}
+    return line if isinstance(line, dict) else {}
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(where it begins, the line, with its bytes as "raw") for each whole line; ConfigError for a damaged one."""
+    start = 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if not raw.endswith(b"\n"):
+                return  # it was being written when the process was killed
+            try:
+                line = orjson.loads(raw)
+                if not isinstance(line, dict) or (number == 1) != ("journal" in line):
+                    raise ValueError("not a line of a journal")
+            except ValueError as error:
+                raise ConfigError(
+                    f"{path}: line {number} is damaged ({error}); mend or remove the line, or start anew with fresh"
+                ) from None
+            yield start, {**line, "raw": raw}
+            start += len(raw)
+
+
+def _create_file(folder: Path, info: RunInfo) -> tuple[Path, int]:
+    """A new file for a journal, named after the run's start, and its handle."""
+    while True:
+        path = new_log_name(folder, info.started_at, SUFFIX)
+        with contextlib.suppress(FileExistsError):  # another run of the same second took the name just now
+            return path, os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o644)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(handle, data) :]
+
+
+def _short(key: Mapping[str, Any]) -> str:
+    import hashlib
+
+    return hashlib.sha256(orjson.dumps(dict(key), option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+def _shown(value: Any) -> str:
+    text = "nothing" if value in (None, "") else str(value)
+    return f"{text[:12]}…" if len(text) == 64 else text  # a hash

@@ -1,0 +1,293 @@
+"""The log of a run: `logs/judge_eval_YYYYMMDD_HHMMSS.json`, in a folder or a bucket, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import re
+import tempfile
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, overload
+
+import orjson
+
+from .. import constants
+from ..base.atomic_files import write_new
+from ..base.storage import as_path, is_remote, load_bytes, load_names, write_object
+from ..errors import ConfigError
+from ..records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
+from .log_json import result_from_dict, result_to_dict, run_from_dict, writable
+
+MAX_UNPACKED = 4 * 2**30  # bytes of a .gz log; more is taken for a bomb
+AT_ONCE = 500  # rows that are read from a log in one go: a few megabytes
+_STAMP = "%Y%m%d_%H%M%S"
+_LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
+
+
+def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = None) -> Path:
+    """Write the run's log and return its path, `judge_eval_YYYYMMDD_HHMMSS.json` after the run's start.
+
+    logs_dir: a folder, or a URL such as s3://bucket/logs, where the log becomes one object. Nothing is
+    overwritten: a name that is taken moves on by a second. When the place cannot be written (no permission,
+    disk full, no such bucket), the log goes to the system's temporary folder instead, with a warning that
+    says where it is; ConfigError if that fails too. Text that UTF-8 cannot hold (half of a surrogate pair,
+    as a model may send) is written with U+FFFD in its place."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    rows = (result_to_dict(result) for result in run.results)
+    # Twice if the first folder fails, so not as a generator.
+    chunks = list(log_chunks(rows, lambda: (run.summary, run.run)))
+    return write_log(lambda: chunks, run.run.started_at, logs_dir)
+
+
+def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummary, RunInfo]]) -> Iterator[bytes]:
+    """A log's bytes: its head, a chunk for each row of `results`, and its end, which is asked for last."""
+    yield b'{\n  "results": ['
+    # A row as it stands in a log of one row: indented alike.
+    head, tail = len(b'{\n  "results": ['), len(b"\n  ]\n}")
+    separator = b""
+    for row in rows:
+        yield separator + to_json({"results": [row]})[head:-tail]
+        separator = b","
+    summary, info = end()
+    closing = b"\n  ]" if separator else b"]"
+    yield closing + b"," + to_json({"summary": asdict(summary), "run": asdict(info)})[1:]
+
+
+def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:
+    """Write a log as `save_evaluation_results` does; `chunks` gives its bytes, again after a failed attempt."""
+    place = as_path(logs_dir)
+    write = _upload_new if is_remote(place) else _write_new
+    try:
+        return write(place, started_at, chunks())
+    except OSError as problem:
+        try:
+            path = _write_new(refuge(), started_at, chunks())
+        except OSError as error:
+            raise ConfigError(
+                f"{logs_dir}: the log cannot be written ({problem.strerror}), nor can {refuge()} ({error.strerror}); "
+                "free some disk space or fix the permissions, then call save_evaluation_results(run, <folder>): "
+                "the run is still in memory"
+            ) from None
+        warnings.warn(
+            f"{logs_dir}: the log cannot be written ({problem.strerror}). The results are safe in {path}; mend what "
+            "is wrong (permissions, disk space, the bucket), then move that file there",
+            stacklevel=3,
+        )
+        return path
+
+
+def refuge() -> Path:
+    """Where logs and journals go when their own folder cannot be written."""
+    return Path(tempfile.gettempdir()) / "socjudge-logs"
+
+
+class LoggedResults(Sequence[EvaluationResult]):
+    """The results of a log, read from it as they are asked for: a large run stays small in memory."""
+
+    def __init__(self, path: Path, starts: Sequence[int]) -> None:
+        self._path = path
+        self._starts = starts  # where each row begins; the last number is where the rows end
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> EvaluationResult: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[EvaluationResult]: ...
+    def __getitem__(self, index: int | slice) -> EvaluationResult | Sequence[EvaluationResult]:
+        if isinstance(index, slice):
+            return list(self._rows(range(*index.indices(len(self)))))
+        index = range(len(self))[index]
+        return next(self._rows(range(index, index + 1)))
+
+    def __iter__(self) -> Iterator[EvaluationResult]:
+        return self._rows(range(len(self)))
+
+    def __reversed__(self) -> Iterator[EvaluationResult]:
+        return self._rows(range(len(self))[::-1])
+
+    def _rows(self, indices: range) -> Iterator[EvaluationResult]:
+        """The rows, read many at once: in an object store each read is a request."""
+        n = max(1, AT_ONCE // abs(indices.step))
+        for batch in (indices[i : i + n] for i in range(0, len(indices), n)):
+            first, last = sorted((batch[0], batch[-1]))
+            offset = self._starts[first]
+            raw = self._bytes(offset, self._starts[last + 1])
+            for index in batch:
+                start, end = self._starts[index : index + 2]
+                try:
+                    row = orjson.loads(raw[start - offset : end - offset].strip(b",\n "))
+                except orjson.JSONDecodeError:
+                    raise ConfigError(f"{self._path}: the log was changed after the run; load_run it again") from None
+                yield result_from_dict(row, where=f"{self._path}: results[{index}]")
+
+    def _bytes(self, start: int, end: int) -> bytes:
+        try:
+            return load_bytes(self._path, start, end)
+        except OSError as error:
+            raise ConfigError(
+                f"{self._path}: results of the run are read from its log, which cannot be read any more "
+                f"({error.strerror}); put it back, or load_run it from its new place"
+            ) from None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def load_run(path: Path | str) -> EvaluationRun:
+    """The run in a log file, this project's or the specification's bare one.
+
+    path: in a folder, or a URL such as s3://bucket/logs/judge_eval_….json; also packed (.json.gz). A bare log has its
+    time from the file name and the judge model "unknown". Of a journal (….partial.jsonl), the run
+    as far as it got. Raises ConfigError that names the file, the place in it and what was expected."""
+    path = as_path(path)
+    if path.name.endswith(".partial.jsonl"):
+        from .journal import load_unfinished
+
+        return load_unfinished(path)
+    try:
+        raw = load_log(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: the log cannot be read ({error.strerror})") from None
+    return replace(parse_log(raw, path), log_path=path)
+
+
+def parse_log(raw: bytes, path: Path) -> EvaluationRun:
+    """The run in a log's bytes. path: named in errors, and tells the time of a bare log."""
+    try:
+        data = from_json(raw)
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"{path}: not valid JSON ({error}); was the file cut while it was copied?") from None
+    return run_from_dict(data, where=str(path), bare=bare_info(path.name))
+
+
+def bare_info(name: str) -> RunInfo:
+    """What is known of the run of a log that has no `run` block: its name, and the time in that. Costs are unknown."""
+    unknown = Usage(cost_usd=None)
+    return RunInfo(
+        name.removesuffix(".gz").removesuffix(".json"), time_in_name(name),
+        assistant_usage=unknown, judge_usage=unknown, schema_version=BARE,
+    )  # fmt: skip
+
+
+def load_log(path: Path) -> bytes:
+    """A log's bytes, unpacked if its name ends in .gz; ConfigError if it cannot be unpacked."""
+    raw = load_bytes(path)
+    if not path.name.endswith(".gz"):
+        return raw
+    try:
+        with gzip.open(io.BytesIO(raw)) as file:
+            unpacked = file.read(MAX_UNPACKED + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ConfigError(f"{path}: not a whole gzip file ({error}); was it cut while it was copied?") from None
+    if len(unpacked) > MAX_UNPACKED:
+        raise ConfigError(
+            f"{path}: more than {MAX_UNPACKED:,} bytes when unpacked; unpack it yourself if that is right"
+        )
+    return unpacked
+
+
+def log_files(logs_dir: Path | str | None = None) -> list[Path]:
+    """The logs in a folder or under a URL, by name and so the oldest first; none if there is no such folder.
+
+    ConfigError if the place cannot be read."""
+    logs_dir = logs_dir or constants.LOGS_DIR
+    place = as_path(logs_dir)
+    try:
+        names = load_names(place)
+    except OSError as error:
+        raise ConfigError(f"{place}: the logs cannot be listed ({error.strerror})") from None
+    return [place / name for name in sorted(names) if is_log_name(name)]
+
+
+def is_log_name(name: str) -> bool:
+    """Whether a file of this name is a log: judge_eval_….json, or the same packed (.json.gz)."""
+    return name.startswith("judge_eval_") and name.endswith((".json", ".json.gz"))
+
+
+def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
+    """The value as JSON; what orjson refuses is made writable, for nothing in a run may cost the run."""
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
+    try:
+        return orjson.dumps(value, option=options)
+    except TypeError:
+        return orjson.dumps(_writable(value), option=options, default=lambda value: _writable(str(value)))
+
+
+def _writable(value: Any) -> Any:
+    """The value with lone surrogates as U+FFFD, and numbers beyond 64 bits as text."""
+    if isinstance(value, str):
+        return writable(value)
+    if isinstance(value, dict):
+        return {_writable(key): _writable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_writable(inner) for inner in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return str(value)
+    return value
+
+
+def from_json(raw: bytes) -> Any:
+    """The JSON value, also of a file with a byte order mark, NaN or lone surrogates, as other tools write them."""
+    try:
+        return orjson.loads(raw.removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError as error:
+        try:
+            return _writable(json.loads(raw, parse_constant=lambda name: None))
+        except (ValueError, RecursionError):
+            raise error from None
+
+
+def _write_new(folder: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
+    return write_new(folder, _names(started_at, ".json"), chunks)
+
+
+def _upload_new(place: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
+    """Write to an object that was not there before. Through a file, since a half upload must not become a log."""
+    with tempfile.TemporaryDirectory(prefix="socjudge-") as temporary:
+        file = Path(temporary) / "log.json"
+        with file.open("wb") as handle:
+            handle.writelines(chunks)
+        names = _names(started_at, ".json")
+        while True:
+            path = place / next(names)
+            with contextlib.suppress(FileExistsError):
+                write_object(path, file)
+                return path
+
+
+def new_log_name(folder: Path, started_at: str, suffix: str) -> Path:
+    """The name after the run's start, moved on by seconds while it is taken."""
+    return next(path for name in _names(started_at, suffix) if not os.path.lexists(path := folder / name))
+
+
+def _names(started_at: str, suffix: str) -> Iterator[str]:
+    try:
+        moment = datetime.fromisoformat(started_at)
+    except ValueError:
+        moment = datetime.now().astimezone()
+    while True:
+        yield f"judge_eval_{moment:{_STAMP}}{suffix}"
+        moment += timedelta(seconds=1)
+
+
+def time_in_name(name: str) -> str:
+    """The start time that a log's name tells, ISO 8601 without a zone; empty if it tells none."""
+    match = _LOG_NAME.search(name)
+    try:
+        return datetime.fromisoformat(match[1].replace("_", "T")).isoformat() if match else ""
+    except ValueError:
+        return ""

@@ -1,0 +1,181 @@
+"""What an executor runs, on whatever machine: one call to a model, and what it is for.
+
+An errand carries records and names; the key and the connection are those of the process that runs it."""
+
+from __future__ import annotations
+
+import functools
+import socket
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import constants
+from .._version import __version__
+from ..base.redact import surprise_text
+from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
+from ..judging.assistant import answering
+from ..judging.dialogue import Dialogue, Finished, advance
+from ..judging.judge import judging
+from ..models import event_loop
+from ..models.opening import Model, open_model
+from ..models.pacing import RunGate
+from ..prompts.templates import Prompt
+from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest
+
+if TYPE_CHECKING:
+    from ..runbooks.index import RunbookIndex
+
+Terms = tuple[tuple[str, Any], ...]
+_loading, _lock = threading.Lock(), threading.Lock()
+_stopped: set[str] = set()
+_gates: dict[str, set[RunGate]] = {}  # of the errands under way, by run
+
+
+@dataclass(frozen=True)
+class Errand:
+    """One call to a model and what it is for: records and names, no key and no open connection.
+
+    answer: the one to be judged; None if an answer is wanted. paid: replies that could not be read.
+    most_usd: the most that may be spent, None without a budget."""
+
+    run_id: str
+    id: str
+    model: str
+    terms: Terms
+    most_usd: float | None
+    prompt: Prompt
+    question: EvalQuestion
+    answer: AssistantAnswer | None = None
+    paid: tuple[Completion, ...] = ()
+    index_dir: Path = Path()
+    fingerprint: str = ""
+    k: int = 0
+
+    def __dask_tokenize__(self) -> str:
+        """Dask makes equal calls once; repeats are asked for to see how they differ."""
+        return self.id
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of an errand. value: an answer or an evaluation; a reply that has to be asked for again; or why
+    there is none, because a raised error would be printed with its arguments, or repeated, on the way."""
+
+    value: AssistantAnswer | Evaluation | Completion | SocJudgeError
+    cost_usd: float
+
+
+def run_errand(errand: Errand) -> Done:
+    gate = RunGate(max_cost_usd=errand.most_usd)
+    value: AssistantAnswer | Evaluation | Completion | SocJudgeError
+    try:
+        _admit(errand.run_id, gate)
+        value = _one_reply(errand, _open_checked(errand.model, errand.terms, errand.run_id), gate)
+    except ConfigError as error:
+        value = ConfigError(f"{error} (on the worker {socket.gethostname()})")
+    except SocJudgeError as error:
+        value = error
+    except Exception as surprise:  # only here are the keys known that its text may hold
+        value = ProviderError(surprise_text(surprise)[:300])
+    finally:
+        _leave(errand.run_id, gate)
+    return Done(value, gate.spent_usd)
+
+
+def _one_reply(errand: Errand, model: Model, gate: RunGate) -> AssistantAnswer | Evaluation | Completion:
+    dialogue: Dialogue[AssistantAnswer] | Dialogue[Evaluation]
+    if errand.answer is not None:
+        dialogue = judging(errand.question, errand.answer, prompt=errand.prompt)
+    else:
+        with _loading:  # once for all threads
+            index = _load_index(errand.index_dir, errand.fingerprint)
+        dialogue = answering(errand.question.question, index=index, k=errand.k, prompt=errand.prompt)
+    request = next_request(dialogue, errand.paid)
+    reply: Completion | ProviderError
+    try:
+        reply = event_loop.wait(model.complete_async(request, gate))
+    except ProviderError as error:
+        reply = error
+    try:
+        advance(dialogue, reply)
+    except Finished as finished:
+        return finished.value  # type: ignore[no-any-return]
+    assert isinstance(reply, Completion)  # a dialogue ends with an error
+    return reply
+
+
+def next_request(dialogue: Dialogue[Any], paid: Sequence[Completion]) -> ModelRequest:
+    request = advance(dialogue, None)
+    for reply in paid:
+        request = advance(dialogue, reply)
+    return request
+
+
+def _admit(run_id: str, gate: RunGate) -> None:
+    if event_loop.is_forked():
+        raise ConfigError(
+            "the executor forks processes, which then share half of this one's connections and threads; use "
+            'ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))'
+        )
+    with _lock:
+        if run_id in _stopped:
+            raise RunStopped("the run was stopped")
+        _gates.setdefault(run_id, set()).add(gate)
+
+
+def _leave(run_id: str, gate: RunGate) -> None:
+    with _lock:
+        gates = _gates.get(run_id, set())
+        gates.discard(gate)
+        if not gates:
+            _gates.pop(run_id, None)
+
+
+def stop_errands(run_id: str) -> None:
+    """Let this process begin no further errand of a run, and try no call again."""
+    with _lock:
+        _stopped.add(run_id)
+        for gate in _gates.pop(run_id, ()):
+            event_loop.get_loop().call_soon_threadsafe(gate.stop)
+
+
+def get_terms(model: Model) -> Terms:
+    """What has to be the same on all machines for a run to be one run."""
+    sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
+    return (
+        ("socjudge's version", __version__),
+        ("JUDGE_EVALUATION_CRITERIA", "、".join(constants.JUDGE_EVALUATION_CRITERIA)),
+        ("JUDGE_PASS_THRESHOLD", constants.JUDGE_PASS_THRESHOLD),
+        ("BACKGROUND_SECTIONS", "、".join(constants.BACKGROUND_SECTIONS)),
+        ("OPENAI_BASE_URL", getattr(model, "service", "")),
+        (f"the price of {model.name} (prices.toml)", model.most_usd(sample)),
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _open_checked(name: str, terms: Terms, run_id: str) -> Model:
+    """The model, opened once per run and process, if it and all else is what it was where the run was started."""
+    model = open_model(name)
+    for (what, there), (_, here) in zip(terms, get_terms(model), strict=False):
+        if there != here:
+            raise ConfigError(
+                f"{what} is {here!r} on a worker and {there!r} where the run was started; make it the same on every "
+                "machine (docs/scaling.md)"
+            )
+    return model
+
+
+@functools.lru_cache(maxsize=2)
+def _load_index(index_dir: Path, fingerprint: str) -> RunbookIndex:
+    from ..runbooks.index import load_index
+
+    index = load_index(index_dir)
+    if index.fingerprint != fingerprint:
+        raise ConfigError(
+            f"{index_dir}: the index on a worker is not the one that the run was started with; copy the folder to "
+            "every machine, or put it on a shared disk"
+        )
+    return index

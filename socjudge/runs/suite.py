@@ -1,0 +1,295 @@
+"""A whole evaluation: every question answered and judged, summarised by the pass rule, and logged."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import constants
+from ..base.storage import as_path, check_place
+from ..errors import ConfigError, RunStopped, SocJudgeError
+from ..models import event_loop
+from ..models.opening import Model
+from ..models.pacing import RunGate
+from ..prompts.templates import Prompt
+from ..records import (
+    AssistantAnswer,
+    EvalQuestion,
+    EvaluationResult,
+    EvaluationRun,
+    ModelRequest,
+    RunInfo,
+)
+from .assignment import Assignment, assign_rejudging, assign_suite, begin_now, check_counts
+from .engine import Engine
+from .finishing import finish_run
+from .journal import Journal, journal_folder, open_journal
+from .logs import refuge
+from .plan import Plan
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from ..runbooks.index import RunbookIndex
+
+
+def run_evaluation_suite(
+    questions: Sequence[EvalQuestion],
+    *,
+    index: RunbookIndex | None = None,
+    answers: Sequence[AssistantAnswer] | None = None,
+    assistant_model: str | BaseChatModel | Model = "auto",
+    judge_model: str | BaseChatModel | Model = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    assistant_prompt: Prompt | str | Path | None = None,
+    answer_repeats: int = 1,
+    judge_repeats: int = 1,
+    k: int = 5,
+    max_concurrency: int = 8,
+    max_cost_usd: float | None = None,
+    max_failures: int = 10,
+    executor: Executor | None = None,
+    logs_dir: Path | str | None = None,
+    fresh: bool = False,
+    resume: Path | str | None = None,
+    on_result: Callable[[EvaluationResult], None] | None = None,
+    stop: threading.Event | None = None,
+    progress: bool = True,
+) -> EvaluationRun:
+    """Answer and judge every question, apply the pass rule, and write the log; its path is `run.log_path`.
+
+    index: the runbooks; the one in INDEX_DIR if left out. answers: stored answers in the order of the
+    questions, judged instead of asking the assistant. answer_repeats, judge_repeats: answers per question,
+    and judgements per answer. k: passages per question. max_concurrency: the most calls in flight; fewer while the
+    service refuses. max_cost_usd: a hard cap on the whole run, repeated calls included; needs known prices.
+    max_failures: so many failed questions in a row end the run. executor: where answers and judgements are made,
+    such as Dask's `client.get_executor()` (docs/scaling.md); models must then be named by a string. on_result:
+    called in this thread with each new result once it is on disk. stop: set it in another thread to end the run as
+    Ctrl-C does. progress: show a bar.
+
+    What is paid for is in `logs_dir/judge_eval_….partial.jsonl` at once, or, with a warning, in the system's temporary
+    folder when the disk is full or the file was removed. A run that was broken off is taken up by
+    starting it again, with the same questions, runbooks, models, prompts and repeats: nothing that is in the journal,
+    wherever it is, is asked again. fresh: start anew instead; resume: take up this journal, or be told how it differs.
+
+    logs_dir may be a URL such as s3://bucket/logs, as in `save_evaluation_results`. It is tried before the first
+    call; the journal is then in LOGS_DIR.
+
+    Where answers are asked for, the first question goes alone, so that a wrong key or an unreachable service costs one
+    call; stored answers are judged max_concurrency at once from the start. Failures of single questions are rows with
+    status "failed". Raises ConfigError (wrong key, used-up quota, unfit arguments; the same
+    run under way in another process), ProviderError (the service is down), RunStopped (`stop`), BudgetReached and
+    KeyboardInterrupt; each after the calls in flight are journalled, and each but the first for a run that can be
+    taken up."""
+    if executor is not None:
+        _check_names(executor, judge_model, assistant_model)
+    assignment = assign_suite(
+        questions, index=index, answers=answers, assistant_model=assistant_model, judge_model=judge_model,
+        judge_prompt=judge_prompt, assistant_prompt=assistant_prompt,
+        answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k,
+    )  # fmt: skip
+    options = RunOptions(
+        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
+        logs_dir=logs_dir or constants.LOGS_DIR, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+    )  # fmt: skip
+    return run_assignment(assignment, options)
+
+
+def rejudge(
+    run: EvaluationRun,
+    *,
+    judge_model: str | BaseChatModel | Model = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    judge_repeats: int = 1,
+    max_concurrency: int = 8,
+    max_cost_usd: float | None = None,
+    max_failures: int = 10,
+    executor: Executor | None = None,
+    logs_dir: Path | str | None = None,
+    fresh: bool = False,
+    resume: Path | str | None = None,
+    on_result: Callable[[EvaluationResult], None] | None = None,
+    stop: threading.Event | None = None,
+    progress: bool = True,
+) -> EvaluationRun:
+    """Judge the stored answers of a run again, with another judge or prompt: the assistant is not asked.
+
+    The new log says in `run.rejudged_from` where the answers come from, and keeps how they were made. A
+    question that got no answer then stays a row with status "failed". See `run_evaluation_suite`."""
+    if executor is not None:
+        _check_names(executor, judge_model)
+    options = RunOptions(
+        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
+        logs_dir=logs_dir or constants.LOGS_DIR, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+    )  # fmt: skip
+    assignment = assign_rejudging(run, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats)
+    return run_assignment(assignment, options)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is made, whatever it is to do; the names and meanings of `run_evaluation_suite`."""
+
+    max_concurrency: int = 8
+    max_cost_usd: float | None = None
+    max_failures: int = 10
+    executor: Executor | None = None
+    logs_dir: Path | str = field(default_factory=lambda: constants.LOGS_DIR)
+    fresh: bool = False
+    resume: Path | str | None = None
+    on_result: Callable[[EvaluationResult], None] | None = None
+    stop: threading.Event | None = None
+    progress: bool = True
+
+
+def run_assignment(assignment: Assignment, options: RunOptions) -> EvaluationRun:
+    """Do what was assigned, and write the log: the work of `run_evaluation_suite` and `rejudge`, which see.
+
+    It begins now, whenever it was assigned: each call is a run of its own, or goes on with the one broken off."""
+    check_counts(max_concurrency=options.max_concurrency, max_failures=options.max_failures)
+    plan, total = assignment.plan, assignment.total
+    if options.max_cost_usd is not None:
+        _check_prices(plan)
+    path, place = None if options.resume is None else Path(options.resume), as_path(options.logs_dir)
+    check_place(place)
+    journal = _open_journal(
+        journal_folder(place), begin_now(assignment.info), assignment.key,
+        total=total, logs_dir=place, fresh=options.fresh, path=path,
+    )  # fmt: skip
+    discard = False
+    try:
+        if journal.n_done:
+            unit = "問" if plan.judge_repeats == 1 else "件の採点"
+            print(f"{journal.n_done}/{total}{unit}は前回の中断から再開（{journal.path}）", file=sys.stderr)
+        gate = RunGate(
+            max_concurrency=options.max_concurrency, max_cost_usd=options.max_cost_usd, signal=options.stop,
+            spent_usd=journal.noted_usd if options.max_cost_usd is None else journal.spent_usd,
+        )  # fmt: skip
+        journal.meter = lambda: gate.spent_usd
+        engine = Engine(
+            assignment.n_samples, assignment.sample_at, plan, journal, gate,
+            max_failures=options.max_failures, executor=options.executor,
+        )  # fmt: skip
+        _work(engine, gate, journal, total, options)
+        run = finish_run(journal, plan, total, engine.elapsed_s, options.logs_dir)
+        discard = True
+        return run
+    except (SocJudgeError, KeyboardInterrupt) as error:
+        discard = journal.is_empty
+        if discard or isinstance(error, KeyboardInterrupt):
+            raise
+        error.args = (f"{error}\n{_how_to_go_on(journal, total)}",)
+        raise
+    finally:
+        journal.close(discard=discard)
+
+
+def _check_prices(plan: Plan) -> None:
+    for model in (plan.judge, plan.assistant):
+        if model is not None and model.most_usd(ModelRequest("judge", (), {})) is None:
+            raise ConfigError(
+                f"max_cost_usd cannot be held: the price of '{model.name}' is unknown; put it into "
+                f"{constants.PRICES_PATH} (see README), give a chat model an output limit and an object of your own "
+                "`most_usd(request)`, or leave max_cost_usd out"
+            )
+
+
+def _check_names(executor: Executor, *models: str | BaseChatModel | Model) -> None:
+    if not isinstance(executor, Executor):
+        raise ConfigError(f"executor= is a {type(executor).__name__}; of a Dask client, pass client.get_executor()")
+    for model in models:
+        if not isinstance(model, str):
+            raise ConfigError(
+                f"with executor=, name the models by strings: {type(model).__name__} may hold a key, and keys are not "
+                "sent to other processes; workers open models with the keys of their own environment"
+            )
+
+
+def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keywords: Any) -> Journal:
+    try:
+        return open_journal(folder, info, key, **keywords)
+    except OSError as problem:
+        warnings.warn(
+            f"{folder}: cannot be written ({problem.strerror}); the journal of this run goes to {refuge()}",
+            stacklevel=4,
+        )
+        try:
+            return open_journal(folder, info, key, in_fallback=True, **keywords)
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: the journal cannot be written ({problem.strerror}), nor can {refuge()} ({error.strerror}); "
+                "free some disk space or fix the permissions, then start the run again"
+            ) from None
+
+
+def _work(
+    engine: Engine,
+    gate: RunGate,
+    journal: Journal,
+    total: int,
+    options: RunOptions,
+) -> None:
+    """Wait for the engine, showing progress and handing out results; raises why it ended early, if it did."""
+    from tqdm.auto import tqdm
+
+    on_result, stop = options.on_result, options.stop
+    scored, points = 0, 0.0
+    complaint: BaseException | None = None
+    loop = event_loop.get_loop()
+    work = event_loop.start(engine.run(options.max_concurrency))
+    with tqdm(total=total, initial=journal.n_done, desc="評価を実行中", unit="問", disable=not options.progress) as bar:
+        over = False
+        while not over:
+            try:
+                over = bool(concurrent.futures.wait([work], event_loop.HEARTBEAT_S).done)
+                if stop is not None and stop.is_set():
+                    loop.call_soon_threadsafe(gate.stop)
+                news = engine.take()
+                for result in news:
+                    if result.evaluation.status == "ok":
+                        scored, points = scored + 1, points + result.evaluation.average_score
+                if news:
+                    mean = f"平均 {points / scored:.1f}点" if scored else ""
+                    spent = f"${gate.spent_usd:.4f}" if gate.spent_usd else ""
+                    bar.set_postfix_str(" ".join(filter(None, [mean, spent])), refresh=False)
+                    bar.update(len(news))
+                if on_result is not None and complaint is None:
+                    for result in news:
+                        on_result(result)
+            except KeyboardInterrupt as interrupt:
+                if complaint is not None:
+                    work.cancel()  # the second time: do not wait for the calls in flight
+                complaint = interrupt
+                print("中断します。実行中の呼び出しの完了を待っています（もう一度で即時終了）", file=sys.stderr)
+                loop.call_soon_threadsafe(gate.stop)
+            except Exception as problem:  # on_result failed
+                complaint = problem
+                loop.call_soon_threadsafe(gate.stop)
+    with contextlib.suppress(ConfigError):  # that the disk is full is told where a result cannot be written
+        journal.note_spending(engine.elapsed_s)
+    if complaint is not None:
+        if not journal.is_empty and not isinstance(complaint, SocJudgeError):  # those are told how to go on
+            print(_how_to_go_on(journal, total), file=sys.stderr)
+        raise complaint
+    work.result()
+    if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):
+        raise gate.reason  # a stop that came with the last result has stopped nothing
+
+
+def _how_to_go_on(journal: Journal, total: int) -> str:
+    try:
+        journal.sync()
+    except ConfigError as problem:
+        return f"{journal.n_done} of {total} judged answers may be lost: {problem}"
+    return (
+        f"{journal.n_done} of {total} judged answers are safe in {journal.path}; start the same run again to go on, "
+        "or with fresh (--fresh) to start anew"
+    )

@@ -1,0 +1,1 @@
+"""Frames in, frames out: intervals, comparisons, agreement, noise, gates and bridges."""

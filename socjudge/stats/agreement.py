@@ -1,0 +1,368 @@
+"""How far several judges or people agree: on the points, and on who passes."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from ..base.pass_rule import frame_rule, reaches
+from ..errors import ConfigError
+from .basics import (
+    OVERALL,
+    Floats,
+    difference_interval,
+    in_order,
+    jackknife_interval,
+    need_columns,
+    pass_rate_interval,
+    plain_floats,
+    rank_correlation,
+)
+
+Whole = NDArray[np.int64]
+
+_UNIT = ["question_id", "answer_sha256"]
+_VARIES = 1e-12  # squared points; less is rounding
+
+
+def krippendorff_alpha(ratings: ArrayLike) -> float:
+    """Krippendorff's alpha for interval data: 1 is perfect, 0 what chance gives.
+
+    ratings: one row per answer, one column per rater, NaN where not rated; rows with a single rating do not count.
+    NaN where nothing can be paired or nothing varies. Source: Krippendorff (2011), Computing Krippendorff's
+    Alpha-Reliability, section D, https://repository.upenn.edu/asc_papers/43."""
+    x = np.asarray(ratings, dtype=float)
+    x = x[np.isfinite(x).sum(axis=1) >= 2]
+    counts = np.isfinite(x).sum(axis=1)
+    total = int(counts.sum())
+    if total == 0:
+        return math.nan
+    # Squared differences over all pairs of m values are 2 m times their sum of squares around the mean.
+    within = np.nansum((x - np.nanmean(x, axis=1, keepdims=True)) ** 2, axis=1)
+    observed = float((2 * counts * within / (counts - 1)).sum()) / total
+    expected = 2 * float(np.nansum((x - np.nanmean(x)) ** 2)) / (total - 1)
+    return 1 - observed / expected if expected > _VARIES else math.nan
+
+
+def icc_agreement(ratings: ArrayLike) -> float:
+    """ICC(A,1): the reliability of one rater's points, a difference in level between raters counting as error.
+
+    ratings: one row per answer, one column per rater, complete. NaN with fewer than two rows or raters, or where
+    nothing varies. Equal to ICC(2,1). Sources: McGraw and Wong (1996), Psychol. Methods 1, 30-46, table 4; Shrout and
+    Fleiss (1979), Psychol. Bull. 86, 420-428."""
+    x = np.asarray(ratings, dtype=float)
+    n, k = x.shape
+    if n < 2 or k < 2:
+        return math.nan
+    rows, columns, mean = x.mean(axis=1, keepdims=True), x.mean(axis=0, keepdims=True), x.mean()
+    between_rows = k * float(((rows - mean) ** 2).sum()) / (n - 1)
+    between_raters = n * float(((columns - mean) ** 2).sum()) / (k - 1)
+    error = float(((x - rows - columns + mean) ** 2).sum()) / ((n - 1) * (k - 1))
+    total = between_rows + (k - 1) * error + k / n * (between_raters - error)
+    return (between_rows - error) / total if total > _VARIES else math.nan
+
+
+def fleiss_kappa(labels: ArrayLike) -> float:
+    """Fleiss' kappa of labels: one row per answer, one column per rater, complete. NaN where all labels are the same.
+
+    Source: Fleiss (1971), Psychol. Bull. 76, 378-382."""
+    x = np.asarray(labels)
+    kinds = np.unique(x)
+    if len(kinds) < 2 or x.shape[1] < 2:
+        return math.nan
+    k = x.shape[1]
+    counts = (x[:, :, None] == kinds).sum(axis=1)
+    observed = float(((counts * (counts - 1)).sum(axis=1) / (k * (k - 1))).mean())
+    chance = float((counts.mean(axis=0) / k) @ (counts.mean(axis=0) / k))
+    return (observed - chance) / (1 - chance)
+
+
+def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
+    """Cohen's kappa of two raters' labels. NaN where both give one and the same label throughout.
+
+    Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46."""
+    a, b = np.asarray(first), np.asarray(second)
+    kinds = np.union1d(a, b)
+    if len(kinds) < 2:
+        return math.nan
+    chance = sum(float((a == kind).mean() * (b == kind).mean()) for kind in kinds)
+    return (float((a == b).mean()) - chance) / (1 - chance)
+
+
+def judge_agreement(
+    scores: pd.DataFrame, labels: pd.DataFrame | None = None, *, by: str = "judge_model", level: float = 0.95
+) -> pd.DataFrame:
+    """Agreement of all judges (and people) at once, one row per criterion and one (総合) for the mean over criteria.
+
+    scores: one row per judged answer and criterion; the values of `by` are the raters. labels: people's marks, one row
+    per rater, answer and criterion, with the columns rater, question_id, answer_sha256, criterion and score (0–100).
+    Repeats of a rater are averaged. Columns: criterion, n_raters, n (answers with two raters or more), n_questions,
+    n_complete (answers with all raters, which ICC and verdicts use), n_missing (marks that could not be read); alpha,
+    alpha_low, alpha_high (Krippendorff, interval data), icc_a1, icc_low, icc_high (ICC(A,1)); verdict_agreement (share
+    of rater pairs with the same verdict at the pass line), base_rate (share of verdicts that pass), kappa (Fleiss);
+    method, note (Japanese). Intervals leave out one question at a time (`jackknife_interval`).
+    ConfigError with fewer than two raters or no common answer."""
+    ratings = _ratings(scores, labels, by, "judge_agreement")
+    line = frame_rule(scores).line
+    rows = [
+        {"criterion": criterion, **_group_row(ratings[ratings["criterion"] == criterion], line, level)}
+        for criterion in in_order(ratings["criterion"])
+    ]
+    return _framed(rows, ratings)
+
+
+def pairwise_agreement(
+    scores: pd.DataFrame, labels: pd.DataFrame | None = None, *, by: str = "judge_model", level: float = 0.95
+) -> pd.DataFrame:
+    """Agreement of each two judges (or people), one row per pair and criterion; arguments as in `judge_agreement`.
+
+    Columns: first, second, criterion, n (answers both rated), n_questions, n_missing; bias (second - first, points,
+    mean over questions), bias_low, bias_high (t interval); loa_low, loa_high (Bland and Altman's limits of agreement,
+    between which 95 % of single differences lie: bias ± 1.96 sd); rank_agreement (Spearman over answers), icc_a1;
+    verdict_agreement, agreement_low, agreement_high (Wilson; too narrow where a question has several answers),
+    base_rate_first, base_rate_second (share that passes), kappa (Cohen); method, note (Japanese).
+    Source of the limits: Bland and Altman (1986), Lancet 327, 307-310."""
+    ratings = _ratings(scores, labels, by, "pairwise_agreement")
+    line, raters = frame_rule(scores).line, list(ratings["rater"].cat.categories)
+    parts = {name: ratings[ratings["criterion"] == name] for name in in_order(ratings["criterion"])}
+    tables = {name: _table(part, raters) for name, part in parts.items()}
+    unread = {name: part.groupby("rater", observed=False)["missing"].sum() for name, part in parts.items()}
+    rows = []
+    for pair in combinations(range(len(raters)), 2):
+        first, second = (raters[number] for number in pair)
+        for criterion, (table, question) in tables.items():
+            both, asked = _chosen(np.isfinite(table[:, pair]).all(axis=1), table[:, pair], question)
+            if len(both):
+                missing = int(unread[criterion].iloc[list(pair)].sum())
+                found = _pair_row(both, asked, missing, line, level)
+                rows.append({"first": first, "second": second, "criterion": criterion, **found})
+    return _framed(rows, ratings)
+
+
+def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: str) -> pd.DataFrame:
+    """One row per rater, answer and criterion (and 総合): columns rater, question, answer (numbers), criterion, score,
+    missing (how many marks could not be read)."""
+    need_columns(scores, [by, *_UNIT, "criterion", "score"], who, "load_scores")
+    parts = [scores.assign(rater=scores[by])]
+    if labels is not None:
+        need_columns(labels, ["rater", *_UNIT, "criterion", "score"], f"{who}, labels", "load_labels")
+        if both := set(labels["rater"]) & set(scores[by]):  # or they would be averaged as repeats of one rater
+            raise ConfigError(
+                f"{who}: {', '.join(sorted(both))} marks as a judge and in labels; rename the rater's file"
+            )
+        parts.append(labels)
+    columns = ["rater", *_UNIT, "criterion", "score"]
+    # Two frames' categories differ, so that the names go together as plain objects.
+    names = dict.fromkeys(["rater", "answer_sha256", "criterion"], object)
+    found = pd.concat([part[columns].astype(names) for part in parts], ignore_index=True).dropna(subset=columns[:-1])
+    # Numbers and categories are grouped many times as fast as texts.
+    score = plain_floats(found["score"])
+    marks = pd.DataFrame(
+        {
+            "rater": pd.Categorical(found["rater"], categories=found["rater"].unique()),
+            "question": pd.factorize(found["question_id"])[0],
+            "answer": found.groupby(_UNIT, sort=False).ngroup(),
+            "criterion": pd.Categorical(found["criterion"], categories=found["criterion"].unique()),
+            "score": score,
+            "missing": score.isna(),
+        }
+    )
+    keys = ["rater", "question", "answer", "criterion"]
+    marks = marks.groupby(keys, as_index=False, sort=False, observed=True).agg({"score": "mean", "missing": "sum"})
+    raters = marks["rater"].nunique()
+    if raters < 2:
+        raise ConfigError(
+            f"{who}: there is one rater, {by} {marks['rater'].iloc[0]!r}; add scores of another, or labels"
+        )
+    if not marks.duplicated(["answer", "criterion"]).any():
+        raise ConfigError(
+            f"{who}: no answer was rated by two of the {raters} raters; "
+            "use rejudge(run, judge_model=…), which marks the stored answers of a run again"
+        )
+    # The mean over criteria compares only where raters used the same ones.
+    shared = marks.groupby("criterion", observed=True)["rater"].nunique()
+    common = marks[marks["criterion"].isin(shared[shared == raters].index)]
+    grouped = common.groupby(["rater", "question", "answer"], sort=False, observed=True)
+    complete = grouped["score"].count() == common["criterion"].nunique()
+    overall = grouped.agg({"score": "mean", "missing": "sum"})
+    overall = overall.assign(score=overall["score"].where(complete), criterion=OVERALL).reset_index()
+    column = scores["criterion"]
+    known = list(column.cat.categories) if isinstance(column.dtype, pd.CategoricalDtype) else []
+    present = dict.fromkeys(marks["criterion"].cat.categories)
+    order = [*(name for name in known if name in present), *(name for name in present if name not in known), OVERALL]
+    kind = pd.CategoricalDtype(order, ordered=True)
+    return pd.concat([part.astype({"criterion": kind}) for part in (marks, overall)], ignore_index=True)
+
+
+def _framed(rows: list[dict[str, Any]], ratings: pd.DataFrame) -> pd.DataFrame:
+    frame = pd.DataFrame(rows)
+    categories = ratings["criterion"].cat.categories
+    return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=categories, ordered=True))
+
+
+def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
+    """A criterion's scores, one row per answer and one column per rater, NaN where there is none; each row's question."""
+    answer, answers = pd.factorize(part["answer"])
+    table, question = np.full((len(answers), len(raters)), math.nan), np.zeros(len(answers), dtype=np.int64)
+    table[answer, pd.Categorical(part["rater"], categories=raters).codes] = part["score"]
+    question[answer] = part["question"]
+    return table, question
+
+
+def _chosen(rows: ArrayLike, table: Floats, question: Whole) -> tuple[Floats, Whole]:
+    """Some rows of a table, and their questions numbered anew: 0, 1, …"""
+    kept = np.asarray(rows)
+    return table[kept], pd.factorize(question[kept])[0]
+
+
+class _Moments(NamedTuple):
+    """Of some values, or of each column of a table: how many, their mean, the sum of squares around it."""
+
+    n: Floats
+    mean: Floats
+    squares: Floats
+
+
+def _without_each(values: Floats, question: Whole) -> _Moments:
+    """The moments of each column with each question left out in turn, one row per question, in its numbers' order.
+
+    Nothing is subtracted, so that what one question dominates keeps its digits: what comes before a question is joined
+    with what comes after it. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247."""
+    values = values - values.mean(axis=0)
+    count = np.bincount(question).astype(float)[:, None]
+    mean = _sums(values, question) / count
+    squares = _sums((values - mean[question]) ** 2, question)
+    before, after = _running(count, mean, squares), _running(count[::-1], mean[::-1], squares[::-1])
+    return _joined(_Moments(*(x[:-1] for x in before)), _Moments(*(x[-2::-1] for x in after)))
+
+
+def _sums(values: Floats, question: Whole) -> Floats:
+    return np.column_stack([np.bincount(question, column) for column in values.T])
+
+
+def _running(count: Floats, mean: Floats, squares: Floats) -> _Moments:
+    """The moments of the first 0, 1, 2, … of some groups together."""
+    counts = np.vstack([np.zeros((1, 1)), count.cumsum(axis=0)])
+    means = np.vstack([np.zeros((1, mean.shape[1])), (count * mean).cumsum(axis=0) / counts[1:]])
+    grown = squares + counts[:-1] * count / counts[1:] * (mean - means[:-1]) ** 2
+    return _Moments(counts, means, np.vstack([np.zeros((1, mean.shape[1])), grown.cumsum(axis=0)]))
+
+
+def _joined(a: _Moments, b: _Moments) -> _Moments:
+    count = np.maximum(a.n + b.n, 1)  # where there is nothing, the rest is 0
+    mean = (a.n * a.mean + b.n * b.mean) / count
+    squares = a.squares + b.squares + a.n * b.n / count * (a.mean - b.mean) ** 2
+    return _Moments(a.n + b.n, mean, squares)
+
+
+def alphas_without_each(table: Floats, question: Whole) -> Floats:
+    """`krippendorff_alpha` of a table with each question left out in turn. question: that of each row, 0, 1, …"""
+    if not len(table):
+        return np.empty(0)
+    is_rated = np.isfinite(table)
+    counts = is_rated.sum(axis=1)
+    within = np.nansum((table - np.nanmean(table, axis=1, keepdims=True)) ** 2, axis=1)
+    disagreement = _sums((2 * counts * within / (counts - 1))[:, None], question)[:, 0]
+    rest = np.cumsum([0, *disagreement])[:-1] + np.cumsum([0, *disagreement[::-1]])[-2::-1]
+    found = _without_each(table[is_rated][:, None], np.repeat(question, counts))
+    total, squares = found.n[:, 0], found.squares[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        observed, expected = rest / total, 2 * squares / (total - 1)
+        return np.where(expected > _VARIES, 1 - observed / expected, math.nan)
+
+
+def iccs_without_each(table: Floats, question: Whole) -> Floats:
+    """`icc_agreement` of a complete table with each question left out in turn. question: as above."""
+    if not len(table):
+        return np.empty(0)
+    k = table.shape[1]
+    rows = table.mean(axis=1, keepdims=True)
+    of_rows, of_rest = _without_each(rows, question), _without_each(table - rows, question)
+    n = of_rows.n[:, 0]
+    # The columns' means, around the mean of the rows: each column's mean of what is left without the rows' means.
+    means = of_rest.mean + (table - rows).mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        between_rows = k * of_rows.squares[:, 0] / (n - 1)
+        between_raters = n * (means**2).sum(axis=1) / (k - 1)
+        error = of_rest.squares.sum(axis=1) / ((n - 1) * (k - 1))
+        total = between_rows + (k - 1) * error + k / n * (between_raters - error)
+        return np.where((n >= 2) & (total > _VARIES), (between_rows - error) / total, math.nan)
+
+
+def _group_row(part: pd.DataFrame, line: float, level: float) -> dict[str, Any]:
+    table, question = _table(part, list(part["rater"].unique()))
+    table, question = _chosen(np.isfinite(table).sum(axis=1) >= 2, table, question)
+    full, asked = _chosen(np.isfinite(table).all(axis=1), table, question)
+    k = table.shape[1]
+    alpha, icc = krippendorff_alpha(table), icc_agreement(full)
+    alpha_ends, icc_ends = (
+        jackknife_interval(estimate, left_out, level=level, scale="agreement", raters=k)
+        for estimate, left_out in ((alpha, alphas_without_each(table, question)), (icc, iccs_without_each(full, asked)))
+    )
+    passed = reaches(full, line)
+    pairs = [float((passed[:, i] == passed[:, j]).mean()) for i, j in combinations(range(k), 2)] if len(full) else []
+    row: dict[str, Any] = {
+        "n_raters": k,
+        "n": len(table),
+        "n_questions": int(question.max(initial=-1)) + 1,
+        "n_complete": len(full),
+        "n_missing": int(part["missing"].sum()),
+        "alpha": alpha,
+        "alpha_low": alpha_ends[0],
+        "alpha_high": alpha_ends[1],
+        "icc_a1": icc,
+        "icc_low": icc_ends[0],
+        "icc_high": icc_ends[1],
+        "verdict_agreement": float(np.mean(pairs)) if pairs else math.nan,
+        "base_rate": float(passed.mean()) if len(full) else math.nan,
+        "kappa": fleiss_kappa(passed) if len(full) else math.nan,
+        "method": f"Krippendorff alpha (interval), ICC(A,1), {level:.0%} jackknife over questions; Fleiss kappa at the pass line",
+    }
+    return {**row, "note": _verdict_note(row["n_questions"], row["kappa"], row["base_rate"], row["n_missing"])}
+
+
+def _pair_row(table: Floats, question: Whole, missing: int, line: float, level: float) -> dict[str, Any]:
+    n, (a, b) = len(table), table.T
+    by_question = _sums((b - a)[:, None], question)[:, 0] / np.bincount(question)
+    bias_low, bias_high = difference_interval(by_question, level=level)
+    bias = float(by_question.mean())
+    spread = 1.96 * float((b - a).std(ddof=1)) if n > 1 else math.nan
+    passes_a, passes_b = reaches(a, line), reaches(b, line)
+    same = int((passes_a == passes_b).sum())
+    low, high = pass_rate_interval(same, n, level)
+    kappa = cohen_kappa(passes_a, passes_b)
+    rates = [float(x.mean()) for x in (passes_a, passes_b)]
+    return {
+        "n": n,
+        "n_questions": len(by_question),
+        "n_missing": missing,
+        "bias": bias,
+        "bias_low": bias_low,
+        "bias_high": bias_high,
+        "loa_low": bias - spread,
+        "loa_high": bias + spread,
+        "rank_agreement": rank_correlation(a, b),
+        "icc_a1": icc_agreement(table),
+        "verdict_agreement": same / n,
+        "agreement_low": low,
+        "agreement_high": high,
+        "base_rate_first": rates[0],
+        "base_rate_second": rates[1],
+        "kappa": kappa,
+        "method": "Bland-Altman; Spearman; ICC(A,1); Cohen kappa at the pass line",
+        "note": _verdict_note(len(by_question), kappa, float(np.mean(rates)), missing),
+    }
+
+
+def _verdict_note(questions: int, kappa: float, base_rate: float, missing: int) -> str:
+    note = f"{questions}問。"
+    if math.isnan(kappa) and not math.isnan(base_rate):
+        note += f"全員がすべて{'合格' if base_rate > 0.5 else '不合格'}としたため κ は定義されません。"
+    elif base_rate > 0.9 or base_rate < 0.1:
+        note += "合否がほぼ片方に偏るため、一致率は高く κ は低く出ます。両方を見てください。"
+    return note + (f"未採点 {missing} 件は除外。" if missing else "")

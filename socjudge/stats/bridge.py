@@ -1,0 +1,282 @@
+"""From an old judge's scale to a new one's, for the day the old model is shut down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.stats  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike
+
+from ..base.pass_rule import frame_rule, reaches
+from ..errors import ConfigError
+from .basics import (
+    OVERALL,
+    Floats,
+    difference_interval,
+    jackknife_interval,
+    mean_interval,
+    need_columns,
+    question_means,
+)
+from .comparison import LEVEL, pair_scores
+
+MIN_QUESTIONS = 8  # with fewer the slope is not known to ±0.5 even where two judges agree well (docs/statistics.md)
+_METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jackknife over questions"
+
+
+def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
+    """How the new judge's points follow from the old one's, one row per criterion and one (総合) for their mean.
+
+    scores: one row per judged answer and criterion; old, new: values of `by` that judged the same stored answers.
+    Columns: criterion, n (questions), n_answers, n_missing (marks that could not be read); shift (mean new - old,
+    points), shift_low, shift_high (t interval); slope, slope_low, slope_high, intercept: new = intercept + slope x
+    old; pass_line, pass_line_low, pass_line_high (the new scale's points that correspond to the pass line, 70, on the old one);
+    correlation; verdict_changes (answers that cross 70 with the new judge), verdict_changes_bridged (answers whose
+    verdict differs when the new judge's line is pass_line); method, note (Japanese).
+    The line carries the old points' mean and sd over the answers to those of the new points (linear equating, the same
+    both ways). It is errors-in-variables regression for judges of equal reliability; ordinary regression would take
+    the old marks as exact, and flatten the slope. slope, intercept and pass_line are missing where the correlation is
+    not surely above 0: then the two do not measure the same thing. ConfigError below 8 common questions, or for
+    different answers.
+    Sources: Kolen and Brennan (2014), Test Equating, 2.4; Ricker (1973), J. Fish. Res. Board Can. 30, 409-434."""
+    pairs, at = _pairs(scores, old, new, by, "bridge_judges"), frame_rule(scores).line
+    criteria = [name for name in pairs["criterion"].cat.categories if (pairs["criterion"] == name).any()]
+    rows = [_bridge_row(pairs[pairs["criterion"] == criterion], criterion, at) for criterion in criteria]
+    frame = pd.DataFrame(rows)
+    categories = pairs["criterion"].cat.categories
+    return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=categories, ordered=True))
+
+
+def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
+    """Every past verdict of the old judge beside the new judge's, one row per question and run of the old judge.
+
+    Arguments as in `bridge_judges`. Columns: run_id (if the frame has it), question_id, n (answers), old_mean (0–100),
+    new_mean (what the new judge gave the same answers, or else what the bridge predicts), basis ("measured" or
+    "predicted"; "unknown" where there is no bridge), old_passed, new_passed (at 70), bridged_passed (the new points at
+    the corresponding line), changed (old_passed and new_passed differ; missing where unknown), method, note
+    (Japanese)."""
+    who = "bridged_verdicts"
+    pairs, at = _pairs(scores, old, new, by, who), frame_rule(scores).line
+    overall = _overall(pairs)
+    lines = equating_lines(overall["first"], overall["second"], overall["question_id"])
+    run = ["run_id"] if "run_id" in scores.columns else []
+    before = scores[scores[by] == old]
+    past = question_means(before, run).rename(columns={"score": "old_mean"}).dropna(subset=["old_mean"])
+    answers = before[[*run, "question_id", "answer_sha256"]].drop_duplicates()
+    measured = overall[["question_id", "answer_sha256", "second"]]
+    found = answers.merge(measured, on=["question_id", "answer_sha256"], how="left")
+    grouped = found.groupby([*run, "question_id"], observed=True)["second"]
+    # A question counts as measured where the new judge marked all its answers of that run.
+    table = pd.DataFrame({"new_mean": grouped.mean().where(grouped.count() == grouped.size()), "n": grouped.size()})
+    table = past.merge(table.reset_index(), on=[*run, "question_id"], how="left")
+    is_measured = table["new_mean"].notna()
+    intercept, slope = lines[0]
+    predicted = (intercept + slope * table["old_mean"]).clip(0, 100)
+    new_mean = table["new_mean"].where(is_measured, predicted)
+    basis = np.where(is_measured, "measured", "predicted" if math.isfinite(slope) else "unknown")
+    verdicts = {
+        name: reaches(new_mean, line).astype("boolean").where(new_mean.notna() & np.isfinite(line))
+        for name, line in (("new_passed", at), ("bridged_passed", intercept + slope * at))
+    }
+    old_passed = reaches(table["old_mean"], at)
+    changed = (old_passed != verdicts["new_passed"]).where(verdicts["new_passed"].notna())
+    table = table.assign(new_mean=new_mean, basis=basis, old_passed=old_passed, **verdicts, changed=changed)
+    notes = [_verdict_note(row) for row in table.to_dict("records")]
+    names = [*run, "question_id", "n", "old_mean", "new_mean", "basis", "old_passed", "new_passed", "bridged_passed"]
+    return table[[*names, "changed"]].assign(method=_METHOD, note=notes)
+
+
+def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
+    """One trend over both judges' runs on the new judge's scale, one row per run, oldest first.
+
+    Arguments as in `bridge_judges`; needs the columns run_id and started_at (runs without a time come last). Columns:
+    run_id, started_at, judge (the value of `by`), n (questions), n_missing, own_mean (as judged, 0–100), mean (on the
+    new scale), ci_low, ci_high (for the old judge's runs with the uncertainty of the bridge added), bridged (the run
+    was moved by the bridge), overlap (a run of the new judge on answers that the old one had judged: it measures the
+    bridge, not a later state), seam (the first run of the new judge), pass_threshold (the pass line), method, note
+    (Japanese)."""
+    who = "bridged_trend"
+    need_columns(scores, ["run_id", "started_at"], who, "load_scores")
+    pairs = _pairs(scores, old, new, by, who)
+    overall = _overall(pairs)
+    lines = equating_lines(overall["first"], overall["second"], overall["question_id"])
+    if np.isnan(lines[0]).any():
+        raise ConfigError(
+            f"{who}: {old!r} and {new!r} do not surely correlate over {len(overall)} answers, "
+            "so there is no common scale; show the two judges' trends apart"
+        )
+    part = scores[scores[by].isin([old, new])]
+    known = _answers(scores[scores[by] == old])
+    rows = []
+    means = question_means(part, ["run_id"]).groupby("run_id", observed=True)["score"]
+    runs = part.groupby(["started_at", "run_id", by], observed=True, sort=True, dropna=False)
+    for (_, run_id, judge), run in runs:
+        x = means.get_group(run_id).dropna().to_numpy()
+        own = float(x.mean()) if len(x) else math.nan
+        bridged = judge == old
+        low, high = mean_interval(x, level=LEVEL)
+        mean = own
+        if bridged:
+            moved = _at(lines, own)
+            mean = float(moved[0])
+            bridge = jackknife_interval(mean, moved[1:], level=LEVEL)
+            freedom = len(x) - 1, len(lines) - 3  # as in the two intervals; each side keeps its own length
+            low = max(mean - _together((own - low) * lines[0, 1], mean - bridge[0], *freedom), 0)
+            high = min(mean + _together((high - own) * lines[0, 1], bridge[1] - mean, *freedom), 100)
+        rows.append(
+            {
+                "run_id": run_id,
+                "started_at": run["started_at"].iloc[0],
+                "judge": judge,
+                "n": len(x),
+                "n_missing": int(run["score"].isna().sum()),
+                "own_mean": own,
+                "mean": mean,
+                "ci_low": low,
+                "ci_high": high,
+                "bridged": bridged,
+                "overlap": bool(judge == new and _answers(run) <= known),
+                "method": f"{_METHOD}, added to the run's interval (Welch)" if bridged else "as judged",
+            }
+        )
+    frame = pd.DataFrame(rows)
+    seam = frame.index == frame.index[frame["judge"] == new][0]
+    notes = [_trend_note(row, at_seam) for row, at_seam in zip(rows, seam, strict=True)]
+    frame = frame.assign(seam=seam, pass_threshold=frame_rule(scores).line, note=notes)
+    return frame[[*(name for name in frame.columns if name not in ("method", "note")), "method", "note"]]
+
+
+def _pairs(scores: pd.DataFrame, old: Any, new: Any, by: str, who: str) -> pd.DataFrame:
+    if old == new:
+        raise ConfigError(f"{who}: old and new are both {old!r}; name two values of {by}")
+    pairs = pair_scores(scores, old, new, by=by, who=who)
+    count = _overall(pairs)["question_id"].nunique()
+    if count < MIN_QUESTIONS:
+        raise ConfigError(
+            f"{who}: {old!r} and {new!r} both marked the same answers to {count} questions, which is too few for a bridge; "
+            f"rejudge(run, judge_model={new!r}) until there are {MIN_QUESTIONS} or more"
+        )
+    return pairs
+
+
+def _overall(pairs: pd.DataFrame) -> pd.DataFrame:
+    return pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
+
+
+def _answers(scores: pd.DataFrame) -> set[tuple[Any, str]]:
+    return set(zip(scores["question_id"], scores["answer_sha256"], strict=True))
+
+
+def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floats:
+    """(intercept, slope) of new = intercept + slope x old: of all answers first, then with each question left out.
+
+    One value per answer. A single row of NaN where old and new are not surely correlated (95 %, Fisher's z)."""
+    x, y, ids = np.asarray(old, dtype=float), np.asarray(new, dtype=float), np.asarray(questions)
+    kinds = list(dict.fromkeys(ids.tolist()))
+    r = _correlation(x, y)
+    if not math.atanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)) > 1.96 / math.sqrt(max(len(kinds) - 3, 1)):
+        return np.full((1, 2), math.nan)
+    kept = [np.ones(len(ids), dtype=bool), *(ids != kind for kind in kinds)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slopes = np.array([y[keep].std() / x[keep].std() for keep in kept])
+        intercepts = np.array([y[keep].mean() - m * x[keep].mean() for keep, m in zip(kept, slopes, strict=True)])
+    return np.column_stack([intercepts, slopes])
+
+
+def _correlation(x: Floats, y: Floats) -> float:
+    """0 where one side does not vary."""
+    return float(np.corrcoef(x, y)[0, 1]) if len(x) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0 else 0.0
+
+
+def _at(lines: Floats, old: float) -> Floats:
+    """The new points that correspond to `old`, one for each line."""
+    return np.asarray(lines[:, 0] + lines[:, 1] * old)
+
+
+def _together(first: float, second: float, first_freedom: int, second_freedom: int) -> float:
+    """Half-length of the interval of a sum from those of its two parts, which are t intervals and independent.
+
+    NaN where the first is. Source: Welch (1947), Biometrika 34, 28-35."""
+    if math.isnan(first):
+        return first
+    a, b = (reach / _t(freedom) for reach, freedom in ((first, first_freedom), (second, second_freedom)))
+    freedom = (a**2 + b**2) ** 2 / (a**4 / first_freedom + b**4 / second_freedom)
+    return _t(freedom) * math.hypot(a, b)
+
+
+def _t(freedom: float) -> float:
+    return float(scipy.stats.t.ppf(0.5 + LEVEL / 2, freedom))
+
+
+def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]:
+    scored = part.dropna(subset=["first", "second"])
+    shifts = (scored["second"] - scored["first"]).groupby(scored["question_id"]).mean().to_numpy()
+    shift_low, shift_high = difference_interval(shifts, level=LEVEL)
+    x, y = scored["first"].to_numpy(), scored["second"].to_numpy()
+    lines = equating_lines(x, y, scored["question_id"])
+    line = _at(lines, at)
+    slope_low, slope_high = jackknife_interval(lines[0, 1], lines[1:, 1], level=LEVEL)
+    line_low, line_high = jackknife_interval(line[0], line[1:], level=LEVEL)
+    old_passed = reaches(scored["first"], at)
+    changes = int((old_passed != reaches(scored["second"], at)).sum())
+    bridged = int((old_passed != reaches(scored["second"], line[0])).sum()) if math.isfinite(line[0]) else None
+    row = {
+        "criterion": criterion,
+        "n": len(shifts),
+        "n_answers": len(scored),
+        "n_missing": int(part["missing"].sum()),
+        "shift": float(shifts.mean()) if len(shifts) else math.nan,
+        "shift_low": shift_low,
+        "shift_high": shift_high,
+        "slope": lines[0, 1],
+        "slope_low": slope_low,
+        "slope_high": slope_high,
+        "intercept": lines[0, 0],
+        "pass_line": line[0],
+        "pass_line_low": line_low,
+        "pass_line_high": line_high,
+        "correlation": _correlation(x, y),
+        "verdict_changes": changes,
+        "verdict_changes_bridged": bridged,
+        "method": _METHOD,
+    }
+    return {**row, "note": _bridge_note(row, at)}
+
+
+def _bridge_note(row: dict[str, Any], at: float) -> str:
+    note = f"{row['n']}問。同じ回答で新しい採点者は平均{row['shift']:+.1f}点"
+    note += (
+        f"（95%区間 {row['shift_low']:+.1f}〜{row['shift_high']:+.1f}）。" if math.isfinite(row["shift_low"]) else "。"
+    )
+    if math.isnan(row["slope"]):
+        return note + "2人の採点の相関が確かでないため、点を換算できません。"
+    note += f"旧{at:g}点は新{row['pass_line']:.1f}点に当たります"
+    note += f"（95%区間 {row['pass_line_low']:.1f}〜{row['pass_line_high']:.1f}）。"
+    note += f"{at:g}点のままだと合否が変わる回答 {row['verdict_changes']} 件、線を動かすと {row['verdict_changes_bridged']} 件。"
+    return note + (f"未採点 {row['n_missing']} 件は除外。" if row["n_missing"] else "")
+
+
+def _verdict_note(row: Mapping[Any, Any]) -> str:
+    if row["basis"] == "unknown":
+        return "新しい採点者は採点しておらず、換算もできません。"
+    how = "新しい採点者が採点。" if row["basis"] == "measured" else "換算による予測。"
+    words = {True: "合格", False: "不合格"}
+    verdict = (
+        f"{words[bool(row['old_passed'])]}→{words[bool(row['new_passed'])]}。" if row["changed"] else "合否は同じ。"
+    )
+    return how + verdict
+
+
+def _trend_note(row: dict[str, Any], seam: bool) -> str:
+    note = "ここから新しい採点者。" if seam else ""
+    if row["bridged"]:
+        note += f"旧採点者の{row['own_mean']:.1f}点を換算。"
+    if row["overlap"]:
+        note += "旧採点者が採点した回答の採点し直し。"
+    return (
+        note + f"{row['n']}問。" + (f"未採点 {row['n_missing']} 件は平均に含めていません。" if row["n_missing"] else "")
+    )

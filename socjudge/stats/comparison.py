@@ -1,0 +1,272 @@
+"""Two judges (prompts, runs) on the same stored answers, question by question."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from ..base.pass_rule import frame_rule, reaches
+from ..errors import ConfigError
+from .basics import (
+    ENUMERATED,
+    OVERALL,
+    detectable_difference,
+    difference_interval,
+    holm_adjust,
+    need_columns,
+    plain_floats,
+    rank_correlation,
+    sign_flip_p,
+)
+
+LEVEL = 0.95  # of the intervals; its complement is the level of the tests
+
+
+def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: str) -> pd.DataFrame:
+    """The marks of two cohorts for the answers that both judged.
+
+    One row per question, answer and criterion, and one with criterion 総合 for the mean over the criteria that both use.
+    Columns: question_id, answer_sha256, criterion (ordered), first, second (0–100, repeats averaged, missing where one
+    has no score), missing (marks that could not be read). ConfigError, naming `who`, if a column or a cohort is
+    missing, or where both judged a question but never the same answer to it."""
+    need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who, "load_scores")
+    sides = [_one_side(scores, value, by, who) for value in (first, second)]
+    keys = ["question_id", "answer_sha256"]
+    answers = [side[keys].drop_duplicates() for side in sides]
+    common = answers[0].merge(answers[1], on=keys)
+    both = set(answers[0]["question_id"]) & set(answers[1]["question_id"])
+    strangers = sorted(both - set(common["question_id"]), key=str)
+    if strangers or not both:
+        found = (
+            f"judged different answers to question {', '.join(map(str, strangers))}" if both else "share no question"
+        )
+        raise ConfigError(
+            f"{who}: {by} {first!r} and {second!r} {found}, so a difference could come from the answers; "
+            "use rejudge(run, judge_model=…), which marks the stored answers of a run again"
+        )
+    pairs = sides[0].merge(sides[1], on=[*keys, "criterion"], suffixes=("_first", "_second"))
+    if pairs.empty:
+        raise ConfigError(
+            f"{who}: {by} {first!r} and {second!r} share no criterion; compare prompts with the same ones"
+        )
+    pairs = pairs.rename(columns={"score_first": "first", "score_second": "second"})
+    pairs = pairs.assign(missing=pairs.pop("missing_first") + pairs.pop("missing_second"))
+    grouped = pairs.groupby(keys, sort=False, observed=True)
+    # An answer counts in the mean with all criteria or not at all: a mean of five is not comparable to one of six.
+    complete = grouped[["first", "second"]].count().eq(grouped.size(), axis=0)
+    overall = grouped[["first", "second"]].mean().where(complete).assign(missing=grouped["missing"].sum()).reset_index()
+    names = [*_criteria(scores), OVERALL]
+    table = pd.concat([pairs.astype({"criterion": object}), overall.assign(criterion=OVERALL)], ignore_index=True)
+    return table.assign(criterion=pd.Categorical(table["criterion"], categories=names, ordered=True))
+
+
+def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFrame:
+    """One cohort's mean mark per question, answer and criterion."""
+    side = scores[scores[by] == value]
+    if side.empty:
+        found = ", ".join(map(repr, scores[by].dropna().unique()))
+        raise ConfigError(f"{who}: no row has {by} {value!r}; the frame has {found or 'none'}")
+    if side["answer_sha256"].isna().any():
+        count = int(side["answer_sha256"].isna().sum())
+        raise ConfigError(
+            f"{who}: answer_sha256 is missing in {count} rows of {value!r}; load the logs anew, or drop them"
+        )
+    marks = side.assign(score=plain_floats(side["score"]), missing=side["score"].isna())
+    keys = ["question_id", "answer_sha256", "criterion"]
+    table: pd.DataFrame = marks.groupby(keys, observed=True).agg({"score": "mean", "missing": "sum"}).reset_index()
+    return table
+
+
+def _criteria(scores: pd.DataFrame) -> list[str]:
+    """The criteria in the frame's order."""
+    column = scores["criterion"]
+    present = set(column.dropna())
+    order = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else dict.fromkeys(column.dropna())
+    return [name for name in order if name in present]
+
+
+def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
+    """The two cohorts' means per question (index question_id, columns first and second), answers averaged."""
+    part = pairs[pairs["criterion"] == criterion].dropna(subset=["first", "second"])
+    return part.groupby("question_id", observed=True)[["first", "second"]].mean()
+
+
+def compare_judges(
+    scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model", samples: int = 9_999, seed: int = 0
+) -> pd.DataFrame:
+    """How far each judge's marks lie from the baseline's on the same stored answers, per criterion and overall.
+
+    scores: one row per judged answer and criterion. baseline: the value of `by` to compare with; by: "judge_model",
+    "prompt_id", "run_id" or any other column. One row per other value and criterion, and one (総合) for the mean over the
+    criteria. Columns: the name of `by`, baseline, criterion; n (questions), n_answers, n_missing (marks that could not
+    be read), n_unpaired (answers only one of them judged, left out); baseline_mean, mean, mean_difference (mean -
+    baseline_mean), ci_low, ci_high (0–100 points; 95 % interval, see `difference_interval`); p_value (sign flips, see `sign_flip_p`), p_holm,
+    detectable_difference (points, 80 % power at the adjusted level), rank_agreement (Spearman); flips_to_pass,
+    flips_to_fail (questions that cross the pass line; `verdict_flips` names them), flipped_questions;
+    cost_usd_per_question, seconds_per_question and the baseline's (of one judgement; missing where the frame does not
+    say); method, note (Japanese).
+    Holm's family is all criteria of all rows; the rows of 総合 are a family of their own, as the question asked first.
+    ConfigError where the two judged different answers: `rejudge` is the way to judge the same ones."""
+    who = "compare_judges"
+    need_columns(scores, [by], who, "load_scores")
+    others = [value for value in scores[by].dropna().unique() if value != baseline]
+    if not others:
+        raise ConfigError(f"{who}: every row has {by} {baseline!r}; add the scores of another one")
+    rows, line = [], frame_rule(scores).line
+    for other in others:
+        pairs = pair_scores(scores, baseline, other, by=by, who=who)
+        shared = {**_judging(scores, baseline, other, pairs, by), **_unpaired(scores, baseline, other, pairs, by)}
+        for criterion in [name for name in pairs["criterion"].cat.categories if (pairs["criterion"] == name).any()]:
+            rows.append({by: other, "baseline": baseline, **_row(pairs, criterion, line, samples, seed), **shared})
+    frame = pd.DataFrame(rows)
+    overall = (frame["criterion"] == OVERALL).to_numpy()
+    for family in (overall, ~overall):
+        tests = max(1, int(frame.loc[family, "p_value"].notna().sum()))
+        frame.loc[family, "p_holm"] = holm_adjust(frame.loc[family, "p_value"])
+        frame.loc[family, "detectable_difference"] = [
+            detectable_difference(sd, n, alpha=(1 - LEVEL) / tests)
+            for sd, n in zip(frame.loc[family, "_sd"], frame.loc[family, "n"], strict=True)
+        ]
+    frame["note"] = [_note(row, line) for row in frame.to_dict("records")]
+    names = [*_criteria(scores), OVERALL]
+    columns = [
+        *(by, "baseline", "criterion", "n", "n_answers", "n_missing", "n_unpaired"),
+        *("baseline_mean", "mean", "mean_difference", "ci_low", "ci_high"),
+        *("p_value", "p_holm", "detectable_difference", "rank_agreement"),
+        *("flips_to_pass", "flips_to_fail", "flipped_questions"),
+        *("cost_usd_per_question", "baseline_cost_usd_per_question"),
+        *("seconds_per_question", "baseline_seconds_per_question", "method", "note"),
+    ]
+    return frame[columns].assign(criterion=pd.Categorical(frame["criterion"], categories=names, ordered=True))
+
+
+def _row(pairs: pd.DataFrame, criterion: str, line: float, samples: int, seed: int) -> dict[str, Any]:
+    part = pairs[pairs["criterion"] == criterion]
+    scored = part.dropna(subset=["first", "second"])
+    means = question_pairs(pairs, criterion)
+    d = (means["second"] - means["first"]).to_numpy()
+    n = len(d)
+    low, high = difference_interval(d, level=LEVEL)
+    before, after = reaches(means["first"], line), reaches(means["second"], line)
+    test = "all sign flips" if n <= ENUMERATED else f"{samples:,} random sign flips"
+    return {
+        "criterion": criterion,
+        "n": n,
+        "n_answers": len(scored),
+        "n_missing": int(part["missing"].sum()),
+        "baseline_mean": float(means["first"].mean()),
+        "mean": float(means["second"].mean()),
+        "mean_difference": float(d.mean()) if n else math.nan,
+        "ci_low": low,
+        "ci_high": high,
+        "p_value": sign_flip_p(d, samples=samples, seed=seed),
+        "p_holm": math.nan,
+        "detectable_difference": math.nan,
+        "_sd": float(d.std(ddof=1)) if n > 1 else 0.0,
+        "_alike": float(pd.Series(d.round(6)).value_counts(normalize=True).max()) if n else 0.0,
+        "rank_agreement": rank_correlation(means["first"], means["second"]),
+        "flips_to_pass": int((~before & after).sum()),
+        "flips_to_fail": int((before & ~after).sum()),
+        "flipped_questions": ", ".join(map(str, means.index[before != after])),
+        "method": f"paired by question; {LEVEL:.0%} t interval with continuity correction; {test}; Holm",
+    }
+
+
+def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str) -> dict[str, Any]:
+    """Cost and time of one judgement, averaged over the common answers and then over questions; what else differs."""
+    found: dict[str, Any] = {}
+    answers = pairs[["question_id", "answer_sha256"]].drop_duplicates()
+    sides = [
+        scores[scores[by] == value].merge(answers, on=["question_id", "answer_sha256"]) for value in (first, second)
+    ]
+    for prefix, side in zip(("baseline_", ""), sides, strict=True):
+        call = [name for name in ("run_id", "answer_sha256", "answer_repeat", "judge_repeat") if name in side.columns]
+        calls = side.drop_duplicates(["question_id", *call])
+        for column, name in (("cost_usd", "cost_usd_per_question"), ("processing_time", "seconds_per_question")):
+            known = (
+                plain_floats(calls[column]).groupby(calls["question_id"]).mean() if column in calls else pd.Series([])
+            )
+            found[prefix + name] = float(known.astype(float).mean())
+    others = [name for name in ("judge_model", "prompt_id") if name in scores.columns]
+    found["_differs"] = [name for name in others if set(sides[0][name].dropna()) != set(sides[1][name].dropna())]
+    return found
+
+
+def _unpaired(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str) -> dict[str, int]:
+    keys = ["question_id", "answer_sha256"]
+    judged = scores.loc[scores[by].isin([first, second]), keys].drop_duplicates()
+    return {"n_unpaired": len(judged) - len(pairs[keys].drop_duplicates())}
+
+
+def _note(row: Mapping[Any, Any], line: float) -> str:
+    n, visible = row["n"], row["detectable_difference"]
+    if n == 0:
+        note = "両方で採点できた質問がありません。"
+    elif row["p_holm"] < 1 - LEVEL:
+        interval = f"95%区間 {row['ci_low']:+.1f}〜{row['ci_high']:+.1f}、" if math.isfinite(row["ci_low"]) else ""
+        note = f"差あり: {row['mean_difference']:+.1f}点（{interval}補正後 p={row['p_holm']:.3f}、{n}問）。"
+        if not interval:
+            note += "全問で差が同じためばらつきが測れず、区間を出せません。"
+    else:
+        note = "差は検出できず。"
+        if math.isfinite(visible):
+            note += f"{n}問では±{visible:.1f}点未満の差は見えません。"
+        elif row["_sd"] < 1e-9 and n > 1:
+            note += f"{n}問すべてで差が同じ（{row['mean_difference']:+.1f}点）です。"
+        else:
+            note += f"{n}問では、差がどれだけ大きくても検出できません。"
+    if 0.8 <= row["_alike"] < 1:  # ten of them show too little of the rest
+        note += "8割以上の質問で差が同じため、区間は狭すぎるおそれがあります。"
+    if row["flipped_questions"]:
+        note += f"{line:g}点の線をまたぐ質問: {row['flipped_questions']}。"
+    if row["n_missing"]:
+        note += f"未採点 {row['n_missing']} 件は除外。"
+    if row["n_unpaired"]:
+        note += f"片方だけが採点した回答 {row['n_unpaired']} 件は除外。"
+    if len(row["_differs"]) > 1:
+        note += f"注意: {' と '.join(row['_differs'])} が両方とも異なるため、差の原因は分けられません。"
+    return note
+
+
+def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model") -> pd.DataFrame:
+    """The questions that pass with one judge and fail with another, on the same stored answers.
+
+    Arguments as in `compare_judges`. One row per flipped question and other value of `by`. Columns: the name of `by`,
+    baseline, question_id, category (if the frame has it), baseline_mean, mean (0–100, over criteria and repeats),
+    difference, direction ("合格→不合格" or "不合格→合格"), n (answers),
+    pass_threshold (the pass line), method, note (Japanese)."""
+    need_columns(scores, [by], "verdict_flips", "load_scores")
+    category = scores.groupby("question_id")["category"].first() if "category" in scores.columns else None
+    rows, line = [], frame_rule(scores).line
+    for other in [value for value in scores[by].dropna().unique() if value != baseline]:
+        pairs = pair_scores(scores, baseline, other, by=by, who="verdict_flips")
+        means = question_pairs(pairs, OVERALL)
+        scored = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
+        answers = scored["question_id"].value_counts()
+        for question, first, second in means.itertuples():
+            if reaches(first, line) == reaches(second, line):
+                continue
+            margin = min(abs(first - line), abs(second - line))
+            rows.append(
+                {
+                    by: other,
+                    "baseline": baseline,
+                    "question_id": question,
+                    **({"category": category[question]} if category is not None else {}),
+                    "baseline_mean": first,
+                    "mean": second,
+                    "difference": second - first,
+                    "direction": "合格→不合格" if reaches(first, line) else "不合格→合格",
+                    "n": int(answers[question]),
+                    "pass_threshold": line,
+                    "method": f"mean over criteria and repeats against {line:g}",
+                    "note": f"近いほうの点は合格ラインから{margin:.1f}点。",
+                }
+            )
+    names = [by, "baseline", "question_id", *(["category"] if category is not None else [])]
+    names += ["baseline_mean", "mean", "difference", "direction", "n", "pass_threshold", "method", "note"]
+    frame = pd.DataFrame(rows, columns=names)
+    return frame if rows else frame.astype({"baseline_mean": float, "mean": float, "difference": float})

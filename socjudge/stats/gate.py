@@ -1,0 +1,258 @@
+"""How sure the verdict of a run is: would it pass again, and does its true quality pass?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..base.pass_rule import PassRule, frame_rule, reaches
+from ..errors import ConfigError
+from .basics import Floats, mean_interval, need_columns, pass_rate_interval, plain_floats
+
+Bools = NDArray[np.bool_]
+
+LEVEL = 0.95  # of the intervals, and how sure a verdict must be
+DRAWS = 20_000
+PIVOTAL = 0.05  # a question decides if the verdict hangs on it in at least so many re-runs
+_METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 20,000 draws; Wilson interval"
+
+
+def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
+    """How sure each run's MVP verdict is, one row per run.
+
+    results: one row per judged answer; with the columns pass_threshold and pass_rate_required, as the loaders give them,
+    each run is judged by its own rule, without them by today's. noise: sd in points of a question's mean score when it is answered and judged
+    once more, where you know it; else it is taken from the repeats, pooled over questions. Without either the
+    probabilities are missing. Columns: run_id (if the frame has it), n (questions with a score), n_missing (judged
+    answers without one), passed, needed (questions), mvp_passed (on what was scored), pass_rate, pass_rate_low,
+    pass_rate_high (Wilson, about all questions like these), mean, mean_low, mean_high; repeat_sd (points), p_rerun
+    (the gate passes when the same questions are answered and judged again as often), p_true (the gate passes on the
+    scores that endless repeats would give these questions), verdict (合格 if p_true is at least 0.95, 不合格 if at most
+    0.05, else 判定保留; with unscored questions it must hold whether those were 0 or 100), deciding_questions (see
+    `gate_questions`; the most decisive first), method, note (Japanese).
+    The model: a question's true score is normal around the run's mean, a repeat normal around the true score, with one
+    noise for all questions; the noise's own uncertainty is drawn too. Source: Morris (1983), J. Am. Stat. Assoc. 78,
+    47-55."""
+    who = "gate_confidence"
+    return _by_run(results, lambda part: [_gate_row(part, noise, seed, who)], who)
+
+
+def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
+    """How far each question lies from the pass line, and which decide the verdict; one row per run and question.
+
+    Arguments as in `gate_confidence`. Columns: run_id and category (if the frame has them), question_id, n (scored
+    repeats), n_missing, mean (0–100), noise_sd (points: sd of that mean when the run is repeated), distance (mean to
+    the pass line in units of noise_sd), p_pass_rerun, p_pass_true (the question passes), pivotal (share of re-runs
+    whose verdict would turn if this question alone passed instead of failed or the reverse), decides (its own verdict
+    is open, between 0.05 and 0.95, and it is pivotal in 1 of 20 re-runs or more), pass_threshold (the pass line), method,
+    note (Japanese)."""
+    who = "gate_questions"
+    return _by_run(results, lambda part: _question_rows(part, noise, seed, who), who)
+
+
+def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
+    need_columns(results, ["question_id", "average_score"], who, "load_results")
+    if results.empty:
+        raise ConfigError(f"{who}: the frame has no row; load a run with results")
+    if "run_id" not in results.columns:
+        return pd.DataFrame(rows_of(results))
+    rows = [
+        {"run_id": run_id, **row}
+        for run_id, part in results.groupby("run_id", observed=True, sort=True)
+        for row in rows_of(part)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """One row per question and repeat (columns question_id, repeat, score, missing), and what repeats are.
+
+    An answer is one repeat, the judge's repeats averaged: a re-run answers again and judges as often."""
+    keys = [name for name in ("answer_repeat", "judge_repeat") if name in part.columns and part[name].nunique() > 1]
+    repeat = part[keys[0]] if keys else pd.Series(range(len(part)), index=part.index)
+    marks = pd.DataFrame(
+        {
+            "question_id": part["question_id"],
+            "repeat": repeat,
+            "score": plain_floats(part["average_score"]),
+            "missing": part["average_score"].isna(),
+        }
+    )
+    each = marks.groupby(["question_id", "repeat"], observed=True, sort=False).agg({"score": "mean", "missing": "sum"})
+    return each.reset_index(), "judge repeats" if keys == ["judge_repeat"] else "repeats"
+
+
+def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.DataFrame, float, float, str]:
+    """The run's questions, the sd between repeats of one question (points), its degrees of freedom and its source.
+
+    The questions: index question_id, columns score (mean of the repeats, NaN if none was scored), repeats (how many
+    were scored), missing (judged answers without a score)."""
+    if noise is not None and not noise > 0:
+        raise ConfigError(
+            f"{who}: noise is {noise!r}, expected points above 0 (sd of a question's score between repeats)"
+        )
+    each, source = _repeats(part)
+    grouped = each.groupby("question_id", sort=False)
+    table = grouped.agg(score=("score", "mean"), repeats=("score", "count"), missing=("missing", "sum"))
+    if noise is not None:
+        return table, noise, math.inf, "stated"
+    freedom = float((table["repeats"] - 1).clip(lower=0).sum())
+    if freedom == 0:
+        return table, math.nan, 0, "unknown"
+    squares = float((each["score"] - grouped["score"].transform("mean")).pow(2).sum())
+    return table, math.sqrt(squares / freedom), freedom, source
+
+
+def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> tuple[Floats, Floats]:
+    """True scores and scores of a re-run of the scored questions, one draw per row, points."""
+    rng = np.random.default_rng(seed)
+    scored = table[table["repeats"] > 0]
+    score, repeats = scored["score"].to_numpy(), scored["repeats"].to_numpy()
+    n, mean, error = len(score), float(score.mean()), repeat_sd**2 / repeats
+    sd = np.full((DRAWS, 1), repeat_sd)
+    if math.isfinite(freedom):
+        sd = sd * np.sqrt(freedom / rng.chisquare(freedom, (DRAWS, 1)))
+    shrink, grand = np.zeros((DRAWS, 1)), np.full((DRAWS, 1), mean)
+    if n > 3 and repeat_sd > 0:
+        # Morris: the spread of true scores is that of the means less what noise adds; how far to shrink and where to
+        # are themselves uncertain, the same way for all questions.
+        spread = max(float(score.var(ddof=1)) - float(error.mean()), 0.0)
+        shrink = (n - 3) / (n - 1) * error / (spread + error)
+        shrink = (shrink * (1 + math.sqrt(2 / (n - 3)) * rng.standard_normal((DRAWS, 1)))).clip(0, 1)
+        grand = mean + math.sqrt((spread + float(error.mean())) / n) * rng.standard_normal((DRAWS, 1))
+    scatter = np.sqrt((1 - shrink) / repeats) * sd
+    true = (1 - shrink) * score + shrink * grand + scatter * rng.standard_normal((DRAWS, n))
+    again = true + sd / np.sqrt(repeats) * rng.standard_normal((DRAWS, n))
+    return true.clip(0, 100), again.clip(0, 100)
+
+
+def _gate(scores: Floats, rule: PassRule) -> Bools:
+    """Whether the gate passes, for each row of scores."""
+    enough = reaches(scores, rule.line).sum(axis=1) >= rule.needed(scores.shape[1])
+    return np.asarray(enough & reaches(scores.mean(axis=1), rule.line))
+
+
+def _share(hits: Bools) -> Floats:
+    """The share of draws (rows), never quite 0 or 1: draws cannot show that."""
+    return np.asarray((hits.sum(axis=0) + 1) / (len(hits) + 2))
+
+
+def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> dict[str, Any]:
+    table, repeat_sd, freedom, source = _read_run(part, noise, who)
+    rule = frame_rule(part)
+    score = table["score"].dropna().to_numpy()
+    n, unscored = len(score), int(table["score"].isna().sum())
+    passed = int(reaches(score, rule.line).sum())
+    low, high = pass_rate_interval(passed, n, LEVEL) if n else (math.nan, math.nan)
+    mean_low, mean_high = mean_interval(score, level=LEVEL)
+    p_rerun = p_true = math.nan
+    verdict, deciding = "判定保留", ""
+    if n and math.isfinite(repeat_sd):
+        true, again = _draw(table, repeat_sd, freedom, seed)
+        p_rerun, p_true = float(_share(_gate(again, rule))), float(_share(_gate(true, rule)))
+        cases = (np.hstack([true, np.full((DRAWS, unscored), v)]) for v in (0.0, 100.0))
+        worst, best = (_share(_gate(case, rule)) for case in cases)
+        verdict = "合格" if worst >= LEVEL else "不合格" if best <= 1 - LEVEL else "判定保留"
+        chances = _chances(table, true, again, rule)
+        weight = chances["pivotal"] * chances["p_pass_rerun"] * (1 - chances["p_pass_rerun"])
+        ordered = weight[chances["decides"]].sort_values(ascending=False, kind="stable")
+        deciding = ", ".join(map(str, ordered.index))
+    row = {
+        "n": n,
+        "n_missing": int(table["missing"].sum()),
+        "passed": passed,
+        "needed": rule.needed(n),
+        "mvp_passed": bool(n and _gate(score[None, :], rule)[0]),
+        "pass_rate": passed / n if n else math.nan,
+        "pass_rate_low": low,
+        "pass_rate_high": high,
+        "mean": float(score.mean()) if n else math.nan,
+        "mean_low": mean_low,
+        "mean_high": mean_high,
+        "repeat_sd": repeat_sd,
+        "p_rerun": p_rerun,
+        "p_true": p_true,
+        "verdict": verdict,
+        "deciding_questions": deciding,
+        "method": f"{_METHOD}; noise: {source}",
+    }
+    return {**row, "note": _gate_note(row, source, unscored)}
+
+
+def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
+    if row["n"] == 0:
+        return "採点できた質問がありません。"
+    note = f"{row['n']}問中{row['passed']}問合格。合格率の95%区間は{row['pass_rate_low']:.2f}〜{row['pass_rate_high']:.2f}。"
+    if source == "unknown":
+        note += "反復がないため確からしさは出せません。answer_repeats=3 で実行するか、noise= を指定してください。"
+    else:
+        note += f"同じ条件で再実行しても合格する確率は{row['p_rerun']:.2f}、真の実力で合格している確率は{row['p_true']:.2f}。"
+    if source == "judge repeats":
+        note += "回答は1回だけなので、採点のやり直しについての確率です（回答の揺れは含みません）。"
+    if row["repeat_sd"] == 0:
+        note += "反復の点がすべて同じです（揺れ0）。"
+    if row["deciding_questions"]:
+        note += f"判定を左右する質問: {row['deciding_questions']}。"
+    if unscored:
+        note += f"採点できなかった質問 {unscored} 問は除いて計算しています。"
+    return note
+
+
+def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -> pd.DataFrame:
+    """What `gate_questions` says of each scored question from the draws; index question_id."""
+    passes = reaches(again, rule.line)
+    # The verdict of each draw if one question's own verdict were turned; the mean stays what it is.
+    turned = passes.sum(axis=1, keepdims=True) + np.where(passes, -1, 1) >= rule.needed(passes.shape[1])
+    turned &= reaches(again.mean(axis=1, keepdims=True), rule.line)
+    found = pd.DataFrame(
+        {
+            "p_pass_rerun": _share(passes),
+            "p_pass_true": _share(reaches(true, rule.line)),
+            "pivotal": (turned != _gate(again, rule)[:, None]).mean(axis=0),
+        },
+        index=table.index[table["repeats"] > 0],
+    )
+    is_open = found["p_pass_rerun"].between(1 - LEVEL, LEVEL)
+    return found.assign(decides=is_open & (found["pivotal"] >= PIVOTAL))
+
+
+def _question_rows(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> list[dict[str, Any]]:
+    table, repeat_sd, freedom, source = _read_run(part, noise, who)
+    rule = frame_rule(part)
+    chances = pd.DataFrame(columns=["p_pass_rerun", "p_pass_true", "pivotal", "decides"], dtype=float)
+    if math.isfinite(repeat_sd) and (table["repeats"] > 0).any():
+        chances = _chances(table, *_draw(table, repeat_sd, freedom, seed), rule)
+    noise_sd = repeat_sd / np.sqrt(table["repeats"].where(table["repeats"] > 0))
+    distance = (table["score"] - rule.line) / noise_sd
+    category = part.groupby("question_id")["category"].first() if "category" in part.columns else None
+    rows = []
+    for found in table.join(chances).assign(noise_sd=noise_sd, distance=distance).reset_index().to_dict("records"):
+        row = {
+            **({"category": category[found["question_id"]]} if category is not None else {}),
+            "question_id": found["question_id"],
+            "n": found["repeats"],
+            "n_missing": found["missing"],
+            "mean": found["score"],
+            **{name: found[name] for name in ("noise_sd", "distance", "p_pass_rerun", "p_pass_true", "pivotal")},
+            "decides": found["decides"] == 1,
+            "pass_threshold": rule.line,
+            "method": f"{_METHOD}; noise: {source}",
+        }
+        rows.append({**row, "note": _question_note(row)})
+    return rows
+
+
+def _question_note(row: dict[str, Any]) -> str:
+    if row["n"] == 0:
+        return "採点できていません。"
+    if math.isnan(row["noise_sd"]):
+        return "反復がないため、合格ラインとの距離を揺れの単位では出せません。"
+    if row["noise_sd"] == 0:
+        return "反復の点がすべて同じです。"
+    side = "上" if row["distance"] >= 0 else "下"
+    note = f"合格ラインより揺れの{abs(row['distance']):.1f}倍{side}。"
+    return note + ("判定を左右します。" if row["decides"] else "")
