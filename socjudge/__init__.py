@@ -27,7 +27,7 @@ _HOMES = {
     "unfinished_runs": "runs.journal",
     "estimate_run": "runs.estimate",
     "save_evaluation_results": "runs.logs",
-    "load_run": "runs.logs",
+    "load_run": "runs.load",
     "summary_text": "base.verdict",
     "check_logs": "history.doctor",
     "check_verdicts": "history.doctor",
@@ -112,7 +112,8 @@ if TYPE_CHECKING:
     from .runbooks.index import RunbookIndex, build_index, load_index, open_index
     from .runs.estimate import estimate_run
     from .runs.journal import unfinished_runs
-    from .runs.logs import load_run, save_evaluation_results
+    from .runs.load import load_run
+    from .runs.logs import save_evaluation_results
     from .runs.suite import rejudge, run_evaluation_suite
     from .stats.agreement import judge_agreement, pairwise_agreement
     from .stats.basics import summarise_scores

@@ -699,7 +699,7 @@ def live_rejudge(service: BatchService, log: Path, tmp_path: Path) -> int:
         return reply()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("socjudge.models.opening.OpenAIModel.complete_async", complete)
+        patch.setattr("socjudge.models.openai_model.OpenAIModel.complete_async", complete)
         rejudge(load_run(log), judge_model=MODEL, logs_dir=tmp_path / "logs", progress=False)
     return len(chat)
 
@@ -723,7 +723,7 @@ def test_a_live_run_that_was_broken_off_is_finished_by_a_batch(
 
     with monkeypatch.context() as patch:
         patch.setattr(
-            "socjudge.models.opening.OpenAIModel.complete_async",
+            "socjudge.models.openai_model.OpenAIModel.complete_async",
             lambda self, request, run=None: _one_then_stop(self, run),
         )
         with pytest.raises(ZeroDivisionError):

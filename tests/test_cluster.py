@@ -44,7 +44,7 @@ from socjudge.models import event_loop as background
 from socjudge.models import pacing
 from socjudge.models.opening import open_model
 from socjudge.runbooks.index import RunbookIndex, load_index
-from socjudge.runs import remote_calls as errands
+from socjudge.runs import remote_calls as remote_calls
 
 pytestmark = pytest.mark.cluster
 
@@ -221,7 +221,7 @@ def test_a_process_pool_gives_the_same_and_its_death_loses_nothing(service: Serv
 
 
 def test_socjudge_does_not_need_dask() -> None:
-    code = "import sys, socjudge.elsewhere, socjudge.suite; print({'dask', 'distributed'} & set(sys.modules))"
+    code = "import sys, socjudge.runs.executor_calls, socjudge.runs.suite; print({'dask', 'distributed'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.strip() == "set()"
 
@@ -393,10 +393,10 @@ def test_a_stop_takes_back_what_a_pool_has_not_begun(service: Service, tmp_path:
         return reply(request)
 
     def release() -> None:
-        wait_until(lambda: len(errands._stopped) > known)
+        wait_until(lambda: len(remote_calls._stopped) > known)
         released.set()
 
-    known = len(errands._stopped)
+    known = len(remote_calls._stopped)
     service.default = hold
     releasing = in_background(release)
     with ThreadPoolExecutor(2) as pool, pytest.raises(RunStopped, match="2 of 10 judged answers are safe"):
@@ -472,7 +472,7 @@ def test_a_call_without_a_reply_is_made_again_and_counted_in_the_budget(service:
 
 
 class Losing(Executor):
-    """An executor that has this to say to its second and later errands."""
+    """An executor that has this to say to its second and later remote_calls."""
 
     def __init__(self, problem: BaseException | None) -> None:
         self.problem, self.submitted = problem, 0

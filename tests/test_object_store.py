@@ -364,7 +364,7 @@ def test_a_log_that_cannot_be_put_there_is_kept_elsewhere_with_the_reason(
     forget_sessions()
     with pytest.warns(UserWarning, match=rf"{URL}: .*{remedy}.*results are safe in"):
         path = save_evaluation_results(one_run(), URL)
-    assert path.parent == logs.refuge()
+    assert path.parent == logs.fallback_folder()
     assert load_run(path) == one_run()
 
 
@@ -378,7 +378,7 @@ def test_a_bucket_that_goes_away_during_the_run_loses_nothing(
     with pytest.warns(UserWarning, match=rf"{URL}: the log cannot be written .*results are safe in .*judge_eval_"):
         run = run_offline(questions, index, assistant_model="gpt-4o-mini", judge_model="gpt-4o-mini", on_result=remove)
     assert run.log_path is not None
-    assert run.log_path.parent == logs.refuge()
+    assert run.log_path.parent == logs.fallback_folder()
     assert load_run(run.log_path) == run
     assert service.judge_calls == 10
 

@@ -16,7 +16,7 @@ from test_report import bare_log, save_log
 
 from socjudge import HistoryExplorer
 from socjudge.panels import history as panel_history
-from socjudge.panels.state.newest_only import Latest
+from socjudge.panels.state.newest_only import NewestOnly
 from socjudge.runbooks.index import RunbookIndex
 
 
@@ -291,7 +291,7 @@ def test_work_is_done_once_more_for_any_number_of_requests() -> None:
         go.wait(30)
         seen.append(latest.is_stale)
 
-    latest = Latest(work)
+    latest = NewestOnly(work)
     latest.ask()
     assert begun.wait(30)
     latest.ask()
@@ -309,7 +309,7 @@ def test_work_that_fails_does_not_keep_later_work_from_being_done() -> None:
         if len(seen) == 1:
             raise RuntimeError("cannot be drawn")
 
-    latest = Latest(work)
+    latest = NewestOnly(work)
     with pytest.warns(UserWarning, match="unexpected RuntimeError: cannot be drawn"):
         latest.ask()
         latest.wait(30)

@@ -322,9 +322,9 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run = EvaluationRun(
         (result(1, 80.0),), summarise_results([result(1, 80.0)]), RunInfo("r", "2026-01-02T03:04:05+09:00")
     )
-    logs, refuge = tmp_path / "logs", tmp_path / "tmp"
-    refuge.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(refuge))
+    logs, fallback_folder = tmp_path / "logs", tmp_path / "tmp"
+    fallback_folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(fallback_folder))
     real_fsync = os.fsync
 
     def full(handle: int) -> None:
@@ -335,7 +335,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "fsync", full)
     with pytest.warns(UserWarning, match="No space left"):
         path = save_evaluation_results(run, logs)
-    assert path.is_relative_to(refuge)
+    assert path.is_relative_to(fallback_folder)
     assert list(logs.iterdir()) == []  # no half-written file is left
 
 

@@ -20,7 +20,7 @@ from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
 from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, load_prompt
 from ..runs.assignment import Assignment
 from ..runs.journal import Journal
-from ..runs.logs import load_run
+from ..runs.load import load_run
 from .files import MAX_REQUESTS, Failure, RequestFile, load_requests, parse_custom_id, parse_replies
 from .jobs import (
     ENDED,

@@ -18,8 +18,9 @@ from ..runs.assignment import Assignment, assign_rejudging, assign_suite
 from ..runs.estimate import Estimate, estimate_run
 from ..runs.finishing import finish_run
 from ..runs.journal import Journal, journal_folder, open_journal
+from ..runs.load import load_run
 from ..runs.log_json import run_info_from_dict
-from ..runs.logs import load_run, log_files
+from ..runs.logs import log_files
 from .files import Line, write_requests
 from .rounds import (
     BATCH_PRICE_FACTOR,

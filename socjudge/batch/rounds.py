@@ -10,9 +10,10 @@ from dataclasses import replace
 from .. import constants
 from ..errors import ConfigError, ProviderError, RequestRefused
 from ..judging.assistant import answering
-from ..judging.dialogue import Dialogue, Finished, advance, hold
+from ..judging.dialogue import Dialogue, Finished, advance, run_dialogue
 from ..judging.judge import failed_evaluation, judging
-from ..models.opening import OFFLINE, OpenAIModel
+from ..models.openai_model import OpenAIModel
+from ..models.opening import OFFLINE
 from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
 from ..runs.assignment import Assignment
 from ..runs.journal import Journal
@@ -56,7 +57,7 @@ def add_local_answers(assignment: Assignment, journal: Journal) -> None:
         return
     for i in range(assignment.n_samples):
         if journal.answer(i) is None:
-            journal.add_answer(i, hold(_answering(assignment, i), assistant.complete), 0.0)
+            journal.add_answer(i, run_dialogue(_answering(assignment, i), assistant.complete), 0.0)
     journal.sync()
 
 

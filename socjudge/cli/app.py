@@ -8,16 +8,13 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, Never
+from typing import Annotated, Any
 
 import typer
 
 from .. import constants
-from ..errors import SocJudgeError
-from ..records import EvaluationRun
 from . import batch, history
-
-PASSED, NOT_PASSED, COULD_NOT_JUDGE = 0, 1, 2
+from .shared import COULD_NOT_JUDGE, open_index_or_exit, or_exit, report_run, shown, stop
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -72,7 +69,7 @@ def index(
             bar.total = total
             bar.update(done - bar.n)
 
-        built = _or_exit(build_index, runbooks, index_dir=index_dir, embeddings=embeddings, on_progress=show)
+        built = or_exit(build_index, runbooks, index_dir=index_dir, embeddings=embeddings, on_progress=show)
     typer.echo(f"{built!r} in {index_dir}; embedded now: {built.n_embedded}")
 
 
@@ -89,7 +86,7 @@ def ask(
     Example: socjudge ask "マルウェア検知アラートの初動を教えてください" """
     from ..judging.assistant import handle_query
 
-    answer = _or_exit(handle_query, question, index=_index(runbooks, index_dir), model=model, k=k)
+    answer = or_exit(handle_query, question, index=open_index_or_exit(runbooks, index_dir), model=model, k=k)
     typer.echo(answer.answer)
     typer.echo(f"\n({answer.model}, {answer.processing_time:.1f} s)", err=True)
 
@@ -121,16 +118,16 @@ def run(
     from ..runs.estimate import estimate_run
     from ..runs.suite import run_evaluation_suite
 
-    questions = _or_exit(load_eval_dataset, dataset)
+    questions = or_exit(load_eval_dataset, dataset)
     models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
     repeats = {"answer_repeats": answer_repeats, "judge_repeats": judge_repeats}
-    _confirm(_or_exit(estimate_run, questions, **models, **repeats), yes)
-    finished = _or_exit(
-        run_evaluation_suite, questions, index=_index(runbooks, index_dir), **models, **repeats,
+    _confirm(or_exit(estimate_run, questions, **models, **repeats), yes)
+    finished = or_exit(
+        run_evaluation_suite, questions, index=open_index_or_exit(runbooks, index_dir), **models, **repeats,
         k=k, max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
     )  # fmt: skip
-    _report(finished)
+    report_run(finished)
 
 
 @app.command()
@@ -153,21 +150,21 @@ def rejudge(
     Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"""
     from ..runs import suite
     from ..runs.estimate import estimate_run
-    from ..runs.logs import load_run
+    from ..runs.load import load_run
 
-    earlier = _or_exit(load_run, log)
+    earlier = or_exit(load_run, log)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
-    estimate = _or_exit(
+    estimate = or_exit(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
         judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
     )  # fmt: skip
     _confirm(estimate, yes)
-    finished = _or_exit(
+    finished = or_exit(
         suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
     )  # fmt: skip
-    _report(finished)
+    report_run(finished)
 
 
 @app.command()
@@ -175,21 +172,15 @@ def unfinished(logs_dir: LogsDir = None) -> None:
     """List the runs that were broken off; start one again with the same options to go on."""
     from ..runs.journal import unfinished_runs
 
-    runs = _or_exit(unfinished_runs, logs_dir)
+    runs = or_exit(unfinished_runs, logs_dir)
     for run in runs:
         cost = "unknown" if run.cost_usd is None else f"${run.cost_usd:.4f}"
         typer.echo(
-            f"{_shown(run.path)}: {run.done} of {run.total} judged answers, {cost} so far; "
+            f"{shown(run.path)}: {run.done} of {run.total} judged answers, {cost} so far; "
             f"judge {run.run.judge_model}, assistant {run.run.assistant_model}, started {run.run.started_at}"
         )
     if not runs:
         typer.echo("No unfinished run.")
-
-
-def _index(runbooks: Path | None, index_dir: Path | None) -> Any:
-    from ..runbooks.index import open_index
-
-    return _or_exit(open_index, runbooks, index_dir=index_dir)
 
 
 def _confirm(estimate: Any, yes: bool) -> None:
@@ -204,54 +195,9 @@ def _confirm(estimate: Any, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        _stop("nobody is there to confirm; pass --yes to run it from a script")
+        stop("nobody is there to confirm; pass --yes to run it from a script")
     if not typer.confirm("Run it?", err=True):
-        _stop("nothing was run")
-
-
-def _report(finished: EvaluationRun) -> Never:
-    from ..base.verdict import best_case, summary_text
-
-    for result in finished.results:
-        evaluation = result.evaluation
-        if evaluation.status == "ok":
-            icon, score = ("✅" if evaluation.passed else "❌"), f"{evaluation.average_score:5.1f}点"
-        else:
-            icon, score = "⚠️", f"採点不能（{evaluation.error[:60]}）"
-        typer.echo(f"{icon} {result.question.id}. {score}  {result.question.category}  {result.question.question}")
-    typer.echo(f"\n評価完了！結果を {_shown(finished.log_path)} に保存しました\n")
-    typer.echo(summary_text(finished.summary))
-    info, cost = finished.run, finished.usage.cost_usd
-    spent = "unknown" if cost is None else f"${cost:.4f}"
-    typer.echo(
-        f"Judge: {info.judge_model_resolved}, assistant: {info.assistant_model_resolved}, "
-        f"prompt: {info.judge_prompt_id}, cost: {spent}, {info.wall_time_s:.1f} s",
-        err=True,
-    )
-    if finished.summary.mvp_passed:
-        raise typer.Exit(PASSED)
-    # Not passed only because replies could not be read is no verdict on the assistant.
-    undecided = finished.summary.n_unscored and best_case(finished.results).mvp_passed
-    raise typer.Exit(COULD_NOT_JUDGE if undecided else NOT_PASSED)
-
-
-def _shown(path: Path | None) -> str:
-    if path is not None and path.is_relative_to(constants.PROJECT_DIR):
-        return str(path.relative_to(constants.PROJECT_DIR))
-    return str(path)
-
-
-def _or_exit(function: Any, *args: Any, **keywords: Any) -> Any:
-    """The function's result; an error that socjudge explains ends the command with its message alone."""
-    try:
-        return function(*args, **keywords)
-    except SocJudgeError as error:
-        _stop(str(error))
-
-
-def _stop(message: str) -> Never:
-    typer.echo(f"socjudge: {message}", err=True)
-    raise typer.Exit(COULD_NOT_JUDGE)
+        stop("nothing was run")
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import constants
+from .shared import open_index_or_exit, or_exit, report_run, shown, stop
 
 if TYPE_CHECKING:
     from ..batch.jobs import BatchJob
@@ -57,10 +58,9 @@ def prepare(
     Example: socjudge batch prepare --judge-model gpt-4o-mini --assistant-model offline"""
     from ..batch.api import prepare_batch
     from ..batch.files import MAX_REQUESTS
-    from .app import _index, _or_exit
 
-    index = None if log is not None else _index(runbooks, index_dir)
-    job = _or_exit(
+    index = None if log is not None else open_index_or_exit(runbooks, index_dir)
+    job = or_exit(
         prepare_batch, dataset, log=log, index=index, judge_model=judge_model, assistant_model=assistant_model,
         judge_prompt=judge_prompt, answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k, logs_dir=logs_dir,
         requests_per_file=MAX_REQUESTS if requests_per_file is None else requests_per_file,
@@ -79,27 +79,25 @@ def submit(
     from ..batch.api import submit_batch
     from ..batch.jobs import describe
     from ..batch.state import load_state
-    from .app import _or_exit, _stop
 
     folder = _find(job, logs_dir)
-    waiting = describe(_or_exit(load_state, folder))
+    waiting = describe(or_exit(load_state, folder))
     if waiting.estimate.calls:
         typer.echo(f"⚠️ LLM as a Judgeの実行にはコストがかかります: {_price(waiting.estimate)}.", err=True)
         if not yes:
             if not sys.stdin.isatty():
-                _stop("nobody is there to confirm; pass --yes to submit it from a script")
+                stop("nobody is there to confirm; pass --yes to submit it from a script")
             if not typer.confirm("Submit it?", err=True):
-                _stop("nothing was submitted")
-    _show(_or_exit(submit_batch, folder))
+                stop("nothing was submitted")
+    _show(or_exit(submit_batch, folder))
 
 
 @app.command()
 def status(job: Job = None, logs_dir: LogsDir = None) -> None:
     """Show how far the service is with a job."""
     from ..batch.api import batch_status
-    from .app import _or_exit
 
-    _show(_or_exit(batch_status, _find(job, logs_dir)))
+    _show(or_exit(batch_status, _find(job, logs_dir)))
 
 
 @app.command()
@@ -108,38 +106,35 @@ def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
 
     Exit code 0: passed; 1: not passed; 2: could not judge, or an error; 3: not finished, see what is printed."""
     from ..batch.api import collect_batch
-    from .app import _or_exit, _report
 
-    collected = _or_exit(collect_batch, _find(job, logs_dir))
+    collected = or_exit(collect_batch, _find(job, logs_dir))
     if collected.run is None:
         _show(collected)
         raise typer.Exit(NOT_FINISHED)
     for note in collected.notes:
         typer.echo(f"socjudge: {note}", err=True)
-    _report(collected.run)
+    report_run(collected.run)
 
 
 def _find(job: Path | None, logs_dir: str | None) -> Path:
     """The folder that was named, or the only one there is."""
     from ..batch.state import unfinished_batches
-    from .app import _or_exit, _stop
 
     if job is not None:
         return job
     logs_dir = logs_dir or str(constants.LOGS_DIR)
-    found = _or_exit(unfinished_batches, logs_dir)
+    found = or_exit(unfinished_batches, logs_dir)
     if len(found) > 1:
-        _stop(f"{logs_dir}: which one? " + ", ".join(map(str, found)))
+        stop(f"{logs_dir}: which one? " + ", ".join(map(str, found)))
     if not found:
-        _stop(f"{logs_dir}: no unfinished batch job; make one with socjudge batch prepare")
+        stop(f"{logs_dir}: no unfinished batch job; make one with socjudge batch prepare")
     folder: Path = found[0]
     return folder
 
 
 def _show(job: BatchJob) -> None:
-    from .app import _shown
 
-    typer.echo(f"{_shown(job.path)}: {job.done} of {job.total} judged answers, round {job.round}")
+    typer.echo(f"{shown(job.path)}: {job.done} of {job.total} judged answers, round {job.round}")
     for file in job.files:
         done = f", {file.completed} done, {file.failed} failed" if file.completed or file.failed else ""
         problem = f" ({file.problem})" if file.problem else ""

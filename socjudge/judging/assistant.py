@@ -14,7 +14,7 @@ from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, assistant_values, c
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
 from ..rules.dangers import Danger, find_dangerous, recommends_danger
 from ..rules.flags import raise_flags
-from .dialogue import Dialogue, hold
+from .dialogue import Dialogue, run_dialogue
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -40,7 +40,7 @@ def handle_query(
     service failed."""
     template = load_prompt(prompt, default=ASSISTANT_PROMPT_ID)
     check_assistant_prompt(template)
-    return hold(answering(question, index=index, k=k, prompt=template), open_model(model).complete)
+    return run_dialogue(answering(question, index=index, k=k, prompt=template), open_model(model).complete)
 
 
 def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> Dialogue[AssistantAnswer]:

@@ -35,7 +35,7 @@ def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -
         raise Finished(stop.value) from None
 
 
-def hold(dialogue: Dialogue[T], complete: Callable[[ModelRequest], Completion]) -> T:
+def run_dialogue(dialogue: Dialogue[T], complete: Callable[[ModelRequest], Completion]) -> T:
     """The dialogue's result, each request being answered by `complete`."""
     reply: Completion | ProviderError | None = None
     try:
@@ -49,14 +49,14 @@ def hold(dialogue: Dialogue[T], complete: Callable[[ModelRequest], Completion]) 
         return finished.value  # type: ignore[no-any-return]
 
 
-async def hold_async(
+async def run_dialogue_async(
     dialogue: Dialogue[T],
     complete: Callable[[ModelRequest], Awaitable[Completion]],
     *,
     earlier: Iterable[Completion] = (),
     on_unfinished: Callable[[Completion], None] = lambda completion: None,
 ) -> T:
-    """As `hold`, in an event loop. earlier: replies that were paid for before, taken first; on_unfinished: called
+    """As `run_dialogue`, in an event loop. earlier: replies that were paid for before, taken first; on_unfinished: called
     with each new reply that did not end the dialogue."""
     reply: Completion | ProviderError | None = None
     try:

@@ -17,7 +17,7 @@ from ..errors import ConfigError, ProviderError, SocJudgeError, UnparsableJudgem
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, fill, judge_values, load_prompt
 from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, Usage, total_usage
-from .dialogue import Dialogue, hold
+from .dialogue import Dialogue, run_dialogue
 from .replies import Judgement, judgement_schema, parse_judgement
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def evaluate_answer(
     unusable prompt) and ProviderError (the service failed)."""
     template = load_prompt(prompt)
     check_judge_prompt(template, constants.JUDGE_EVALUATION_CRITERIA)
-    return hold(judging(question, answer, prompt=template), open_model(model).complete)
+    return run_dialogue(judging(question, answer, prompt=template), open_model(model).complete)
 
 
 def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) -> Dialogue[Evaluation]:

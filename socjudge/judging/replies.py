@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import UnparsableJudgement
-from .reply_json import CUT, Found, as_written, closing_brace, find_objects, without_duplicates, without_thinking
+from .reply_json import CUT, JsonObject, as_written, closing_brace, find_objects, without_duplicates, without_thinking
 
 MAX_CHARACTERS = 200_000  # a judgement has about 2,000
 _WRAPPERS = ("result", "evaluation", "judgement", "judgment")
@@ -101,7 +101,7 @@ def _parse(text: str, criteria: Sequence[str], finish_reason: str, quoted: Itera
     return readings[0]
 
 
-def _unwrapped(found: Found, criteria: Sequence[str]) -> list[Found]:
+def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
     """The verdict in a reply that is one object without 'scores' at its top. Only taken when it is the
     whole reply: inside a cut one, the inner object looks just the same."""
     name, inner = next(iter(found.value.items()), ("", None))
@@ -113,7 +113,7 @@ def _unwrapped(found: Found, criteria: Sequence[str]) -> list[Found]:
     return []
 
 
-def _own(verdicts: list[Found], criteria: Sequence[str], quoted: Iterable[str]) -> list[Found]:
+def _own(verdicts: list[JsonObject], criteria: Sequence[str], quoted: Iterable[str]) -> list[JsonObject]:
     """The verdicts that do not stand in a text that the judge was shown, in the same words or the same scores."""
     for text in quoted if verdicts else ():
         squeezed = "".join(text.split())
@@ -134,7 +134,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [value] * isinstance(value, dict) + [found for item in inner for found in _dicts(item)]
 
 
-def _is_example(found: Found) -> bool:
+def _is_example(found: JsonObject) -> bool:
     """Whether the scores are placeholders ("<0-100の整数>"), as in a reply that repeats the format first."""
     given = found.value["scores"]
     if not isinstance(given, Mapping):
@@ -146,7 +146,7 @@ def _is_example(found: Found) -> bool:
     )
 
 
-def _read(found: Found, criteria: Sequence[str]) -> Judgement:
+def _read(found: JsonObject, criteria: Sequence[str]) -> Judgement:
     notes = list(found.notes)
     scores = _scores(found.value["scores"], criteria, notes)
     given = reasons = found.value.get("rationale")

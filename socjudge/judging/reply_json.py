@@ -57,7 +57,7 @@ def without_thinking(body: str) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
+class JsonObject:
     """One object. source: its text; start: where that begins; notes: what had to be mended, in words."""
 
     value: dict[str, Any]
@@ -66,11 +66,11 @@ class Found:
     notes: tuple[str, ...] = ()
 
 
-def find_objects(body: str, *, lenient: bool = False) -> tuple[list[Found], int | None]:
+def find_objects(body: str, *, lenient: bool = False) -> tuple[list[JsonObject], int | None]:
     """The outermost JSON objects in a text, in order, and where the first stray brace stands before a "scores".
 
     lenient: for texts that are only compared with; what cannot be read there is passed over."""
-    found: list[Found] = []
+    found: list[JsonObject] = []
     first_stray, strays = None, 0
     last_scores = body.rfind("scores")
     position = body.find("{")
@@ -93,7 +93,7 @@ def find_objects(body: str, *, lenient: bool = False) -> tuple[list[Found], int 
                 raise UnparsableJudgement("the reply is nested too deeply to be a judgement")
             value, notes = _load(source, repair="scores" in source or source == body)
             if isinstance(value, dict):
-                found.append(Found(value, source, position, notes))
+                found.append(JsonObject(value, source, position, notes))
         except (UnparsableJudgement, ValueError, RecursionError):
             if not lenient:
                 raise
@@ -148,7 +148,7 @@ def _no_constant(name: str) -> Any:
     raise UnparsableJudgement(f"the reply holds {name}, which is no score")
 
 
-def as_written(found: Found) -> Found:
+def as_written(found: JsonObject) -> JsonObject:
     """A repaired object with its scores as the source spells them, so that no repair makes a score."""
     if "the JSON had to be repaired" not in found.notes:
         return found

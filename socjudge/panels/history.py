@@ -20,7 +20,7 @@ from ..errors import SocJudgeError
 from ..history.frames import History
 from .controls import AUTO, WIDE, elsewhere
 from .state.explorer import Explorer, Filters, RunPair, compare_runs, run_table
-from .state.newest_only import Latest
+from .state.newest_only import NewestOnly
 from .views.common import block, escape
 from .views.history import (
     answers_html,
@@ -89,7 +89,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         self._chosen: Any = None  # what the selection was made of: version and filters
         self._runs = pd.DataFrame()  # of the selection, see `run_table`
         self._drawn: dict[Any, Any] = {}  # what each part was drawn from
-        self._latest = Latest(self._redraw)
+        self._latest = NewestOnly(self._redraw)
 
         row = widgets.Layout(flex_flow="row wrap")
         period = [self.since, self.until, self.reload_button]

@@ -12,7 +12,8 @@ import ipywidgets as widgets
 from .. import constants
 from ..base.redact import surprise_text
 from ..errors import SocJudgeError
-from ..runs.logs import load_run, log_files
+from ..runs.load import load_run
+from ..runs.logs import log_files
 from .controls import AUTO, NAMES, WIDE, elsewhere
 from .marks import MarksInput
 from .state.labels import LabelSession

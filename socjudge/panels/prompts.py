@@ -109,7 +109,7 @@ class PromptLab(SessionPanel):
 
     @property
     def _choices(self) -> dict[str, Any]:
-        """The controls by the names of `Choice`."""
+        """The controls by the names of `TrialSettings`."""
         return {
             "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "answers": self.answers,
             "judge_model": self.judge_model, "assistant_model": self.assistant_model,

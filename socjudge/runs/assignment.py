@@ -20,7 +20,6 @@ from ..errors import ConfigError
 from ..models.opening import Model, open_model
 from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, RunInfo
-from .plan import Plan, Sample
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -28,6 +27,28 @@ if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
 STORED = "stored"  # the assistant model of a run over answers that were given before
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One answer to be judged: asked for, or stored."""
+
+    question: EvalQuestion
+    answer_repeat: int
+    stored: AssistantAnswer | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all samples of a run have in common. assistant: None if all answers are stored."""
+
+    judge: Model
+    judge_prompt: Prompt
+    judge_repeats: int
+    assistant: Model | None
+    assistant_prompt: Prompt | None
+    index: RunbookIndex | None
+    k: int
 
 
 @dataclass(frozen=True)

@@ -16,20 +16,20 @@ from typing import Any, TypeVar
 from ..base.redact import surprise_text
 from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
 from ..judging.assistant import answering
-from ..judging.dialogue import Finished, advance, hold_async
+from ..judging.dialogue import Finished, advance, run_dialogue_async
 from ..judging.judge import failed_evaluation, judging
 from ..models import event_loop
 from ..models.pacing import RunGate
 from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult
-from .executor_calls import Elsewhere
+from .assignment import Plan, Sample
+from .executor_calls import ExecutorCalls
 from .journal import Journal
-from .plan import Plan, Sample
 
 T = TypeVar("T")
 
 
 class Engine:
-    """A run under way. Results are in the journal at once, and counted when `take` has brought them to the disk.
+    """A run under way. Results are in the journal at once, and counted when `synced_results` has brought them to the disk.
 
     n_left: judgements that are still to come."""
 
@@ -48,7 +48,7 @@ class Engine:
         self._plan, self._journal, self._gate = plan, journal, gate
         self._max_failures = max_failures
         self.n_left = n_samples * plan.judge_repeats - journal.n_done
-        self._elsewhere = None if executor is None else Elsewhere(executor, plan, gate)
+        self._executor_calls = None if executor is None else ExecutorCalls(executor, plan, gate)
         self._started = time.monotonic()
         self._worked = False  # until something has, a failure is about the set-up
         self._failures_in_a_row = 0
@@ -65,7 +65,7 @@ class Engine:
         Where answers are asked for, the first sample goes alone: a judge that cannot be called then costs one answer,
         not one for each place."""
         todo = (i for i in range(self._n_samples) if self._missing(i))
-        recalling = None if self._elsewhere is None else asyncio.create_task(self._elsewhere.recall_on_stop())
+        recalling = None if self._executor_calls is None else asyncio.create_task(self._executor_calls.recall_on_stop())
         try:
             if self._plan.assistant is not None:
                 await self._work(itertools.islice(todo, 1))
@@ -74,7 +74,7 @@ class Engine:
             if recalling is not None:
                 recalling.cancel()
 
-    def take(self) -> list[EvaluationResult]:
+    def synced_results(self) -> list[EvaluationResult]:
         """The results that came since the last time, now safely on disk. For the waiting thread, not the loop: there,
         waiting for the disk would hold up the calls."""
         batch = [self._uncounted.popleft() for _ in range(len(self._uncounted))]
@@ -163,8 +163,8 @@ class Engine:
         plan = self._plan
         assert plan.assistant is not None and plan.index is not None and plan.assistant_prompt is not None
         question = sample.question.question
-        if self._elsewhere is not None:
-            return await self._elsewhere.answer(sample.question)
+        if self._executor_calls is not None:
+            return await self._executor_calls.answer(sample.question)
         dialogue = answering(question, index=plan.index, k=plan.k, prompt=plan.assistant_prompt)
         # Searching takes milliseconds of computing, for which the loop should not stand still.
         request = await event_loop.in_thread(advance, dialogue, None)
@@ -181,9 +181,9 @@ class Engine:
         def keep(reply: Completion) -> None:
             self._keep(self._journal.add_reply, i, repeat, reply)
 
-        if self._elsewhere is not None:
-            return await self._elsewhere.marks(sample.question, answer, paid, keep)
-        return await hold_async(
+        if self._executor_calls is not None:
+            return await self._executor_calls.marks(sample.question, answer, paid, keep)
+        return await run_dialogue_async(
             judging(sample.question, answer, prompt=self._plan.judge_prompt),
             lambda request: self._plan.judge.complete_async(request, self._gate),
             earlier=paid,

@@ -1,4 +1,4 @@
-"""Answers and judgements made behind an executor: the side of the run, which sends errands and takes their results."""
+"""Answers and judgements made behind an executor: the side of the run, which sends remote_calls and takes their results."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from ..models.opening import Model
 from ..models.pacing import MAX_TRIES, RunGate
 from ..prompts.templates import assistant_values, fill
 from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, Flags, ModelRequest, Usage
-from .plan import Plan
-from .remote_calls import Done, Errand, get_terms, next_request, run_errand, stop_errands
+from .assignment import Plan
+from .remote_calls import RemoteCall, RemoteResult, get_terms, next_request, run_remote_call, stop_remote_calls
 
 
-class Elsewhere:
+class ExecutorCalls:
     """An executor that makes a run's calls. Lives in the background loop."""
 
     def __init__(self, executor: Executor, plan: Plan, gate: RunGate) -> None:
         self._executor, self._plan, self._gate = executor, plan, gate
         self._id = uuid.uuid4().hex
         self._terms = {model.name: get_terms(model) for model in (plan.judge, plan.assistant) if model is not None}
-        self._submitted: set[concurrent.futures.Future[Done]] = set()
+        self._submitted: set[concurrent.futures.Future[RemoteResult]] = set()
 
     async def answer(self, question: EvalQuestion) -> AssistantAnswer:
         """The assistant's answer."""
@@ -54,7 +54,7 @@ class Elsewhere:
         earlier: Sequence[Completion],
         on_unfinished: Callable[[Completion], None],
     ) -> Evaluation:
-        """The judge's marks; see `dialogue.hold_async`. One errand is one call, so that a reply that has to be asked
+        """The judge's marks; see `dialogue.run_dialogue_async`. One call is one call, so that a reply that has to be asked
         for again is kept meanwhile."""
         plan, paid = self._plan, list(earlier)
         while True:
@@ -75,12 +75,12 @@ class Elsewhere:
         with contextlib.suppress(SocJudgeError):
             while True:
                 await self._gate.sleep(3600)
-        stop_errands(self._id)  # threads work in this process
+        stop_remote_calls(self._id)  # threads work in this process
         # Dask cancels futures that are running, too, and what they have paid for is lost: there, workers are told.
         client = getattr(self._executor, "_client", None)
         if client is not None:
             try:
-                told = await event_loop.in_thread(client.run, stop_errands, self._id)
+                told = await event_loop.in_thread(client.run, stop_remote_calls, self._id)
             except Exception:  # the cluster is gone, and with it what there was to take back
                 return
             if told:
@@ -108,14 +108,14 @@ class Elsewhere:
         return format_context(by_length[-self._plan.k :])
 
     async def _send(self, model: Model, most: float | None, **material: Any) -> Any:
-        """What an errand brings back. most: the most that one call can cost, US dollars."""
+        """What an call brings back. most: the most that one call can cost, US dollars."""
         lost = 0
         while True:
             await self._gate.enter(most)
             cost: float | None = None
             try:
-                errand = Errand(self._id, uuid.uuid4().hex, model.name, self._terms[model.name], most, **material)
-                done = await self._submit(errand)
+                call = RemoteCall(self._id, uuid.uuid4().hex, model.name, self._terms[model.name], most, **material)
+                done = await self._submit(call)
                 cost = done.cost_usd
             finally:
                 self._gate.leave(most, cost)
@@ -131,11 +131,11 @@ class Elsewhere:
                 raise value
             return replace(value, usage=value.usage + Usage(lost_calls=lost)) if lost else value
 
-    async def _submit(self, errand: Errand) -> Done:
-        """Have the errand run. RunStopped if it was taken back; ConfigError if the executor is gone, ProviderError
-        if it lost this errand alone: the work itself raises nothing."""
+    async def _submit(self, call: RemoteCall) -> RemoteResult:
+        """Have the call run. RunStopped if it was taken back; ConfigError if the executor is gone, ProviderError
+        if it lost this call alone: the work itself raises nothing."""
         try:
-            future = self._executor.submit(run_errand, errand)
+            future = self._executor.submit(run_remote_call, call)
         except Exception as problem:  # it was shut down, or its processes are gone
             raise _gone(problem) from None
         self._submitted.add(future)

@@ -12,10 +12,10 @@ from typing import Any
 from ..base.pass_rule import run_rule
 from ..base.verdict import Tally
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, Usage
+from .assignment import Plan
 from .journal import Journal
 from .log_json import result_from_dict
 from .logs import LoggedResults, log_chunks, write_log
-from .plan import Plan
 
 IN_MEMORY = 200  # results of a larger run are read from its log as they are asked for
 

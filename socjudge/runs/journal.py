@@ -6,7 +6,7 @@ the journal belongs, also when it had to go elsewhere. Then, with "t", the secon
 up; {"answer", "sample"}, an answer of the assistant; {"reply", "sample", "repeat"}, a judge's reply that could not be
 read; {"row", "sample", "repeat"}, a judged answer as it will stand in the log. A later line for the same thing counts.
 
-When its disk is full or the file is removed or replaced under us, it goes on in the fallback folder (`logs.refuge`)."""
+When its disk is full or the file is removed or replaced under us, it goes on in the fallback folder (`logs.fallback_folder`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from .log_json import (
     result_to_dict,
     run_info_from_dict,
 )
-from .logs import log_files, new_log_name, refuge, to_json
+from .logs import fallback_folder, log_files, new_log_name, to_json
 
 FORMAT = 1
 SUFFIX = ".partial.jsonl"
@@ -216,8 +216,8 @@ class Journal:
         """Go on in the fallback folder, with a warning. data: a line that could not be written."""
         old = self.path
         try:
-            refuge().mkdir(parents=True, exist_ok=True)
-            path, handle = _create_file(refuge(), self.info)
+            fallback_folder().mkdir(parents=True, exist_ok=True)
+            path, handle = _create_file(fallback_folder(), self.info)
             try:
                 with self._open() as file:
                     file.seek(0)
@@ -231,7 +231,7 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self._size)  # half a line
             raise ConfigError(
-                f"{old}: the journal cannot be written ({problem.strerror}), nor can {refuge()} ({error.strerror}); "
+                f"{old}: the journal cannot be written ({problem.strerror}), nor can {fallback_folder()} ({error.strerror}); "
                 "free some disk space or fix the permissions, then run the same command again"
             ) from None
         ours = False
@@ -316,7 +316,7 @@ def open_journal(
     log goes, if not into this folder. fresh: do not look for an unfinished one. path: take up this one; ConfigError
     that names the difference if it is another run. in_fallback: the folder cannot be written, so use the fallback
     folder. ConfigError if another process has the run."""
-    place = refuge() if in_fallback else folder
+    place = fallback_folder() if in_fallback else folder
     place.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(place / f".judge_eval_{_short(key)}.lock", thread_local=False)
     try:
@@ -412,8 +412,8 @@ def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         if header := _read_header(path):
             yield path, header
     home = str(folder.resolve())
-    if home != str(refuge().resolve()):
-        for path in sorted(refuge().glob(f"judge_eval_*{SUFFIX}")):
+    if home != str(fallback_folder().resolve()):
+        for path in sorted(fallback_folder().glob(f"judge_eval_*{SUFFIX}")):
             with contextlib.suppress(ConfigError):  # it may be another user's
                 if (header := _read_header(path)).get("folder") == home:
                     yield path, header
@@ -422,7 +422,7 @@ def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 def _is_logged(journal: Journal, logs_dir: Path) -> bool:
     """Whether a log of this run is there already, as far as that can be seen."""
     name, first = f'"run_id": "{journal.info.run_id}"'.encode(), journal.path.name.removesuffix(SUFFIX)
-    for place in (logs_dir, refuge()):
+    for place in (logs_dir, fallback_folder()):
         with contextlib.suppress(ConfigError, OSError):  # it may be allowed to write there, and not to read
             if any(name in load_bytes(path) for path in log_files(place) if path.name >= first):
                 return True

@@ -12,7 +12,7 @@ import tempfile
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, overload
@@ -69,10 +69,10 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
         return write(place, started_at, chunks())
     except OSError as problem:
         try:
-            path = _write_new(refuge(), started_at, chunks())
+            path = _write_new(fallback_folder(), started_at, chunks())
         except OSError as error:
             raise ConfigError(
-                f"{logs_dir}: the log cannot be written ({problem.strerror}), nor can {refuge()} ({error.strerror}); "
+                f"{logs_dir}: the log cannot be written ({problem.strerror}), nor can {fallback_folder()} ({error.strerror}); "
                 "free some disk space or fix the permissions, then call save_evaluation_results(run, <folder>): "
                 "the run is still in memory"
             ) from None
@@ -84,7 +84,7 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
         return path
 
 
-def refuge() -> Path:
+def fallback_folder() -> Path:
     """Where logs and journals go when their own folder cannot be written."""
     return Path(tempfile.gettempdir()) / "socjudge-logs"
 
@@ -145,24 +145,6 @@ class LoggedResults(Sequence[EvaluationResult]):
         return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def load_run(path: Path | str) -> EvaluationRun:
-    """The run in a log file, this project's or the specification's bare one.
-
-    path: in a folder, or a URL such as s3://bucket/logs/judge_eval_….json; also packed (.json.gz). A bare log has its
-    time from the file name and the judge model "unknown". Of a journal (….partial.jsonl), the run
-    as far as it got. Raises ConfigError that names the file, the place in it and what was expected."""
-    path = as_path(path)
-    if path.name.endswith(".partial.jsonl"):
-        from .journal import load_unfinished
-
-        return load_unfinished(path)
-    try:
-        raw = load_log(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: the log cannot be read ({error.strerror})") from None
-    return replace(parse_log(raw, path), log_path=path)
 
 
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:

@@ -1,6 +1,6 @@
 """What an executor runs, on whatever machine: one call to a model, and what it is for.
 
-An errand carries records and names; the key and the connection are those of the process that runs it."""
+An call carries records and names; the key and the connection are those of the process that runs it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 Terms = tuple[tuple[str, Any], ...]
 _loading, _lock = threading.Lock(), threading.Lock()
 _stopped: set[str] = set()
-_gates: dict[str, set[RunGate]] = {}  # of the errands under way, by run
+_gates: dict[str, set[RunGate]] = {}  # of the remote_calls under way, by run
 
 
 @dataclass(frozen=True)
-class Errand:
+class RemoteCall:
     """One call to a model and what it is for: records and names, no key and no open connection.
 
     answer: the one to be judged; None if an answer is wanted. paid: replies that could not be read.
@@ -60,40 +60,40 @@ class Errand:
 
 
 @dataclass(frozen=True)
-class Done:
-    """What became of an errand. value: an answer or an evaluation; a reply that has to be asked for again; or why
+class RemoteResult:
+    """What became of an call. value: an answer or an evaluation; a reply that has to be asked for again; or why
     there is none, because a raised error would be printed with its arguments, or repeated, on the way."""
 
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError
     cost_usd: float
 
 
-def run_errand(errand: Errand) -> Done:
-    gate = RunGate(max_cost_usd=errand.most_usd)
+def run_remote_call(call: RemoteCall) -> RemoteResult:
+    gate = RunGate(max_cost_usd=call.most_usd)
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError
     try:
-        _admit(errand.run_id, gate)
-        value = _one_reply(errand, _open_checked(errand.model, errand.terms, errand.run_id), gate)
+        _admit(call.run_id, gate)
+        value = _one_reply(call, _open_checked(call.model, call.terms, call.run_id), gate)
     except ConfigError as error:
         value = ConfigError(f"{error} (on the worker {socket.gethostname()})")
     except SocJudgeError as error:
         value = error
-    except Exception as surprise:  # only here are the keys known that its text may hold
+    except Exception as surprise:  # only here are the keys known that its text may run_dialogue
         value = ProviderError(surprise_text(surprise)[:300])
     finally:
-        _leave(errand.run_id, gate)
-    return Done(value, gate.spent_usd)
+        _leave(call.run_id, gate)
+    return RemoteResult(value, gate.spent_usd)
 
 
-def _one_reply(errand: Errand, model: Model, gate: RunGate) -> AssistantAnswer | Evaluation | Completion:
+def _one_reply(call: RemoteCall, model: Model, gate: RunGate) -> AssistantAnswer | Evaluation | Completion:
     dialogue: Dialogue[AssistantAnswer] | Dialogue[Evaluation]
-    if errand.answer is not None:
-        dialogue = judging(errand.question, errand.answer, prompt=errand.prompt)
+    if call.answer is not None:
+        dialogue = judging(call.question, call.answer, prompt=call.prompt)
     else:
         with _loading:  # once for all threads
-            index = _load_index(errand.index_dir, errand.fingerprint)
-        dialogue = answering(errand.question.question, index=index, k=errand.k, prompt=errand.prompt)
-    request = next_request(dialogue, errand.paid)
+            index = _load_index(call.index_dir, call.fingerprint)
+        dialogue = answering(call.question.question, index=index, k=call.k, prompt=call.prompt)
+    request = next_request(dialogue, call.paid)
     reply: Completion | ProviderError
     try:
         reply = event_loop.wait(model.complete_async(request, gate))
@@ -134,8 +134,8 @@ def _leave(run_id: str, gate: RunGate) -> None:
             _gates.pop(run_id, None)
 
 
-def stop_errands(run_id: str) -> None:
-    """Let this process begin no further errand of a run, and try no call again."""
+def stop_remote_calls(run_id: str) -> None:
+    """Let this process begin no further call of a run, and try no call again."""
     with _lock:
         _stopped.add(run_id)
         for gate in _gates.pop(run_id, ()):

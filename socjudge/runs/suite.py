@@ -28,12 +28,11 @@ from ..records import (
     ModelRequest,
     RunInfo,
 )
-from .assignment import Assignment, assign_rejudging, assign_suite, begin_now, check_counts
+from .assignment import Assignment, Plan, assign_rejudging, assign_suite, begin_now, check_counts
 from .engine import Engine
 from .finishing import finish_run
 from .journal import Journal, journal_folder, open_journal
-from .logs import refuge
-from .plan import Plan
+from .logs import fallback_folder
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -218,14 +217,14 @@ def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keyword
         return open_journal(folder, info, key, **keywords)
     except OSError as problem:
         warnings.warn(
-            f"{folder}: cannot be written ({problem.strerror}); the journal of this run goes to {refuge()}",
+            f"{folder}: cannot be written ({problem.strerror}); the journal of this run goes to {fallback_folder()}",
             stacklevel=4,
         )
         try:
             return open_journal(folder, info, key, in_fallback=True, **keywords)
         except OSError as error:
             raise ConfigError(
-                f"{folder}: the journal cannot be written ({problem.strerror}), nor can {refuge()} ({error.strerror}); "
+                f"{folder}: the journal cannot be written ({problem.strerror}), nor can {fallback_folder()} ({error.strerror}); "
                 "free some disk space or fix the permissions, then start the run again"
             ) from None
 
@@ -252,7 +251,7 @@ def _work(
                 over = bool(concurrent.futures.wait([work], event_loop.HEARTBEAT_S).done)
                 if stop is not None and stop.is_set():
                     loop.call_soon_threadsafe(gate.stop)
-                news = engine.take()
+                news = engine.synced_results()
                 for result in news:
                     if result.evaluation.status == "ok":
                         scored, points = scored + 1, points + result.evaluation.average_score

@@ -17,7 +17,7 @@ from ...base.storage import as_path, is_remote
 from ...errors import ConfigError
 from ...history.frames import History, load_history
 from ...records import UNKNOWN, EvaluationResult, EvaluationRun
-from ...runs.logs import load_run
+from ...runs.load import load_run
 from ...stats.basics import in_order, plain_floats, question_means, summarise_scores
 from ...stats.comparison import compare_judges
 

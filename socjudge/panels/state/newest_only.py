@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ...base.redact import surprise_text
 
 
-class Latest:
+class NewestOnly:
     """Calls `work` in a thread of its own after each `ask`; requests that come while it works are one more call.
 
     `work` itself sees in `is_stale` whether something newer was asked for, and may then give up what it has. If it

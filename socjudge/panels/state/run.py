@@ -112,7 +112,7 @@ class Session:
                 return
             self._stop.set()
             self.state = "stopping"
-        self._tell()
+        self._notify()
 
     def stop_changed(self) -> None:
         """Stop, because a control changed that the page lets nobody change by now: it was changed before the start.
@@ -147,10 +147,10 @@ class Session:
                 ended = "failed"
             with self._lock:
                 self.state = ended
-            self._tell()
+            self._notify()
 
         self._thread = threading.Thread(target=in_background, name="socjudge-run", daemon=True)
-        self._tell()
+        self._notify()
         self._thread.start()
 
     def _count(self, result: EvaluationResult, *, answered: bool = True) -> None:
@@ -170,9 +170,9 @@ class Session:
             unread=before.unread + (marks.status != "ok"),
         )
         if time.monotonic() - self._told >= TELL_S:
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._told = time.monotonic()
         for listener in list(self.listeners):
             try:
@@ -251,7 +251,7 @@ class RunSession(Session):
 
         def show(done: int, total: int) -> None:
             self.progress = Progress(done, total)
-            self._tell()
+            self._notify()
 
         try:
             build_index(self.runbooks, index_dir=self.index_dir, on_progress=show)
@@ -267,7 +267,7 @@ class RunSession(Session):
             )
         done = waiting.done if waiting else 0
         self.progress = Progress(done, assignment.total, before=done)
-        self._tell()
+        self._notify()
         self.run = run_assignment(
             assignment,
             RunOptions(

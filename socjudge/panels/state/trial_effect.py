@@ -15,7 +15,7 @@ from ...stats.comparison import compare_judges, verdict_flips
 
 
 @dataclass(frozen=True)
-class Both:
+class QuestionChange:
     """One question with the results of both prompts. direction: "合格→不合格", "不合格→合格" or empty."""
 
     before: tuple[EvaluationResult, ...]
@@ -30,7 +30,7 @@ class Effect:
 
     comparison: pd.DataFrame
     flips: pd.DataFrame
-    questions: tuple[Both, ...]
+    questions: tuple[QuestionChange, ...]
     same_answers: bool
 
     @property
@@ -58,7 +58,7 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
     directions = dict(zip(flips["question_id"], flips["direction"], strict=True))
     overall_first = comparison.assign(_later=comparison["criterion"] != OVERALL).sort_values("_later", kind="stable")
     questions = [
-        Both(_of(before, question), _of(after, question), directions.get(question, ""))
+        QuestionChange(_of(before, question), _of(after, question), directions.get(question, ""))
         for question in dict.fromkeys(result.question.id for result in after.results)
     ]
     questions.sort(key=lambda both: not both.direction)

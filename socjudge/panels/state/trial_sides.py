@@ -13,7 +13,7 @@ from ...records import EvalQuestion, EvaluationRun
 from ...runs.assignment import Assignment, assign_rejudging, assign_suite
 from ...runs.estimate import Estimate, estimate_run
 from ...runs.journal import unfinished_runs
-from .trial_store import Choice
+from .trial_store import TrialSettings
 
 if TYPE_CHECKING:
     from ...runbooks.index import RunbookIndex
@@ -28,7 +28,7 @@ class Side:
     """One of the two prompts. run: with the chosen answers; assistant_prompt: None where those are judged as they are,
     else the questions are answered anew with it."""
 
-    choice: Choice
+    choice: TrialSettings
     run: EvaluationRun
     judge_prompt: Prompt
     assistant_prompt: Prompt | None
@@ -69,7 +69,7 @@ class Side:
 
 
 def get_sides(
-    choice: Choice, run: EvaluationRun, edited: Prompt, get_index: Callable[[], RunbookIndex]
+    choice: TrialSettings, run: EvaluationRun, edited: Prompt, get_index: Callable[[], RunbookIndex]
 ) -> tuple[Side, Side]:
     """The base prompt's side and the edited one's; ConfigError if a prompt or a model is unfit. Nothing is sent.
 
@@ -83,12 +83,12 @@ def get_sides(
     return _judging(choice, run, judging) if before.is_answered else before, after
 
 
-def _judging(choice: Choice, run: EvaluationRun, prompt: Prompt) -> Side:
+def _judging(choice: TrialSettings, run: EvaluationRun, prompt: Prompt) -> Side:
     assignment = assign_rejudging(run, judge_model=choice.judge_model, judge_prompt=prompt, judge_repeats=1)
     return Side(choice, run, prompt, None, assignment)
 
 
-def _answering(choice: Choice, run: EvaluationRun, judging: Prompt, prompt: Prompt, index: RunbookIndex) -> Side:
+def _answering(choice: TrialSettings, run: EvaluationRun, judging: Prompt, prompt: Prompt, index: RunbookIndex) -> Side:
     assignment = assign_suite(
         _questions(run), index=index, answers=None, assistant_model=choice.assistant_model, assistant_prompt=prompt,
         judge_model=choice.judge_model, judge_prompt=judging, answer_repeats=1, judge_repeats=1, k=run.run.k or 5,

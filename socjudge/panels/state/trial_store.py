@@ -20,7 +20,7 @@ ALL, DISPUTED = "all", "disputed"
 
 
 @dataclass(frozen=True)
-class Choice:
+class TrialSettings:
     """What is to be tried. log: the name of the log whose answers are used; base: the id of the prompt to compare with;
     text: the edited prompt; answers: `ALL`, `DISPUTED` (other logs give another verdict), or a category;
     assistant_model: asked only for an assistant's prompt."""
@@ -40,7 +40,7 @@ class Trial:
     for the run's own marks and for a trial that was not finished; difference: of the means in points, if known."""
 
     id: str
-    choice: Choice
+    choice: TrialSettings
     note: str = ""
     before: str = ""
     after: str = ""
@@ -81,7 +81,7 @@ def save_trial(folder: Path, trial: Trial) -> None:
 
 def _trial(line: dict[str, Any]) -> Trial:
     """ValueError and the like unless every field is of its kind; names must not lead out of their folders."""
-    choice = Choice(**line["choice"])
+    choice = TrialSettings(**line["choice"])
     trial = Trial(**{**line, "choice": choice})
     texts = [*asdict(choice).values(), trial.id, trial.note, trial.before, trial.after]
     if not all(isinstance(text, str) for text in texts) or not isinstance(trial.difference, float | int | None):

@@ -18,12 +18,13 @@ from ...prompts.templates import ASSISTANT_PROMPT_ID, JUDGE_PROMPT_ID, Prompt, l
 from ...records import UNKNOWN, EvaluationResult, EvaluationRun, is_embedded
 from ...runs.assignment import STORED
 from ...runs.estimate import Estimate
-from ...runs.logs import load_run, log_files
+from ...runs.load import load_run
+from ...runs.logs import log_files
 from ...runs.suite import RunOptions, run_assignment
 from .run import Progress, Session, State
 from .trial_effect import Effect, disputed_questions, measure_effect
 from .trial_sides import Side, get_sides
-from .trial_store import ALL, DISPUTED, Choice, Trial, load_trials, save_trial
+from .trial_store import ALL, DISPUTED, Trial, TrialSettings, load_trials, save_trial
 
 if TYPE_CHECKING:
     from ...runbooks.index import RunbookIndex
@@ -32,7 +33,7 @@ BUILT_IN: dict[Kind, str] = {"judge": JUDGE_PROMPT_ID, "assistant": ASSISTANT_PR
 
 
 @dataclass(frozen=True)
-class Work:
+class TrialCost:
     """What a trial will take. answers: to be judged with the edited prompt; base_calls: those of the estimate's calls
     that are for the base prompt; is_unread: no one reads the prompt that is tried, as it is for the embedded default."""
 
@@ -56,12 +57,12 @@ class TrialSession(Session):
         self.trials_dir = logs_dir / "trials"  # a folder below, so that trials are no part of the history
         self.trials = load_trials(self.trials_dir)
         self.trial: Trial | None = None
-        self.tried: Choice | None = None
+        self.tried: TrialSettings | None = None
         self.effect: Effect | None = None
         self._judged: dict[str, EvaluationRun] = {}
         self._read: dict[tuple[str, int], EvaluationRun] = {}
         self._disputed: dict[tuple[str, ...], set[int | str]] = {}
-        self.choice = Choice(text=load_prompt(None).text)
+        self.choice = TrialSettings(text=load_prompt(None).text)
         self._earlier = [self.choice.text]  # for undo
         if logs := self.logs:
             self.choose(log=logs[0])
@@ -87,7 +88,7 @@ class TrialSession(Session):
     # -- choosing; nothing changes while a trial is under way
 
     def choose(self, **changes: Any) -> None:
-        """Change the choice, by the names of `Choice`.
+        """Change the choice, by the names of `TrialSettings`.
 
         Another log brings its judge and assistant; another base, or the other kind, that prompt's text."""
         if self.is_busy:
@@ -141,7 +142,7 @@ class TrialSession(Session):
         """ConfigError that names what the text lacks, or has too much."""
         check_prompt(self._edited(), self.choice.kind)
 
-    def plan(self) -> Work:
+    def plan(self) -> TrialCost:
         """What the trial will take; nothing is sent. ConfigError if something that was chosen is unfit."""
         before, after = self._sides()
         costs = [side.estimate() for side in self._to_judge(before, after)]
@@ -150,7 +151,7 @@ class TrialSession(Session):
         plan = after.assignment.plan
         reader = plan.judge if self.choice.kind == "judge" else plan.assistant
         is_unread = reader is not None and is_embedded(reader.name)
-        return Work(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
+        return TrialCost(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
 
     def unfinished(self) -> tuple[int, int] | None:
         """How many answers of how many were judged when this trial was broken off; None if it was not."""
@@ -178,7 +179,7 @@ class TrialSession(Session):
         sides = self._to_judge(before, after)
         done = self._count_done(sides)
         self.progress = Progress(done, sum(side.assignment.total for side in sides), before=done)
-        self._tell()
+        self._notify()
         own = self._known(before)
         if own is not None and trial.before:  # judged in an earlier start of this trial
             max_cost_usd = _left(max_cost_usd, own)

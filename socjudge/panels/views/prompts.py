@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...records import EvaluationResult
-from ..state.trial_effect import Both, Effect
-from ..state.trial_store import Choice, Trial
-from ..state.trials import Work
+from ..state.trial_effect import Effect, QuestionChange
+from ..state.trial_store import Trial, TrialSettings
+from ..state.trials import TrialCost
 from .common import block, cost_html, escape
 
 _CONTEXT = 2  # unchanged lines around a change
@@ -57,7 +57,7 @@ def text_html(problem: str, placeholders: set[str]) -> str:
     return block("good", f"✅ プレースホルダー: {escape('、'.join(f'{{{name}}}' for name in sorted(placeholders)))}")
 
 
-def work_html(work: Work, choice: Choice) -> str:
+def work_html(work: TrialCost, choice: TrialSettings) -> str:
     """What a trial takes, and what to know before it is started."""
     lines = []
     if work.base_calls:
@@ -128,7 +128,7 @@ def _number(value: float, sign: str = "") -> str:
     return f"{value:+.1f}" if sign == "+" else f"{sign}{value:.1f}"
 
 
-def _question(both: Both, effect: Effect) -> str:
+def _question(both: QuestionChange, effect: Effect) -> str:
     question = both.after[0].question
     means = [_mean(side) for side in (both.before, both.after)]
     flip = f"<b>{escape(both.direction)}</b> " if both.direction else ""

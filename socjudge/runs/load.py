@@ -1,0 +1,28 @@
+"""A stored run: of a log, or of the journal of a run that is not finished."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ..base.storage import as_path
+from ..errors import ConfigError
+from ..records import EvaluationRun
+from .journal import load_unfinished
+from .logs import load_log, parse_log
+
+
+def load_run(path: Path | str) -> EvaluationRun:
+    """The run in a log file, this project's or the specification's bare one.
+
+    path: in a folder, or a URL such as s3://bucket/logs/judge_eval_….json; also packed (.json.gz). A bare log has its
+    time from the file name and the judge model "unknown". Of a journal (….partial.jsonl), the run
+    as far as it got. Raises ConfigError that names the file, the place in it and what was expected."""
+    path = as_path(path)
+    if path.name.endswith(".partial.jsonl"):
+        return load_unfinished(path)
+    try:
+        raw = load_log(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: the log cannot be read ({error.strerror})") from None
+    return replace(parse_log(raw, path), log_path=path)
