@@ -39,7 +39,7 @@ BAND = "#e4e4e4"
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
 MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">", "h", "p")
 _OFFLINE = GREY, "X"  # of the embedded default
-# Found by trial: with it seven widely used judges get seven colours and seven markers (tests/test_charts.py).
+# Found by trial: with it seven widely used judges get seven colours and seven markers (tests/charts/test_charts.py).
 _SALT = 6776
 
 # Whether charts are drawn for `chart_url`, of which pyplot is to know nothing.

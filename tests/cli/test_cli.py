@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from command_line import socjudge
 from service import KEY, Service, error, is_judge_call, judgement
 
 from socjudge.runbooks.index import RunbookIndex
 
 pytestmark = pytest.mark.slow
-
-
-def socjudge(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    keep = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
-    return subprocess.run(
-        [sys.executable, "-m", "socjudge", *arguments],
-        capture_output=True, text=True, cwd=ROOT, env={**keep, "NO_COLOR": "1", "COLUMNS": "120", **environment},
-        stdin=subprocess.DEVNULL, timeout=120,
-    )  # fmt: skip
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from batch_service import BatchService, Outcome, serving_batches
+from command_line import socjudge
 from conftest import ANSWER
 from hypothesis import given
 from hypothesis import strategies as st
 from service import KEY, Reply, error, is_judge_call, judgement
-from test_cli import socjudge
 from typer.testing import CliRunner
 
 from socjudge import (

@@ -12,7 +12,7 @@ import conftest
 import matplotlib.pyplot as plt
 import pytest
 from history_logs import make_history
-from test_report import bare_log, save_log
+from report_logs import bare_log, save_log
 
 from socjudge import HistoryExplorer
 from socjudge.panels import history as panel_history

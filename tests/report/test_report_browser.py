@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from browser import chromium, opened, sideways
-from test_report import HOSTILE, bare_log, save_log
+from report_logs import HOSTILE, bare_log, save_log
 
 from socjudge.report.page import write_log_report
 

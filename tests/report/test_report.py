@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
 import re
 from dataclasses import asdict
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from report_logs import HOSTILE, Page, bare_log, save_log, words
 from score_frames import CRITERIA, framed, judged
 from typer.testing import CliRunner
 
@@ -23,70 +22,11 @@ from socjudge.history import tables
 from socjudge.records import RunInfo, is_embedded
 from socjudge.report.page import TREND_RUNS, write_log_report, write_report
 
-HOSTILE = (
-    '<script>alert(1)</script></textarea><img src=x onerror=alert(2)><a href="javascript:alert(3)">x</a>'
-    " {{ 7*7 }} {% raw %} \x1b[31mred \u202egnirts \ufeff \"'><svg onload=alert(4)> <!-- ]]> http://evil.example/x.js"
-)
 SECTIONS = ["verdict", "run", "scores", "comparison", "questions", "cautions"]
-
-
-def bare_log(marks: list[float | None], text: str = "文章") -> dict:
-    """A log as the specification has it; six times the same mark per question, None for an unread reply."""
-    results = []
-    for number, mark in enumerate(marks, start=1):
-        scores = dict.fromkeys(CRITERIA, 0 if mark is None else mark)
-        evaluation = {
-            "scores": scores, "average_score": float(mark or 0), "passed": (mark or 0) >= 70, "processing_time": 1.5,
-            "rationale": dict.fromkeys(CRITERIA, "" if mark is None else f"理由 {text}"),
-            "overall_comment": "" if mark is None else f"総評 {text}",
-        }  # fmt: skip
-        results.append(
-            {
-                "question_id": number, "category": "正常系", "question": f"質問{number} {text}",
-                "answer": f"回答{number}\n二行目 {text}", "context": f"手順書{number} {text}", "expected_keypoints": [],
-                "flags": {"insufficient_evidence": number == 1, "dangerous_operation": False, "ambiguous_query": False},
-                "evaluation": evaluation,
-            }
-        )  # fmt: skip
-    averages = [float(mark or 0) for mark in marks]
-    passed = sum(average >= 70 for average in averages)
-    mean = sum(averages) / len(averages)
-    mvp = passed >= 0.7 * len(marks) and mean >= 70
-    summary = {
-        "total_questions": len(marks), "passed_questions": passed, "pass_rate": passed / len(marks),
-        "average_score": mean, "mvp_passed": mvp,
-    }  # fmt: skip
-    return {"results": results, "summary": summary}
-
-
-def save_log(folder: Path, log: dict, name: str = "judge_eval_20260101_090000.json") -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(json.dumps(log, ensure_ascii=False), encoding="utf-8")
-    return folder
 
 
 def report(folder: Path, logs: Path, **options: str) -> str:
     return write_log_report(folder / "report.html", logs, **options).read_text(encoding="utf-8")
-
-
-class _Page(HTMLParser):
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        if self.get_starttag_text() not in ("<script>", "<style>"):
-            self.words.append(data)
-
-
-def words(page: str) -> str:
-    """The page's visible text, on one line."""
-    return " ".join(" ".join(_Page(page).words).split())
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +88,7 @@ def test_texts_are_escaped_and_stay_text(tmp_path: Path, lang: str) -> None:
     log["results"][0]["question_id"] = '"><script>alert(5)</script>'
     log["results"][1]["evaluation"]["scores"] = dict.fromkeys([HOSTILE, *CRITERIA[1:]], 80)
     page = report(tmp_path, save_log(tmp_path / "logs", log), lang=lang)
-    found = _Page(page)
+    found = Page(page)
     assert [tag for tag, _ in found.tags].count("script") == 1
     assert all(attrs["src"].startswith("data:image/svg+xml;base64,") for tag, attrs in found.tags if tag == "img")
     assert not {"a", "svg", "iframe", "object", "link", "form", "base", "textarea"} & {tag for tag, _ in found.tags}
@@ -304,7 +244,7 @@ def test_nothing_scored_is_a_page_without_charts(tmp_path: Path) -> None:
 
 
 def test_charts_have_alternative_texts_with_numbers(tmp_path: Path) -> None:
-    found = [attrs["alt"] for tag, attrs in _Page(page_of(tmp_path, three_runs())).tags if tag == "img"]
+    found = [attrs["alt"] for tag, attrs in Page(page_of(tmp_path, three_runs())).tags if tag == "img"]
     assert len(found) == 4 and all(found)
     assert "根拠性 90.0" in str(found[0]) and "正常系 90.0" in str(found[1])
 

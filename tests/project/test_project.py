@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import ROOT
+from package_modules import MODULES, runtime_imports
 
 import socjudge
 
@@ -38,33 +38,6 @@ HOMES = {
     "typer": {"cli"},
     "upath": {"base"},
 }
-PACKAGE = ROOT / "socjudge"
-MODULES = {
-    path.relative_to(PACKAGE).with_suffix("").as_posix(): ast.parse(path.read_text("utf-8"))
-    for path in PACKAGE.rglob("*.py")
-}
-
-
-def runtime_imports(tree: ast.Module) -> set[str]:
-    """The modules that a file imports at any place, those for type checking aside."""
-    skipped = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            if node.level and node.module is None:
-                names |= {f".{alias.name}" for alias in node.names}
-            else:
-                names.add("." * node.level + (node.module or ""))
-    return names
 
 
 def test_imports_point_one_way() -> None:
@@ -167,7 +140,10 @@ def test_no_path_of_a_developers_machine_is_committed() -> None:
     tracked = subprocess.run(["git", "ls-files"], capture_output=True, text=True, cwd=ROOT).stdout.split()
     needle = re.compile(r"(?<![\w.])/(?:work|home|root|Users)/\w")
     for name in tracked:
-        if name.endswith((".py", ".md", ".ipynb", ".json", ".toml", ".yml")) and name != "tests/test_project.py":
+        if (
+            name.endswith((".py", ".md", ".ipynb", ".json", ".toml", ".yml"))
+            and name != "tests/project/test_project.py"
+        ):
             text = (ROOT / name).read_text("utf-8", errors="ignore")
             if name.startswith("eval/runbooks/"):
                 continue  # example commands

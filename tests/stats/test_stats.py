@@ -15,8 +15,8 @@ import scipy.stats
 from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from package_modules import MODULES, runtime_imports
 from score_frames import CRITERIA, framed, judged, judges_frame, results_of, six_judges
-from test_project import MODULES, runtime_imports
 
 from socjudge import (
     ConfigError,

@@ -14,13 +14,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from one_run import one_run
 from service import CRITERIA
 
 from socjudge import (
-    AssistantAnswer,
     ConfigError,
-    EvalQuestion,
-    Evaluation,
     EvaluationRun,
     constants,
     load_run,
@@ -30,22 +28,8 @@ from socjudge import (
 )
 from socjudge.base.atomic_files import write_new
 from socjudge.base.verdict import summarise_results
-from socjudge.records import EvaluationResult, Passage, RunInfo
+from socjudge.records import RunInfo
 from socjudge.runs.log_json import run_from_dict, run_to_dict
-
-STARTED = "2026-01-02T03:04:05+09:00"
-
-
-def one_run(**evaluation: Any) -> EvaluationRun:
-    values = {
-        "scores": dict.fromkeys(CRITERIA, 80),
-        "average_score": 80.0,
-        "rationale": dict.fromkeys(CRITERIA, "理由"),
-    }
-    marks = Evaluation(**{**values, "overall_comment": "", "passed": True, "processing_time": 1.0, **evaluation})
-    answer = AssistantAnswer("q", "a", passages=(Passage("本文", "a.md", "見出し", 0.5),))
-    results = (EvaluationResult(EvalQuestion(1, "正常系", "q", ("k",)), answer, marks),)
-    return EvaluationRun(results, summarise_results(results), RunInfo("r", STARTED))
 
 
 def log_with(place: str, value: Any) -> dict[str, Any]:

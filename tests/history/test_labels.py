@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report_logs import bare_log, save_log
 from service import CRITERIA
-from test_report import bare_log, save_log
 
 from socjudge import ConfigError, EvaluationRun, judge_agreement, load_labels, load_run, load_scores
 from socjudge.history.labels import Mark, append_mark, rater_name, read_rater

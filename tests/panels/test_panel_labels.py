@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from conftest import text
+from report_logs import HOSTILE, bare_log, save_log
 from service import CRITERIA
-from test_report import HOSTILE, bare_log, save_log
 
 from socjudge import LabelPanel, load_labels
 from socjudge.history.labels import read_rater

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import OTHERS
+from conftest import DATA, OTHERS
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
@@ -34,7 +34,7 @@ from socjudge.runbooks.index import (
 )
 from socjudge.runbooks.reading import load_runbooks
 
-QUESTION_PATHS = sorted((Path(__file__).parent / "data").glob("retrieval_questions*.jsonl"))
+QUESTION_PATHS = sorted((DATA).glob("retrieval_questions*.jsonl"))
 
 ISOLATION = """# 端末隔離手順書
 ## 初動対応

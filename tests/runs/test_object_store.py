@@ -18,8 +18,8 @@ import s3fs
 from fsspec.registry import _registry
 from moto.core import enable_iam_authentication
 from moto.server import ThreadedMotoServer
+from one_run import STARTED, one_run
 from service import Service
-from test_logs import STARTED, one_run
 from typer.testing import CliRunner
 from upath import UPath
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from browser import chromium, sideways
 from lab import lab, open_notebook, run_all, write_notebook
+from report_logs import bare_log, save_log
 from service import CRITERIA
-from test_report import bare_log, save_log
 
 from socjudge import load_labels
 

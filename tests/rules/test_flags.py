@@ -7,6 +7,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from conftest import DATA as FILES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -431,7 +432,7 @@ def test_a_strange_word_in_a_side_remark_is_no_missing_evidence(index: RunbookIn
     ],
 )
 def test_precision_and_recall_on_the_dev_half(flag: str, least: float, index: RunbookIndex) -> None:
-    lines = (Path(__file__).parent / "data" / "flags.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (FILES / "flags.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [row for row in map(json.loads, lines) if row["split"] == "dev"]
     raised = [getattr(raise_flags(row["question"], index=index), flag) for row in rows]
     right = sum(got and row[flag] for got, row in zip(raised, rows, strict=True))
