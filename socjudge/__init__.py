@@ -39,6 +39,7 @@ _HOMES = {
     "run_scores": "history.frames",
     "summarise_scores": "stats.basics",
     "compare_judges": "stats.comparison",
+    "compare_cohorts": "stats.comparison",
     "verdict_flips": "stats.comparison",
     "judge_agreement": "stats.agreement",
     "pairwise_agreement": "stats.agreement",
@@ -118,7 +119,7 @@ if TYPE_CHECKING:
     from .stats.agreement import judge_agreement, pairwise_agreement
     from .stats.basics import summarise_scores
     from .stats.bridge import bridge_judges, bridged_trend, bridged_verdicts
-    from .stats.comparison import compare_judges, verdict_flips
+    from .stats.comparison import compare_cohorts, compare_judges, verdict_flips
     from .stats.gate import gate_confidence, gate_questions
     from .stats.noise import judge_noise, plan_repeats
 
@@ -132,4 +133,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return __all__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,16 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> RunbookIndex:
 @pytest.fixture(scope="session")
 def questions() -> list[EvalQuestion]:
     return load_eval_dataset()
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> Path:
+    """A folder `logs` with the eight logs that come with the project, and nothing else."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for log in (ROOT / "logs").glob("judge_eval_20261122_0835*.json"):
+        shutil.copy(log, folder)
+    return folder
 
 
 @pytest.fixture

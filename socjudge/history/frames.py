@@ -134,6 +134,37 @@ def run_scores(run: EvaluationRun) -> pd.DataFrame:
     return _score_frame(run_tables(run))
 
 
+def run_wide(run: EvaluationRun) -> pd.DataFrame:
+    """The questions of a run at hand, one row each, with the marks side by side.
+
+    Repeats are averaged; an unread reply is no mark, and is counted.
+
+    Returns
+    -------
+    DataFrame
+        index : question_id, in the order of the run.
+        category, question : as asked.
+        n, n_unscored : judged answers, and how many of them could not be read.
+        average_score : mean over those that were read, 0-100; missing if none was.
+        根拠性, 正確性, … : the mean of each criterion, likewise.
+    """
+    tables = run_tables(run)
+    results, scores = _result_frame(tables), _score_frame(tables)
+    rows = results.assign(n_unscored=results["status"] != "ok").groupby("question_id", sort=False)
+    wide = rows.agg(
+        category=("category", "first"), question=("question", "first"), n=("status", "size"),
+        n_unscored=("n_unscored", "sum"), average_score=("average_score", "mean"),
+    )  # fmt: skip
+    marks = scores.groupby(["question_id", "criterion"], observed=True)["score"].mean().unstack()
+    return wide.join(marks.rename(columns=str))
+
+
+def run_history(run: EvaluationRun) -> History:
+    """The three frames of a run at hand, texts included."""
+    tables = run_tables(run)
+    return History(_run_frame(tables.runs), _result_frame(tables), _score_frame(tables))
+
+
 def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
     """The three frames of logs, "runs", "results" and "scores", without the runs in `seen`, to which theirs are added."""
     runs = tables.runs.filter(pc.is_null(tables.runs["problem"]))

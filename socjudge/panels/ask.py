@@ -9,9 +9,9 @@ from typing import Any
 import ipywidgets as widgets
 
 from ..base.redact import surprise_text
+from ..base.showing import answer_html, block, escape
 from ..errors import SocJudgeError
 from .controls import NAMES, WIDE, elsewhere, model_box
-from .views.common import answer_html, block, escape
 
 
 class AskPanel(widgets.VBox):  # type: ignore[misc]

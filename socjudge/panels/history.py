@@ -11,6 +11,7 @@ import pandas as pd
 
 from .. import constants
 from ..base.redact import redact, surprise_text
+from ..base.showing import block, escape
 from ..base.texts import visible
 from ..charts.judges import plot_judge_comparison
 from ..charts.runs import plot_criterion_trend, plot_question_strip
@@ -21,7 +22,6 @@ from ..history.frames import History
 from .controls import AUTO, WIDE, elsewhere
 from .state.explorer import Explorer, Filters, RunPair, compare_runs, run_table
 from .state.newest_only import NewestOnly
-from .views.common import block, escape
 from .views.history import (
     answers_html,
     chart_html,

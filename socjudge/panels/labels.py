@@ -11,13 +11,13 @@ import ipywidgets as widgets
 
 from .. import constants
 from ..base.redact import surprise_text
+from ..base.showing import block, escape
 from ..errors import SocJudgeError
 from ..runs.load import load_run
 from ..runs.logs import log_files
 from .controls import AUTO, NAMES, WIDE, elsewhere
 from .marks import MarksInput
 from .state.labels import LabelSession
-from .views.common import block, escape
 from .views.labels import item_html, judged_html, progress_html
 
 HINT = "保存済みの回答に、Judgeの採点を見ずに点を付けます。Judgeの採点は保存すると表示されます。"

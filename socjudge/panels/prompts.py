@@ -9,13 +9,14 @@ from typing import Any
 import ipywidgets as widgets
 
 from .. import constants
+from ..base.showing import block, escape
 from ..errors import SocJudgeError
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Prompt
 from .controls import AUTO, NAMES, WIDE, SessionPanel, cost_box, dollar_box, elsewhere, model_box
 from .state.trial_store import ALL, DISPUTED
 from .state.trials import TrialSession, get_trials
-from .views.common import block, escape, progress_text, stopped_html
+from .views.common import progress_text, stopped_html
 from .views.prompts import diff_html, effect_html, text_html, trial_label, work_html
 
 # Two columns from about 900 pixels on; below, each takes the whole width.

@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from .. import constants
+from ..base.showing import block, escape
 from ..errors import SocJudgeError
 from .controls import (
     AUTO,
@@ -25,7 +26,7 @@ from .controls import (
     tick_box,
 )
 from .state.run import RunPreview, RunSession, Settings, get_session
-from .views.common import block, cost_html, details_html, escape, progress_text, stopped_html, summary_html
+from .views.common import cost_html, details_html, progress_text, stopped_html, summary_html
 
 
 class RunPanel(SessionPanel):

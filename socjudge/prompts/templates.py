@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from .. import constants
+from ..base.showing import escape, facts_html, one_line
 from ..errors import ConfigError
 from ..records import AssistantAnswer, EvalQuestion, Flags
 from .front_matter import split_front_matter
@@ -42,6 +43,13 @@ class Prompt:
     def placeholders(self) -> set[str]:
         """The names in braces."""
         return set(_PLACEHOLDER.findall(self.text))
+
+    def __repr__(self) -> str:
+        return f"<Prompt {one_line(self.id)}: {len(self.text):,} characters, sha256 {self.sha256[:12]}…>"
+
+    def _repr_html_(self) -> str:
+        facts = {"プレースホルダー": "、".join(sorted(self.placeholders)), "sha256": self.sha256}
+        return facts_html(self.id, facts, after=f"<pre>{escape(self.text)}</pre>")
 
 
 def load_prompt(prompt: Prompt | str | Path | None, *, default: str = JUDGE_PROMPT_ID) -> Prompt:

@@ -23,8 +23,8 @@ from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from ..charts.style import chart_url
 from ..errors import ConfigError
-from ..history.frames import load_history, load_runs
-from ..records import UNKNOWN, is_embedded
+from ..history.frames import load_history, load_runs, run_history
+from ..records import UNKNOWN, EvaluationRun, is_embedded
 from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
 from ..stats.comparison import compare_judges
 from ..stats.gate import gate_confidence, gate_questions
@@ -49,7 +49,7 @@ _CAUSES = ("judge_model", "judge_model_resolved", "prompt_id", "prompt_sha256", 
 
 def write_report(
     path: Path | str,
-    scores: pd.DataFrame,
+    scores: pd.DataFrame | EvaluationRun,
     *,
     results: pd.DataFrame | None = None,
     runs: pd.DataFrame | None = None,
@@ -68,6 +68,11 @@ def write_report(
     file is there already and no report."""
     say, path = speaker(lang), _checked(path)
     who = "write_report"
+    if isinstance(scores, EvaluationRun):
+        if any(given is not None for given in (results, runs, run_id, baseline)):
+            raise ConfigError(f"{who}: a run has its frames in it; give no other, or frames of several runs instead")
+        history = run_history(scores)
+        return write_report(path, history.scores, results=history.results, runs=history.runs, lang=lang)
     need_columns(
         scores,
         [*_RUN, *_ANSWER, "category", "status", "answer_sha256", "criterion", "score"],

@@ -22,6 +22,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
 from .. import constants
+from ..base.showing import facts_html
 from ..constants import BACKGROUND_SECTIONS, INDEX_DIR, RUNBOOKS_DIR
 from ..errors import ConfigError
 from ..records import Passage
@@ -108,8 +109,18 @@ class RunbookIndex:
         return len(self.passages)
 
     def __repr__(self) -> str:
-        n_files = len(self._stored.files.keys() - {SYNONYMS_NAME})
-        return f"<RunbookIndex: {len(self)} passages of {n_files} runbooks, embedder {self.embedder!r}>"
+        return f"<RunbookIndex: {len(self)} passages of {self._n_files} runbooks, embedder {self.embedder!r}>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "手順書": f"{self._n_files}件（{self.runbooks}）", "パッセージ": f"{len(self):,}件", "埋め込み": self.embedder,
+            "保存先": self.index_dir,
+        }  # fmt: skip
+        return facts_html("手順書の索引", facts)
+
+    @property
+    def _n_files(self) -> int:
+        return len(self._stored.files.keys() - {SYNONYMS_NAME})
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
         """The k best passages, best first, with their score (0–1; comparable within one query only).

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..base.showing import usage_html
 from ..errors import ConfigError
 from ..models.opening import OFFLINE, Model, open_model, resolve_auto
 from ..models.prices import estimate_tokens, price_usd
@@ -33,6 +34,9 @@ class Estimate:
         mine, theirs = (Usage(e.calls, e.input_tokens, e.output_tokens, e.cost_usd) for e in (self, other))
         total = mine + theirs
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
+
+    def _repr_html_(self) -> str:
+        return usage_html(Usage(self.calls, self.input_tokens, self.output_tokens, self.cost_usd), "見積もり（定価）")
 
 
 def estimate_run(

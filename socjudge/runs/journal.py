@@ -27,6 +27,7 @@ import orjson
 
 from .. import constants
 from ..base.pass_rule import run_rule
+from ..base.showing import dollars, facts_html, money, one_line, shown_path
 from ..base.storage import as_path, is_remote, load_bytes
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
@@ -57,6 +58,17 @@ class UnfinishedRun:
     done: int
     total: int
     cost_usd: float | None
+
+    def __repr__(self) -> str:
+        how_far = f"{self.done} of {self.total} judged, {dollars(self.cost_usd)}"
+        return f"<UnfinishedRun: {how_far}, judge {one_line(self.run.judge_model)}, {one_line(self.path, 120)}>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "採点済み": f"{self.done} / {self.total}", "Judge": self.run.judge_model, "費用": money(self.cost_usd),
+            "開始": self.run.started_at, "記録": shown_path(self.path),
+        }  # fmt: skip
+        return facts_html("中断した実行（同じ設定で始めると続きから再開します）", facts)
 
 
 class Journal:

@@ -143,6 +143,9 @@ def compare_judges(
     return frame[columns].assign(criterion=pd.Categorical(frame["criterion"], categories=names, ordered=True))
 
 
+compare_cohorts = compare_judges  # the plain name where `by` is not the judge
+
+
 def _row(pairs: pd.DataFrame, criterion: str, line: float, samples: int, seed: int) -> dict[str, Any]:
     part = pairs[pairs["criterion"] == criterion]
     scored = part.dropna(subset=["first", "second"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -77,6 +78,16 @@ def test_every_public_name_resolves_and_is_documented(name: str) -> None:
     documented = (value.__doc__ or "").strip()
     assert name == "__version__" or documented
     assert not documented.startswith(f"{name}("), "only what a dataclass writes of itself"
+
+
+def test_what_tab_offers_are_the_public_names() -> None:
+    assert dir(socjudge) == sorted(socjudge.__all__)
+
+
+def test_editors_are_told_the_same_homes_of_the_public_names_as_python() -> None:
+    block = next(node for node in MODULES["__init__"].body if isinstance(node, ast.If))
+    told = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert told == socjudge._HOMES
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

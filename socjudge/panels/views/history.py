@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from ...base.showing import block, escape, question_html
 from ...records import EvaluationResult
 from ..state.explorer import RunPair
-from .common import block, escape, question_html
 
 DOWNLOAD_BYTES = 20 * 2**20  # a larger report is not put into the page
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...base.showing import block, escape, flags_html
 from ...base.verdict import average
 from ...history.labels import Mark
 from ...records import Evaluation
 from ..state.labels import LabelItem, LabelSession
-from .common import block, escape, flags_html
 
 _TABLE = """<style>.socjudge table.marks { border-collapse: collapse; margin: .4em 0; }
 .socjudge .marks th, .socjudge .marks td { padding: .1em .7em; text-align: right; }

@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...base.showing import block, escape
 from ...records import EvaluationResult
 from ..state.trial_effect import Effect, QuestionChange
 from ..state.trial_store import Trial, TrialSettings
 from ..state.trials import TrialCost
-from .common import block, cost_html, escape
+from .common import cost_html
 
 _CONTEXT = 2  # unchanged lines around a change
 

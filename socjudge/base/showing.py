@@ -1,0 +1,241 @@
+"""How a record shows itself, in a cell and in a panel. Texts of models, logs and runbooks are escaped here and nowhere else."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from .. import constants
+from ..records import (
+    UNKNOWN,
+    AssistantAnswer,
+    Evaluation,
+    EvaluationResult,
+    EvaluationRun,
+    Passage,
+    RunInfo,
+    Usage,
+    is_embedded,
+)
+from .texts import visible
+
+# Stands beside every verdict of the embedded judge, which is never painted green.
+NO_LLM = "参考判定（LLMによる採点ではありません）"
+
+# Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
+STYLE = """<style>
+.socjudge { color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6;
+  overflow-wrap: anywhere; }
+.socjudge h2 { font-size: 1.2em; margin: .4em 0; } .socjudge summary { cursor: pointer; }
+.socjudge pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--jp-layout-color2, #eee);
+  color: inherit; padding: .6em; margin: .3em 0; max-height: 24em; overflow-y: auto; font-size: .9em; }
+.socjudge .tiles { display: flex; flex-wrap: wrap; gap: .5em; margin: .4em 0; }
+.socjudge .tile { border: 1px solid var(--jp-border-color1, #bbb); border-radius: 4px; padding: .2em .8em; min-width: 5em; }
+.socjudge .tile b { display: block; font-size: 1.3em; }
+.socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22em), 1fr)); gap: .8em 1.2em; }
+.socjudge .sides > * { min-width: 0; }
+.socjudge .question { border-top: 1px solid var(--jp-border-color2, #ddd); padding: .5em 0; }
+.socjudge.bad { border-left: 4px solid var(--jp-error-color1, #c62828); padding-left: .6em; }
+.socjudge.good { border-left: 4px solid var(--jp-success-color1, #2e7d32); padding-left: .6em; }
+.socjudge.grey { border-left: 4px solid var(--jp-border-color1, #bbb); padding-left: .6em; }
+.socjudge .muted { color: var(--jp-ui-font-color2, #666); }
+.socjudge table.facts { border-collapse: collapse; margin: .3em 0; } .socjudge .facts th, .socjudge .facts td { text-align: left;
+  vertical-align: top; padding: .1em 1em .1em 0; font-weight: normal; }
+.socjudge.warn, .socjudge .warn { border-left: 4px solid var(--jp-warn-color1, #ef6c00); padding-left: .6em; }
+</style>"""
+
+
+def escape(text: object) -> str:
+    """Text for HTML: nothing in it is markup, and what cannot be seen is made visible."""
+    return html.escape(visible(str(text)))
+
+
+def block(kind: str, *lines: str) -> str:
+    """Lines of HTML as one panel part. kind: "good", "bad", "warn", "grey" or "" ."""
+    return f'{STYLE}<div class="socjudge {kind}">{"<br>".join(lines)}</div>'
+
+
+def money(cost_usd: float | None) -> str:
+    """Dollars and about how many yen, that there are none, or that they are unknown."""
+    if cost_usd == 0:
+        return "なし"
+    if cost_usd is None:
+        return "費用は不明（prices.toml に単価を書くと出ます）"
+    return f"約 ${cost_usd:.4f}（約{cost_usd * constants.JPY_PER_USD:.1f}円）"
+
+
+def shown_path(path: Path | None) -> Path | None:
+    """A path as short as it can be said in this project."""
+    return path.relative_to(constants.PROJECT_DIR) if path and path.is_relative_to(constants.PROJECT_DIR) else path
+
+
+def one_line(text: object, length: int = 60) -> str:
+    """A text in quotes for a terminal: on one line, what cannot be seen made visible, cut where it is long."""
+    line = " ".join(visible(str(text)).split())
+    return f"'{line if len(line) <= length else line[: length - 1] + '…'}'"
+
+
+def dollars(cost_usd: float | None) -> str:
+    """A price in a terminal."""
+    return "cost unknown" if cost_usd is None else f"${cost_usd:.4f}"
+
+
+def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: str = "") -> str:
+    """A small table of names and values below a title. Title and values are escaped; `after` is HTML already."""
+    rows = "".join(f'<tr><th class="muted">{escape(name)}</th><td>{escape(facts[name])}</td></tr>' for name in facts)
+    return block(kind, f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>{after}')
+
+
+def verdict_kind(run: EvaluationRun) -> str:
+    """How a run's verdict is painted, for `block`: green and red are for judges that are language models."""
+    return "grey" if is_embedded(run.run.judge_model_resolved) else "good" if run.summary.mvp_passed else "bad"
+
+
+def run_line(run: EvaluationRun) -> str:
+    """A run in one line."""
+    summary, info = run.summary, run.run
+    judge = one_line(_answered(info.judge_model, info.judge_model_resolved))
+    judge += " (no LLM)" if is_embedded(info.judge_model_resolved) else ""
+    unread = f", {summary.n_unscored} unread" if summary.n_unscored else ""
+    return (
+        f"<EvaluationRun: {'passed' if summary.mvp_passed else 'not passed'}, {summary.passed_questions} of "
+        f"{summary.total_questions} questions, mean {summary.average_score:.1f}{unread}, "
+        f"judge {judge}, {dollars(run.cost_usd)}, "
+        f"{'no log' if run.log_path is None else one_line(shown_path(run.log_path), 120)}>"
+    )
+
+
+def run_html(run: EvaluationRun) -> str:
+    """A run as its verdict, a small table, and where its log is."""
+    summary, info = run.summary, run.run
+    word = "MVP合格" if summary.mvp_passed else "MVP不合格"
+    if is_embedded(info.judge_model_resolved):
+        after = f'<div class="muted">{NO_LLM}</div>'
+    else:
+        word, after = f"{'✅' if summary.mvp_passed else '❌'} {word}", ""
+    facts: dict[str, object] = {
+        "合格": f"{summary.passed_questions} / {summary.total_questions}問（{summary.pass_rate:.1%}）",
+        "全体平均スコア": f"{summary.average_score:.1f}点",
+    }
+    if summary.n_unscored:
+        facts["採点できず"] = f"{summary.n_unscored}件（0点として集計）"
+    facts |= {
+        "Judge": _answered(info.judge_model, info.judge_model_resolved),
+        "アシスタント": _answered(info.assistant_model, info.assistant_model_resolved),
+        "費用": money(run.cost_usd),
+        "ログ": "（保存されていません）" if run.log_path is None else shown_path(run.log_path),
+    }
+    return facts_html(word, facts, verdict_kind(run), after)
+
+
+def info_html(info: RunInfo) -> str:
+    """What was run, as far as it is known."""
+    known = {field.name: getattr(info, field.name) for field in fields(info)}
+    return facts_html(info.run_id, {name: value for name, value in known.items() if value not in ("", None, UNKNOWN)})
+
+
+def usage_html(usage: Usage, title: str = "使用量") -> str:
+    """Calls, tokens and cost."""
+    facts = {
+        "呼び出し": f"{usage.calls:,}回",
+        "入力": f"{usage.input_tokens:,}トークン",
+        "出力": f"{usage.output_tokens:,}トークン",
+    }
+    lost = {"応答のなかった呼び出し": f"{usage.lost_calls:,}回"} if usage.lost_calls else {}
+    return facts_html(title, facts | lost | {"費用": money(usage.cost_usd)})
+
+
+def passage_html(passage: Passage) -> str:
+    """A passage with its name, as text."""
+    return block("", f"<b>{escape(passage.citation)}</b>", f"<pre>{escape(passage.text)}</pre>")
+
+
+def evaluation_html(marks: Evaluation) -> str:
+    """The marks with their reasons, or why there are none."""
+    after = f'<div class="muted">{NO_LLM}</div>' if is_embedded(marks.model) else ""
+    if marks.status != "ok":
+        return facts_html("⚠️ 採点できませんでした", {"理由": marks.error, "Judge": marks.model}, "warn", after)
+    rows = {name: f"{score:g}点　{marks.rationale.get(name, '')}" for name, score in marks.scores.items()}
+    title = f"{'合格' if marks.passed else '不合格'}　平均スコア: {marks.average_score:.1f}点"
+    kind = "grey" if after else "good" if marks.passed else "bad"
+    return facts_html(title, {**rows, "総合コメント": marks.overall_comment, "Judge": marks.model}, kind, after)
+
+
+def result_html(result: EvaluationResult) -> str:
+    """A judged answer: its question, marks, reasons, answer and context."""
+    note = f'<div class="muted">{NO_LLM}</div>' if is_embedded(result.evaluation.model) else ""
+    return block("", question_html(result) + note)
+
+
+def _answered(asked: str, resolved: str) -> str:
+    """The model that answered, or, where that is not known, the one that was asked for."""
+    return asked if resolved in ("", UNKNOWN) else resolved
+
+
+def _icon(marks: Evaluation) -> str:
+    if is_embedded(marks.model):
+        return f'<span class="muted">{"○" if marks.passed else "×"}</span>'
+    return "✅" if marks.passed else "❌"
+
+
+def question_html(result: EvaluationResult, *, opened: bool = False) -> str:
+    """A judged answer: its marks in tiles, the comment; reasons, answer and context to be opened, or open."""
+    marks, question = result.evaluation, result.question
+    repeats = (
+        f"（回答{result.answer_repeat + 1}・採点{result.judge_repeat + 1}）"
+        if result.answer_repeat + result.judge_repeat
+        else ""
+    )
+    title = f"{escape(question.id)}. {escape(question.question)}{repeats}"
+    if marks.status == "ok":
+        icon, mean = _icon(marks), f"平均スコア: {marks.average_score:.1f}点"
+        tiles = "".join(
+            f'<div class="tile">{escape(name)}<b>{score:g}</b></div>' for name, score in marks.scores.items()
+        )
+    else:
+        icon, mean, tiles = "⚠️", f"採点できませんでした: {escape(marks.error)}", ""
+    reasons = "".join(
+        f"<li><b>{escape(name)}</b>: {escape(reason)}</li>" for name, reason in marks.rationale.items() if reason
+    )
+    comment = f"<p>総合コメント: {escape(marks.overall_comment)}</p>" if marks.overall_comment else ""
+    return (
+        f'<div class="question"><div>{icon} <b>{title}</b>　{escape(question.category)}</div><div>{mean}</div>'
+        f'<div class="tiles">{tiles}</div>{comment}<details{" open" if opened else ""}><summary>評価理由・回答・コンテキスト</summary>'
+        f"<ul>{reasons}</ul>回答<pre>{escape(result.answer.answer)}</pre>"
+        f"コンテキスト<pre>{escape(result.answer.context)}</pre></details></div>"
+    )
+
+
+def answer_html(question: str, answer: AssistantAnswer) -> str:
+    """A question and its answer, each cited passage to be opened below."""
+    body = answer.answer
+    cited = [passage for passage in answer.passages if passage.citation in body]
+    passages = "".join(map(_passage, cited or answer.passages))
+    flags = flags_html(answer)
+    return block(
+        "",
+        f'<div class="question"><b>Q. {escape(question)}</b>',
+        f"<pre>{escape(body)}</pre>{flags}{passages}",
+        f"<small>{escape(answer.model)}、{answer.processing_time:.1f}秒、費用: {money(answer.usage.cost_usd)}</small></div>",
+    )
+
+
+def _passage(passage: Passage) -> str:
+    return f"<details><summary>{escape(passage.citation)}</summary><pre>{escape(passage.text)}</pre></details>"
+
+
+def flags_html(answer: AssistantAnswer) -> str:
+    """The assistant's warnings, if it gave any."""
+    flags = answer.flags
+    raised: Sequence[str] = [
+        word
+        for word, is_raised in (
+            ("根拠不足", flags.insufficient_evidence),
+            ("危険操作", flags.dangerous_operation),
+            ("曖昧質問", flags.ambiguous_query),
+        )
+        if is_raised
+    ]
+    return f'<div class="warn">⚠️ 警告: {"、".join(raised)}</div>' if raised else ""

@@ -1,0 +1,127 @@
+"""What a line of a notebook or a terminal shows when it ends with an object of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from one_run import one_run
+
+import socjudge as sj
+from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
+from socjudge.runs.estimate import Estimate
+from socjudge.runs.journal import UnfinishedRun
+
+HOSTILE = "\x1b[31m<script>alert(1)</script>\n‮" + "長い" * 500
+
+
+@pytest.fixture
+def run(samples: Path) -> EvaluationRun:
+    return sj.load_run(samples / "judge_eval_20261122_083506.json")
+
+
+def judged_by(run: EvaluationRun, model: str) -> EvaluationRun:
+    results = tuple(replace(each, evaluation=replace(each.evaluation, model=model)) for each in run.results)
+    return replace(run, results=results, run=replace(run.run, judge_model=model, judge_model_resolved=model))
+
+
+def every_object(run: EvaluationRun) -> Iterator[object]:
+    result = run.results[0]
+    yield from (run, run.info, run.usage, result, result.answer, result.evaluation, *result.answer.passages)
+    yield replace(result.evaluation, status="unparsable", error="no JSON in it")
+    yield Estimate(20, 39_000, 12_000, None)
+    yield sj.Prompt("guide-1", result.answer.answer)
+    yield UnfinishedRun(Path("logs/judge_eval_1.partial.jsonl"), run.info, {}, 3, 10, None)
+
+
+def test_a_terminal_shows_every_object_in_one_line(run: EvaluationRun) -> None:
+    for shown in [*every_object(run), run.summary]:
+        assert "\n" not in repr(shown) and len(repr(shown)) < 250, shown
+    assert repr(run) == (
+        "<EvaluationRun: passed, 10 of 10 questions, mean 93.8, judge 'offline-rubric-1' (no LLM), $0.0000, "
+        f"'{run.log_path}'>"
+    )
+
+
+def test_what_a_model_says_stays_text(run: EvaluationRun) -> None:
+    result = run.results[0]
+    answer = replace(result.answer, question=HOSTILE, answer=HOSTILE, model=HOSTILE)
+    marks = replace(
+        result.evaluation, model=HOSTILE, error=HOSTILE, overall_comment=HOSTILE, rationale={"根拠性": HOSTILE}
+    )
+    passage = sj.Passage(HOSTILE, HOSTILE, HOSTILE)
+    info = replace(run.info, run_id=HOSTILE, judge_model=HOSTILE, judge_model_resolved=HOSTILE)
+    question = replace(result.question, id=HOSTILE, question=HOSTILE)
+    hostile = replace(result, question=question, answer=replace(answer, passages=(passage,)), evaluation=marks)
+    texts = replace(run, results=(hostile,), run=info)
+    for shown in [*every_object(texts), sj.Prompt(HOSTILE, HOSTILE)]:
+        assert "\n" not in repr(shown) and "\x1b" not in repr(shown), shown
+        page = shown._repr_html_()  # type: ignore[attr-defined]
+        assert "<script" not in page and "\x1b" not in page and "\u202e" not in page, shown
+
+
+def test_a_run_in_a_cell_is_its_verdict_a_small_table_and_its_log(run: EvaluationRun) -> None:
+    page = judged_by(run, "gpt-4o-mini")._repr_html_()
+    for words in ("✅ MVP合格", "10 / 10問（100.0%）", "93.8点", "gpt-4o-mini", "judge_eval_20261122_083506.json"):
+        assert words in page
+    assert 'class="socjudge good"' in page and len(page) < 3_000
+    failed = replace(judged_by(run, "gpt-4o-mini"), summary=RunSummary(10, 3, 0.3, 55.0, False, n_unscored=2))
+    assert "❌ MVP不合格" in failed._repr_html_() and "2件（0点として集計）" in failed._repr_html_()
+    assert "（保存されていません）" in one_run()._repr_html_()
+
+
+def test_a_verdict_of_the_embedded_judge_says_so_and_is_not_green(run: EvaluationRun) -> None:
+    for shown in (run, run.results[0], run.results[0].evaluation):
+        page = shown._repr_html_()
+        assert "参考判定（LLMによる採点ではありません）" in page
+        assert "✅" not in page and 'class="socjudge good"' not in page
+    assert not is_embedded("gpt-4o-mini")
+    assert "参考判定" not in judged_by(run, "gpt-4o-mini")._repr_html_()
+
+
+def test_a_summary_in_a_cell_is_the_text_of_the_specification(run: EvaluationRun) -> None:
+    assert run.summary._repr_markdown_() == sj.summary_text(run.summary)
+
+
+def test_an_unknown_price_is_shown_as_unknown() -> None:
+    assert "費用は不明" in Usage(1, 2, 3, None)._repr_html_()
+    run = replace(one_run(), run=RunInfo("r", "", judge_usage=Usage(1, 2, 3, None)))
+    assert run.cost_usd is None and "cost unknown" in repr(run)
+
+
+def test_a_run_gives_its_frames(run: EvaluationRun) -> None:
+    pd.testing.assert_frame_equal(run.results_frame(), sj.run_results(run))
+    pd.testing.assert_frame_equal(run.scores_frame(), sj.run_scores(run))
+    assert run.info is run.run and run.judge_model == "offline" and run.cost_usd == 0
+
+
+def test_the_wide_frame_has_a_row_per_question_and_leaves_unread_replies_out_of_its_means(run: EvaluationRun) -> None:
+    first, second = run.results[:2]
+    names = list(first.evaluation.scores)
+    again = replace(first.evaluation, scores=dict.fromkeys(names, 40), average_score=40.0)
+    unread = replace(
+        first.evaluation, scores=dict.fromkeys(names, 0), average_score=0.0, status="unparsable", error="no JSON"
+    )
+    results = (
+        replace(second, evaluation=replace(unread)),
+        replace(first, evaluation=replace(again, scores=dict.fromkeys(names, 80), average_score=80.0)),
+        replace(first, evaluation=again, judge_repeat=1),
+        replace(first, evaluation=unread, judge_repeat=2),
+    )
+    wide = replace(run, results=results).wide_frame()
+    assert list(wide.index) == [second.question.id, first.question.id]  # as in the run
+    assert wide["n"].tolist() == [1, 3] and wide["n_unscored"].tolist() == [1, 1]
+    assert wide["average_score"].isna().tolist() == [True, False] and wide["average_score"].iloc[1] == 60.0
+    assert list(wide.columns[-6:]) == names and wide.iloc[1, -6:].tolist() == [60.0] * 6  # (80 + 40) / 2
+    assert wide.iloc[0, -6:].isna().all()
+
+
+def test_a_run_writes_its_report(run: EvaluationRun, tmp_path: Path) -> None:
+    path = run.write_report(tmp_path / "report.html")
+    assert path.read_bytes() and run.results[3].question.question in path.read_text("utf-8")
+    assert sj.write_report(tmp_path / "same.html", run).stat().st_size == path.stat().st_size
+    with pytest.raises(sj.ConfigError, match="a run has its frames in it"):
+        sj.write_report(tmp_path / "other.html", run, baseline="r")
