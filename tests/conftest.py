@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,11 +53,12 @@ def questions() -> list[EvalQuestion]:
 
 @pytest.fixture
 def samples(tmp_path: Path) -> Path:
-    """A folder `logs` with the eight logs that come with the project, and nothing else."""
+    """A folder `logs` with the logs that come with the project, and nothing else."""
     folder = tmp_path / "logs"
     folder.mkdir()
-    for log in (ROOT / "logs").glob("judge_eval_20261122_0835*.json"):
-        shutil.copy(log, folder)
+    command = ["git", "ls-files", "logs/*.json"]
+    for log in subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout.split():
+        shutil.copy(ROOT / log, folder)
     return folder
 
 

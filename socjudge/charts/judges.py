@@ -34,10 +34,32 @@ from .style import (
 def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """How far each judge's points lie from the baseline's, per criterion and overall, as a forest plot.
 
-    comparison: from `compare_judges`; columns used: the compared one (left of baseline), baseline, criterion, n,
-    mean_difference, ci_low, ci_high, p_holm, detectable_difference. Drawn per criterion and judge: the mean paired
-    difference with its interval, filled where the adjusted p is below 0.05; a grey band around 0 of what was too small
-    to detect; beside it n (questions), and 差あり or 検出できず with the p. ValueError if no row has a difference."""
+    Drawn per criterion and judge: the mean paired difference with its interval, filled where the adjusted p is below
+    0.05; a grey band around 0 of what was too small to detect; beside it n (questions), and 差あり or 検出できず with the p.
+
+    Parameters
+    ----------
+    comparison
+        From `compare_judges`; columns used: the compared one (left of baseline), baseline, criterion, n,
+        mean_difference, ci_low, ci_high, p_holm, detectable_difference.
+    ax
+        The axes to draw on, new ones unless given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If no row has a difference.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> comparison = sj.compare_cohorts(sj.load_scores("logs"), baseline="guide-1", by="prompt_id")
+    >>> ax = sj.plot_judge_comparison(comparison)
+    """
     names = ["baseline", "criterion", "n", "ci_low", "ci_high", "p_holm", "detectable_difference"]
     need_marks(comparison, "mean_difference", names, "plot_judge_comparison", "compare_judges")
     by = _compared(comparison)
@@ -93,9 +115,27 @@ def _names(values: pd.Series) -> str:
 def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """From the baseline's points to another judge's for each question whose verdict differs, across the pass line.
 
-    flips: from `verdict_flips`; columns used: the compared one (left of baseline), baseline, question_id, category (if
-    there is one), baseline_mean, mean, direction. The baseline's points are a hollow circle, the other judge's its own
-    marker. Without a flip the axes say so in words, so this never raises for an empty frame."""
+    The baseline's points are a hollow circle, the other judge's its own marker. Without a flip the axes say so in
+    words, so this never raises for an empty frame.
+
+    Parameters
+    ----------
+    flips
+        From `verdict_flips`; columns used: the compared one (left of baseline), baseline, question_id, category (if
+        there is one), baseline_mean, mean, direction.
+    ax
+        The axes to draw on, new ones unless given.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> flips = sj.verdict_flips(sj.load_scores("logs"), baseline="guide-1", by="prompt_id")
+    >>> ax = sj.plot_verdict_flips(flips)
+    """
     names = ["baseline", "question_id", "baseline_mean", "mean", "direction"]
     need_columns(flips, names, "plot_verdict_flips", "verdict_flips")
     if flips.empty:
@@ -137,18 +177,40 @@ def plot_cost_agreement(
 ) -> Axes:
     """What each judge costs per question against how often its verdicts agree with a reference.
 
-        comparison = compare_judges(scores, baseline="gpt-4.1")
-        plot_cost_agreement(comparison, pairwise_agreement(scores))
-        plot_cost_agreement(comparison, pairwise_agreement(scores, labels), reference="佐藤")  # a rater of the labels
+    Drawn: one labelled point per judge with the interval of its agreement and n (answers), the offline judge at 0; a
+    dotted line at the reference's own cost; judges of unknown cost in a strip of their own on the right (費用不明). The
+    cost is on a logarithmic scale (linear near 0) where the dearest costs over 10 times the cheapest.
 
-    comparison: from `compare_judges`; columns used: the compared one (left of baseline), baseline, criterion,
-    cost_usd_per_question, baseline_cost_usd_per_question. agreement: from `pairwise_agreement` of the same scores;
-    columns used: first, second, criterion, n, verdict_agreement, agreement_low, agreement_high. Only rows of 総合 count.
-    reference: a judge or person, the baseline unless given; with a person the baseline becomes a point of its own.
-    Drawn: one labelled point per judge with the interval of its agreement and n (answers), the offline judge at 0;
-    a dotted line at the reference's own cost; judges of unknown cost in a strip of their own on the right (費用不明).
-    The cost is on a logarithmic scale (linear near 0) where the dearest costs over 10 times the cheapest.
-    ValueError if no judge was paired with the reference."""
+    Parameters
+    ----------
+    comparison
+        From `compare_judges`; columns used: the compared one (left of baseline), baseline, criterion,
+        cost_usd_per_question, baseline_cost_usd_per_question. Only rows of 総合 count.
+    agreement
+        From `pairwise_agreement` of the same scores; columns used: first, second, criterion, n, verdict_agreement,
+        agreement_low, agreement_high. Only rows of 総合 count.
+    reference
+        A judge, or a rater of the labels such as "佐藤"; the baseline unless given. With a person the baseline becomes a
+        point of its own.
+    ax
+        The axes to draw on, new ones unless given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If no judge was paired with the reference.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> scores = sj.load_scores("logs")
+    >>> comparison = sj.compare_cohorts(scores, baseline="guide-1", by="prompt_id")
+    >>> ax = sj.plot_cost_agreement(comparison, sj.pairwise_agreement(scores, by="prompt_id"))
+    """
     who = "plot_cost_agreement"
     costs = ["criterion", "baseline", "cost_usd_per_question", "baseline_cost_usd_per_question"]
     need_columns(comparison, costs, f"{who}, comparison", "compare_judges")

@@ -47,12 +47,34 @@ _ROW = 5.5  # points of score that a line of words takes above 100
 def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Mean per criterion of each run, oldest first, with 95 % intervals over questions and the pass line.
 
-    scores: one row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
-    criterion, score, and judge_model, prompt_id, prompt_sha256, dataset_sha256, assistant_model, index_fingerprint if
-    there are. Runs are evenly spaced, labelled with their start in this machine's time zone, n (questions) and the number
-    of missing marks. A dotted line before a run says in words what changed since the runs before: 採点者変更,
-    プロンプト変更, データセット変更, アシスタント変更, 手順書変更; what a log does not say is no change. The number in the legend is the latest mean. A run without a score is a gap.
-    ValueError if no row has a score."""
+    Runs are evenly spaced, labelled with their start in this machine's time zone, n (questions) and the number of
+    missing marks; a run without a score is a gap. A dotted line before a run says in words what changed since the runs
+    before: 採点者変更, プロンプト変更, データセット変更, アシスタント変更, 手順書変更; what a log does not say is no change. The number in
+    the legend is the latest mean.
+
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
+        criterion, score, and judge_model, prompt_id, prompt_sha256, dataset_sha256, assistant_model, index_fingerprint
+        if there are.
+    ax
+        The axes to draw on, new ones unless given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If no row has a score.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> ax = sj.plot_criterion_trend(sj.load_scores("logs"))
+    """
     need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_criterion_trend")
     runs, line = _runs(scores), frame_rule(scores).line
     summary = summarise_scores(scores.astype({"run_id": object}), by=["run_id", "criterion"])
@@ -159,10 +181,32 @@ def _width(text: str) -> float:
 def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Each question's mean over criteria in each run: one row per question, one column per run, oldest first.
 
-    scores: one row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
-    criterion, score, and category if there is one. Repeats are averaged. A cell shows ○ (the pass line or more) or × and points,
-    with * where some of its marks are missing; it is hatched where all are (未採点), and empty where the run did not ask
-    the question. With more than 24 runs the cells show only ○ and ×. ValueError if no row has a score."""
+    A cell shows ○ (the pass line or more) or × and points, with * where some of its marks are missing; it is hatched
+    where all are (未採点), and empty where the run did not ask the question. With more than 24 runs the cells show only ○
+    and ×.
+
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
+        criterion, score, and category if there is one. Repeats are averaged.
+    ax
+        The axes to draw on, new ones unless given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If no row has a score.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> ax = sj.plot_question_strip(sj.load_scores("logs"))
+    """
     need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_question_strip")
     runs, rows, line = _runs(scores), question_rows(scores), frame_rule(scores).line
     scores = scores.astype({"run_id": object})
@@ -198,11 +242,33 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
 def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """One trend over an old and a new judge's runs on the new judge's scale, with the seam between them.
 
-    trend: one row per run, from `bridged_trend`; columns used: run_id, started_at, judge, n, n_missing, own_mean, mean,
-    ci_low, ci_high, bridged, overlap, seam. Drawn: the mean with its 95 % interval, hollow where it was converted
-    from the old judge's points (the small crosses) and filled where the new judge gave it; runs that only judge old
-    answers again (overlap) are squares off the line. A dotted line stands where the new judge begins.
-    ValueError if no run has a mean."""
+    Drawn: the mean with its 95 % interval, hollow where it was converted from the old judge's points (the small
+    crosses) and filled where the new judge gave it; runs that only judge old answers again (overlap) are squares off
+    the line. A dotted line stands where the new judge begins.
+
+    Parameters
+    ----------
+    trend
+        One row per run, from `bridged_trend`; columns used: run_id, started_at, judge, n, n_missing, own_mean, mean,
+        ci_low, ci_high, bridged, overlap, seam.
+    ax
+        The axes to draw on, new ones unless given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If no run has a mean.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> scores = sj.load_scores("logs")
+    >>> ax = sj.plot_bridged_trend(sj.bridged_trend(scores, old="guide-1", new="strict-1", by="prompt_id"))
+    """
     names = ["run_id", "started_at", "judge", "n", "n_missing", "own_mean", "ci_low", "ci_high"]
     need_marks(trend, "mean", [*names, "bridged", "overlap", "seam"], "plot_bridged_trend", "bridged_trend")
     line = frame_rule(trend).line

@@ -39,9 +39,28 @@ _MARK_HEIGHT = 2.0  # points of score that a mark covers
 def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Mean score per category and criterion as a heat map, with the number of judged answers in each cell.
 
-    scores: one row per judged answer and criterion, from `load_scores` or `run_scores`; columns used: category,
-    criterion, score. Unscored rows are left out of the means and of n; a cell without any is white.
-    ValueError if no row has a score."""
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores` or `run.scores_frame()`; columns used: category,
+        criterion, score. Unscored rows are left out of the means and of n; a cell without any is white.
+    ax
+        The axes to draw on, new ones unless given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If no row has a score.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> ax = sj.plot_category_breakdown(sj.load_scores("logs"))
+    """
     need_marks(scores, "score", ["category", "criterion"], "plot_category_breakdown")
     line = frame_rule(scores).line
     marks = scores.assign(score=plain_floats(scores["score"])).dropna(subset=["score"])
@@ -65,10 +84,32 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
 def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Every mark of every criterion as a point, over a box of the quartiles and the median.
 
-    scores: one row per judged answer and criterion; columns used: criterion, score, question_id, and judge_model if
-    there is one (several judges get their colours and markers, and one box together). Equal marks lie side by side.
-    Below each criterion stand the numbers of marks and questions, and of marks that are missing (未採点).
-    ValueError if no row has a score."""
+    Equal marks lie side by side. Below each criterion stand the numbers of marks and questions, and of marks that are
+    missing (未採点).
+
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores` or `run.scores_frame()`; columns used: criterion,
+        score, question_id, and judge_model if there is one (several judges get their colours and markers, and one box
+        together).
+    ax
+        The axes to draw on, new ones unless given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If no row has a score.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> ax = sj.plot_score_distribution(sj.load_scores("logs"))
+    """
     need_marks(scores, "score", ["criterion", "question_id"], "plot_score_distribution")
     line = frame_rule(scores).line
     judges = in_order(scores["judge_model"]) if "judge_model" in scores else []
@@ -130,12 +171,39 @@ def plot_gate_confidence(
 ) -> Axes:
     """Each question's mean of one run around the pass line, with its noise and the chance to pass again.
 
-    questions: the rows of one run from `gate_questions`; columns used: question_id, category and run_id (if there are),
-    mean, noise_sd, p_pass_rerun, decides. confidence: the frame of `gate_confidence`, for the title (passed questions,
-    interval of the pass rate, verdict); columns used: run_id (if there is one), pass_rate_low, pass_rate_high, verdict.
     Drawn: the mean ± noise_sd (the sd of that mean when the run is repeated; cut at 0 and 100), filled where it passes;
     a diamond and ◆ where the question decides the verdict; p_pass_rerun as text. Unscored questions are named 未採点.
-    ValueError if no question has a mean; ConfigError if there are several runs."""
+
+    Parameters
+    ----------
+    questions
+        The rows of one run from `gate_questions`; columns used: question_id, category and run_id (if there are), mean,
+        noise_sd, p_pass_rerun, decides.
+    confidence
+        The frame of `gate_confidence`, for the title (passed questions, interval of the pass rate, verdict); columns
+        used: run_id (if there is one), pass_rate_low, pass_rate_high, verdict.
+    ax
+        The axes to draw on, new ones unless given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If no question has a mean.
+    ConfigError
+        If there are several runs.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> marks = [90, 85, 80, 95, 90, 85, 72, 60, 50, 40]
+    >>> results = pd.DataFrame({"question_id": range(10), "average_score": marks})
+    >>> ax = sj.plot_gate_confidence(sj.gate_questions(results, noise=5.0))
+    """
     who = "plot_gate_confidence"
     need_marks(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_questions")
     runs = in_order(questions["run_id"]) if "run_id" in questions else []

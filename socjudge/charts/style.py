@@ -50,7 +50,14 @@ _lock = threading.RLock()  # settings of matplotlib are global: two threads woul
 def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
     """A colour for each judge, the same whichever others are on the chart; offline is grey.
 
-    Chosen by a hash of the name, so of many judges two may share a colour; `judge_markers` then tells them apart."""
+    Chosen by a hash of the name, so of many judges two may share a colour; charts then tell them apart by markers.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.judge_colours(["offline"])
+    {'offline': '#666666'}
+    """
     return {name: _OFFLINE[0] if is_embedded(name) else COLOURS[_number(name) % len(COLOURS)] for name in names}
 
 
@@ -81,7 +88,15 @@ def _number(name: Any) -> int:
 def japanese_text() -> Iterator[None]:
     """Within it, charts render Japanese with the bundled IPAexGothic; global settings stay as they are.
 
-    Another thread that draws waits meanwhile."""
+    Another thread that draws waits meanwhile.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import socjudge as sj
+    >>> with sj.japanese_text():
+    ...     title = plt.figure().suptitle("評価の推移")
+    """
     with _settings({"font.family": font_family(), "axes.unicode_minus": False}):
         yield
 

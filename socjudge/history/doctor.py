@@ -34,12 +34,39 @@ _REJUDGE = "judge its answers again: socjudge rejudge {log}"
 def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     """What is wrong with the logs in a folder or under a URL: one row per problem, errors first.
 
-    Columns: level ("error": the loaders leave the log out, some only with `text=True`; "warning": its numbers are to be doubted; "note"), log (file
-    name), where (place in it, "" for all of it), problem (a short name), what (what was found), remedy (what to do).
+    Parameters
+    ----------
+    logs_dir
+        The folder, the project's own unless given.
+
+    Returns
+    -------
+    DataFrame
+        - level: "error": the loaders leave the log out, some only with `text=True`; "warning": its numbers are to be
+          doubted; "note"
+        - log: file name
+        - where: place in it, "" for all of it
+        - problem: a short name
+        - what: what was found
+        - remedy: what to do
+
+    Raises
+    ------
+    ConfigError
+        If there is no such folder.
+
+    Notes
+    -----
     Looked for: files that cannot be read or are cut, scores out of range, missing or null, six zeros without a reason
     (parse failures of old programs), averages and summaries that do not follow from the scores, ids that occur twice,
     two logs of one run, answers changed after they were judged, no judge or start named, unfinished journals.
-    ConfigError if there is no such folder."""
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> len(sj.check_logs("logs"))
+    0
+    """
     logs_dir = logs_dir or constants.LOGS_DIR
     rows: list[dict[str, str]] = []
     owners: dict[str, str] = {}
@@ -70,11 +97,35 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
 def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
     """Each run's MVP verdict with unread replies as missing, and what they leave open; one row per run.
 
-    results: as `load_results` gives it. Columns: run_id, log, n (questions), n_unscored (questions without any mark),
-    n_missing (judged answers without one),
-    passed (of those scored), mvp_passed (over the scored questions alone; missing if there are none), worst_case and
-    best_case (the verdict if every unread reply had been 0, or 100, points), note (Japanese). Repeats are averaged within
-    their question first, as in the specification's rule, and each run is judged by its own pass line and rate."""
+    Parameters
+    ----------
+    results
+        One row per judged answer, from `load_results`.
+
+    Returns
+    -------
+    DataFrame
+        - run_id, log
+        - n: questions
+        - n_unscored: questions without any mark
+        - n_missing: judged answers without one
+        - passed: of those scored
+        - mvp_passed: over the scored questions alone; missing if there are none
+        - worst_case, best_case: the verdict if every unread reply had been 0, or 100, points
+        - note (Japanese)
+
+    Notes
+    -----
+    Repeats are averaged within their question first, as in the specification's rule, and each run is judged by its own
+    pass line and rate.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> verdicts = sj.check_verdicts(sj.load_results("logs"))
+    >>> int(verdicts["n_unscored"].sum())
+    0
+    """
     rows = []
     for (run_id, log), part in results.groupby(["run_id", "log"], observed=True, sort=False):
         points, rule = part["average_score"].astype("float64"), frame_rule(part)

@@ -25,10 +25,31 @@ BATCH_BYTES = 64 * 2**20  # of logs that are in memory at once
 def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Path:
     """Write all logs of a folder as Parquet, and return where: `folder`, which must not exist yet.
 
-    runs/, results/ and scores/ hold the columns of `load_runs`, `load_results(text=True)` and `load_scores(text=True)`
-    (docs/frames.md), words as text; each in parts by month of the run's start in UTC (month=2026-11/part-0.parquet; month=unknown).
-    Memory stays flat, whatever the number of logs; a few of them have to fit in it. A log that cannot be read, or repeats a
-    run, is left out with a warning that counts them. ConfigError if the folder exists or cannot be written."""
+    Parameters
+    ----------
+    folder
+        Where to. runs/, results/ and scores/ in it hold the columns of `load_runs`, `load_results(text=True)` and
+        `load_scores(text=True)` (docs/frames.md), words as text; each in parts by month of the run's start in UTC
+        (month=2026-11/part-0.parquet; month=unknown).
+    logs_dir
+        The logs, the project's own unless given.
+
+    Raises
+    ------
+    ConfigError
+        If the folder exists or cannot be written.
+
+    Notes
+    -----
+    Memory stays flat, whatever the number of logs; a few of them have to fit in it. A log that cannot be read, or
+    repeats a run, is left out with a warning that counts them.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sorted(path.name for path in sj.export_history("parquet", "logs").iterdir())
+    ['results', 'runs', 'scores']
+    """
     logs_dir = logs_dir or constants.LOGS_DIR
     folder = Path(folder)
     if folder.exists():

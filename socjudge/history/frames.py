@@ -50,13 +50,40 @@ def load_runs(
 ) -> pd.DataFrame:
     """One row per run, the oldest first; the columns are in docs/frames.md.
 
-    logs_dir: a folder with logs of this project or of the specification, also packed (.json.gz), or a URL; the project's
-    own logs unless given. since: runs
-    that started at that time or later ("2026-10-01", a date or datetime; without a zone this machine's time).
-    judge_model: one name or several. cache: keep what was read in `logs_dir/.history`, and read only what changed.
+    Parameters
+    ----------
+    logs_dir
+        A folder with logs of this project or of the specification, also packed (.json.gz), or a URL; the project's own
+        logs unless given.
+    since
+        Runs that started at that time or later: "2026-10-01", a date or datetime; without a zone this machine's time.
+    judge_model
+        One name or several.
+    cache
+        Keep what was read in `logs_dir/.history`, and read only what changed.
 
+    Returns
+    -------
+    DataFrame
+        run_id, log, started_at, the models, prompts and hashes, pass rule, verdict, means, calls, tokens, cost, time.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such folder, or `since` is no time.
+
+    Notes
+    -----
     A log that cannot be read, and a second log of the same run, is left out with a warning that counts them;
-    `check_logs` says what is wrong. ConfigError if there is no such folder, or `since` is no time."""
+    `check_logs` says what is wrong.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> runs = sj.load_runs("logs", since="2026-01-01")
+    >>> runs["judge_model"].unique().tolist()
+    ['offline']
+    """
     logs_dir = logs_dir or constants.LOGS_DIR
     with without_collection():
         return _run_frame(_load(logs_dir, since, judge_model, cache=cache).runs)
@@ -73,8 +100,34 @@ def load_results(
 ) -> pd.DataFrame:
     """One row per judged answer, in the order of the runs; the columns are in docs/frames.md.
 
-    category: one of the questions' categories or several. text: also question, answer, context, comment and error,
-    which are most of a log and read from it each time. The rest is as in `load_runs`."""
+    Parameters
+    ----------
+    logs_dir, since, judge_model, cache
+        As in `load_runs`.
+    category
+        One of the questions' categories or several.
+    text
+        Also question, answer, context, comment and error, which are most of a log and read from it each time.
+
+    Returns
+    -------
+    DataFrame
+        What is known of the run; question_id, category, answer_repeat, judge_repeat, average_score (missing where the
+        reply could not be read), passed, status, the three warnings, processing_time (seconds), cost_usd,
+        answer_sha256.
+
+    Raises
+    ------
+    ConfigError
+        As in `load_runs`.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> results = sj.load_results("logs", category="正常系")
+    >>> results["status"].unique().tolist()
+    ['ok']
+    """
     logs_dir = logs_dir or constants.LOGS_DIR
     with without_collection():
         return _result_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
@@ -91,7 +144,32 @@ def load_scores(
 ) -> pd.DataFrame:
     """One row per criterion score, in the order of the runs; the columns are in docs/frames.md.
 
-    text: also the rationale. The rest is as in `load_results`."""
+    Parameters
+    ----------
+    logs_dir, since, judge_model, cache
+        As in `load_runs`.
+    category
+        As in `load_results`.
+    text
+        Also the rationale.
+
+    Returns
+    -------
+    DataFrame
+        What is known of the run and the answer, as in `load_results`; criterion, score (0–100, missing where the reply
+        could not be read).
+
+    Raises
+    ------
+    ConfigError
+        As in `load_runs`.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.load_scores("logs")["criterion"].unique().tolist()
+    ['根拠性', '正確性', '網羅性', '安全性', '引用明示', '簡潔性']
+    """
     logs_dir = logs_dir or constants.LOGS_DIR
     with without_collection():
         return _score_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
@@ -112,8 +190,20 @@ def load_history(
 ) -> History:
     """`load_runs`, `load_results` and `load_scores` at once; what is left out is counted instead of warned of.
 
-    logs: file names of the folder, all unless given; text: as in `load_results`, and read from these logs only.
-    ConfigError if there is no such folder."""
+    Parameters
+    ----------
+    logs_dir
+        As in `load_runs`.
+    logs
+        File names of the folder, all unless given.
+    text
+        As in `load_results`, and read from these logs only.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such folder.
+    """
     logs_dir = logs_dir or constants.LOGS_DIR
     files = [file for file in find_logs(logs_dir) if logs is None or file.name in logs]
     with without_collection():
@@ -125,28 +215,48 @@ def load_history(
 
 
 def run_results(run: EvaluationRun) -> pd.DataFrame:
-    """The judged answers of a run at hand, as `load_results(text=True)` gives them from its log."""
+    """The judged answers of a run at hand, as `load_results(text=True)` gives them from its log; `run.results_frame()`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import socjudge as sj
+    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
+    >>> len(sj.run_results(run)) == len(run.results)
+    True
+    """
     return _result_frame(run_tables(run))
 
 
 def run_scores(run: EvaluationRun) -> pd.DataFrame:
-    """The criterion scores of a run at hand, as `load_scores(text=True)` gives them from its log."""
+    """The criterion scores of a run at hand, as `load_scores(text=True)` gives them from its log; `run.scores_frame()`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import socjudge as sj
+    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
+    >>> sj.run_scores(run)["criterion"].nunique()
+    6
+    """
     return _score_frame(run_tables(run))
 
 
 def run_wide(run: EvaluationRun) -> pd.DataFrame:
-    """The questions of a run at hand, one row each, with the marks side by side.
+    """The questions of a run at hand, one row each, with the marks side by side; `run.wide_frame()`.
 
     Repeats are averaged; an unread reply is no mark, and is counted.
 
     Returns
     -------
     DataFrame
-        index : question_id, in the order of the run.
-        category, question : as asked.
-        n, n_unscored : judged answers, and how many of them could not be read.
-        average_score : mean over those that were read, 0-100; missing if none was.
-        根拠性, 正確性, … : the mean of each criterion, likewise.
+        The index is question_id, in the order of the run.
+
+        - category, question: as asked
+        - n: judged answers
+        - n_unscored: those whose judgement could not be read
+        - average_score: mean over those that were read, 0–100; missing if none was
+        - 根拠性, 正確性, …: the mean of each criterion, likewise
     """
     tables = run_tables(run)
     results, scores = _result_frame(tables), _score_frame(tables)

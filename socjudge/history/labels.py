@@ -117,10 +117,33 @@ def read_rater(path: Path) -> RaterFile:
 def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     """People's marks, one row per rater, answer and criterion, as `judge_agreement(scores, labels)` takes them.
 
-    Columns: rater (the file's name), question_id, answer_sha256, run_id, criterion (ordered), score (0–100), blind
-    (whether the judge's marks were not seen before), comment, saved_at (UTC). Of marks that a rater gave twice the last
-    counts. A line that is cut or broken, a file that cannot be read and one whose name is no rater's are left out with a
-    warning that names them. No rows if there is no such folder."""
+    Parameters
+    ----------
+    folder
+        With one file per rater; eval/human_labels unless given. No rows if there is no such folder.
+
+    Returns
+    -------
+    DataFrame
+        - rater: the file's name
+        - question_id, answer_sha256, run_id
+        - criterion (ordered)
+        - score: 0–100
+        - blind: whether the judge's marks were not seen before
+        - comment
+        - saved_at: UTC
+
+    Notes
+    -----
+    Of marks that a rater gave twice the last counts. A line that is cut or broken, a file that cannot be read and one
+    whose name is no rater's are left out with a warning that names them.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.load_labels("no_such_folder").empty
+    True
+    """
     folder = folder or constants.LABELS_DIR
     rows = [
         (rater, *mark.key, mark.run_id, criterion, score, mark.blind, mark.comment, mark.saved_at)

@@ -59,13 +59,43 @@ def write_report(
 ) -> Path:
     """Write the report of one run as a self-contained HTML file, and return where it is.
 
-    path: the file; its folder must exist, and only a report of ours is replaced. scores: from `load_scores(text=True)` or `run_scores`, of this run and perhaps
-    others, of which the latest are drawn as a trend. results: from `load_results(text=True)` or `run_results`, for
-    questions, answers, contexts and warnings; runs: from `load_runs`, for k, time, tokens and cost. The page names what
-    it lacks without them. run_id: the run, the latest unless given. baseline: the run_id to compare with, unless given
-    the one before with the same dataset. lang: "ja" or "en" (criteria, categories and charts stay Japanese).
-    ConfigError if the folder, a run or a column is missing, scores and results are not of the same answers, or the
-    file is there already and no report."""
+    Parameters
+    ----------
+    path
+        The file; its folder must exist, and only a report of ours is replaced.
+    scores
+        A run (`run.write_report(path)` is the same), which is all that is needed; or a frame from
+        `load_scores(text=True)`, of a run and perhaps others, of which the latest are drawn as a trend.
+    results
+        From `load_results(text=True)`, for questions, answers, contexts and warnings. The page names what it lacks
+        without.
+    runs
+        From `load_runs`, for k, time, tokens and cost. The page names what it lacks without.
+    run_id
+        The run, the latest unless given.
+    baseline
+        The run_id to compare with, unless given the one before with the same dataset.
+    lang
+        "ja" or "en" (criteria, categories and charts stay Japanese).
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    ConfigError
+        If the folder, a run or a column is missing, scores and results are not of the same answers, or the file is
+        there already and no report.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import socjudge as sj
+    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
+    >>> sj.write_report("report.html", run).name
+    'report.html'
+    """
     say, path = speaker(lang), _checked(path)
     who = "write_report"
     if isinstance(scores, EvaluationRun):
@@ -128,8 +158,34 @@ def write_log_report(
 ) -> Path:
     """Write the report of a log, with the runs before it from the same folder, and return where it is.
 
-    log: the log's name in logs_dir, the latest unless given; baseline: the name of the log to compare with. The rest is
-    as in `write_report`. ConfigError also if there is no log."""
+    Parameters
+    ----------
+    path
+        The file; its folder must exist, and only a report of ours is replaced.
+    logs_dir
+        The folder, the project's own logs unless given.
+    log
+        The log's name in logs_dir, the latest unless given.
+    baseline
+        The name of the log to compare with, unless given the one before with the same dataset.
+    lang
+        "ja" or "en".
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    ConfigError
+        As in `write_report`, and if there is no log.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.write_log_report("page.html", "logs").name
+    'page.html'
+    """
     logs_dir = logs_dir or constants.LOGS_DIR
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:

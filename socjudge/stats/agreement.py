@@ -99,14 +99,54 @@ def judge_agreement(
 ) -> pd.DataFrame:
     """Agreement of all judges (and people) at once, one row per criterion and one (総合) for the mean over criteria.
 
-    scores: one row per judged answer and criterion; the values of `by` are the raters. labels: people's marks, one row
-    per rater, answer and criterion, with the columns rater, question_id, answer_sha256, criterion and score (0–100).
-    Repeats of a rater are averaged. Columns: criterion, n_raters, n (answers with two raters or more), n_questions,
-    n_complete (answers with all raters, which ICC and verdicts use), n_missing (marks that could not be read); alpha,
-    alpha_low, alpha_high (Krippendorff, interval data), icc_a1, icc_low, icc_high (ICC(A,1)); verdict_agreement (share
-    of rater pairs with the same verdict at the pass line), base_rate (share of verdicts that pass), kappa (Fleiss);
-    method, note (Japanese). Intervals leave out one question at a time (`jackknife_interval`).
-    ConfigError with fewer than two raters or no common answer."""
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores`; repeats of a rater are averaged.
+    labels
+        People's marks, from `load_labels`.
+    by
+        The column whose values are the raters.
+    level
+        Of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        - criterion
+        - n_raters
+        - n: answers with two raters or more
+        - n_questions
+        - n_complete: answers with all raters, which ICC and verdicts use
+        - n_missing: marks that could not be read
+        - alpha, alpha_low, alpha_high: Krippendorff, interval data
+        - icc_a1, icc_low, icc_high: ICC(A,1)
+        - verdict_agreement: share of rater pairs with the same verdict at the pass line
+        - base_rate: share of verdicts that pass
+        - kappa: Fleiss
+        - method, note (Japanese)
+
+    Raises
+    ------
+    ConfigError
+        With fewer than two raters or no common answer.
+
+    Notes
+    -----
+    Intervals leave out one question at a time (`socjudge.stats.basics.jackknife_interval`); the sources are at
+    `krippendorff_alpha`, `icc_agreement` and `fleiss_kappa` in `socjudge.stats.agreement`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": range(4), "criterion": "安全性"})
+    >>> two = [one.assign(judge_model="A", score=[90, 80, 40, 10]), one.assign(judge_model="B", score=[80, 80, 50, 10])]
+    >>> sj.judge_agreement(pd.concat(two))[["criterion", "n", "alpha", "verdict_agreement"]].round(2)
+      criterion  n  alpha  verdict_agreement
+    0       安全性  4   0.98                1.0
+    1        総合  4   0.98                1.0
+    """
     ratings = _ratings(scores, labels, by, "judge_agreement")
     line = frame_rule(scores).line
     rows = [
@@ -119,14 +159,49 @@ def judge_agreement(
 def pairwise_agreement(
     scores: pd.DataFrame, labels: pd.DataFrame | None = None, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Agreement of each two judges (or people), one row per pair and criterion; arguments as in `judge_agreement`.
+    """Agreement of each two judges (or people), one row per pair and criterion.
 
-    Columns: first, second, criterion, n (answers both rated), n_questions, n_missing; bias (second - first, points,
-    mean over questions), bias_low, bias_high (t interval); loa_low, loa_high (Bland and Altman's limits of agreement,
-    between which 95 % of single differences lie: bias ± 1.96 sd); rank_agreement (Spearman over answers), icc_a1;
-    verdict_agreement, agreement_low, agreement_high (Wilson; too narrow where a question has several answers),
-    base_rate_first, base_rate_second (share that passes), kappa (Cohen); method, note (Japanese).
-    Source of the limits: Bland and Altman (1986), Lancet 327, 307-310."""
+    Parameters
+    ----------
+    scores, labels, by, level
+        As in `judge_agreement`.
+
+    Returns
+    -------
+    DataFrame
+        - first, second, criterion
+        - n: answers both rated
+        - n_questions
+        - n_missing: marks that could not be read
+        - bias: second - first, points, mean over questions; bias_low, bias_high: t interval
+        - loa_low, loa_high: limits of agreement, between which 95 % of single differences lie: bias ± 1.96 sd
+        - rank_agreement: Spearman over answers
+        - icc_a1
+        - verdict_agreement; agreement_low, agreement_high: Wilson, too narrow where a question has several answers
+        - base_rate_first, base_rate_second: share that passes
+        - kappa: Cohen
+        - method, note (Japanese)
+
+    Raises
+    ------
+    ConfigError
+        With fewer than two raters or no common answer.
+
+    Notes
+    -----
+    Source of the limits: Bland and Altman (1986), Lancet 327, 307-310.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": range(4), "criterion": "安全性"})
+    >>> two = [one.assign(judge_model="A", score=[90, 80, 40, 10]), one.assign(judge_model="B", score=[80, 80, 50, 10])]
+    >>> sj.pairwise_agreement(pd.concat(two))[["first", "second", "criterion", "n", "bias"]]
+      first second criterion  n  bias
+    0     A      B       安全性  4   0.0
+    1     A      B        総合  4   0.0
+    """
     ratings = _ratings(scores, labels, by, "pairwise_agreement")
     line, raters = frame_rule(scores).line, list(ratings["rater"].cat.categories)
     parts = {name: ratings[ratings["criterion"] == name] for name in in_order(ratings["criterion"])}

@@ -59,13 +59,33 @@ def mean_interval(
 ) -> tuple[float, float]:
     """Interval for the mean of independent values between `low` and `high`, as (low, high) in the values' unit.
 
-    method: "t", "bca", or "hall": a t interval whose ends are moved for skewness by Hall's monotone cubic
-    transformation. Ten values cannot tell their skewness, so the skewness is that of a beta distribution on the range
-    with the same mean and sd: none in the middle, strong when the mean is near an end and the sd is large, and 1 at most
-    (in simulations of marks near 100 more gave intervals that were too wide).
-    NaN with fewer than two values, and where all are equal: ten equal marks do not say how far the next would be.
+    Parameters
+    ----------
+    values
+        One per question.
+    method
+        "t"; "bca"; or "hall": a t interval whose ends are moved for skewness by Hall's monotone cubic transformation.
+    level
+        Of the interval.
+    seed
+        For "bca".
+    low, high
+        The ends of the scale.
+
+    Returns
+    -------
+    tuple[float, float]
+        NaN with fewer than two values, and where all are equal: ten equal marks do not say how far the next would be.
+
+    Notes
+    -----
+    Ten values cannot tell their skewness, so that of "hall" is the skewness of a beta distribution on the range with
+    the same mean and sd: none in the middle, strong when the mean is near an end and the sd is large, and 1 at most (in
+    simulations of marks near 100 more gave intervals that were too wide).
+
     Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544;
-    Efron (1987), J. Am. Stat. Assoc. 82, 171-185."""
+    Efron (1987), J. Am. Stat. Assoc. 82, 171-185.
+    """
     if method not in INTERVALS:
         raise ConfigError(f"method is {method!r}, expected one of {', '.join(INTERVALS)}")
     x = np.asarray(values, dtype=float)
@@ -91,10 +111,16 @@ def mean_interval(
 def difference_interval(differences: ArrayLike, *, level: float = 0.95) -> tuple[float, float]:
     """Interval for the mean of paired differences of marks, as (low, high) in points, -100 to 100.
 
-    A t interval with a continuity correction: marks come in steps, so that the mean of n differences moves in steps too,
-    and half a step is added at each end. The step is the smallest distance between two of the differences, over n: 1 point
-    for ten differences in tens, next to nothing for means of many marks. NaN with fewer than two, and where all are equal.
-    Source: Cox (1970), Biometrika 57, 217-219."""
+    NaN with fewer than two, and where all are equal.
+
+    Notes
+    -----
+    A t interval with a continuity correction: marks come in steps, so that the mean of n differences moves in steps
+    too, and half a step is added at each end. The step is the smallest distance between two of the differences, over n:
+    1 point for ten differences in tens, next to nothing for means of many marks.
+
+    Source: Cox (1970), Biometrika 57, 217-219.
+    """
     d = np.asarray(differences, dtype=float)
     low, high = mean_interval(d, method="t", level=level, low=-100, high=100)
     steps = np.diff(np.unique(d.round(6)))
@@ -130,12 +156,33 @@ def jackknife_interval(
 ) -> tuple[float, float]:
     """Interval for a statistic from its values with each question left out in turn.
 
-    scale: "plain", or "agreement" for a coefficient of `raters` raters, which is then put on Fisher's scale
-    z = ½ ln((1 + (raters - 1) r) / (1 - r)) and back. The squared standard error is the sum of squared distances of
-    `left_out` from the estimate, n / (n - 1) times the usual one, with t of n - 2 degrees of freedom: with ten
-    questions it covered the agreement of two or three judges in 93-97 % of our simulations, the usual one in 91-96 %.
-    NaN with fewer than three questions or where a value is not finite.
-    Sources: Efron and Stein (1981), Ann. Stat. 9, 586-596; Fisher (1925), Statistical Methods, section 38."""
+    Parameters
+    ----------
+    estimate
+        The statistic of all questions.
+    left_out
+        The statistic without each question.
+    level
+        Of the interval.
+    scale
+        "plain", or "agreement" for a coefficient of `raters` raters, which is then put on Fisher's scale
+        z = ½ ln((1 + (raters - 1) r) / (1 - r)) and back.
+    raters
+        How many, for "agreement".
+
+    Returns
+    -------
+    tuple[float, float]
+        NaN with fewer than three questions or where a value is not finite.
+
+    Notes
+    -----
+    The squared standard error is the sum of squared distances of `left_out` from the estimate, n / (n - 1) times the
+    usual one, with t of n - 2 degrees of freedom: with ten questions it covered the agreement of two or three judges in
+    93-97 % of our simulations, the usual one in 91-96 %.
+
+    Sources: Efron and Stein (1981), Ann. Stat. 9, 586-596; Fisher (1925), Statistical Methods, section 38.
+    """
     values = np.asarray(left_out, dtype=float)
     if len(values) < 3:
         return math.nan, math.nan
@@ -159,13 +206,17 @@ def jackknife_interval(
 
 
 def sign_flip_p(differences: ArrayLike, *, samples: int = 9_999, seed: int = 0) -> float:
-    """Two-sided p that paired differences have mean zero, from flipping their signs.
+    """Two-sided p that paired differences have mean zero, from flipping their signs; never 0, NaN without differences.
 
+    Notes
+    -----
     Exact (every pattern) up to 16 differences: then p is a multiple of 2 / 2ⁿ, so five differences cannot come below
-    0.0625. Beyond, (b + 1) / (m + 1) for m = `samples` random patterns. Never 0. Assumes that a difference is as likely
-    d as -d when nothing differs, which holds for two readings of one judge. NaN without differences.
+    0.0625. Beyond, (b + 1) / (m + 1) for m = `samples` random patterns. Assumes that a difference is as likely d as -d
+    when nothing differs, which holds for two readings of one judge.
+
     Sources: Fisher (1935), The Design of Experiments, section 21; Phipson and Smyth (2010), doi
-    10.2202/1544-6115.1585."""
+    10.2202/1544-6115.1585.
+    """
     d = np.asarray(differences, dtype=float)
     n = len(d)
     if n == 0:
@@ -252,11 +303,47 @@ def summarise_scores(
 ) -> pd.DataFrame:
     """Mean scores with their intervals, one row per group.
 
-    scores: one row per judged answer and criterion. by: one column or several, such as "criterion", "category",
-    ["run_id", "criterion"], ["judge_model", "category"]; () for one row over everything. method: see `mean_interval`.
-    Columns: those of `by`; n (questions), n_scores (marks), n_missing (marks that could not be read), mean, sd (between
-    questions), ci_low, ci_high (all 0–100), method, note (Japanese). Where nothing was scored, n is 0 and the numbers
-    are missing. The interval is about all questions like these, not about these questions asked once more."""
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores`; columns used: those of `by`, question_id, score.
+    by
+        One column or several, such as "criterion", "category", ["run_id", "criterion"]; () for one row over everything.
+    method
+        Of the interval: "hall", "t" or "bca", see `socjudge.stats.basics.mean_interval`.
+    level
+        Of the interval.
+    seed
+        For "bca".
+
+    Returns
+    -------
+    DataFrame
+        Where nothing was scored, n is 0 and the numbers are missing.
+
+        - the columns of `by`
+        - n: questions
+        - n_scores: marks
+        - n_missing: marks that could not be read
+        - mean: 0–100; repeats are averaged within their question first
+        - sd: between questions
+        - ci_low, ci_high: 0–100
+        - method, note (Japanese)
+
+    Notes
+    -----
+    The interval is about all questions like these, not about these questions asked once more.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> marks = {"question_id": [1, 1, 2, 2], "criterion": ["安全性", "簡潔性"] * 2, "score": [80, 60, 100, 70]}
+    >>> sj.summarise_scores(pd.DataFrame(marks))[["criterion", "n", "mean"]]
+      criterion  n  mean
+    0       安全性  2  90.0
+    1       簡潔性  2  65.0
+    """
     columns = [by] if isinstance(by, str) else list(by)
     need_columns(scores, ["question_id", "criterion", "score", *columns], "summarise_scores", "load_scores")
     keys = columns or ["everything"]  # a column made for the purpose: one group

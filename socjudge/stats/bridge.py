@@ -31,18 +31,58 @@ _METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jack
 def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
     """How the new judge's points follow from the old one's, one row per criterion and one (総合) for their mean.
 
-    scores: one row per judged answer and criterion; old, new: values of `by` that judged the same stored answers.
-    Columns: criterion, n (questions), n_answers, n_missing (marks that could not be read); shift (mean new - old,
-    points), shift_low, shift_high (t interval); slope, slope_low, slope_high, intercept: new = intercept + slope x
-    old; pass_line, pass_line_low, pass_line_high (the new scale's points that correspond to the pass line, 70, on the old one);
-    correlation; verdict_changes (answers that cross 70 with the new judge), verdict_changes_bridged (answers whose
-    verdict differs when the new judge's line is pass_line); method, note (Japanese).
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores`.
+    old, new
+        Values of `by` that judged the same stored answers.
+    by
+        What names a judge.
+
+    Returns
+    -------
+    DataFrame
+        - criterion
+        - n: questions
+        - n_answers
+        - n_missing: marks that could not be read
+        - shift: mean new - old, points; shift_low, shift_high: t interval
+        - slope, slope_low, slope_high, intercept: new = intercept + slope × old
+        - pass_line, pass_line_low, pass_line_high: the new scale's points that correspond to the pass line, 70, on the
+          old
+        - correlation
+        - verdict_changes: answers that cross 70 with the new judge
+        - verdict_changes_bridged: answers whose verdict differs when the new judge's line is pass_line
+        - method, note (Japanese)
+
+    Raises
+    ------
+    ConfigError
+        Below 8 common questions, or for different answers.
+
+    Notes
+    -----
     The line carries the old points' mean and sd over the answers to those of the new points (linear equating, the same
     both ways). It is errors-in-variables regression for judges of equal reliability; ordinary regression would take
     the old marks as exact, and flatten the slope. slope, intercept and pass_line are missing where the correlation is
-    not surely above 0: then the two do not measure the same thing. ConfigError below 8 common questions, or for
-    different answers.
-    Sources: Kolen and Brennan (2014), Test Equating, 2.4; Ricker (1973), J. Fish. Res. Board Can. 30, 409-434."""
+    not surely above 0: then the two do not measure the same thing.
+
+    Sources: Kolen and Brennan (2014), Test Equating, 2.4; Ricker (1973), J. Fish. Res. Board Can. 30, 409-434.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(8), "answer_sha256": range(8), "criterion": "安全性"})
+    >>> marks = pd.Series([90, 85, 80, 70, 60, 50, 40, 20])
+    >>> two = [one.assign(judge_model="A", score=marks), one.assign(judge_model="B", score=10 + 0.8 * marks)]
+    >>> bridge = sj.bridge_judges(pd.concat(two), old="A", new="B")
+    >>> bridge[["criterion", "n", "shift", "slope", "intercept", "pass_line"]].round(1)
+      criterion  n  shift  slope  intercept  pass_line
+    0       安全性  8   -2.4    0.8       10.0       66.0
+    1        総合  8   -2.4    0.8       10.0       66.0
+    """
     pairs, at = _pairs(scores, old, new, by, "bridge_judges"), frame_rule(scores).line
     criteria = [name for name in pairs["criterion"].cat.categories if (pairs["criterion"] == name).any()]
     rows = [_bridge_row(pairs[pairs["criterion"] == criterion], criterion, at) for criterion in criteria]
@@ -54,11 +94,36 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
     """Every past verdict of the old judge beside the new judge's, one row per question and run of the old judge.
 
-    Arguments as in `bridge_judges`. Columns: run_id (if the frame has it), question_id, n (answers), old_mean (0–100),
-    new_mean (what the new judge gave the same answers, or else what the bridge predicts), basis ("measured" or
-    "predicted"; "unknown" where there is no bridge), old_passed, new_passed (at 70), bridged_passed (the new points at
-    the corresponding line), changed (old_passed and new_passed differ; missing where unknown), method, note
-    (Japanese)."""
+    Parameters
+    ----------
+    scores, old, new, by
+        As in `bridge_judges`.
+
+    Returns
+    -------
+    DataFrame
+        - run_id (if the frame has it), question_id
+        - n: answers
+        - old_mean: 0–100
+        - new_mean: what the new judge gave the same answers, or else what the bridge predicts
+        - basis: "measured" or "predicted"; "unknown" where there is no bridge
+        - old_passed, new_passed: at 70
+        - bridged_passed: the new points at the corresponding line
+        - changed: old_passed and new_passed differ; missing where unknown
+        - method, note (Japanese)
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(8), "answer_sha256": range(8), "criterion": "安全性"})
+    >>> marks = pd.Series([90, 85, 80, 70, 60, 50, 40, 20])
+    >>> two = [one.assign(judge_model="A", score=marks), one.assign(judge_model="B", score=10 + 0.8 * marks)]
+    >>> verdicts = sj.bridged_verdicts(pd.concat(two), old="A", new="B")
+    >>> verdicts.loc[verdicts["changed"], ["question_id", "old_mean", "new_mean", "bridged_passed"]]
+       question_id  old_mean  new_mean  bridged_passed
+    3            3      70.0      66.0            True
+    """
     who = "bridged_verdicts"
     pairs, at = _pairs(scores, old, new, by, who), frame_rule(scores).line
     overall = _overall(pairs)
@@ -93,12 +158,37 @@ def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "jud
 def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
     """One trend over both judges' runs on the new judge's scale, one row per run, oldest first.
 
-    Arguments as in `bridge_judges`; needs the columns run_id and started_at (runs without a time come last). Columns:
-    run_id, started_at, judge (the value of `by`), n (questions), n_missing, own_mean (as judged, 0–100), mean (on the
-    new scale), ci_low, ci_high (for the old judge's runs with the uncertainty of the bridge added), bridged (the run
-    was moved by the bridge), overlap (a run of the new judge on answers that the old one had judged: it measures the
-    bridge, not a later state), seam (the first run of the new judge), pass_threshold (the pass line), method, note
-    (Japanese)."""
+    Parameters
+    ----------
+    scores, old, new, by
+        As in `bridge_judges`; `scores` needs the columns run_id and started_at too (runs without a time come last).
+
+    Returns
+    -------
+    DataFrame
+        - run_id, started_at
+        - judge: the value of `by`
+        - n: questions
+        - n_missing
+        - own_mean: as judged, 0–100
+        - mean: on the new scale
+        - ci_low, ci_high: for the old judge's runs with the uncertainty of the bridge added
+        - bridged: the run was moved by the bridge
+        - overlap: a run of the new judge on answers that the old one had judged; it measures the bridge, not a later
+          state
+        - seam: the first run of the new judge
+        - pass_threshold: the pass line
+        - method, note (Japanese)
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> trend = sj.bridged_trend(sj.load_scores("logs"), old="guide-1", new="strict-1", by="prompt_id")
+    >>> trend[["judge", "bridged", "seam"]].tail(2)
+          judge  bridged   seam
+    6   guide-1     True  False
+    7  strict-1    False   True
+    """
     who = "bridged_trend"
     need_columns(scores, ["run_id", "started_at"], who, "load_scores")
     pairs = _pairs(scores, old, new, by, who)

@@ -28,10 +28,22 @@ LEVEL = 0.95  # of the intervals; its complement is the level of the tests
 def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: str) -> pd.DataFrame:
     """The marks of two cohorts for the answers that both judged.
 
-    One row per question, answer and criterion, and one with criterion 総合 for the mean over the criteria that both use.
-    Columns: question_id, answer_sha256, criterion (ordered), first, second (0–100, repeats averaged, missing where one
-    has no score), missing (marks that could not be read). ConfigError, naming `who`, if a column or a cohort is
-    missing, or where both judged a question but never the same answer to it."""
+    Returns
+    -------
+    DataFrame
+        One row per question, answer and criterion, and one with criterion 総合 for the mean over the criteria that both
+        use.
+
+        - question_id, answer_sha256, criterion (ordered)
+        - first, second: 0–100, repeats averaged, missing where one has no score
+        - missing: marks that could not be read
+
+    Raises
+    ------
+    ConfigError
+        Naming `who`, if a column or a cohort is missing, or where both judged a question but never the same answer to
+        it.
+    """
     need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who, "load_scores")
     sides = [_one_side(scores, value, by, who) for value in (first, second)]
     keys = ["question_id", "answer_sha256"]
@@ -99,17 +111,60 @@ def compare_judges(
 ) -> pd.DataFrame:
     """How far each judge's marks lie from the baseline's on the same stored answers, per criterion and overall.
 
-    scores: one row per judged answer and criterion. baseline: the value of `by` to compare with; by: "judge_model",
-    "prompt_id", "run_id" or any other column. One row per other value and criterion, and one (総合) for the mean over the
-    criteria. Columns: the name of `by`, baseline, criterion; n (questions), n_answers, n_missing (marks that could not
-    be read), n_unpaired (answers only one of them judged, left out); baseline_mean, mean, mean_difference (mean -
-    baseline_mean), ci_low, ci_high (0–100 points; 95 % interval, see `difference_interval`); p_value (sign flips, see `sign_flip_p`), p_holm,
-    detectable_difference (points, 80 % power at the adjusted level), rank_agreement (Spearman); flips_to_pass,
-    flips_to_fail (questions that cross the pass line; `verdict_flips` names them), flipped_questions;
-    cost_usd_per_question, seconds_per_question and the baseline's (of one judgement; missing where the frame does not
-    say); method, note (Japanese).
+    `compare_cohorts` is the same function, for prompts, runs and whatever else `by` names.
+
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores`.
+    baseline
+        The value of `by` to compare with.
+    by
+        "judge_model", "prompt_id", "run_id" or any other column.
+    samples, seed
+        For the sign flips, beyond 16 questions.
+
+    Returns
+    -------
+    DataFrame
+        One row per other value of `by` and criterion, and one (総合) for the mean over the criteria.
+
+        - the column of `by`, baseline, criterion
+        - n: questions
+        - n_answers
+        - n_missing: marks that could not be read
+        - n_unpaired: answers only one of them judged, left out
+        - baseline_mean, mean: 0–100
+        - mean_difference: mean - baseline_mean; ci_low, ci_high: its 95 % interval
+        - p_value: sign flips; p_holm: adjusted
+        - detectable_difference: points, 80 % power at the adjusted level
+        - rank_agreement: Spearman
+        - flips_to_pass, flips_to_fail: questions that cross the pass line (`verdict_flips` names them)
+        - flipped_questions: their ids, as text
+        - cost_usd_per_question, seconds_per_question and the baseline's: of one judgement, missing where not known
+        - method, note (Japanese)
+
+    Raises
+    ------
+    ConfigError
+        Where the two judged different answers: `rejudge` is the way to judge the same ones.
+
+    Notes
+    -----
     Holm's family is all criteria of all rows; the rows of 総合 are a family of their own, as the question asked first.
-    ConfigError where the two judged different answers: `rejudge` is the way to judge the same ones."""
+    Sources are at `difference_interval` and `sign_flip_p` in `socjudge.stats.basics`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": range(4), "criterion": "安全性"})
+    >>> two = [one.assign(judge_model="A", score=[90, 80, 40, 10]), one.assign(judge_model="B", score=[80, 80, 50, 14])]
+    >>> sj.compare_judges(pd.concat(two), baseline="A")[["judge_model", "criterion", "n", "mean_difference"]]
+      judge_model criterion  n  mean_difference
+    0           B       安全性  4              1.0
+    1           B        総合  4              1.0
+    """
     who = "compare_judges"
     need_columns(scores, [by], who, "load_scores")
     others = [value for value in scores[by].dropna().unique() if value != baseline]
@@ -237,10 +292,39 @@ def _note(row: Mapping[Any, Any], line: float) -> str:
 def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model") -> pd.DataFrame:
     """The questions that pass with one judge and fail with another, on the same stored answers.
 
-    Arguments as in `compare_judges`. One row per flipped question and other value of `by`. Columns: the name of `by`,
-    baseline, question_id, category (if the frame has it), baseline_mean, mean (0–100, over criteria and repeats),
-    difference, direction ("合格→不合格" or "不合格→合格"), n (answers),
-    pass_threshold (the pass line), method, note (Japanese)."""
+    Parameters
+    ----------
+    scores, baseline, by
+        As in `compare_judges`.
+
+    Returns
+    -------
+    DataFrame
+        One row per flipped question and other value of `by`.
+
+        - the column of `by`, baseline, question_id, and category if the frame has it
+        - baseline_mean, mean: 0–100, over criteria and repeats
+        - difference: mean - baseline_mean
+        - direction: "合格→不合格" or "不合格→合格"
+        - n: answers
+        - pass_threshold: the pass line
+        - method, note (Japanese)
+
+    Raises
+    ------
+    ConfigError
+        Where the two judged different answers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": range(4), "criterion": "安全性"})
+    >>> two = [one.assign(judge_model="A", score=[90, 80, 40, 10]), one.assign(judge_model="B", score=[60, 80, 50, 14])]
+    >>> sj.verdict_flips(pd.concat(two), baseline="A")[["judge_model", "question_id", "direction"]]
+      judge_model  question_id direction
+    0           B            0    合格→不合格
+    """
     need_columns(scores, [by], "verdict_flips", "load_scores")
     category = scores.groupby("question_id")["category"].first() if "category" in scores.columns else None
     rows, line = [], frame_rule(scores).line

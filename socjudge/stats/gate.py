@@ -24,19 +24,52 @@ _METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 
 def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
     """How sure each run's MVP verdict is, one row per run.
 
-    results: one row per judged answer; with the columns pass_threshold and pass_rate_required, as the loaders give them,
-    each run is judged by its own rule, without them by today's. noise: sd in points of a question's mean score when it is answered and judged
-    once more, where you know it; else it is taken from the repeats, pooled over questions. Without either the
-    probabilities are missing. Columns: run_id (if the frame has it), n (questions with a score), n_missing (judged
-    answers without one), passed, needed (questions), mvp_passed (on what was scored), pass_rate, pass_rate_low,
-    pass_rate_high (Wilson, about all questions like these), mean, mean_low, mean_high; repeat_sd (points), p_rerun
-    (the gate passes when the same questions are answered and judged again as often), p_true (the gate passes on the
-    scores that endless repeats would give these questions), verdict (合格 if p_true is at least 0.95, 不合格 if at most
-    0.05, else 判定保留; with unscored questions it must hold whether those were 0 or 100), deciding_questions (see
-    `gate_questions`; the most decisive first), method, note (Japanese).
+    Parameters
+    ----------
+    results
+        One row per judged answer, from `load_results`; with the columns pass_threshold and pass_rate_required each run
+        is judged by its own rule, without them by today's.
+    noise
+        Sd in points of a question's mean score when it is answered and judged once more, where you know it; else it is
+        taken from the repeats, pooled over questions. Without either the probabilities are missing.
+    seed
+        For the draws.
+
+    Returns
+    -------
+    DataFrame
+        - run_id: if the frame has it
+        - n: questions with a score
+        - n_missing: judged answers without one
+        - passed, needed: questions
+        - mvp_passed: on what was scored
+        - pass_rate; pass_rate_low, pass_rate_high: Wilson, about all questions like these
+        - mean, mean_low, mean_high: 0–100
+        - repeat_sd: points
+        - p_rerun: the gate passes when the same questions are answered and judged again as often
+        - p_true: the gate passes on the scores that endless repeats would give these questions
+        - verdict: 合格 if p_true is at least 0.95, 不合格 if at most 0.05, else 判定保留; with unscored questions it must
+          hold whether those were 0 or 100
+        - deciding_questions: their ids as text, the most decisive first (see `gate_questions`)
+        - method, note (Japanese)
+
+    Notes
+    -----
     The model: a question's true score is normal around the run's mean, a repeat normal around the true score, with one
-    noise for all questions; the noise's own uncertainty is drawn too. Source: Morris (1983), J. Am. Stat. Assoc. 78,
-    47-55."""
+    noise for all questions; the noise's own uncertainty is drawn too.
+
+    Source: Morris (1983), J. Am. Stat. Assoc. 78, 47-55.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> marks = [90, 85, 80, 95, 90, 85, 72, 60, 50, 40]
+    >>> results = pd.DataFrame({"question_id": range(10), "average_score": marks})
+    >>> sj.gate_confidence(results, noise=5.0)[["n", "passed", "needed", "mvp_passed", "verdict"]]
+        n  passed  needed  mvp_passed verdict
+    0  10       7       7        True    判定保留
+    """
     who = "gate_confidence"
     return _by_run(results, lambda part: [_gate_row(part, noise, seed, who)], who)
 
@@ -44,12 +77,36 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
 def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
     """How far each question lies from the pass line, and which decide the verdict; one row per run and question.
 
-    Arguments as in `gate_confidence`. Columns: run_id and category (if the frame has them), question_id, n (scored
-    repeats), n_missing, mean (0–100), noise_sd (points: sd of that mean when the run is repeated), distance (mean to
-    the pass line in units of noise_sd), p_pass_rerun, p_pass_true (the question passes), pivotal (share of re-runs
-    whose verdict would turn if this question alone passed instead of failed or the reverse), decides (its own verdict
-    is open, between 0.05 and 0.95, and it is pivotal in 1 of 20 re-runs or more), pass_threshold (the pass line), method,
-    note (Japanese)."""
+    Parameters
+    ----------
+    results, noise, seed
+        As in `gate_confidence`.
+
+    Returns
+    -------
+    DataFrame
+        - run_id and category (if the frame has them), question_id
+        - n: scored repeats
+        - n_missing
+        - mean: 0–100
+        - noise_sd: points, sd of that mean when the run is repeated
+        - distance: mean to the pass line in units of noise_sd
+        - p_pass_rerun, p_pass_true: the question passes
+        - pivotal: share of re-runs whose verdict would turn if this question alone passed instead of failed or the
+          reverse
+        - decides: its own verdict is open, between 0.05 and 0.95, and it is pivotal in 1 of 20 re-runs or more
+        - pass_threshold: the pass line
+        - method, note (Japanese)
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> marks = [90, 85, 80, 95, 90, 85, 72, 60, 50, 40]
+    >>> questions = sj.gate_questions(pd.DataFrame({"question_id": range(10), "average_score": marks}), noise=5.0)
+    >>> questions.loc[questions["decides"], "question_id"].tolist()
+    [2, 6, 7]
+    """
     who = "gate_questions"
     return _by_run(results, lambda part: _question_rows(part, noise, seed, who), who)
 

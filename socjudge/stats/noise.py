@@ -66,19 +66,52 @@ _UNKNOWN = {
 def judge_noise(scores: pd.DataFrame, *, by: str = "judge_model", seed: int = 0) -> pd.DataFrame:
     """Variance components of the scores, one row per criterion (and 総合, the mean over criteria) and component.
 
-    scores: one row per judged answer and criterion, of one run with repeats or of several judges on the same stored
-    answers. by: what names a judge. Components: question, judge, question:judge (they differ on a question), answer
-    (the same question answered again), answer:judge, judge_repeat (the same answer judged again by the same judge);
-    for 総合 also criterion and question:criterion. Columns: criterion, component, variance (points²; 0 where the
-    estimate was negative, missing where the design cannot tell), sd (points), share (of the sum of the six; missing
-    for the two of criteria, which are not noise of the mean), sd_low, sd_high (see `variance_components`), n (levels
-    of that component), n_missing (marks that could not be read), method, note (Japanese). Where a component cannot be
-    told from another, the two are together in the one that is estimated, and the notes say so and what would tell them
-    apart.
-    Assumes that the effects add up, with the same spread everywhere; ends of the scale make both only roughly true.
-    Two judges cannot tell how far judges differ in general: the interval is as wide as that, and the note says so.
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, of one run with repeats or of several judges on the same stored
+        answers.
+    by
+        What names a judge.
+    seed
+        For the intervals.
+
+    Returns
+    -------
+    DataFrame
+        - criterion
+        - component: question, judge, question:judge (they differ on a question), answer (the same question answered
+          again), answer:judge, judge_repeat (the same answer judged again by the same judge); for 総合 also criterion and
+          question:criterion
+        - variance: points²; 0 where the estimate was negative, missing where the design cannot tell
+        - sd: points
+        - share: of the sum of the six; missing for the two of criteria, which are not noise of the mean
+        - sd_low, sd_high: see `socjudge.stats.noise.variance_components`
+        - n: levels of that component
+        - n_missing: marks that could not be read
+        - method, note (Japanese)
+
+    Notes
+    -----
+    Where a component cannot be told from another, the two are together in the one that is estimated, and the notes say
+    so and what would tell them apart. Assumes that the effects add up, with the same spread everywhere; ends of the
+    scale make both only roughly true. Two judges cannot tell how far judges differ in general: the interval is as wide
+    as that, and the note says so.
+
     Sources: Henderson (1953), Biometrics 9, 226-252; Searle, Casella and McCulloch (1992), Variance Components, 5.3;
-    Brennan (2001), Generalizability Theory."""
+    Brennan (2001), Generalizability Theory.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": range(4), "criterion": "安全性", "judge_model": "A"})
+    >>> one = one.assign(run_id="r", answer_repeat=0)
+    >>> two = [one.assign(judge_repeat=0, score=[90, 80, 40, 10]), one.assign(judge_repeat=1, score=[80, 80, 50, 10])]
+    >>> noise = sj.judge_noise(pd.concat(two)).set_index(["criterion", "component"])
+    >>> round(float(noise.loc[("安全性", "judge_repeat"), "sd"]), 1)  # points
+    5.0
+    """
     marks = _marks(scores, by, "judge_noise")
     missing = scores["score"].isna().groupby(scores["criterion"].astype(object)).sum()
     criteria = [*dict.fromkeys(marks["criterion"].sort_values())]
@@ -106,15 +139,49 @@ def plan_repeats(
 ) -> pd.DataFrame:
     """What to buy for a run's mean score to have the wanted standard error, one row per way.
 
-    target_se: points. same_questions: the error when these very questions are asked again, instead of that of a mean
-    for all questions like them; the number of questions then stays. Ways: "now", more of one thing alone ("questions",
-    "answer_repeats", "judge_repeats", "judges"), and "cheapest" (fewest calls, up to 10 repeats and 4 judges).
-    Columns: option, n_questions, answer_repeats, judge_repeats, judges (missing where no number of them is enough or
-    their effect was not measured), calls (to the assistant and the judges), se (points, of that design; where none is
-    enough, the least that this way can reach), reaches_target, n (judged answers behind the estimate), method, note
-    (Japanese).
+    Parameters
+    ----------
+    scores, by, seed
+        As in `judge_noise`.
+    target_se
+        The wanted standard error, in points.
+    same_questions
+        The error when these very questions are asked again, instead of that of a mean for all questions like them; the
+        number of questions then stays.
+
+    Returns
+    -------
+    DataFrame
+        - option: "now", more of one thing alone ("questions", "answer_repeats", "judge_repeats", "judges"), and
+          "cheapest" (fewest calls, up to 10 repeats and 4 judges)
+        - n_questions, answer_repeats, judge_repeats, judges: missing where no number of them is enough or their effect
+          was not measured
+        - calls: to the assistant and the judges
+        - se: points, of that design; where none is enough, the least that this way can reach
+        - reaches_target
+        - n: judged answers behind the estimate
+        - method, note (Japanese)
+
+    Notes
+    -----
     The components are those of `judge_noise` for 総合, taken as known; a component that was not measured counts as 0, and
-    the note of "now" names it. Source: Brennan (2001), Generalizability Theory, chapter 4 (D studies)."""
+    the note of "now" names it.
+
+    Source: Brennan (2001), Generalizability Theory, chapter 4 (D studies).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": range(4), "criterion": "安全性", "judge_model": "A"})
+    >>> one = one.assign(run_id="r", answer_repeat=0)
+    >>> two = [one.assign(judge_repeat=0, score=[90, 80, 40, 10]), one.assign(judge_repeat=1, score=[80, 80, 50, 10])]
+    >>> plan = sj.plan_repeats(pd.concat(two), target_se=10)
+    >>> plan.loc[plan["option"].isin(["now", "questions"]), ["option", "n_questions", "se"]].round(1)
+          option  n_questions    se
+    0        now            4  17.4
+    1  questions           13   9.7
+    """
     if not target_se > 0:
         raise ConfigError(f"plan_repeats: target_se is {target_se!r}, expected points above 0")
     marks = _overall(_marks(scores, by, "plan_repeats")).dropna(subset=["score"])
@@ -194,13 +261,33 @@ def variance_components(
 ) -> pd.DataFrame:
     """Variance components of random effects that add up, one row (index: the factor, the residual last) each.
 
-    score: one value per observation; levels: for each factor the level of each observation, counted from 0, crossed or
-    nested, balanced or not. Columns: variance (0 where the estimate was negative), low, high (95 % interval, 0 or more;
-    missing where nothing varies), levels.
+    Parameters
+    ----------
+    score
+        One value per observation.
+    levels
+        For each factor the level of each observation, counted from 0, crossed or nested, balanced or not.
+    residual
+        The name of what is left.
+    seed
+        For the intervals.
+
+    Returns
+    -------
+    DataFrame
+        - variance: 0 where the estimate was negative
+        - low, high: 95 % interval, 0 or more; missing where nothing varies
+        - levels
+
+    Notes
+    -----
     The interval: in normal data simulated on the same design the estimates are sums of uncorrelated parts (in balanced
     designs the mean squares); each is taken as chi-squared with the mean and variance that it has there, and the ends
-    are quantiles over draws of them. Sources: Henderson (1953), Biometrics 9, 226-252; Weerahandi (1993), J. Am. Stat.
-    Assoc. 88, 899-905; Satterthwaite (1946), Biometrics Bull. 2, 110-114."""
+    are quantiles over draws of them.
+
+    Sources: Henderson (1953), Biometrics 9, 226-252; Weerahandi (1993), J. Am. Stat. Assoc. 88, 899-905; Satterthwaite
+    (1946), Biometrics Bull. 2, 110-114.
+    """
     y = np.asarray(score, dtype=float)
     codes = {name: np.asarray(level, dtype=np.int64) for name, level in levels.items()}
     solve = _henderson(list(codes.values()), len(y))

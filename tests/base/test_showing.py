@@ -20,7 +20,7 @@ HOSTILE = "\x1b[31m<script>alert(1)</script>\n‮" + "長い" * 500
 
 @pytest.fixture
 def run(samples: Path) -> EvaluationRun:
-    return sj.load_run(samples / "judge_eval_20261122_083506.json")
+    return sj.load_run(min(samples.glob("*.json")))
 
 
 def judged_by(run: EvaluationRun, model: str) -> EvaluationRun:
@@ -41,7 +41,7 @@ def test_a_terminal_shows_every_object_in_one_line(run: EvaluationRun) -> None:
     for shown in [*every_object(run), run.summary]:
         assert "\n" not in repr(shown) and len(repr(shown)) < 250, shown
     assert repr(run) == (
-        "<EvaluationRun: passed, 10 of 10 questions, mean 93.8, judge 'offline-rubric-1' (no LLM), $0.0000, "
+        f"<EvaluationRun: passed, 10 of 10 questions, mean {run.summary.average_score:.1f}, judge 'offline-rubric-1' (no LLM), $0.0000, "
         f"'{run.log_path}'>"
     )
 
@@ -65,7 +65,9 @@ def test_what_a_model_says_stays_text(run: EvaluationRun) -> None:
 
 def test_a_run_in_a_cell_is_its_verdict_a_small_table_and_its_log(run: EvaluationRun) -> None:
     page = judged_by(run, "gpt-4o-mini")._repr_html_()
-    for words in ("✅ MVP合格", "10 / 10問（100.0%）", "93.8点", "gpt-4o-mini", "judge_eval_20261122_083506.json"):
+    assert run.log_path is not None
+    mean = f"{run.summary.average_score:.1f}点"
+    for words in ("✅ MVP合格", "10 / 10問（100.0%）", mean, "gpt-4o-mini", run.log_path.name):
         assert words in page
     assert 'class="socjudge good"' in page and len(page) < 3_000
     failed = replace(judged_by(run, "gpt-4o-mini"), summary=RunSummary(10, 3, 0.3, 55.0, False, n_unscored=2))

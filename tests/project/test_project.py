@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import doctest
+import inspect
 import json
 import re
 import subprocess
@@ -10,6 +12,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 import yaml
 from conftest import ROOT
@@ -88,6 +91,32 @@ def test_editors_are_told_the_same_homes_of_the_public_names_as_python() -> None
     block = next(node for node in MODULES["__init__"].body if isinstance(node, ast.If))
     told = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert told == socjudge._HOMES
+
+
+FUNCTIONS = [name for name in socjudge.__all__ if inspect.isfunction(getattr(socjudge, name))]
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if ">>>" in (getattr(socjudge, name).__doc__ or "")])
+def test_the_example_of_a_public_function_runs(name: str, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(samples.parent)
+    text = inspect.getdoc(getattr(socjudge, name)) or ""
+    example = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+    said: list[str] = []
+    failed = doctest.DocTestRunner().run(example, out=said.append).failed
+    plt.close("all")
+    assert not failed, "".join(said)
+
+
+def test_no_docstring_of_a_public_function_is_a_wall_of_text() -> None:
+    """More than a paragraph stands in numpydoc sections; what works on logs and frames shows an example."""
+    for name in FUNCTIONS:
+        text, home = inspect.getdoc(getattr(socjudge, name)) or "", socjudge._HOMES[name].split(".")[0]
+        prose = [paragraph for paragraph in text.split("\n\n") if not paragraph.lstrip().startswith(("- ", "Returns"))]
+        assert max(map(len, prose)) < 700, name
+        if home in ("stats", "charts", "history", "report"):
+            assert "Examples\n--------" in text, name
+        if inspect.signature(getattr(socjudge, name)).parameters and home in ("stats", "charts", "history"):
+            assert "---\n" in text, name
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
