@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab app report pictures check test browser lint format vectors clean
+.PHONY: help setup run lab app report pictures check test browser lint format docs vectors clean
 
 help: ## Show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -65,6 +65,9 @@ lint: $(READY) ## Check style and types
 format: $(READY) ## Put the code into the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY) ## Write docs/api.md anew from the docstrings
+	$(BIN)/python docs/make_api.py
 
 vectors: $(READY) ## Embed the bundled runbooks anew, after changing them
 	$(BIN)/python -c "from socjudge.runbooks.index import save_bundled_vectors as save; print(save())"

@@ -32,12 +32,43 @@ def handle_query(
     k: int = 5,
     prompt: Prompt | str | Path | None = None,
 ) -> AssistantAnswer:
-    """Answer a question from the runbooks: warnings first, then the steps with `[出典: file.md > 見出し]`.
+    """Answer a question from the runbooks: warnings first, then the steps with `[出典: file.md > 見出し]`; never calls a
+    judge.
 
-    Retrieves k passages, raises the flags by rules (docs/flags.md has their precision and recall), then asks
-    the model; never calls a judge. 危険操作 is also raised when the answer itself recommends a destructive
-    operation. Raises ConfigError for an empty question or an unusable prompt or model, ProviderError when the
-    service failed."""
+    Parameters
+    ----------
+    question
+        In Japanese.
+    index
+        The runbooks, from `build_index`, `load_index` or `open_index`.
+    model
+        "auto", "offline", a name, or a chat model object.
+    k
+        Passages to retrieve.
+    prompt
+        As for `load_prompt`.
+
+    Returns
+    -------
+    AssistantAnswer
+        Its flags are raised by rules (docs/flags.md has their precision and recall); 危険操作 also when the answer itself
+        recommends a destructive operation.
+
+    Raises
+    ------
+    ConfigError
+        For an empty question or an unusable prompt or model.
+    ProviderError
+        When the service failed.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> index = sj.build_index(index_dir="index")
+    >>> answer = sj.handle_query("マルウェア検知アラートの初動を教えてください", index=index, model="offline")
+    >>> answer.is_empty
+    False
+    """
     template = load_prompt(prompt, default=ASSISTANT_PROMPT_ID)
     check_assistant_prompt(template)
     return run_dialogue(answering(question, index=index, k=k, prompt=template), open_model(model).complete)

@@ -43,8 +43,23 @@ _DATASET = TypeAdapter(list[_DatasetItem])
 def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
     """The questions of a dataset file in the specification's schema, in the file's order.
 
-    Raises ConfigError that names every item and field that is wrong and what was expected: malformed
-    JSON, missing or empty fields, unknown categories, ids used twice."""
+    Parameters
+    ----------
+    path
+        EVAL_DATASET_PATH unless given.
+
+    Raises
+    ------
+    ConfigError
+        Naming every item and field that is wrong and what was expected: malformed JSON, missing or empty fields,
+        unknown categories, ids used twice.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> len(sj.load_eval_dataset())
+    10
+    """
     path = path or constants.EVAL_DATASET_PATH
     try:
         raw = Path(path).read_bytes()
@@ -109,10 +124,39 @@ def evaluate_answer(
 ) -> Evaluation:
     """The judge's marks for one answer: 0–100 on each of JUDGE_EVALUATION_CRITERIA, with reasons.
 
-    Asks for strict JSON; a reply that cannot be read beyond doubt is asked for again with the error, up to
-    MAX_REPLIES in all. After that the specification's six zeros come back with status "unparsable" and the
-    last reply in `raw_text`: readers must treat them as missing. Raises ConfigError (no key, unknown model,
-    unusable prompt) and ProviderError (the service failed)."""
+    Parameters
+    ----------
+    question
+        With the keypoints that an answer is expected to have.
+    answer
+        With the passages that it was made from.
+    model
+        "auto", "offline", a name, or a chat model object.
+    prompt
+        As for `load_prompt`.
+
+    Returns
+    -------
+    Evaluation
+        A reply that cannot be read beyond doubt is asked for again with the error, up to MAX_REPLIES in all. After that
+        the specification's six zeros come back with status "unparsable" and the last reply in `raw_text`: readers must
+        treat them as missing.
+
+    Raises
+    ------
+    ConfigError
+        No key, unknown model, unusable prompt.
+    ProviderError
+        The service failed.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "端末を隔離します。[出典: malware_response.md > 初動対応]")
+    >>> sj.evaluate_answer(question, answer, model="offline").status
+    'ok'
+    """
     template = load_prompt(prompt)
     check_judge_prompt(template, constants.JUDGE_EVALUATION_CRITERIA)
     return run_dialogue(judging(question, answer, prompt=template), open_model(model).complete)

@@ -52,7 +52,24 @@ def estimate_run(
 ) -> Estimate:
     """Calls, tokens and list price of `run_evaluation_suite` with the same arguments; sends nothing.
 
-    A rough guide: hidden reasoning and repeated calls are not in it. The embedded default counts as no calls."""
+    A rough guide: hidden reasoning and repeated calls are not in it. The embedded default counts as no calls.
+
+    Returns
+    -------
+    Estimate
+        calls, input_tokens, output_tokens, cost_usd (US dollars, None where a price is not known).
+
+    Raises
+    ------
+    ConfigError
+        Where there is not one answer per question.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.estimate_run(sj.load_eval_dataset(), assistant_model="offline", judge_model="gpt-4o-mini").calls
+    10
+    """
     template = estimate_tokens(load_prompt(judge_prompt).text)
     if answers is not None and len(answers) != len(questions):
         raise ConfigError(f"{len(answers)} answers for {len(questions)} questions; give one per question, in order")

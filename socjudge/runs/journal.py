@@ -362,9 +362,26 @@ def open_journal(
 def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     """The journals of a folder of logs, the oldest first: runs that were broken off, or are under way.
 
-    Those included that had to go on in the system's temporary folder. logs_dir: of a URL, those in LOGS_DIR, where the
-    journals of such runs are, whichever URL they were for. They are taken up by starting the same run again; delete
-    the file of one that you do not want any more. Raises ConfigError that names a damaged journal and its line."""
+    They are taken up by starting the same run again; delete the file of one that you do not want any more. Those
+    included that had to go on in the system's temporary folder.
+
+    Parameters
+    ----------
+    logs_dir
+        The folder, the project's logs unless given; of a URL, those in LOGS_DIR, where the journals of such runs are,
+        whichever URL they were for.
+
+    Raises
+    ------
+    ConfigError
+        Naming a damaged journal and its line.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.unfinished_runs("logs")
+    []
+    """
     logs_dir = logs_dir or constants.LOGS_DIR
     runs = []
     for path, header in _journals(journal_folder(logs_dir)):

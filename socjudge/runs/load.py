@@ -15,9 +15,30 @@ from .logs import load_log, parse_log
 def load_run(path: Path | str) -> EvaluationRun:
     """The run in a log file, this project's or the specification's bare one.
 
-    path: in a folder, or a URL such as s3://bucket/logs/judge_eval_….json; also packed (.json.gz). A bare log has its
-    time from the file name and the judge model "unknown". Of a journal (….partial.jsonl), the run
-    as far as it got. Raises ConfigError that names the file, the place in it and what was expected."""
+    Parameters
+    ----------
+    path
+        In a folder, or a URL such as s3://bucket/logs/judge_eval_….json; also packed (.json.gz). Of a journal
+        (….partial.jsonl), the run as far as it got.
+
+    Returns
+    -------
+    EvaluationRun
+        A bare log has its time from the file name and the judge model "unknown".
+
+    Raises
+    ------
+    ConfigError
+        Naming the file, the place in it and what was expected.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import socjudge as sj
+    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
+    >>> len(run.results)
+    10
+    """
     path = as_path(path)
     if path.name.endswith(".partial.jsonl"):
         return load_unfinished(path)

@@ -35,11 +35,35 @@ _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = None) -> Path:
     """Write the run's log and return its path, `judge_eval_YYYYMMDD_HHMMSS.json` after the run's start.
 
-    logs_dir: a folder, or a URL such as s3://bucket/logs, where the log becomes one object. Nothing is
-    overwritten: a name that is taken moves on by a second. When the place cannot be written (no permission,
-    disk full, no such bucket), the log goes to the system's temporary folder instead, with a warning that
-    says where it is; ConfigError if that fails too. Text that UTF-8 cannot hold (half of a surrogate pair,
-    as a model may send) is written with U+FFFD in its place."""
+    Nothing is overwritten: a name that is taken moves on by a second. Text that UTF-8 cannot hold (half of a surrogate
+    pair, as a model may send) is written with U+FFFD in its place.
+
+    Parameters
+    ----------
+    run
+        Such as `load_run` gives; `run_evaluation_suite` has saved its own.
+    logs_dir
+        A folder, the project's logs unless given, or a URL such as s3://bucket/logs, where the log becomes one object.
+
+    Returns
+    -------
+    Path
+        When the place cannot be written (no permission, disk full, no such bucket), in the system's temporary folder
+        instead, with a warning that says where.
+
+    Raises
+    ------
+    ConfigError
+        If that fails too.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import socjudge as sj
+    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
+    >>> sj.save_evaluation_results(run, "logs").exists()
+    True
+    """
     logs_dir = logs_dir or constants.LOGS_DIR
     rows = (result_to_dict(result) for result in run.results)
     # Twice if the first folder fails, so not as a generator.

@@ -65,29 +65,82 @@ def run_evaluation_suite(
 ) -> EvaluationRun:
     """Answer and judge every question, apply the pass rule, and write the log; its path is `run.log_path`.
 
-    index: the runbooks; the one in INDEX_DIR if left out. answers: stored answers in the order of the
-    questions, judged instead of asking the assistant. answer_repeats, judge_repeats: answers per question,
-    and judgements per answer. k: passages per question. max_concurrency: the most calls in flight; fewer while the
-    service refuses. max_cost_usd: a hard cap on the whole run, repeated calls included; needs known prices.
-    max_failures: so many failed questions in a row end the run. executor: where answers and judgements are made,
-    such as Dask's `client.get_executor()` (docs/scaling.md); models must then be named by a string. on_result:
-    called in this thread with each new result once it is on disk. stop: set it in another thread to end the run as
-    Ctrl-C does. progress: show a bar.
-
     What is paid for is in `logs_dir/judge_eval_….partial.jsonl` at once, or, with a warning, in the system's temporary
-    folder when the disk is full or the file was removed. A run that was broken off is taken up by
-    starting it again, with the same questions, runbooks, models, prompts and repeats: nothing that is in the journal,
-    wherever it is, is asked again. fresh: start anew instead; resume: take up this journal, or be told how it differs.
+    folder when the disk is full or the file was removed. A run that was broken off is taken up by starting it again,
+    with the same questions, runbooks, models, prompts and repeats: nothing that is in the journal, wherever it is, is
+    asked again.
 
-    logs_dir may be a URL such as s3://bucket/logs, as in `save_evaluation_results`. It is tried before the first
-    call; the journal is then in LOGS_DIR.
+    Parameters
+    ----------
+    questions
+        From `load_eval_dataset`.
+    index
+        The runbooks; the index in INDEX_DIR if left out.
+    answers
+        Stored answers in the order of the questions, judged instead of asking the assistant.
+    assistant_model, judge_model
+        "auto", "offline", a name, or a chat model object.
+    judge_prompt, assistant_prompt
+        As for `load_prompt`.
+    answer_repeats, judge_repeats
+        Answers per question, and judgements per answer.
+    k
+        Passages per question.
+    max_concurrency
+        The most calls in flight; fewer while the service refuses.
+    max_cost_usd
+        A hard cap on the whole run, repeated calls included; needs known prices.
+    max_failures
+        So many failed questions in a row end the run.
+    executor
+        Where answers and judgements are made, such as Dask's `client.get_executor()` (docs/scaling.md); models must
+        then be named by a string.
+    logs_dir
+        A folder or a URL such as s3://bucket/logs, as in `save_evaluation_results`. A URL is tried before the first
+        call; the journal is then in LOGS_DIR.
+    fresh
+        Start anew, although the run could be taken up.
+    resume
+        Take up this journal, or be told how it differs.
+    on_result
+        Called in this thread with each new result once it is on disk.
+    stop
+        Set it in another thread to end the run as Ctrl-C does.
+    progress
+        Show a bar.
 
+    Returns
+    -------
+    EvaluationRun
+        Failures of single questions are rows with status "failed".
+
+    Raises
+    ------
+    ConfigError
+        Wrong key, used-up quota, unfit arguments; the same run under way in another process.
+    ProviderError
+        The service is down.
+    RunStopped
+        After `stop`; after Ctrl-C it is KeyboardInterrupt.
+    BudgetReached
+        The next call might have gone beyond max_cost_usd.
+
+    Notes
+    -----
     Where answers are asked for, the first question goes alone, so that a wrong key or an unreachable service costs one
-    call; stored answers are judged max_concurrency at once from the start. Failures of single questions are rows with
-    status "failed". Raises ConfigError (wrong key, used-up quota, unfit arguments; the same
-    run under way in another process), ProviderError (the service is down), RunStopped (`stop`), BudgetReached and
-    KeyboardInterrupt; each after the calls in flight are journalled, and each but the first for a run that can be
-    taken up."""
+    call; stored answers are judged max_concurrency at once from the start. Errors come after the calls in flight are
+    journalled, and each but the first for a run that can be taken up.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> questions = sj.load_eval_dataset()[:1]
+    >>> answers = [sj.AssistantAnswer(questions[0].question, "端末を隔離します。[出典: malware_response.md > 初動対応]")]
+    >>> offline = {"judge_model": "offline", "logs_dir": "logs", "progress": False}
+    >>> run = sj.run_evaluation_suite(questions, answers=answers, **offline)
+    >>> run.summary.total_questions
+    1
+    """
     if executor is not None:
         _check_names(executor, judge_model, assistant_model)
     assignment = assign_suite(
@@ -121,8 +174,34 @@ def rejudge(
 ) -> EvaluationRun:
     """Judge the stored answers of a run again, with another judge or prompt: the assistant is not asked.
 
-    The new log says in `run.rejudged_from` where the answers come from, and keeps how they were made. A
-    question that got no answer then stays a row with status "failed". See `run_evaluation_suite`."""
+    The new log says in `run.rejudged_from` where the answers come from, and keeps how they were made.
+
+    Parameters
+    ----------
+    run
+        From `load_run` or `run_evaluation_suite`.
+    judge_model, judge_prompt, judge_repeats, max_concurrency, max_cost_usd, max_failures, executor, logs_dir, fresh
+        As in `run_evaluation_suite`; so are resume, on_result, stop and progress.
+
+    Returns
+    -------
+    EvaluationRun
+        A question that got no answer then stays a row with status "failed".
+
+    Raises
+    ------
+    SocJudgeError
+        As in `run_evaluation_suite`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import socjudge as sj
+    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
+    >>> again = sj.rejudge(run, judge_model="offline", logs_dir="logs", progress=False)
+    >>> again.info.rejudged_from == run.info.run_id
+    True
+    """
     if executor is not None:
         _check_names(executor, judge_model)
     options = RunOptions(

@@ -7,6 +7,7 @@ import doctest
 import inspect
 import json
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -111,7 +112,7 @@ def test_no_docstring_of_a_public_function_is_a_wall_of_text() -> None:
     """More than a paragraph stands in numpydoc sections; what works on logs and frames shows an example."""
     for name in FUNCTIONS:
         text, home = inspect.getdoc(getattr(socjudge, name)) or "", socjudge._HOMES[name].split(".")[0]
-        prose = [paragraph for paragraph in text.split("\n\n") if not paragraph.lstrip().startswith(("- ", "Returns"))]
+        prose = [part for part in text.split("\n\n") if "\n---" not in part and not part.lstrip().startswith("- ")]
         assert max(map(len, prose)) < 700, name
         if home in ("stats", "charts", "history", "report"):
             assert "Examples\n--------" in text, name
@@ -168,6 +169,12 @@ def test_python_examples_in_the_readme_run_offline(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", elsewhere], check=True, cwd=ROOT)
     assert list(tmp_path.glob("judge_eval_*.json"))
     assert (tmp_path / "report.html").exists()
+
+
+def test_the_page_of_public_names_is_up_to_date() -> None:
+    pytest.importorskip("griffe2md", reason="of the dev extra; pip install -c constraints.txt -e '.[dev]'")
+    page = runpy.run_path(str(ROOT / "docs" / "make_api.py"))["api_page"]()
+    assert (ROOT / "docs" / "api.md").read_text("utf-8") == page, "make docs"
 
 
 def test_files_that_the_readmes_and_docs_link_to_exist() -> None:
