@@ -171,6 +171,14 @@ def test_python_examples_in_the_readme_run_offline(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").exists()
 
 
+def test_the_architecture_page_has_every_wing_in_its_order() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    wings = [layer for layer in contracts[0]["layers"] if "|" not in layer and layer != "records"]
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == wings
+    assert re.findall("|".join(wings), " ".join(re.findall(r"│ (\w+ +\w*)", page))) == wings
+
+
 def test_the_page_of_public_names_is_up_to_date() -> None:
     pytest.importorskip("griffe2md", reason="of the dev extra; pip install -c constraints.txt -e '.[dev]'")
     page = runpy.run_path(str(ROOT / "docs" / "make_api.py"))["api_page"]()
