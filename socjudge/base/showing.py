@@ -42,7 +42,7 @@ STYLE = """<style>
 .socjudge.grey { border-left: 4px solid var(--jp-border-color1, #bbb); padding-left: .6em; }
 .socjudge .muted { color: var(--jp-ui-font-color2, #666); }
 .socjudge table.facts { border-collapse: collapse; margin: .3em 0; } .socjudge .facts th, .socjudge .facts td { text-align: left;
-  vertical-align: top; padding: .1em 1em .1em 0; font-weight: normal; }
+  vertical-align: top; padding: .1em 1em .1em 0; font-weight: normal; } .socjudge .facts th { white-space: nowrap; }
 .socjudge.warn, .socjudge .warn { border-left: 4px solid var(--jp-warn-color1, #ef6c00); padding-left: .6em; }
 </style>"""
 

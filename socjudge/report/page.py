@@ -101,8 +101,8 @@ def write_report(
     if isinstance(scores, EvaluationRun):
         if any(given is not None for given in (results, runs, run_id, baseline)):
             raise ConfigError(f"{who}: a run has its frames in it; give no other, or frames of several runs instead")
-        history = run_history(scores)
-        return write_report(path, history.scores, results=history.results, runs=history.runs, lang=lang)
+        mine = run_history(scores)
+        return write_report(path, mine.scores, results=mine.results, runs=mine.runs, lang=lang)
     need_columns(
         scores,
         [*_RUN, *_ANSWER, "category", "status", "answer_sha256", "criterion", "score"],

@@ -22,7 +22,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
 from .. import constants
-from ..base.showing import facts_html
+from ..base.showing import facts_html, shown_path
 from ..constants import BACKGROUND_SECTIONS, INDEX_DIR, RUNBOOKS_DIR
 from ..errors import ConfigError
 from ..records import Passage
@@ -113,8 +113,8 @@ class RunbookIndex:
 
     def _repr_html_(self) -> str:
         facts = {
-            "手順書": f"{self._n_files}件（{self.runbooks}）", "パッセージ": f"{len(self):,}件", "埋め込み": self.embedder,
-            "保存先": self.index_dir,
+            "手順書": f"{self._n_files}件（{shown_path(self.runbooks)}）", "パッセージ": f"{len(self):,}件", "埋め込み": self.embedder,
+            "保存先": shown_path(self.index_dir),
         }  # fmt: skip
         return facts_html("手順書の索引", facts)
 

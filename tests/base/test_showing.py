@@ -11,7 +11,9 @@ import pytest
 from one_run import one_run
 
 import socjudge as sj
+from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
+from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.estimate import Estimate
 from socjudge.runs.journal import UnfinishedRun
 
@@ -82,6 +84,16 @@ def test_a_verdict_of_the_embedded_judge_says_so_and_is_not_green(run: Evaluatio
         assert "✅" not in page and 'class="socjudge good"' not in page
     assert not is_embedded("gpt-4o-mini")
     assert "参考判定" not in judged_by(run, "gpt-4o-mini")._repr_html_()
+
+
+def test_a_panel_paints_a_verdict_as_a_cell_does(run: EvaluationRun) -> None:
+    assert 'class="socjudge grey"' in summary_html(run)
+    assert 'class="socjudge good"' in summary_html(judged_by(run, "gpt-4o-mini"))
+
+
+def test_the_index_in_a_cell_is_a_small_table(index: RunbookIndex, tmp_path: Path) -> None:
+    page = sj.build_index(index_dir=str(tmp_path / "index"))._repr_html_()
+    assert f"{len(index)}件" in page and str(tmp_path) in page and "use" in page
 
 
 def test_a_summary_in_a_cell_is_the_text_of_the_specification(run: EvaluationRun) -> None:
