@@ -258,8 +258,8 @@ def run_wide(run: EvaluationRun) -> pd.DataFrame:
         - average_score: mean over those that were read, 0–100; missing if none was
         - 根拠性, 正確性, …: the mean of each criterion, likewise
     """
-    tables = run_tables(run)
-    results, scores = _result_frame(tables), _score_frame(tables)
+    found = run_history(run)
+    results, scores = found.results, found.scores
     rows = results.assign(n_unscored=results["status"] != "ok").groupby("question_id", sort=False)
     wide = rows.agg(
         category=("category", "first"), question=("question", "first"), n=("status", "size"),
