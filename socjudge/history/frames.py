@@ -199,10 +199,23 @@ def load_history(
     text
         As in `load_results`, and read from these logs only.
 
+    Returns
+    -------
+    History
+        - runs, results, scores: the three frames
+        - n_left_out: logs that cannot be read or repeat a run
+
     Raises
     ------
     ConfigError
         If there is no such folder.
+
+    Examples
+    --------
+    >>> from socjudge.history.frames import load_history
+    >>> history = load_history("logs")
+    >>> history.runs["run_id"].nunique() == len(history.runs)
+    True
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     files = [file for file in find_logs(logs_dir) if logs is None or file.name in logs]

@@ -137,5 +137,5 @@ def test_a_run_writes_its_report(run: EvaluationRun, tmp_path: Path) -> None:
     path = run.write_report(tmp_path / "report.html")
     assert path.read_bytes() and run.results[3].question.question in path.read_text("utf-8")
     assert sj.write_report(tmp_path / "same.html", run).stat().st_size == path.stat().st_size
-    with pytest.raises(sj.ConfigError, match="a run has its frames in it"):
+    with pytest.raises(sj.ConfigError):  # a run knows no other
         sj.write_report(tmp_path / "other.html", run, baseline="r")
