@@ -32,6 +32,7 @@ _HOMES = {
     "check_logs": "history.doctor",
     "check_verdicts": "history.doctor",
     "export_history": "history.export",
+    "load_history": "history.frames",
     "load_runs": "history.frames",
     "load_results": "history.frames",
     "load_scores": "history.frames",
@@ -97,7 +98,7 @@ if TYPE_CHECKING:
     from .errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError, UnparsableJudgement
     from .history.doctor import check_logs, check_verdicts
     from .history.export import export_history
-    from .history.frames import load_results, load_runs, load_scores, run_results, run_scores
+    from .history.frames import load_history, load_results, load_runs, load_scores, run_results, run_scores
     from .history.labels import load_labels
     from .judging.assistant import handle_query
     from .judging.judge import evaluate_answer, load_eval_dataset

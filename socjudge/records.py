@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +21,11 @@ Status = Literal["ok", "unparsable", "failed", "suspect_zero"]
 SCHEMA_VERSION = 1
 BARE = 0  # the schema version of a log of the specification, which does not tell one
 UNKNOWN = "unknown"
+POINTS = "0–100"  # marks a number as points: whole or not, and unreadable where the log has null
+# What the reader and writer of logs (runs/log_json.py) have to know of a field beside its type, as its metadata:
+# key: its key, where that is not its name; block: the object within the record's own that it stands in; inline: the
+# fields of this record stand beside the others; absent: what its absence says, where that is not the default.
+_ASSISTANT: dict[str, Any] = {"block": "assistant"}
 NO_REPLY = "（モデルの応答が空でした。回答はありません。）"  # stands below the warnings, where there are any
 
 
@@ -33,10 +38,10 @@ def is_embedded(model: object) -> bool:
 class EvalQuestion:
     """One question of the dataset. id: unique; category: one of `QUESTION_CATEGORIES`."""
 
-    id: int | str
+    id: int | str = field(metadata={"key": "question_id"})
     category: str
     question: str
-    expected_keypoints: tuple[str, ...]
+    expected_keypoints: tuple[str, ...] = field(metadata={"absent": ()})
 
 
 @dataclass(frozen=True)
@@ -144,18 +149,18 @@ class Completion:
 class AssistantAnswer:
     """The assistant's answer to one question. processing_time: seconds of the model's call; context: the passages as
     text; retries: what went wrong before the model answered, in order; truncated: whether the model stopped at its
-    output limit."""
+    output limit, None where nobody said."""
 
     question: str
     answer: str
     context: str = ""
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[Passage, ...] = field(default=(), metadata=_ASSISTANT)
     flags: Flags = Flags()
-    model: str = UNKNOWN
-    usage: Usage = Usage()
-    processing_time: float = 0.0
-    retries: tuple[str, ...] = ()
-    truncated: bool = False
+    model: str = field(default=UNKNOWN, metadata=_ASSISTANT)
+    usage: Usage = field(default=Usage(), metadata=_ASSISTANT)
+    processing_time: float = field(default=0.0, metadata=_ASSISTANT)
+    retries: tuple[str, ...] = field(default=(), metadata=_ASSISTANT)
+    truncated: bool | None = field(default=None, metadata=_ASSISTANT)
 
     @property
     def is_empty(self) -> bool:
@@ -181,15 +186,15 @@ class Evaluation:
     processing_time: seconds of the judge's calls. attempts: replies asked for. error: why `status` is not "ok", or what was
     doubtful about the reply. raw_text: the reply, kept where it could not be read as it came."""
 
-    scores: Mapping[str, int]
-    average_score: float
+    scores: Mapping[str, Annotated[int, POINTS]]
+    average_score: Annotated[float, POINTS]
     rationale: Mapping[str, str]
     overall_comment: str
     passed: bool
     processing_time: float
     status: Status = "ok"
     model: str = UNKNOWN
-    usage: Usage = Usage()
+    usage: Usage = field(default=Usage(), metadata={"absent": Usage(cost_usd=None)})  # unknown is not nothing
     attempts: int = 1
     error: str = ""
     raw_text: str = ""
@@ -211,8 +216,8 @@ class Evaluation:
 class EvaluationResult:
     """One judged answer: the question, the answer as it was given, and the marks. Repeats count from 0."""
 
-    question: EvalQuestion
-    answer: AssistantAnswer
+    question: EvalQuestion = field(metadata={"inline": True})
+    answer: AssistantAnswer = field(metadata={"inline": True})
     evaluation: Evaluation
     answer_repeat: int = 0
     judge_repeat: int = 0

@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from ..base.conditions import CONDITIONS, conditions_of, differences
 from ..base.pass_rule import frame_rule, reaches
 from ..stats.basics import in_order, plain_floats, question_means, summarise_scores
 from .style import (
@@ -33,14 +34,6 @@ from .style import (
     size,
 )
 
-# What a step between two runs may come from, and its words.
-_CHANGES = {
-    "採点者変更": ("judge_model",),
-    "プロンプト変更": ("prompt_id", "prompt_sha256"),
-    "データセット変更": ("dataset_sha256",),
-    "アシスタント変更": ("assistant_model",),
-    "手順書変更": ("index_fingerprint",),
-}
 _ROW = 5.5  # points of score that a line of words takes above 100
 
 
@@ -49,15 +42,14 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
 
     Runs are evenly spaced, labelled with their start in this machine's time zone, n (questions) and the number of
     missing marks; a run without a score is a gap. A dotted line before a run says in words what changed since the runs
-    before: 採点者変更, プロンプト変更, データセット変更, アシスタント変更, 手順書変更; what a log does not say is no change. The number in
+    before: such as 採点者変更, プロンプト変更, データセット変更; what a log does not say is no change. The number in
     the legend is the latest mean.
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
-        criterion, score, and judge_model, prompt_id, prompt_sha256, dataset_sha256, assistant_model, index_fingerprint
-        if there are.
+        criterion, score, and whatever is known of the conditions of a run (base/conditions.py).
     ax
         The axes to draw on, new ones unless given.
 
@@ -80,7 +72,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
     summary = summarise_scores(scores.astype({"run_id": object}), by=["run_id", "criterion"])
     criteria = in_order(scores["criterion"])
     lowest = float(summary[["mean", "ci_low"]].min().min())
-    changes = _changes(runs)
+    changes = _changes(scores, runs)
     with japanese_axes(ax, 9.5, 5 + 0.1 * len(changes)) as ax:
         for number, criterion in enumerate(criteria):
             part = summary[summary["criterion"] == criterion].set_index("run_id").reindex(runs["run_id"])
@@ -138,21 +130,20 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
     ax.set_xlabel(f"実行の開始（{'〜'.join(years)}年、{local[-1].tzname()}）、古い順" + (f"\n{below}" if below else ""))
 
 
-def _changes(runs: pd.DataFrame) -> list[tuple[int, str]]:
+def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
     """(place of the run, words) for each thing that differs from the latest run that says what it had."""
-    found = []
-    last: dict[str, dict[str, Any]] = {words: {} for words in _CHANGES}
-    for place, run in enumerate(runs.to_dict("records")):
-        for words, columns in _CHANGES.items():
-            said = {name: run[name] for name in columns if name in run and not pd.isna(run[name])}
-            known = {name: value for name, value in said.items() if value not in ("", "unknown")}
-            before = last[words]
-            if all(before.get(name, value) == value for name, value in known.items()):
-                last[words] = before | known
-                continue
-            last[words] = known
-            names = [label(values["judge_model"], 24) for values in (before, known) if "judge_model" in values]
-            found.append((place, ": ".join([words, "→".join(names)]) if names else words))
+    found, told, conditions = [], dict[str, str](), conditions_of(scores)
+    for place, run_id in enumerate(runs["run_id"]):
+        now = conditions[run_id]
+        known = [each for each in differences(told, now) if each.before and each.after]
+        for group in dict.fromkeys(each.condition.group for each in known):
+            first = next(each for each in known if each.condition.group == group)
+            names = f": {label(first.before, 24)}→{label(first.after, 24)}" if group == "採点者" else ""
+            found.append((place, f"{group}変更{names}"))
+            for each in CONDITIONS:  # of what changed, nothing of before counts any more
+                if each.group == group:
+                    told.pop(each.column, None)
+        told |= now
     return found
 
 

@@ -23,7 +23,7 @@ from ..runs.logs import is_log_name, log_files
 from .tables import RESULTS, RUNS, LogFile, Tables, read_logs
 
 FOLDER = ".history"  # in the folder of the logs
-VERSION = b"1"  # of what the tables hold: raised when reading gives something else for the same log
+VERSION = b"2"  # of what the tables hold: raised when reading gives something else for the same log
 MANY = 500  # from so many logs on there is a progress bar
 _STAMP = ("log", "size", "modified_ns", "changed_ns")
 

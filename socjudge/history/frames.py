@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +18,153 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from .. import constants
+from ..base.conditions import CONDITIONS
 from ..errors import ConfigError
 from ..records import EvaluationRun
 from ..runs.logs import time_in_name
 from .cache import find_logs, load_tables
-from .tables import TEXTS, LogFile, Tables, read_logs, run_tables, without_collection
+from .tables import RUN_COLUMNS, TEXTS, LogFile, Tables, read_logs, run_tables, without_collection
 
 Positions = NDArray[np.int64]
 Spread = Callable[[NDArray[Any]], NDArray[Any]]  # from one value per run or answer to one per row of a frame
-# What is known of the run, in the rows of all three frames.
-_SHARED = (
+# What tells a run from others, then what else is known of it in the rows of all three frames: first and last columns.
+RUN_NAMES = (
     "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model", "prompt_id",
-    "prompt_sha256", "dataset_sha256", "index_fingerprint", "pass_threshold", "pass_rate_required",
+    "prompt_sha256", "dataset_sha256", "index_fingerprint",
 )  # fmt: skip
-_RUN = (
-    "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model",
-    "assistant_model_resolved", "prompt_id", "prompt_sha256", "dataset_sha256", "index_fingerprint",
-    "pass_threshold", "pass_rate_required", "assistant_prompt_id", "k", "answer_repeats", "judge_repeats", "rejudged_from", "mode",
-    "total_questions", "passed_questions", "pass_rate", "average_score", "mvp_passed",
-    "n_results", "n_unscored", "mean_score", "calls", "input_tokens", "output_tokens", "cost_usd", "wall_time_s",
-    "socjudge_version",
-)  # fmt: skip
+_SHARED = (*RUN_NAMES, "pass_threshold", "pass_rate_required")
+_SHARED_LAST = tuple(each.column for each in CONDITIONS if each.column not in _SHARED)
 _FLAGS = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Runs, judged answers and scores of some logs: three frames that fit, made when they are first asked for.
+
+    `write_report` takes it as it is. n_left_out: logs that cannot be read or repeat a run, which are in none of them, of
+    the n_logs that were looked at."""
+
+    tables: Tables = field(repr=False)  # runs: each once, the oldest first; results: of these, and perhaps of others
+    n_left_out: int = 0
+    n_logs: int = 0
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """As `load_runs` gives them."""
+        return _run_frame(self.tables.runs)
+
+    @cached_property
+    def results(self) -> pd.DataFrame:
+        """As `load_results` gives them."""
+        with without_collection():
+            return _result_frame(self.tables)
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """As `load_scores` gives them."""
+        with without_collection():
+            return _score_frame(self.tables)
+
+    def select(
+        self,
+        *,
+        since: str | date | None = None,
+        until: str | date | None = None,
+        judge_model: str | Collection[str] | None = None,
+        prompt_id: str | Collection[str] | None = None,
+        category: str | Collection[str] | None = None,
+    ) -> History:
+        """Those that the filters of `load_history` leave; of a category, the runs that asked such a question."""
+        runs, results = self.tables.runs, self.tables.results
+        if since is not None:
+            runs = runs.filter(pc.greater_equal(runs["started_at"], _moment(since, "since")))
+        if until is not None:
+            runs = runs.filter(pc.less_equal(runs["started_at"], _moment(until, "until", time.max)))
+        for name, wanted in (("judge_model", judge_model), ("prompt_id", prompt_id)):
+            if wanted is not None:
+                runs = _among(runs, name, wanted)
+        if category is not None:
+            results = _among(results, "category", category)
+            runs = _among(runs, "log", results["log"].unique().to_pylist())
+        is_all = runs is self.tables.runs and results is self.tables.results
+        return self if is_all else replace(self, tables=Tables(runs, results))
+
+
+def load_history(
+    logs_dir: Path | str | None = None,
+    *,
+    since: str | date | None = None,
+    until: str | date | None = None,
+    judge_model: str | Collection[str] | None = None,
+    prompt_id: str | Collection[str] | None = None,
+    category: str | Collection[str] | None = None,
+    logs: Collection[str] | None = None,
+    text: bool = False,
+    cache: bool = True,
+) -> History:
+    """The logs of a folder as frames of runs, results and scores that fit: one look at the logs for all three.
+
+    Parameters
+    ----------
+    logs_dir, since, until, judge_model, prompt_id, cache
+        As in `load_runs`.
+    category
+        One of the questions' categories or several.
+    logs
+        File names of the folder, all unless given.
+    text
+        Also the texts, which are most of a log and read from it each time.
+
+    Returns
+    -------
+    History
+        - runs, results, scores: the three frames, made when they are first asked for
+        - n_left_out: logs that cannot be read or repeat a run; `check_logs` says what is wrong
+        - select(…): those that further filters leave, without reading again
+
+    Raises
+    ------
+    ConfigError
+        If there is no such folder, or a time is none.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> history = sj.load_history("logs")
+    >>> history.runs["run_id"].nunique() == len(history.runs)
+    True
+    """
+    place = logs_dir or constants.LOGS_DIR
+    first = None if since is None else _moment(since, "since")
+    last = None if until is None else _moment(until, "until", time.max)
+    files = [
+        file for file in find_logs(place) if (logs is None or file.name in logs) and _may_be_between(file, first, last)
+    ]
+    with without_collection():
+        tables = load_tables(place, files, cache=cache)
+        order = _in_order(tables.runs)
+        left_out = len(tables.runs) - len(order)
+        tables = Tables(_taken(tables.runs, order.index.to_numpy()), tables.results)
+        names: dict[str, Any] = {"judge_model": judge_model, "prompt_id": prompt_id, "category": category}
+        found = History(tables, left_out, len(files)).select(since=since, until=until, **names)
+        if not text:
+            return found
+        runs = found.tables.runs
+        wanted = set(runs["log"].to_pylist())
+        tables = read_logs([file for file in files if file.name in wanted], text=True)
+        # What is wrong with a text shows only now.
+        broken = tables.runs.filter(pc.is_valid(tables.runs["problem"]))["log"].combine_chunks()
+        runs = runs.filter(pc.invert(pc.is_in(runs["log"], value_set=broken))) if len(broken) else runs
+        return History(Tables(runs, tables.results), left_out + len(broken), len(files)).select(category=category)
 
 
 def load_runs(
     logs_dir: Path | str | None = None,
     *,
     since: str | date | None = None,
+    until: str | date | None = None,
     judge_model: str | Collection[str] | None = None,
+    prompt_id: str | Collection[str] | None = None,
     cache: bool = True,
 ) -> pd.DataFrame:
     """One row per run, the oldest first; the columns are in docs/frames.md.
@@ -57,8 +176,10 @@ def load_runs(
         logs unless given.
     since
         Runs that started at that time or later: "2026-10-01", a date or datetime; without a zone this machine's time.
-    judge_model
-        One name or several.
+    until
+        Runs that started at that time or earlier; of a date, the whole day.
+    judge_model, prompt_id
+        One name or several; prompt_id is the judge's prompt.
     cache
         Keep what was read in `logs_dir/.history`, and read only what changed.
 
@@ -70,7 +191,7 @@ def load_runs(
     Raises
     ------
     ConfigError
-        If there is no such folder, or `since` is no time.
+        If there is no such folder, or a time is none.
 
     Notes
     -----
@@ -84,16 +205,17 @@ def load_runs(
     >>> runs["judge_model"].unique().tolist()
     ['offline']
     """
-    logs_dir = logs_dir or constants.LOGS_DIR
-    with without_collection():
-        return _run_frame(_load(logs_dir, since, judge_model, cache=cache).runs)
+    names: dict[str, Any] = {"judge_model": judge_model, "prompt_id": prompt_id}
+    return _warned(load_history(logs_dir, since=since, until=until, cache=cache, **names), logs_dir).runs
 
 
 def load_results(
     logs_dir: Path | str | None = None,
     *,
     since: str | date | None = None,
+    until: str | date | None = None,
     judge_model: str | Collection[str] | None = None,
+    prompt_id: str | Collection[str] | None = None,
     category: str | Collection[str] | None = None,
     text: bool = False,
     cache: bool = True,
@@ -102,7 +224,7 @@ def load_results(
 
     Parameters
     ----------
-    logs_dir, since, judge_model, cache
+    logs_dir, since, until, judge_model, prompt_id, cache
         As in `load_runs`.
     category
         One of the questions' categories or several.
@@ -128,16 +250,18 @@ def load_results(
     >>> results["status"].unique().tolist()
     ['ok']
     """
-    logs_dir = logs_dir or constants.LOGS_DIR
-    with without_collection():
-        return _result_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
+    names: dict[str, Any] = {"judge_model": judge_model, "prompt_id": prompt_id, "category": category}
+    found = load_history(logs_dir, since=since, until=until, text=text, cache=cache, **names)
+    return _warned(found, logs_dir).results
 
 
 def load_scores(
     logs_dir: Path | str | None = None,
     *,
     since: str | date | None = None,
+    until: str | date | None = None,
     judge_model: str | Collection[str] | None = None,
+    prompt_id: str | Collection[str] | None = None,
     category: str | Collection[str] | None = None,
     text: bool = False,
     cache: bool = True,
@@ -146,7 +270,7 @@ def load_scores(
 
     Parameters
     ----------
-    logs_dir, since, judge_model, cache
+    logs_dir, since, until, judge_model, prompt_id, cache
         As in `load_runs`.
     category
         As in `load_results`.
@@ -170,61 +294,14 @@ def load_scores(
     >>> sj.load_scores("logs")["criterion"].unique().tolist()
     ['根拠性', '正確性', '網羅性', '安全性', '引用明示', '簡潔性']
     """
-    logs_dir = logs_dir or constants.LOGS_DIR
-    with without_collection():
-        return _score_frame(_load(logs_dir, since, judge_model, category, text=text, cache=cache))
+    names: dict[str, Any] = {"judge_model": judge_model, "prompt_id": prompt_id, "category": category}
+    found = load_history(logs_dir, since=since, until=until, text=text, cache=cache, **names)
+    return _warned(found, logs_dir).scores
 
 
-@dataclass(frozen=True)
-class History:
-    """The three frames of some logs. n_left_out: logs that cannot be read or repeat a run, which are in none of them."""
-
-    runs: pd.DataFrame
-    results: pd.DataFrame
-    scores: pd.DataFrame
-    n_left_out: int = 0
-
-
-def load_history(
-    logs_dir: Path | str | None = None, *, logs: Collection[str] | None = None, text: bool = False
-) -> History:
-    """`load_runs`, `load_results` and `load_scores` at once; what is left out is counted instead of warned of.
-
-    Parameters
-    ----------
-    logs_dir
-        As in `load_runs`.
-    logs
-        File names of the folder, all unless given.
-    text
-        As in `load_results`, and read from these logs only.
-
-    Returns
-    -------
-    History
-        - runs, results, scores: the three frames
-        - n_left_out: logs that cannot be read or repeat a run
-
-    Raises
-    ------
-    ConfigError
-        If there is no such folder.
-
-    Examples
-    --------
-    >>> from socjudge.history.frames import load_history
-    >>> history = load_history("logs")
-    >>> history.runs["run_id"].nunique() == len(history.runs)
-    True
-    """
-    logs_dir = logs_dir or constants.LOGS_DIR
-    files = [file for file in find_logs(logs_dir) if logs is None or file.name in logs]
-    with without_collection():
-        tables = read_logs(files, text=True) if text else load_tables(logs_dir, files)
-        order = _in_order(tables.runs)
-        chosen = Tables(_taken(tables.runs, order.index.to_numpy()), tables.results)
-        left_out = len(tables.runs) - len(order)
-        return History(_run_frame(chosen.runs), _result_frame(chosen), _score_frame(chosen), left_out)
+def run_history(run: EvaluationRun) -> History:
+    """A run at hand as `load_history(text=True)` gives it from its log."""
+    return History(run_tables(run))
 
 
 def run_results(run: EvaluationRun) -> pd.DataFrame:
@@ -238,7 +315,7 @@ def run_results(run: EvaluationRun) -> pd.DataFrame:
     >>> len(sj.run_results(run)) == len(run.results)
     True
     """
-    return _result_frame(run_tables(run))
+    return run_history(run).results
 
 
 def run_scores(run: EvaluationRun) -> pd.DataFrame:
@@ -252,7 +329,7 @@ def run_scores(run: EvaluationRun) -> pd.DataFrame:
     >>> sj.run_scores(run)["criterion"].nunique()
     6
     """
-    return _score_frame(run_tables(run))
+    return run_history(run).scores
 
 
 def run_wide(run: EvaluationRun) -> pd.DataFrame:
@@ -282,53 +359,12 @@ def run_wide(run: EvaluationRun) -> pd.DataFrame:
     return wide.join(marks.rename(columns=str))
 
 
-def run_history(run: EvaluationRun) -> History:
-    """The three frames of a run at hand, texts included."""
-    tables = run_tables(run)
-    return History(_run_frame(tables.runs), _result_frame(tables), _score_frame(tables))
-
-
 def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
     """The three frames of logs, "runs", "results" and "scores", without the runs in `seen`, to which theirs are added."""
     runs = tables.runs.filter(pc.is_null(tables.runs["problem"]))
     new = [run_id not in seen and not seen.add(run_id) for run_id in runs["run_id"].to_pylist()]  # type: ignore[func-returns-value]
-    chosen = Tables(runs.filter(pa.array(new, pa.bool_())), tables.results)
-    return {"runs": _run_frame(chosen.runs), "results": _result_frame(chosen), "scores": _score_frame(chosen)}
-
-
-def _load(
-    logs_dir: Path | str,
-    since: str | date | None,
-    judge_model: str | Collection[str] | None,
-    category: str | Collection[str] | None = None,
-    *,
-    text: bool = False,
-    cache: bool = True,
-) -> Tables:
-    """The tables of the runs that are asked for: none that cannot be read, none twice, the oldest first."""
-    moment = None if since is None else _moment(since)
-    files = [file for file in find_logs(logs_dir) if moment is None or _may_be_since(file, moment)]
-    tables = load_tables(logs_dir, files, cache=cache)
-    order = _in_order(tables.runs)
-    if len(order) < len(tables.runs):
-        _warn_left_out(logs_dir, len(tables.runs) - len(order), len(tables.runs))
-    if moment is not None:
-        order = order[order["started_at"] >= moment]
-    if judge_model is not None:
-        order = order[order["judge_model"].isin(_names(judge_model))]
-    chosen = _taken(tables.runs, order.index.to_numpy())
-    if text:
-        wanted = set(chosen["log"].to_pylist())
-        tables = read_logs([file for file in files if file.name in wanted], text=True)
-        # What is wrong with a text shows only now.
-        broken = tables.runs.filter(pc.is_valid(tables.runs["problem"]))["log"].combine_chunks()
-        if len(broken):
-            chosen = chosen.filter(pc.invert(pc.is_in(chosen["log"], value_set=broken)))
-            _warn_left_out(logs_dir, len(broken), len(wanted))
-    results = tables.results
-    if category is not None:
-        results = results.filter(pc.is_in(results["category"], value_set=pa.array(_names(category), pa.string())))
-    return Tables(chosen, results)
+    chosen = History(Tables(runs.filter(pa.array(new, pa.bool_())), tables.results))
+    return {"runs": chosen.runs, "results": chosen.results, "scores": chosen.scores}
 
 
 def _in_order(runs: pa.Table) -> pd.DataFrame:
@@ -340,51 +376,62 @@ def _in_order(runs: pa.Table) -> pd.DataFrame:
     return unique
 
 
-def _warn_left_out(logs_dir: Path | str, count: int, total: int) -> None:
-    warnings.warn(
-        f"{logs_dir}: {count} of {total} logs are left out, because they cannot be read or repeat another one; "
-        f"check_logs({str(logs_dir)!r}) says what is wrong with each",
-        stacklevel=4,
-    )
+def _warned(found: History, logs_dir: Path | str | None) -> History:
+    if found.n_left_out:
+        place = logs_dir or constants.LOGS_DIR
+        warnings.warn(
+            f"{place}: {found.n_left_out} of {found.n_logs} logs are left out, because they cannot be read or repeat another "
+            f"one; check_logs({str(place)!r}) says what is wrong with each",
+            stacklevel=3,
+        )
+    return found
 
 
-def _names(wanted: str | Collection[str]) -> list[str]:
-    return [wanted] if isinstance(wanted, str) else list(wanted)
+def _among(table: pa.Table, name: str, wanted: str | Collection[str]) -> pa.Table:
+    """The rows with one of these names."""
+    names = [wanted] if isinstance(wanted, str) else list(wanted)
+    return table.filter(pc.is_in(table[name], value_set=pa.array(names, pa.string())))
 
 
-def _moment(since: str | date) -> datetime:
-    """A time in UTC; one without a zone is this machine's."""
+def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
+    """A time in UTC; one without a zone is this machine's. clock: of a day."""
     try:
-        moment = datetime.fromisoformat(since) if isinstance(since, str) else since
+        if isinstance(told, str):
+            told = date.fromisoformat(told) if len(told) <= len("2026-10-01") else datetime.fromisoformat(told)
     except ValueError:
-        raise ConfigError(f'since is {since!r}, expected a time such as "2026-10-01" or "2026-10-01 09:00"') from None
-    if not isinstance(moment, datetime):
-        moment = datetime(moment.year, moment.month, moment.day)
+        raise ConfigError(f'{name} is {told!r}, expected a time such as "2026-10-01" or "2026-10-01 09:00"') from None
+    moment = told if isinstance(told, datetime) else datetime.combine(told, clock)
     return moment.astimezone(UTC)
 
 
-def _may_be_since(file: LogFile, moment: datetime) -> bool:
+def _may_be_between(file: LogFile, since: datetime | None, until: datetime | None) -> bool:
     """Whether the log need be read at all: its name tells its start, in some zone."""
-    named = time_in_name(file.name)
-    return not named or datetime.fromisoformat(named).replace(tzinfo=UTC) >= moment - timedelta(days=1)
+    text = time_in_name(file.name) if since or until else ""
+    if not text:
+        return True
+    named, day = datetime.fromisoformat(text).replace(tzinfo=UTC), timedelta(days=1)
+    return (since is None or named >= since - day) and (until is None or named <= until + day)
 
 
 # -- frames
 
 
 def _run_frame(runs: pa.Table) -> pd.DataFrame:
-    return pd.DataFrame({name: _column(runs[name]) for name in _RUN}, copy=False)
+    return pd.DataFrame({name: _column(runs[name]) for name in RUN_COLUMNS}, copy=False)
 
 
 def _result_frame(tables: Tables) -> pd.DataFrame:
     run, results = _placed(tables)
-    columns = _shared(tables.runs, lambda values: values[run]) | _question(results, _as_is)
+    by_run = _by_run(run, len(results), _as_is)
+    columns = _shared(tables.runs, _SHARED, by_run) | _question(results, _as_is)
     for name in ("average_score", "passed", "status", *_FLAGS, "processing_time", "cost_usd"):
         columns[name] = _column(results[name])
     columns["answer_sha256"] = results["answer_sha256"].to_pandas()
     columns |= {name: results[name].to_pandas() for name in TEXTS.names if name in results.column_names}
     columns.pop("rationale", None)
     columns["judge_model_resolved"] = _column(results["judge_model_resolved"])
+    columns["truncated"] = _column(results["truncated"])
+    columns |= _shared(tables.runs, _SHARED_LAST, by_run)
     return pd.DataFrame(columns, copy=False)
 
 
@@ -397,7 +444,8 @@ def _score_frame(tables: Tables) -> pd.DataFrame:
     def spread(values: NDArray[Any]) -> NDArray[Any]:
         return np.repeat(values, times)
 
-    columns = _shared(tables.runs, lambda values: spread(values[run])) | _question(results, spread)
+    by_run = _by_run(run, int(lengths.sum()), spread)
+    columns = _shared(tables.runs, _SHARED, by_run) | _question(results, spread)
     columns["criterion"] = _criteria(results)
     columns["score"] = _column(pc.list_flatten(results["score"]))
     for name in ("status", "passed", "processing_time", "cost_usd", "judge_model_resolved"):
@@ -406,6 +454,7 @@ def _score_frame(tables: Tables) -> pd.DataFrame:
     columns["answer_sha256"] = results["answer_sha256"].take(pa.array(spread(np.arange(len(results))))).to_pandas()
     if "rationale" in results.column_names:
         columns["rationale"] = pc.list_flatten(results["rationale"]).to_pandas()
+    columns |= _shared(tables.runs, _SHARED_LAST, by_run)
     return pd.DataFrame(columns, copy=False)
 
 
@@ -423,8 +472,20 @@ def _taken(table: pa.Table, order: Positions) -> pa.Table:
     return table if np.array_equal(order, np.arange(len(table))) else table.take(pa.array(order))
 
 
-def _shared(runs: pa.Table, spread: Spread) -> dict[str, Any]:
-    return {name: _column(runs[name], spread) for name in _SHARED}
+def _shared(runs: pa.Table, names: Sequence[str], spread: Spread) -> dict[str, Any]:
+    return {name: _column(runs[name], spread) for name in names}
+
+
+def _by_run(run: Positions, rows: int, spread: Spread) -> Spread:
+    """From one value per run to one per row."""
+
+    def by_run(values: NDArray[Any]) -> NDArray[Any]:
+        # Most conditions are the same in all runs, and then it is ten times as fast.
+        if len(values) and (values == values[0]).all():
+            return np.full(rows, values[0])
+        return spread(values[run])
+
+    return by_run
 
 
 def _as_is(values: NDArray[Any]) -> NDArray[Any]:

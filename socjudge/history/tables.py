@@ -10,12 +10,14 @@ import functools
 import gc
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, is_dataclass
 from datetime import UTC, datetime
+from operator import attrgetter, or_
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, NamedTuple
+from types import NoneType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import msgspec
 import numpy as np
@@ -24,53 +26,86 @@ import pyarrow as pa
 
 from .. import constants
 from ..errors import ConfigError
-from ..records import BARE, UNKNOWN, EvaluationRun, RunInfo, RunSummary, Status
-from ..runs.log_json import answer_sha256
+from ..records import BARE, POINTS, UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Status, Usage
+from ..runs.log_json import answer_sha256, log_fields
 from ..runs.logs import bare_info, load_log, parse_log
 
 CHUNK = 20_000  # judged answers that are held as Python objects, before they become a table
 
+# Of the run's block in the log, under their names there but for two, and in the order of the frames.
+_RENAMED = {"prompt_id": "judge_prompt_id", "prompt_sha256": "judge_prompt_sha256"}
+_OF_RUN = (
+    "judge_model", "judge_model_resolved", "assistant_model", "assistant_model_resolved", "prompt_id", "prompt_sha256",
+    "dataset_sha256", "index_fingerprint", "pass_threshold", "pass_rate_required", "assistant_prompt_id", "k",
+    "answer_repeats", "judge_repeats", "rejudged_from", "mode",
+)  # fmt: skip
+_OF_RUN_TOO = ("wall_time_s", "socjudge_version", "judge_service", "assistant_service", "assistant_prompt_sha256")
+_RUN_VALUES = attrgetter(*(_RENAMED.get(name, name) for name in (*_OF_RUN, *_OF_RUN_TOO)))
+_OF_SUMMARY = ("total_questions", "passed_questions", "pass_rate", "average_score", "mvp_passed")
+_OF_USAGE = ("calls", "input_tokens", "output_tokens", "cost_usd")
+_NOT_IN_BARE = ("k", "answer_repeats", "judge_repeats", "wall_time_s", *_OF_USAGE)  # where 0 or 1 would be a guess
+# Of a row of `results`: the column, and where `EvaluationResult` has its value. log_json knows where a log has it.
+_OF_RESULT = {
+    "category": "question.category", "answer_repeat": "answer_repeat", "judge_repeat": "judge_repeat",
+    "insufficient_evidence": "answer.flags.insufficient_evidence",
+    "dangerous_operation": "answer.flags.dangerous_operation", "ambiguous_query": "answer.flags.ambiguous_query",
+    "judge_model_resolved": "evaluation.model", "processing_time": "evaluation.processing_time",
+    "cost_usd": "evaluation.usage.cost_usd", "truncated": "answer.truncated",
+}  # fmt: skip
+_TEXTS = {
+    "question": "question.question", "answer": "answer.answer", "context": "answer.context",
+    "overall_comment": "evaluation.overall_comment", "error": "evaluation.error",
+}  # fmt: skip
+# And what a row of RESULTS or its texts is made of beside.
+_MORE = (
+    "question.id", "answer.answer", "answer.context", "evaluation.scores", "evaluation.average_score",
+    "evaluation.passed", "evaluation.status",
+)  # fmt: skip
+
+
+def _placed(path: str) -> tuple[str, Any]:
+    """Where a row of `results` has what `EvaluationResult` has there, and its annotation."""
+    kind: Any = EvaluationResult
+    keys: list[str] = []
+    for name in path.split("."):
+        field = next(field for field in log_fields(kind) if field.name == name)
+        keys += [] if field.inline else filter(None, [field.block, field.key])
+        kind = field.kind
+    return ".".join(keys), kind
+
+
+def _types(record: type, names: Iterable[str]) -> dict[str, pa.DataType]:
+    kinds = {field.name: field.kind for field in log_fields(record)}
+    return {name: _arrow(kinds[_RENAMED.get(name, name)]) for name in names}
+
+
+def _arrow(kind: Any) -> pa.DataType:
+    (plain,) = set(get_args(kind) or (kind,)) - {NoneType}
+    return {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}[plain]
+
+
 RUNS = pa.schema(
     {
         # What tells whether the file is still the one that was read, and why it could not be.
-        "log": pa.string(), "size": pa.int64(), "modified_ns": pa.int64(), "changed_ns": pa.int64(),
-        "problem": pa.string(),
-        "run_id": pa.string(), "started_at": pa.timestamp("us", "UTC"),
-        "judge_model": pa.string(), "judge_model_resolved": pa.string(),
-        "assistant_model": pa.string(), "assistant_model_resolved": pa.string(),
-        "prompt_id": pa.string(), "prompt_sha256": pa.string(), "assistant_prompt_id": pa.string(),
-        "dataset_sha256": pa.string(), "index_fingerprint": pa.string(), "k": pa.int64(),
-        "pass_threshold": pa.float64(), "pass_rate_required": pa.float64(),
-        "answer_repeats": pa.int64(), "judge_repeats": pa.int64(), "rejudged_from": pa.string(), "mode": pa.string(),
-        "total_questions": pa.int64(), "passed_questions": pa.int64(), "pass_rate": pa.float64(),
-        "average_score": pa.float64(), "mvp_passed": pa.bool_(),
+        "size": pa.int64(), "modified_ns": pa.int64(), "changed_ns": pa.int64(), "problem": pa.string(),
+        "run_id": pa.string(), "log": pa.string(), "started_at": pa.timestamp("us", "UTC"),
+        **_types(RunInfo, _OF_RUN), **_types(RunSummary, _OF_SUMMARY),
         "n_results": pa.int64(), "n_unscored": pa.int64(), "mean_score": pa.float64(),
-        "calls": pa.int64(), "input_tokens": pa.int64(), "output_tokens": pa.int64(), "cost_usd": pa.float64(),
-        "wall_time_s": pa.float64(), "socjudge_version": pa.string(),
+        **_types(Usage, _OF_USAGE), **_types(RunInfo, _OF_RUN_TOO), "criteria": pa.string(),
     }
 )  # fmt: skip
+RUN_COLUMNS = RUNS.names[RUNS.get_field_index("run_id") :]
 RESULTS = pa.schema(
     {
-        "log": pa.string(), "question_id": pa.string(), "category": pa.string(),  # question_id, criterion (a list): as JSON
-        "answer_repeat": pa.int64(), "judge_repeat": pa.int64(),
-        "insufficient_evidence": pa.bool_(), "dangerous_operation": pa.bool_(), "ambiguous_query": pa.bool_(),
-        "answer_sha256": pa.string(), "average_score": pa.float64(), "passed": pa.bool_(), "status": pa.string(),
-        "judge_model_resolved": pa.string(), "processing_time": pa.float64(), "cost_usd": pa.float64(),
-        "criterion": pa.string(), "score": pa.list_(pa.float64()),
+        "log": pa.string(), "question_id": pa.string(), "status": pa.string(), "average_score": pa.float64(),
+        "passed": pa.bool_(), "answer_sha256": pa.string(), "criterion": pa.string(), "score": pa.list_(pa.float64()),
+        **{name: _arrow(_placed(path)[1]) for name, path in _OF_RESULT.items()},
     }
-)  # fmt: skip
+)  # fmt: skip  # question_id, criterion (a list): as JSON
 TEXTS = pa.schema(
-    {
-        "question": pa.string(), "answer": pa.string(), "context": pa.string(), "overall_comment": pa.string(),
-        "error": pa.string(), "rationale": pa.list_(pa.string()),
-    }
-)  # fmt: skip
-
-_AVERAGE = RESULTS.get_field_index("average_score")
-_SAME_NAMES = (
-    "judge_model", "judge_model_resolved", "assistant_model", "assistant_model_resolved", "assistant_prompt_id",
-    "dataset_sha256", "index_fingerprint", "rejudged_from", "socjudge_version", "pass_threshold", "pass_rate_required",
-)  # fmt: skip
+    {**{name: _arrow(_placed(path)[1]) for name, path in _TEXTS.items()}, "rationale": pa.list_(pa.string())}
+)
+_AVERAGE, _CRITERIA = RESULTS.get_field_index("average_score"), RESULTS.get_field_index("criterion")
 Row = tuple[Any, ...]
 
 
@@ -97,65 +132,8 @@ class Tables:
     results: pa.Table
 
 
-Points = Annotated[float, msgspec.Meta(ge=0, le=100)]
-Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what Arrow can hold
-
-
-class _Flags(msgspec.Struct, gc=False):
-    insufficient_evidence: bool
-    dangerous_operation: bool
-    ambiguous_query: bool
-
-
-class _Usage(msgspec.Struct, gc=False):
-    cost_usd: float | None
-
-
-class _Marks(msgspec.Struct, gc=False):
-    scores: dict[str, Points]
-    average_score: Points
-    passed: bool
-    processing_time: float
-    status: Status | msgspec.UnsetType = msgspec.UNSET
-    model: str = UNKNOWN
-    usage: _Usage | None = None
-
-
-class _Answer(msgspec.Struct, gc=False):
-    """A row of `results`, its texts left as they stand in the file."""
-
-    question_id: Whole | str
-    category: str
-    answer: msgspec.Raw
-    context: msgspec.Raw
-    flags: _Flags
-    evaluation: _Marks
-    answer_repeat: Whole = 0
-    judge_repeat: Whole = 0
-    answer_sha256: str = ""
-
-
-class _Log(msgspec.Struct, gc=False):
-    results: list[_Answer]
-    summary: RunSummary
-    run: RunInfo | None = None
-
-
-class _MarksInWords(_Marks, gc=False):
-    rationale: dict[str, str] = {}
-    overall_comment: str = ""
-    error: str = ""
-
-
-class _AnswerInWords(_Answer, kw_only=True, gc=False):
-    question: str
-    answer: str  # type: ignore[assignment]
-    context: str  # type: ignore[assignment]
-    evaluation: _MarksInWords
-
-
-class _LogInWords(_Log, kw_only=True, gc=False):
-    results: list[_AnswerInWords]  # type: ignore[assignment]
+_POINTS = Annotated[float, msgspec.Meta(ge=0, le=100)]
+_WHOLE = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what Arrow can hold
 
 
 @functools.lru_cache(maxsize=8)
@@ -163,17 +141,67 @@ def _decoder(criteria: tuple[str, ...], text: bool) -> msgspec.json.Decoder[Any]
     """A reader of logs in which each answer is marked on just these criteria; on any if there are none.
 
     Known names need not be made into texts a hundred thousand times, which is half of the time."""
-    if not criteria:
-        return msgspec.json.Decoder(_LogInWords if text else _Log)
-    names = {f"c{number}": name for number, name in enumerate(criteria)}
-    options: dict[str, Any] = {"gc": False, "kw_only": True}
-    scores = msgspec.defstruct(
-        "Scores", [(field, Points) for field in names], rename=names, forbid_unknown_fields=True, gc=False
-    )
-    marks = msgspec.defstruct("Marks", [("scores", scores)], bases=(_MarksInWords if text else _Marks,), **options)
-    base = _AnswerInWords if text else _Answer
-    answer = msgspec.defstruct("Answer", [("evaluation", marks)], bases=(base,), **options)
-    return msgspec.json.Decoder(msgspec.defstruct("Log", [("results", list[answer])], bases=(_Log,), **options))  # type: ignore[valid-type]
+    others: dict[str, tuple[Any, Any]] = {"evaluation.status": (Status | msgspec.UnsetType, msgspec.UNSET)}
+    if not text:  # left as they stand in the file
+        others |= dict.fromkeys(("answer.answer", "answer.context"), (msgspec.Raw, MISSING))
+    if criteria:
+        names = {f"c{number}": name for number, name in enumerate(criteria)}
+        scores = msgspec.defstruct(
+            "Scores", [(field, _POINTS) for field in names], rename=names, forbid_unknown_fields=True, gc=False
+        )
+        others["evaluation.scores"] = scores, MISSING
+    paths = [*_OF_RESULT.values(), *_MORE, *((*_TEXTS.values(), "evaluation.rationale") if text else ())]
+    row = _struct({**_members(EvaluationResult, paths, others), "answer_sha256": (str, "")})
+    log = {"results": (list[row], MISSING), "summary": (RunSummary, MISSING), "run": (RunInfo | None, None)}  # type: ignore[valid-type]
+    return msgspec.json.Decoder(_struct(log))
+
+
+def _struct(members: Mapping[str, tuple[Any, Any]]) -> Any:
+    given = [(key, kind) if default is MISSING else (key, kind, default) for key, (kind, default) in members.items()]
+    return msgspec.defstruct("_", given, kw_only=True, frozen=True, gc=False)
+
+
+def _members(
+    record: type, paths: Iterable[str], others: Mapping[str, tuple[Any, Any]], at: str = ""
+) -> dict[str, tuple[Any, Any]]:
+    """What is read of a record's JSON object: the type and the default of each key. others: in place of what follows."""
+    found: dict[str, tuple[Any, Any]] = {}
+    blocks: dict[str, dict[str, tuple[Any, Any]]] = {}
+    for name, kind, key, block, inline, default in log_fields(record):
+        inner = {path.partition(".")[2] for path in paths if path.partition(".")[0] == name}
+        if not inner:
+            continue
+        place = blocks.setdefault(block, {}) if block else found
+        if inline:
+            found |= _members(kind, inner, others, f"{at}{name}.")
+        elif is_dataclass(kind):
+            struct = _struct(_members(kind, inner, others, f"{at}{name}."))  # type: ignore[arg-type]
+            if default is not MISSING:
+                default = struct(**{field: getattr(default, field) for field in struct.__struct_fields__})
+            place[key] = struct, default
+        else:
+            place[key] = others.get(at + name) or (_checked(kind), default)
+    for block, members in blocks.items():
+        struct = _struct(members)
+        found[block] = struct, struct()
+    return found
+
+
+def _checked(kind: Any) -> Any:
+    """An annotation of the records as the fast reader has it."""
+    inner = get_args(kind)
+    if get_origin(kind) is Mapping:
+        return dict[str, _checked(inner[1])]  # type: ignore[misc]
+    if POINTS in inner:
+        return _POINTS
+    return functools.reduce(or_, (_WHOLE if each is int else each for each in inner or (kind,)))
+
+
+@functools.cache
+def _values(text: bool, in_log: bool) -> Callable[[Any], Row]:
+    """Takes what a row of RESULTS takes over out of an EvaluationResult, or out of a row of a log."""
+    paths = [*_OF_RESULT.values(), *(_TEXTS.values() if text else ())]
+    return attrgetter(*(_placed(path)[0] if in_log else path for path in paths))
 
 
 class _Unusual(Exception):
@@ -227,7 +255,8 @@ def _read_log(path: Path, text: bool) -> tuple[dict[str, Any], list[Row]]:
     except (_Unusual, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         info, summary, rows = _read_any(parse_log(raw, path), path.name, text)
     values = _run_values(info, summary, rows)
-    if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in values.values()):
+    whole = [value for value in values.values() if type(value) is int]
+    if not -(2**63) <= min(whole) <= max(whole) < 2**63:
         raise ConfigError(f"{path}: run or summary holds a number beyond 64 bits; correct it in the file")
     return values, rows
 
@@ -241,7 +270,7 @@ def run_tables(run: EvaluationRun) -> Tables:
 
 
 def _results(rows: list[Row], text: bool) -> pa.Table:
-    schema = pa.unify_schemas([RESULTS, TEXTS]) if text else RESULTS
+    schema = pa.schema([*RESULTS, *TEXTS]) if text else RESULTS
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)
 
@@ -255,7 +284,9 @@ def _read_usual(raw: bytes, log: str, text: bool) -> tuple[RunInfo, RunSummary, 
         found, criteria = _decoder((), text).decode(raw), ()
     if found.run is None and (raw.isascii() or _escapes_letters(raw)):
         raise _Unusual("texts in another form than the one that is hashed")
-    return found.run or bare_info(log), found.summary, [_row(row, log, criteria) for row in found.results]
+    values = _values(text, True)
+    rows = [_row(row, log, criteria, values(row), text) for row in found.results]
+    return found.run or bare_info(log), found.summary, rows
 
 
 def _escapes_letters(raw: bytes) -> bool:
@@ -265,62 +296,50 @@ def _escapes_letters(raw: bytes) -> bool:
     return bool(((escaped == ord("u")) | (escaped == ord("/"))).any())
 
 
-def _row(row: _Answer, log: str, criteria: tuple[str, ...]) -> Row:
-    marks, flags = row.evaluation, row.flags
+def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool) -> Row:
+    """A row of a log as the tables have it. values: what they take over of it."""
+    marks = row.evaluation
     if criteria:
-        points = list(msgspec.structs.astuple(marks.scores))  # type: ignore[arg-type]
+        points = list(msgspec.structs.astuple(marks.scores))
     else:
         criteria, points = tuple(marks.scores), list(marks.scores.values())
-    if not points or (marks.status is msgspec.UNSET and not any(points)):
+    status = marks.status
+    if status is msgspec.UNSET:
+        status = "ok" if any(points) else ""
+    if not points or not status:
         raise _Unusual("no marks, or six zeros: whether they are marks is for the other reader to say")
-    values = (
-        log, row.question_id, row.category, row.answer_repeat, row.judge_repeat,
-        flags.insufficient_evidence, flags.dangerous_operation, flags.ambiguous_query,
-        row.answer_sha256 or _sha256(row), marks.average_score, marks.passed, "ok" if marks.status is msgspec.UNSET else marks.status,
-        marks.model, marks.processing_time, marks.usage and marks.usage.cost_usd, criteria, points,
-    )  # fmt: skip
-    return _missing_if_unscored(values) + (_texts(row, criteria) if isinstance(row, _AnswerInWords) else ())
+    sha256 = row.answer_sha256 or (answer_sha256(row.answer, row.context) if text else _raw_sha256(row))
+    return _made(log, row.question_id, status, marks, sha256, criteria, points, values, text)
 
 
-def _sha256(row: _Answer) -> str:
-    if isinstance(row, _AnswerInWords):
-        return answer_sha256(row.answer, row.context)
+def _raw_sha256(row: Any) -> str:
     digest = hashlib.sha256(row.answer)
     digest.update(row.context)
     return digest.hexdigest()
 
 
-def _texts(row: _AnswerInWords, criteria: tuple[str, ...]) -> Row:
-    marks = row.evaluation
-    rationale = [marks.rationale.get(name, "") for name in criteria]
-    return row.question, row.answer, row.context, marks.overall_comment, marks.error, rationale
-
-
 def _read_any(run: EvaluationRun, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:
     """A run that was read by the rules of `load_run`."""
-    rows = []
+    rows, values = [], _values(text, False)
     for result in run.results:
-        answer, flags, marks = result.answer, result.answer.flags, result.evaluation
-        values = (
-            log, result.question.id, result.question.category, result.answer_repeat, result.judge_repeat,
-            flags.insufficient_evidence, flags.dangerous_operation, flags.ambiguous_query,
-            answer_sha256(answer.answer, answer.context), marks.average_score, marks.passed, marks.status,
-            marks.model, marks.processing_time, marks.usage.cost_usd, tuple(marks.scores), list(marks.scores.values()),
-        )  # fmt: skip
-        rationale = [marks.rationale.get(name, "") for name in marks.scores]
-        texts = (result.question.question, answer.answer, answer.context, marks.overall_comment, marks.error, rationale)
-        rows.append((*_missing_if_unscored(values), *(texts if text else ())))
+        marks, answer = result.evaluation, result.answer
+        criteria, points = tuple(marks.scores), list(marks.scores.values())
+        sha256 = answer_sha256(answer.answer, answer.context)
+        rows.append(_made(log, result.question.id, marks.status, marks, sha256, criteria, points, values(result), text))
     return run.run, run.summary, rows
 
 
-def _missing_if_unscored(values: Row) -> Row:
-    """The row as RESULTS has it: the question's id and the criteria as JSON, and no marks where none could be read."""
-    log, question, *middle, average, passed, status, model, seconds, cost, criteria, points = values
+def _made(
+    log: str, question: int | str, status: str, marks: Any, sha256: str, criteria: tuple[str, ...],
+    points: list[Any], values: Row, text: bool,
+) -> Row:  # fmt: skip
+    """A row of RESULTS, and TEXTS if wanted: the question's id and the criteria as JSON, no marks where none was read."""
+    known = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
+    average, passed = marks.average_score, marks.passed
     if status != "ok":
         average, passed, points = None, None, [None] * len(points)
-    question = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
-    criteria = _as_json(criteria)
-    return (log, question, *middle, average, passed, status, model, seconds, cost, criteria, points)
+    row = (log, known, status, average, passed, sha256, _as_json(criteria), points, *values)
+    return (*row, [marks.rationale.get(name, "") for name in criteria]) if text else row
 
 
 @functools.lru_cache(maxsize=1000)
@@ -328,27 +347,29 @@ def _as_json(names: tuple[str, ...]) -> str:
     return orjson.dumps(names).decode()
 
 
+@functools.lru_cache(maxsize=1000)
+def json_names(text: str) -> list[str]:
+    """The criteria in a row of RESULTS."""
+    names: list[str] = orjson.loads(text)
+    return names
+
+
 def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str, Any]:
     """A row of RUNS. What a log of the specification does not say is missing."""
     averages = [row[_AVERAGE] for row in rows if row[_AVERAGE] is not None]
-    usage, is_bare = info.assistant_usage + info.judge_usage, info.schema_version == BARE
-    said: dict[str, Any] = {
-        "k": info.k, "answer_repeats": info.answer_repeats, "judge_repeats": info.judge_repeats, "mode": info.mode,
-        "calls": usage.calls, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens,
-        "cost_usd": usage.cost_usd, "wall_time_s": info.wall_time_s,
-    }  # fmt: skip
+    usage = info.assistant_usage + info.judge_usage
+    lists = dict.fromkeys(row[_CRITERIA] for row in rows)
     return {
         "run_id": info.run_id,
         "started_at": _moment(info.started_at),
-        **{name: getattr(info, name) for name in _SAME_NAMES},
-        "prompt_id": info.judge_prompt_id,
-        "prompt_sha256": info.judge_prompt_sha256,
-        **(dict.fromkeys(said) | {"mode": UNKNOWN} if is_bare else said),
-        **{name: _finite(getattr(summary, name)) for name in ("pass_rate", "average_score")},
-        **{name: getattr(summary, name) for name in ("total_questions", "passed_questions", "mvp_passed")},
+        **dict(zip((*_OF_RUN, *_OF_RUN_TOO), _RUN_VALUES(info), strict=True)),
+        **{name: _finite(getattr(summary, name)) for name in _OF_SUMMARY},
+        **{name: getattr(usage, name) for name in _OF_USAGE},
+        **(dict.fromkeys(_NOT_IN_BARE) | {"mode": UNKNOWN} if info.schema_version == BARE else {}),
         "n_results": len(rows),
         "n_unscored": len(rows) - len(averages),
         "mean_score": fmean(averages) if averages else None,
+        "criteria": "、".join(dict.fromkeys(name for names in lists for name in json_names(names))),
     }
 
 
@@ -360,5 +381,5 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
+from ..base.conditions import conditions_of, differences
 from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..base.texts import visible
 from ..base.verdict import Tally
@@ -23,7 +24,7 @@ from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from ..charts.style import chart_url
 from ..errors import ConfigError
-from ..history.frames import load_history, load_runs, run_history
+from ..history.frames import RUN_NAMES, History, load_history, load_runs, run_history
 from ..records import UNKNOWN, EvaluationRun, is_embedded
 from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
 from ..stats.comparison import compare_judges
@@ -32,10 +33,6 @@ from .words import Say, cautions, run_facts, speaker
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
 
-_RUN = [
-    "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model", "prompt_id",
-    "prompt_sha256", "dataset_sha256", "index_fingerprint",
-]  # fmt: skip
 _MARK = b'<meta name="generator" content="socjudge '  # of report.html.j2
 _ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
 _FLAGS = {
@@ -43,13 +40,11 @@ _FLAGS = {
     "dangerous_operation": ("危険操作", "dangerous operation"),
     "ambiguous_query": ("曖昧質問", "ambiguous question"),
 }
-# What a difference between two runs can come from, beside chance.
-_CAUSES = ("judge_model", "judge_model_resolved", "prompt_id", "prompt_sha256", "assistant_model", "index_fingerprint")
 
 
 def write_report(
     path: Path | str,
-    scores: pd.DataFrame | EvaluationRun,
+    scores: pd.DataFrame | History | EvaluationRun,
     *,
     results: pd.DataFrame | None = None,
     runs: pd.DataFrame | None = None,
@@ -64,8 +59,8 @@ def write_report(
     path
         The file; its folder must exist, and only a report of ours is replaced.
     scores
-        A run (`run.write_report(path)` is the same), which is all that is needed; or a frame from
-        `load_scores(text=True)`, of a run and perhaps others, of which the latest are drawn as a trend.
+        A run (`run.write_report(path)` is the same) or what `load_history(text=True)` gives, which is all that is
+        needed; or a frame from `load_scores(text=True)`. Of further runs in it, the latest are drawn as a trend.
     results
         From `load_results(text=True)`, for questions, answers, contexts and warnings. The page names what it lacks
         without.
@@ -98,20 +93,22 @@ def write_report(
     """
     say, path = speaker(lang), _checked(path)
     who = "write_report"
-    if isinstance(scores, EvaluationRun):
-        if any(given is not None for given in (results, runs, run_id, baseline)):
-            raise ConfigError(f"{who}: a run has its frames in it; give no other, or frames of several runs instead")
-        mine = run_history(scores)
-        return write_report(path, mine.scores, results=mine.results, runs=mine.runs, lang=lang)
+    given = run_history(scores) if isinstance(scores, EvaluationRun) else scores
+    if isinstance(given, History):
+        if results is not None or runs is not None:
+            raise ConfigError(f"{who}: a run or a history has its frames in it; leave results and runs out")
+        scores, results, runs = given.scores, given.results, given.runs
+    else:
+        scores = given
     need_columns(
         scores,
-        [*_RUN, *_ANSWER, "category", "status", "answer_sha256", "criterion", "score"],
+        [*RUN_NAMES, *_ANSWER, "category", "status", "answer_sha256", "criterion", "score"],
         f"{who}, scores",
         "load_scores",
     )
     if scores.empty:
         raise ConfigError(f"{who}: the frame of scores has no row; widen the filters, or load a run with results")
-    scores = scores.astype(dict.fromkeys(_RUN[:2] + _RUN[3:], object))
+    scores = scores.astype(dict.fromkeys({*RUN_NAMES} - {"started_at"}, object))
     history = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
     # Known to be in the frame, so that a frame of another folder is not taken for this one.
     run_id = _known(run_id, history, "run_id") or history["run_id"].iloc[-1]
@@ -138,7 +135,7 @@ def write_report(
         is_offline=is_embedded(run["judge_model_resolved"]),
         facts=run_facts(run, answers, record, say),
         means=_means(own), charts=_charts(own, answers, gate, say),
-        trend=_trend(trend, say), comparison=_comparison(scores, run_id, baseline),
+        trend=_trend(trend, say), comparison=_comparison(scores, run_id, baseline, lang),
         rows=_rows(answers, own, criteria, rule.line),
         has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
         has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
@@ -198,7 +195,7 @@ def write_log_report(
     texts = load_history(logs_dir, logs={name for name in logs if name is not None}, text=True)
     run_ids = dict(zip(runs["log"], runs["run_id"], strict=True))
     named = {"run_id": run_ids[log], "baseline": None if baseline is None else run_ids[baseline]}
-    return write_report(path, texts.scores, results=texts.results, runs=runs, **named, lang=lang)
+    return write_report(path, texts, **named, lang=lang)
 
 
 # -- what is in the frames
@@ -223,9 +220,9 @@ def _rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
 
 def _run(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
     """What the rows of the run say of it; of the judge, all models that answered."""
-    own = scores.loc[scores["run_id"] == run_id, _RUN]
+    own = scores.loc[scores["run_id"] == run_id, list(RUN_NAMES)]
     judges = [name for name in dict.fromkeys(own["judge_model_resolved"]) if name not in ("", UNKNOWN)]
-    return {**dict(zip(_RUN, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
+    return {**dict(zip(RUN_NAMES, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
 
 
 def _previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
@@ -289,14 +286,14 @@ def _trend(scores: pd.DataFrame, say: Say) -> dict[str, Any] | None:
     return {"rows": rows, "charts": [_chart(plot, dated, alt) for plot in plots]}
 
 
-def _comparison(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
+def _comparison(scores: pd.DataFrame, run_id: str, baseline: str | None, lang: str) -> dict[str, Any] | None:
     if baseline is None:
         return None
     pair = scores[scores["run_id"].isin([baseline, run_id])]
-    before, after = _run(scores, baseline), _run(scores, run_id)
+    told = conditions_of(pair)
     found: dict[str, Any] = {
-        "before": before,
-        "causes": [(name, before[name], after[name]) for name in _CAUSES if before[name] != after[name]],
+        "before": _run(scores, baseline),
+        "causes": [each.words(lang) for each in differences(told[baseline], told[run_id])],
     }
     try:
         return found | {"paired": compare_judges(pair, baseline=baseline, by="run_id").to_dict("records")}

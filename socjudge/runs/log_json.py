@@ -1,4 +1,4 @@
-"""Records to and from JSON, as logs and journals hold them.
+"""Records to and from JSON, as logs and journals hold them. What stands where follows from the records (records.py).
 
 A log has the specification's keys first and in its order, ours behind them. Read are such logs, and also the
 specification's bare ones (without `run`, `status` and what else was added), what they do not say being filled in.
@@ -10,40 +10,62 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
-from types import NoneType
-from typing import Any, get_args
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass, replace
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import orjson
 
 from ..errors import ConfigError
 from ..records import (
+    POINTS,
     AssistantAnswer,
     Completion,
-    EvalQuestion,
     Evaluation,
     EvaluationResult,
     EvaluationRun,
-    Flags,
-    Passage,
     RunInfo,
     RunSummary,
-    Status,
-    Usage,
 )
 
-# What a log may hold in a field, by the field's annotation here.
-_ACCEPTED: dict[str, tuple[tuple[type, ...], str]] = {
-    "str": ((str,), "a text"),
-    "bool": ((bool,), "true or false"),
-    "int": ((int,), "a whole number"),
-    "float": ((int, float), "a number"),
-    "int | str": ((int, str), "a whole number or a text"),
-    "int | None": ((int, NoneType), "a whole number or null"),
-    "float | None": ((int, float, NoneType), "a number or null"),
-}
+# The keys of an element of `results`, in their order.
+_ROW = (
+    "question_id", "category", "question", "answer", "context", "expected_keypoints", "flags", "evaluation",
+    "answer_repeat", "judge_repeat", "answer_sha256", "assistant",
+)  # fmt: skip
+_WORDS = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", NoneType: "null"}
+_POINTS = "a number from 0 to 100"
 _REMEDY = "correct it in the file, or take another log"
+_Reader = Callable[[Any, str, str], Any]  # from a value, where it stands, and its name there
+
+
+class LogField(NamedTuple):
+    """A record's field in a log. kind: its annotation; key, block, inline: see records.py; default: what its absence
+    says, MISSING if it must be there."""
+
+    name: str
+    kind: Any
+    key: str
+    block: str
+    inline: bool
+    default: Any
+
+
+@functools.cache
+def log_fields(record: Any) -> tuple[LogField, ...]:
+    """The fields of a record as a log has them."""
+    kinds = get_type_hints(record, include_extras=True)
+    return tuple(
+        LogField(
+            field.name, kinds[field.name], field.metadata.get("key", field.name), field.metadata.get("block", ""),
+            field.metadata.get("inline", False), field.metadata.get("absent", field.default),
+        )
+        for field in fields(record)
+    )  # fmt: skip
+
+
+# -- writing
 
 
 def run_to_dict(run: EvaluationRun) -> dict[str, Any]:
@@ -53,6 +75,56 @@ def run_to_dict(run: EvaluationRun) -> dict[str, Any]:
         "summary": asdict(run.summary),
         "run": asdict(run.run),
     }
+
+
+def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
+    """One element of the log's `results`."""
+    row = _to_dict(result)
+    row["answer_sha256"] = answer_sha256(result.answer.answer, result.answer.context)
+    return {key: row[key] for key in _ROW}
+
+
+def answer_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
+    """An answer by itself, as a journal keeps it: the fields that a row of `results` has for it."""
+    return _to_dict(answer)
+
+
+def _to_dict(record: Any) -> dict[str, Any]:
+    # `asdict` copies every value deeply, at ten times the cost.
+    found: dict[str, Any] = {}
+    for name, _, key, block, inline, _ in log_fields(record.__class__):
+        value = getattr(record, name)
+        if inline:
+            found |= _to_dict(value)
+        else:
+            (found.setdefault(block, {}) if block else found)[key] = _plain(value)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return _to_dict(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def answer_sha256(answer: str, context: str) -> str:
+    """What tells a stored answer from others: SHA-256 of answer and context, in hex."""
+    # Of their JSON, as logs hold it: a reader of many logs need not take the texts out.
+    return hashlib.sha256(orjson.dumps(writable(str(answer))) + orjson.dumps(writable(str(context)))).hexdigest()
+
+
+def writable(text: str) -> str:
+    """The text as a log holds it: lone surrogates, which UTF-8 cannot hold, as U+FFFD."""
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+# -- reading
 
 
 def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
@@ -73,166 +145,128 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
     """The `run` block of a log; ConfigError names `where` and the field."""
-    block = dict(_mapping(data, where))
-    for name in ("assistant_usage", "judge_usage"):
-        block[name] = _record(Usage, _or_empty(block.get(name)), f"{where}.{name}")
-    info: RunInfo = _record(RunInfo, block, where)
+    info: RunInfo = _record(RunInfo, data, where)
     return info
-
-
-def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
-    """One element of the log's `results`."""
-    question, answer = result.question, result.answer
-    return {
-        "question_id": question.id,
-        "category": question.category,
-        "question": question.question,
-        "answer": answer.answer,
-        "context": answer.context,
-        "expected_keypoints": list(question.expected_keypoints),
-        "flags": _values(answer.flags),
-        "evaluation": _evaluation_to_dict(result.evaluation),
-        "answer_repeat": result.answer_repeat,
-        "judge_repeat": result.judge_repeat,
-        "answer_sha256": answer_sha256(answer.answer, answer.context),
-        "assistant": _assistant_to_dict(answer),
-    }
-
-
-def answer_sha256(answer: str, context: str) -> str:
-    """What tells a stored answer from others: SHA-256 of answer and context, in hex."""
-    # Of their JSON, as logs hold it: a reader of many logs need not take the texts out.
-    return hashlib.sha256(orjson.dumps(writable(str(answer))) + orjson.dumps(writable(str(context)))).hexdigest()
-
-
-def writable(text: str) -> str:
-    """The text as a log holds it: lone surrogates, which UTF-8 cannot hold, as U+FFFD."""
-    try:
-        text.encode()
-        return text
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def answer_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
-    """An answer by itself, as a journal keeps it: the fields that a row of `results` has for it."""
-    return {
-        "question": answer.question,
-        "answer": answer.answer,
-        "context": answer.context,
-        "flags": _values(answer.flags),
-        "assistant": _assistant_to_dict(answer),
-    }
-
-
-def _assistant_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
-    return {
-        "model": answer.model,
-        "processing_time": answer.processing_time,
-        "usage": _values(answer.usage),
-        "passages": [_values(passage) for passage in answer.passages],
-        "retries": list(answer.retries),
-        "truncated": answer.truncated,
-    }
-
-
-def _evaluation_to_dict(evaluation: Evaluation) -> dict[str, Any]:
-    block = _values(evaluation)
-    return {
-        **block,
-        "scores": dict(evaluation.scores),
-        "rationale": dict(evaluation.rationale),
-        "usage": _values(evaluation.usage),
-    }
-
-
-def _values(record: Any) -> dict[str, Any]:
-    """The fields of a flat record. `asdict` copies every value deeply, at ten times the cost."""
-    return dict(record.__dict__)
 
 
 def result_from_dict(row: Any, *, where: str) -> EvaluationResult:
     """The judged answer in one element of a log's `results`; ConfigError names `where` and the field."""
-    row = _mapping(row, where)
-    for name in ("question_id", "category", "question", "answer", "evaluation"):
-        if name not in row:
-            raise ConfigError(f"{where} has no '{name}'; the log is incomplete, see EVAL_GUIDE 3. 保存物")
-    question = EvalQuestion(
-        id=_checked(row["question_id"], "int | str", f"{where}.question_id"),
-        category=_checked(row["category"], "str", f"{where}.category"),
-        question=_checked(row["question"], "str", f"{where}.question"),
-        expected_keypoints=tuple(
-            _checked(point, "str", f"{where}.expected_keypoints[{i}]")
-            for i, point in enumerate(_list(row.get("expected_keypoints"), f"{where}.expected_keypoints"))
-        ),
-    )
-    return EvaluationResult(
-        question,
-        answer=answer_from_dict(row, where=where),
-        evaluation=_evaluation_from_dict(row["evaluation"], where=f"{where}.evaluation"),
-        answer_repeat=_checked(row.get("answer_repeat", 0), "int", f"{where}.answer_repeat"),
-        judge_repeat=_checked(row.get("judge_repeat", 0), "int", f"{where}.judge_repeat"),
-    )
+    result: EvaluationResult = _record(EvaluationResult, row, where)
+    return result
 
 
 def answer_from_dict(row: Any, *, where: str) -> AssistantAnswer:
     """The answer in an element of a log's `results`, or by itself as `answer_to_dict` made it."""
-    row = _mapping(row, where)
-    assistant = dict(_mapping(_or_empty(row.get("assistant")), f"{where}.assistant"))
-    passages = _list(assistant.get("passages"), f"{where}.assistant.passages")
-    assistant["question"] = row["question"]
-    assistant["answer"] = _checked(row["answer"], "str", f"{where}.answer")
-    assistant["context"] = _checked(row.get("context", ""), "str", f"{where}.context")
-    assistant["flags"] = _record(Flags, _or_empty(row.get("flags")), f"{where}.flags")
-    assistant["usage"] = _record(Usage, _or_empty(assistant.get("usage")), f"{where}.assistant.usage")
-    assistant["retries"] = tuple(
-        _checked(cause, "str", f"{where}.assistant.retries[{i}]")
-        for i, cause in enumerate(_list(assistant.get("retries"), f"{where}.assistant.retries"))
-    )
-    assistant["passages"] = tuple(
-        _record(Passage, passage, f"{where}.assistant.passages[{i}]") for i, passage in enumerate(passages)
-    )
-    answer: AssistantAnswer = _record(AssistantAnswer, assistant, f"{where}.assistant")
+    answer: AssistantAnswer = _record(AssistantAnswer, row, where)
     return answer
 
 
 def completion_from_dict(data: Any, *, where: str) -> Completion:
     """A reply as a journal keeps it."""
-    block = dict(_mapping(data, where))
-    block["usage"] = _record(Usage, _or_empty(block.get("usage")), f"{where}.usage")
-    block["retries"] = tuple(block.get("retries", ()))
-    completion: Completion = _record(Completion, block, where)
+    completion: Completion = _record(Completion, data, where)
     return completion
 
 
-def _evaluation_from_dict(data: Any, *, where: str) -> Evaluation:
+def _record(kind: Any, data: Any, where: str) -> Any:
+    """`kind` from a JSON object: unknown keys (of a newer log) are left out, missing ones are named."""
+    top = _mapping(data, where)
+    blocks = {"": (top, where)}
+    values = {}
+    for name, hint, key, block, inline, default in log_fields(kind):
+        if inline:
+            values[name] = _record(hint, top, where)
+            continue
+        if block not in blocks:
+            inner = top.get(block)
+            blocks[block] = ({} if inner is None else _mapping(inner, f"{where}.{block}"), f"{where}.{block}")
+        found, place = blocks[block]
+        reader, is_many = _reader(hint)
+        # Null for an object or a list that may be absent is the same as absent.
+        if key not in found or (is_many and found[key] is None and default is not MISSING):
+            if default is MISSING:
+                raise ConfigError(f"{place} has no '{key}'; the log is incomplete, see EVAL_GUIDE 3. 保存物")
+            values[name] = default
+        else:
+            values[name] = reader(found[key], place, key)
+    return kind(**values)
+
+
+@functools.cache
+def _reader(hint: Any) -> tuple[_Reader, bool]:
+    """What reads the values of an annotation, and whether they are objects or lists. TypeError if it knows no way."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Evaluation:
+        return _evaluation, True
+    if is_dataclass(hint):
+        return lambda value, where, name: _record(hint, value, f"{where}.{name}"), True
+    if origin is tuple and inner[1:] == (...,):
+        return functools.partial(_items, _reader(inner[0])[0]), True
+    if origin is Mapping and inner[0] is str:
+        return functools.partial(_values, _reader(inner[1])[0]), True
+    if origin is Annotated and inner[1:] == (POINTS,):
+        return _points, False
+    if origin is Literal:
+        return functools.partial(_one_of, inner), False
+    kinds = inner if origin is UnionType else (hint,)
+    if not set(kinds) <= set(_WORDS):
+        raise TypeError(f"{hint} in a record: logs have no way to hold it; add one to _reader")
+    return functools.partial(_scalar, kinds, " or ".join(_WORDS[kind] for kind in kinds)), False
+
+
+def _scalar(kinds: tuple[type, ...], expected: str, value: Any, where: str, name: str) -> Any:
+    """The value; null for a number is how JSON has one that is not finite."""
+    kind = type(value)
+    if kind in kinds or (kind is int and float in kinds):
+        if kind is not int or -(2**63) <= value < 2**63:
+            return value
+        expected += " of at most 64 bits"
+    if value is None and kinds == (float,):
+        return math.nan
+    raise ConfigError(f"{where}.{name} is {_shown(value)}, expected {expected}; {_REMEDY}")
+
+
+def _points(value: Any, where: str, name: str) -> Any:
+    if value is None or (type(value) in (int, float) and 0 <= value <= 100):
+        return math.nan if value is None else value
+    raise ConfigError(f"{where}.{name} is {_shown(value)}, expected {_POINTS}; {_REMEDY}")
+
+
+def _one_of(known: tuple[str, ...], value: Any, where: str, name: str) -> Any:
+    if value in known:
+        return value
+    raise ConfigError(f"{where}.{name} is {_shown(value)}, expected one of {', '.join(known)}; {_REMEDY}")
+
+
+def _items(read: _Reader, value: Any, where: str, name: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise ConfigError(f"{where}.{name} is {_shown(value)}, expected a list […]; {_REMEDY}")
+    return tuple(read(item, where, f"{name}[{i}]") for i, item in enumerate(value))
+
+
+def _values(read: _Reader, value: Any, where: str, name: str) -> dict[str, Any]:
+    return {key: read(item, where, f"{name}.{key}") for key, item in _mapping(value, f"{where}.{name}").items()}
+
+
+def _evaluation(data: Any, where: str, name: str) -> Evaluation:
+    """The judge's marks, also as older programs wrote them."""
+    where = f"{where}.{name}"
     block = dict(_mapping(data, where))
-    status: Status = block.get("status", "ok")
-    if status not in get_args(Status):
-        known = ", ".join(get_args(Status))
-        raise ConfigError(f"{where}.status is {_shown(status)}, expected one of {known}; {_REMEDY}")
-    scores = block["scores"] = dict(_mapping(block.get("scores"), f"{where}.scores"))
-    if status == "ok" and not scores:
-        raise ConfigError(f"{where}.scores is empty, expected a number from 0 to 100 for each criterion; {_REMEDY}")
-    for place, values in ((f"{where}.scores", scores), (where, {"average_score": block.get("average_score")})):
-        for name, value in values.items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (number and 0 <= value <= 100):
-                raise ConfigError(f"{place}: {name} is {_shown(value)}, expected a number from 0 to 100; {_REMEDY}")
-    reasons = _or_empty(block.get("rationale"))
+    reasons = block.get("rationale")
     reason = reasons.strip() if isinstance(reasons, str) else ""
-    if reason:  # one for all marks together: a comment on them
-        comment = _checked(block.get("overall_comment", ""), "str", where, "overall_comment")
-        block["overall_comment"] = "\n".join(filter(None, [reason, comment]))
-    reasons = {} if isinstance(reasons, str) else _mapping(reasons, f"{where}.rationale")
-    block["rationale"] = {c: _checked(text or "", "str", f"{where}.rationale: {c}") for c, text in reasons.items()}
-    # The usage of one call in an old log is unknown, which is not the same as nothing.
-    usage = block.get("usage")
-    block["usage"] = _record(Usage, {"cost_usd": None} if usage is None else usage, f"{where}.usage")
+    if reasons is None or isinstance(reasons, str):  # one for all marks together: a comment on them
+        block["rationale"] = {}
+    elif isinstance(reasons, Mapping):
+        block["rationale"] = {criterion: text or "" for criterion, text in reasons.items()}
     evaluation: Evaluation = _record(Evaluation, block, where)
-    if None in scores.values() or math.isnan(evaluation.average_score):
+    if reason:
+        comment = "\n".join(filter(None, [reason, evaluation.overall_comment]))
+        evaluation = replace(evaluation, overall_comment=comment)
+    scores = evaluation.scores
+    if evaluation.status == "ok" and not scores:
+        raise ConfigError(f"{where}.scores is empty, expected {_POINTS} for each criterion; {_REMEDY}")
+    if any(map(math.isnan, [*scores.values(), evaluation.average_score])):
         # A number that was not finite when it was written: nobody can tell the mark any more.
-        status = "unparsable" if status == "ok" else status
+        status = "unparsable" if evaluation.status == "ok" else evaluation.status
         error = evaluation.error or "the log has null for a score"
         return replace(
             evaluation, scores=dict.fromkeys(scores, 0), average_score=0.0, passed=False, status=status, error=error
@@ -243,54 +277,10 @@ def _evaluation_from_dict(data: Any, *, where: str) -> Evaluation:
     return evaluation
 
 
-def _record(kind: type, data: Any, where: str) -> Any:
-    """`kind` from a JSON object: unknown keys (of a newer log) are left out, missing ones are named."""
-    block = _mapping(data, where)
-    known = {
-        name: _checked(block[name], annotation, where, name)
-        for name, annotation in _annotations(kind).items()
-        if name in block
-    }
-    try:
-        return kind(**known)
-    except TypeError as error:
-        raise ConfigError(f"{where}: {str(error).partition('() ')[2]}; the log is incomplete") from error
-
-
-@functools.cache
-def _annotations(kind: type) -> dict[str, Any]:
-    return {field.name: field.type for field in fields(kind)}
-
-
-def _checked(value: Any, annotation: Any, where: str, name: str = "") -> Any:
-    """The value, if it is what the annotation says; null for a number is how JSON has one that is not finite."""
-    if annotation not in _ACCEPTED:
-        return value  # made by the caller
-    types, expected = _ACCEPTED[annotation]
-    if isinstance(value, types) and (types == (bool,) or not isinstance(value, bool)):
-        if not isinstance(value, int) or -(2**63) <= value < 2**63:
-            return value
-        expected += " of at most 64 bits"
-    if value is None and annotation == "float":
-        return math.nan
-    place = f"{where}.{name}" if name else where
-    raise ConfigError(f"{place} is {_shown(value)}, expected {expected}; {_REMEDY}")
-
-
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{where} is {_shown(value)}, expected an object {{…}}; {_REMEDY}")
     return value
-
-
-def _list(value: Any, where: str) -> list[Any]:
-    if value is not None and not isinstance(value, list):
-        raise ConfigError(f"{where} is {_shown(value)}, expected a list […]; {_REMEDY}")
-    return value or []
-
-
-def _or_empty(value: Any) -> Any:
-    return {} if value is None else value
 
 
 def _shown(value: Any) -> str:

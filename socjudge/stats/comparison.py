@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..base.conditions import conditions_of, differences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
@@ -248,8 +249,9 @@ def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame,
                 plain_floats(calls[column]).groupby(calls["question_id"]).mean() if column in calls else pd.Series([])
             )
             found[prefix + name] = float(known.astype(float).mean())
-    others = [name for name in ("judge_model", "prompt_id") if name in scores.columns]
-    found["_differs"] = [name for name in others if set(sides[0][name].dropna()) != set(sides[1][name].dropna())]
+    told = conditions_of(scores[scores[by].isin([first, second])], by)
+    differ = [each.condition for each in differences(told[first], told[second])]
+    found["_differs"] = list(dict.fromkeys(each.group for each in differ if each.moves_marks))
     return found
 
 
@@ -285,7 +287,7 @@ def _note(row: Mapping[Any, Any], line: float) -> str:
     if row["n_unpaired"]:
         note += f"片方だけが採点した回答 {row['n_unpaired']} 件は除外。"
     if len(row["_differs"]) > 1:
-        note += f"注意: {' と '.join(row['_differs'])} が両方とも異なるため、差の原因は分けられません。"
+        note += f"注意: {'、'.join(row['_differs'])} が異なる（または不明な）ため、差の原因は分けられません。"
     return note
 
 

@@ -20,6 +20,7 @@ from matplotlib.patches import Rectangle
 from score_frames import CRITERIA, framed, judged, judges_frame, results_of
 
 from socjudge import constants
+from socjudge.base.conditions import CONDITIONS, Condition
 from socjudge.charts import style as chart_style
 from socjudge.charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
 from socjudge.charts.runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
@@ -306,7 +307,7 @@ def test_what_a_log_does_not_say_is_no_change() -> None:
     # The prompt of the third run is told from the first one's.
     expected = ["採点者変更: gpt-4o-mini→gpt-4.1-mini", "プロンプト変更", "データセット変更"]
     assert words(plot_criterion_trend(scores)) == expected
-    assert words(plot_criterion_trend(scores.drop(columns=names))) == []
+    assert words(plot_criterion_trend(scores.drop(columns=[*names, "judge_model_resolved"]))) == []
 
 
 def test_a_prompt_that_is_told_by_its_hash_alone_changes_once() -> None:
@@ -317,7 +318,8 @@ def test_a_prompt_that_is_told_by_its_hash_alone_changes_once() -> None:
 
 
 def test_a_changed_text_under_the_same_prompt_id_is_a_change() -> None:
-    scores = history().assign(prompt_id="guide", judge_model="gpt-4o-mini", dataset_sha256="d")
+    same = {"judge_model": "gpt-4o-mini", "judge_model_resolved": "gpt-4o-mini-2026", "dataset_sha256": "d"}
+    scores = history().assign(prompt_id="guide", **same)
     scores["prompt_sha256"] = scores["run_id"].isin(["r3", "r4"]).map({True: "b", False: "a"})
     assert words(plot_criterion_trend(scores)) == ["プロンプト変更"]
 
@@ -674,10 +676,28 @@ def test_a_frame_of_another_kind_is_refused_with_the_function_that_makes_the_rig
 
 
 def test_other_runbooks_and_another_assistant_are_marked_as_what_a_step_may_come_from() -> None:
-    scores = history().assign(prompt_id="guide", prompt_sha256="", judge_model="gpt-4o-mini", dataset_sha256="d")
+    same = {"judge_model": "gpt-4o-mini", "judge_model_resolved": "gpt-4o-mini-2026", "dataset_sha256": "d"}
+    scores = history().assign(prompt_id="guide", prompt_sha256="", **same)
     scores["index_fingerprint"] = (scores["run_id"] == "r1").map({True: "old", False: "new"})
     scores["assistant_model"] = (scores["run_id"] == "r4").map({True: "gpt-4o", False: "offline"})
     assert words(plot_criterion_trend(scores)) == ["手順書変更", "アシスタント変更"]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda each: each.column)
+def test_every_condition_of_a_run_is_marked_where_it_changes(condition: Condition) -> None:
+    names = [each.column for each in CONDITIONS]
+    scores = history().drop(columns=names, errors="ignore")
+    last = scores["run_id"] == "r4"
+    values = ("old", "new", "") if not condition.column.startswith("pass_") else (0.7, 0.8, None)
+
+    def said(at_last: object) -> list[str]:
+        column = pd.Series([at_last if is_last else values[0] for is_last in last], scores.index, object)
+        return [
+            text.partition(": ")[0] for text in words(plot_criterion_trend(scores.assign(**{condition.column: column})))
+        ]
+
+    assert said(values[1]) == [f"{condition.group}変更"]
+    assert said(values[2]) == said(values[0]) == []
 
 
 def test_two_threads_that_draw_leave_the_settings_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def test_each_fault_is_named_with_its_place(logs: Path) -> None:
     assert contents(logs) == before
 
     said = problems.set_index("problem")["what"]
-    assert "results[3].evaluation.scores: 安全性 is 110, expected a number from 0 to 100" in said["unreadable"].iloc[0]
+    assert "results[3].evaluation.scores.安全性 is 110, expected a number from 0 to 100" in said["unreadable"].iloc[0]
     assert said["summary"].iloc[1] == (
         "passed_questions is 5, by the results 2; pass_rate is 1, by the results 0.4; "
         "mvp_passed is true, by the results false"

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import warnings
+from dataclasses import fields
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from socjudge import (
     Flags,
     check_logs,
     constants,
+    load_history,
     load_results,
     load_run,
     load_runs,
@@ -45,6 +47,7 @@ from socjudge import (
     run_scores,
     save_evaluation_results,
 )
+from socjudge.base.conditions import CONDITIONS, conditions_of
 from socjudge.base.verdict import summarise_results
 from socjudge.history import tables
 from socjudge.records import EvaluationResult, RunInfo, Usage
@@ -392,6 +395,82 @@ def test_filters_choose_runs_and_questions(service: Service, questions: list[Eva
         q.category in ("危険操作系", "正常系") for q in questions
     )
     assert load_scores(tmp_path, category="無い").empty
+
+
+def test_prompts_and_a_last_day_are_filters_too(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    for prompt in ("guide-1", "strict-1"):
+        run_evaluation_suite(
+            questions,
+            answers=answers,
+            judge_model="gpt-4o-mini",
+            judge_prompt=prompt,
+            logs_dir=tmp_path,
+            progress=False,
+        )
+    for load in (load_runs, load_results, load_scores):
+        assert set(load(tmp_path, prompt_id="strict-1")["prompt_id"]) == {"strict-1"}
+        assert load(tmp_path, until="2020-01-01").empty
+    history = load_history(tmp_path, text=True)
+    strict = history.select(prompt_id="strict-1")
+    assert (len(history.runs), len(strict.runs), len(strict.results), len(strict.scores)) == (2, 1, 10, 60)
+    assert_frame_equal(strict.scores, load_scores(tmp_path, prompt_id="strict-1", text=True))
+
+
+def test_until_is_the_whole_day_and_leaves_later_logs_unread(three: Path, reads: list[str]) -> None:
+    def days(**times: Any) -> list[str]:
+        return list(load_runs(three, **times)["log"].str[11:19])
+
+    assert days(until="2024-02-12") == ["20240105", "20240212"]
+    assert sorted(reads) == ["judge_eval_20240105_093000.json", "judge_eval_20240212_181500.json"]
+    assert days(until=date(2024, 2, 12)) == ["20240105", "20240212"]
+    assert days(until="2024-02-12 18:14") == ["20240105"]
+    assert days(since="2024-02-12", until=datetime(2024, 2, 12, 18, 15)) == ["20240212"]
+    with pytest.raises(ConfigError, match="until is 'tomorrow', expected a time such as"):
+        days(until="tomorrow")
+
+
+def test_a_history_counts_what_is_left_out_and_does_not_warn(logs: Path) -> None:
+    history = load_history(logs)
+    assert (history.n_left_out, history.n_logs, len(history.runs)) == (2, 11, 9)
+
+
+def test_an_answer_that_was_cut_is_told_in_the_frame_and_where_nobody_said_it_is_missing(tmp_path: Path) -> None:
+    marks = Evaluation(dict.fromkeys(CRITERIA, 80), 80.0, {}, "", True, 1.0)
+    results = [
+        EvaluationResult(EvalQuestion(place, "正常系", "q", ()), AssistantAnswer("q", "a", truncated=said), marks)
+        for place, said in enumerate((True, False, None))
+    ]
+    run = EvaluationRun(tuple(results), summarise_results(results), RunInfo("r", "2026-01-02T03:04:05+09:00"))
+    path = save_evaluation_results(run, tmp_path)
+    for frame in (load_results(tmp_path), run_results(load_run(path))):
+        assert frame["truncated"].tolist() == [True, False, pd.NA]
+
+
+def test_what_is_known_of_a_run_is_a_condition_or_known_to_be_none() -> None:
+    """A new field of RunInfo has to be put into one of the two."""
+    none = {"run_id", "started_at", "finished_at", "rejudged_from", "assistant_usage", "judge_usage"}
+    none |= {"wall_time_s", "sessions", "schema_version"}
+    columns = {each.column for each in CONDITIONS} - {"criteria"}
+    renamed = {"prompt_id": "judge_prompt_id", "prompt_sha256": "judge_prompt_sha256"}
+    assert {renamed.get(name, name) for name in columns} == {field.name for field in fields(RunInfo)} - none
+
+
+def test_every_frame_tells_all_conditions_of_its_runs(service: Service, tmp_path: Path) -> None:
+    answers = [AssistantAnswer("q", "回答")]
+    run_evaluation_suite(
+        [EvalQuestion(1, "正常系", "q", ("k",))], answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path,
+        judge_repeats=2, progress=False,
+    )  # fmt: skip
+    history = load_history(tmp_path)
+    told = [conditions_of(frame) for frame in (history.runs, history.results, history.scores)]
+    assert told[0] == told[1] == told[2]
+    (conditions,) = told[0].values()
+    assert conditions["criteria"] == "、".join(CRITERIA)
+    assert (conditions["judge_repeats"], conditions["pass_threshold"], conditions["mode"]) == ("2", "70", "live")
+    assert conditions["judge_service"] == service.base_url.rstrip("/")
 
 
 def test_since_leaves_older_logs_unread(three: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

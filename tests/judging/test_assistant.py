@@ -116,7 +116,7 @@ def test_an_answer_that_was_cut_says_so_to_its_reader_in_its_record_and_in_the_l
     old = orjson.loads(run.log_path.read_bytes())
     del old["results"][0]["assistant"]["truncated"]
     run.log_path.write_bytes(orjson.dumps(old))
-    assert [result.answer.truncated for result in load_run(run.log_path).results] == [False]
+    assert [result.answer.truncated for result in load_run(run.log_path).results] == [None]
 
 
 def test_an_empty_reply_to_a_dangerous_question_still_warns_and_is_not_judged(

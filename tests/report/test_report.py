@@ -15,7 +15,17 @@ from report_logs import HOSTILE, Page, bare_log, save_log, words
 from score_frames import CRITERIA, framed, judged
 from typer.testing import CliRunner
 
-from socjudge import ConfigError, load_results, load_run, load_runs, load_scores, run_results, run_scores, summary_text
+from socjudge import (
+    ConfigError,
+    load_history,
+    load_results,
+    load_run,
+    load_runs,
+    load_scores,
+    run_results,
+    run_scores,
+    summary_text,
+)
 from socjudge.charts.style import judge_colours
 from socjudge.cli.app import app
 from socjudge.history import tables
@@ -154,6 +164,18 @@ def test_english_has_no_japanese_but_names_and_texts(tmp_path: Path, logs: Path)
     assert "95 % interval of the pass rate: 57 % to 98 %" in shown
 
 
+def test_a_history_or_a_run_is_reported_as_its_frames_are(tmp_path: Path, logs: Path) -> None:
+    def told(*given: object, **options: object) -> str:
+        page = write_report(tmp_path / "page.html", *given, **options).read_text(encoding="utf-8")  # type: ignore[arg-type]
+        return words(page).partition("作成: socjudge")[0]
+
+    frames = {"results": load_results(logs, text=True), "runs": load_runs(logs)}
+    by_hand = told(load_scores(logs, text=True), **frames)
+    assert told(load_history(logs, text=True)) == by_hand
+    (log,) = logs.glob("*.json")
+    assert told(load_run(log)) in (by_hand, by_hand.replace(log.name, "不明"))
+
+
 def test_language_is_known_or_refused(tmp_path: Path, logs: Path) -> None:
     with pytest.raises(ConfigError, match="lang is 'fr', expected 'ja' or 'en'"):
         report(tmp_path, logs, lang="fr")
@@ -182,7 +204,10 @@ def page_of(path: Path, scores: pd.DataFrame, **options: object) -> str:
 def test_same_answers_are_compared_question_by_question(tmp_path: Path) -> None:
     page = page_of(tmp_path, three_runs(), run_id="r2")
     text = words(page)
-    assert "同じ回答への採点を質問ごとに比べています" in text and "条件の違い" in text and "old → new" in text
+    assert (
+        "同じ回答への採点を質問ごとに比べています" in text
+        and "条件の違い: 採点者 old → new、応答した採点モデル" in text
+    )
     # Old 65.5, new 75.5: all ten differ by 10, so every sign pattern but two is closer: p = 2 / 1024 × 6 = 0.012.
     assert "総合 65.5 75.5 +10.0" in text and "0.012" in text
     assert "70点の線をまたぐ質問: 1, 2, 3, 4, 5, 6, 7, 8, 9" in text

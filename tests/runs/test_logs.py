@@ -7,7 +7,7 @@ import errno
 import json
 import math
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from socjudge import (
 from socjudge.base.atomic_files import write_new
 from socjudge.base.verdict import summarise_results
 from socjudge.records import RunInfo
+from socjudge.runs import log_json
 from socjudge.runs.log_json import run_from_dict, run_to_dict
 
 
@@ -70,22 +71,22 @@ def load(folder: Path, content: Any) -> EvaluationRun:
         ("assistant.model", 4, "results[0].assistant.model is 4, expected a text"),
         ("assistant.passages", "text", "results[0].assistant.passages is"),
         ("assistant.passages", [{"text": 1, "source": "s", "heading": "h"}], "assistant.passages[0].text is 1"),
-        ("assistant.passages", [{"text": "t", "source": "s"}], "passages[0]: missing 1 required"),
+        ("assistant.passages", [{"text": "t", "source": "s"}], "passages[0] has no 'heading'"),
         ("assistant.usage.calls", "1", "results[0].assistant.usage.calls is"),
         ("evaluation", None, "results[0].evaluation is missing or null, expected an object"),
         ("evaluation.scores", None, "results[0].evaluation.scores is missing or null, expected an object"),
         ("evaluation.scores", {}, "results[0].evaluation.scores is empty, expected a number from 0 to 100 for each"),
-        ("evaluation.scores.安全性", 900, "evaluation.scores: 安全性 is 900, expected a number from 0 to 100"),
-        ("evaluation.scores.安全性", -1, "evaluation.scores: 安全性 is -1, expected a number from 0 to 100"),
-        ("evaluation.scores.安全性", True, "evaluation.scores: 安全性 is true, expected a number from 0 to 100"),
-        ("evaluation.scores.安全性", "80", 'evaluation.scores: 安全性 is "80", expected a number from 0 to 100'),
-        ("evaluation.average_score", "x", 'evaluation: average_score is "x", expected a number from 0 to 100'),
-        ("evaluation.average_score", 900, "evaluation: average_score is 900, expected a number from 0 to 100"),
+        ("evaluation.scores.安全性", 900, "evaluation.scores.安全性 is 900, expected a number from 0 to 100"),
+        ("evaluation.scores.安全性", -1, "evaluation.scores.安全性 is -1, expected a number from 0 to 100"),
+        ("evaluation.scores.安全性", True, "evaluation.scores.安全性 is true, expected a number from 0 to 100"),
+        ("evaluation.scores.安全性", "80", 'evaluation.scores.安全性 is "80", expected a number from 0 to 100'),
+        ("evaluation.average_score", "x", 'evaluation.average_score is "x", expected a number from 0 to 100'),
+        ("evaluation.average_score", 900, "evaluation.average_score is 900, expected a number from 0 to 100"),
         ("evaluation.status", "weird", 'evaluation.status is "weird", expected one of ok, unparsable, failed'),
         ("evaluation.status", [], "evaluation.status is [], expected one of"),
         ("evaluation.passed", "true", 'results[0].evaluation.passed is "true", expected true or false'),
         ("evaluation.rationale", [], "results[0].evaluation.rationale is [], expected an object"),
-        ("evaluation.rationale.安全性", 3, "evaluation.rationale: 安全性 is 3, expected a text"),
+        ("evaluation.rationale.安全性", 3, "evaluation.rationale.安全性 is 3, expected a text"),
         ("evaluation.overall_comment", None, "results[0].evaluation.overall_comment is missing or null"),
         ("evaluation.usage.cost_usd", "free", "evaluation.usage.cost_usd is"),
         ("summary.total_questions", "10", 'summary.total_questions is "10", expected a whole number'),
@@ -137,6 +138,16 @@ def test_whatever_stands_in_a_place_the_log_loads_fully_or_is_refused(place: str
     run_scores(run)
     summarise_results(run.results)
     _ = run.usage
+
+
+def test_a_field_that_logs_have_no_way_to_hold_is_refused_and_not_waved_through() -> None:
+    @dataclass(frozen=True)
+    class Strange:
+        names: Any
+
+    Strange.__annotations__["names"] = set[str]
+    with pytest.raises(TypeError, match=r"set\[str\] in a record: logs have no way to hold it"):
+        log_json._record(Strange, {"names": "anything"}, "log.json")
 
 
 # -- what is accepted

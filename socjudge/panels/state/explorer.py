@@ -5,28 +5,22 @@ Frames are read once and without texts; texts are read from the logs that are lo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ... import constants
+from ...base.conditions import conditions_of, differences
 from ...base.pass_rule import reaches, todays_rule
 from ...base.storage import as_path, is_remote
 from ...errors import ConfigError
 from ...history.frames import History, load_history
-from ...records import UNKNOWN, EvaluationResult, EvaluationRun
+from ...records import EvaluationResult, EvaluationRun
 from ...runs.load import load_run
 from ...stats.basics import in_order, plain_floats, question_means, summarise_scores
 from ...stats.comparison import compare_judges
-
-# What a difference between two runs can come from, beside chance.
-CONDITIONS = {
-    "judge_model": "採点者", "judge_model_resolved": "応答した採点モデル", "prompt_id": "プロンプト",
-    "prompt_sha256": "プロンプトの文面", "assistant_model": "アシスタント", "index_fingerprint": "手順書",
-    "dataset_sha256": "データセット", "k": "抜粋の数 k",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,21 +91,10 @@ class Explorer:
             raise ConfigError(
                 f"期間の開始日 {filters.since} が終了日 {filters.until} より後です。どちらかを直してください"
             )
-        runs, results, scores = self.history.runs, self.history.results, self.history.scores
-        if filters.since:
-            runs = runs[runs["started_at"] >= _local(filters.since, time.min)]
-        if filters.until:
-            runs = runs[runs["started_at"] <= _local(filters.until, time.max)]
-        if filters.judges:
-            runs = runs[runs["judge_model"].isin(filters.judges)]
-        if filters.prompts:
-            runs = runs[runs["prompt_id"].isin(filters.prompts)]
-        if filters.categories:
-            results, scores = (frame[frame["category"].isin(filters.categories)] for frame in (results, scores))
-            runs = runs[runs["run_id"].isin(results["run_id"])]
-        if len(runs) < len(self.history.runs):
-            results, scores = (frame[frame["run_id"].isin(runs["run_id"])] for frame in (results, scores))
-        return History(runs, results, scores, self.history.n_left_out)
+        return self.history.select(
+            since=filters.since, until=filters.until, judge_model=filters.judges or None,
+            prompt_id=filters.prompts or None, category=filters.categories or None,
+        )  # fmt: skip
 
     def answers(self, run_id: str, other: str, question_id: Any) -> tuple[list[EvaluationResult], ...]:
         """What two runs have on a question, with all texts: their results of it, none where it was not asked.
@@ -149,11 +132,10 @@ class Explorer:
         wanted = {*order[max(0, place + 1 - TREND_RUNS) : place + 1], *([baseline] if baseline else [])}
         logs = chosen.runs.loc[chosen.runs["run_id"].isin(wanted), "log"]
         texts = load_history(self.logs_dir, logs=set(logs), text=True)
-        asked = set(chosen.results["category"])
-        scores, results = (frame[frame["category"].isin(asked)] for frame in (texts.scores, texts.results))
+        texts = texts.select(category=set(chosen.results["category"]))
         if path.parent == self._reports.absolute():
             _make_folder(path.parent)
-        return write_report(path, scores, results=results, runs=texts.runs, run_id=run_id, baseline=baseline)
+        return write_report(path, texts, run_id=run_id, baseline=baseline)
 
     @property
     def _reports(self) -> Path:
@@ -202,6 +184,7 @@ def compare_runs(chosen: History, first: str, second: str) -> RunPair:
         raise ConfigError("同じ実行が2つ選ばれています。別の実行を選ぶか、絞り込みを広げてください")
     if first not in rows or second not in rows:
         raise ConfigError("選んだ実行が、いまの絞り込みの中にありません。絞り込みを広げるか、選び直してください")
+    told = conditions_of(chosen.runs[chosen.runs["run_id"].isin([first, second])])
     scores = chosen.scores[chosen.scores["run_id"].isin([first, second])].astype({"run_id": object})
     questions = _questions(scores, first, second)
     paired, reason = None, _why_not_paired(questions, scores, first, second)
@@ -211,13 +194,9 @@ def compare_runs(chosen: History, first: str, second: str) -> RunPair:
         except ConfigError as error:  # such as other criteria
             reason = str(error)
     return RunPair(
-        rows[first], rows[second], _conditions(rows[first], rows[second]), paired, reason,
+        rows[first], rows[second], [each.words() for each in differences(told[first], told[second])], paired, reason,
         summarise_scores(scores, by=["run_id", "criterion"]), questions,
     )  # fmt: skip
-
-
-def _local(day: date, clock: time) -> datetime:
-    return datetime.combine(day, clock).astimezone()
 
 
 def _make_folder(folder: Path) -> None:
@@ -227,18 +206,6 @@ def _make_folder(folder: Path) -> None:
         raise ConfigError(
             f"{folder}: the folder cannot be made ({error.strerror}); name a file in another one"
         ) from None
-
-
-def _conditions(first: dict[Any, Any], second: dict[Any, Any]) -> list[tuple[str, str, str]]:
-    different = [name for name in CONDITIONS if _said(first, name) != _said(second, name)]
-    return [(CONDITIONS[name], _said(first, name), _said(second, name)) for name in different]
-
-
-def _said(run: dict[Any, Any], name: str) -> str:
-    if pd.isna(run[name]) or run[name] in ("", UNKNOWN):
-        return "不明"
-    is_hash = name.endswith(("sha256", "fingerprint"))
-    return str(run[name])[: 12 if is_hash else None]
 
 
 def _questions(scores: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
