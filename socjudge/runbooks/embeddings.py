@@ -169,7 +169,7 @@ class VectorCache:
                 self._known.update(zip((key for key, _ in part), vectors, strict=True))
                 if on_progress is not None:
                     on_progress(start + len(part), len(new))
-            return np.stack([self._known[key] for key in keys])
+            return np.stack([self._known[key] for key in keys]).astype(np.float32, copy=False)
 
     def embed_query(self, text: str) -> Vectors:
         """The unit vector of a search query, (dimension,) float32."""

@@ -38,26 +38,35 @@ from .embeddings import (
     save_vector_cache,
 )
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
-from .reading import SYNONYMS_NAME, hash_runbooks, load_runbooks, load_synonyms
+from .reading import QUESTIONS_NAME, SYNONYMS_NAME, add_questions, hash_runbooks, load_runbooks, load_synonyms
 
 # How the mixed score is made; see `get_bm25_weight` and `mix_scores`. Tuned in docs/retrieval.md.
 BM25_WEIGHT = 0.8
-BM25_RATIO_RANGE = (0.05, 0.25)
+BM25_RATIO_RANGE = (0.03, 0.15)
+# Where passages have questions of their own, BM25 knows people's words too, and one weight for every query is better
+# than one by the ratio (right passage in five -0.05). 0.4-0.8 tried on all labelled sets of docs/retrieval.md but fresh.
+BM25_WEIGHT_WITH_QUESTIONS = 0.65
 SENTENCE_WEIGHT = 2 / 3
+
+# Up to so many vectors every one is compared with the query; above, FAISS looks among the most promising of CLUSTERS and
+# brings back CANDIDATES. 100,000 passages: docs/retrieval.md, "Growth".
+EXACT_VECTORS = 20_000
+CLUSTERS, PROBED_CLUSTERS = 256, 16
+CANDIDATES = 2048
 
 # Below this BM25 ratio, synonyms are added to the query.
 SYNONYMS_BELOW = 0.15
 # Reranking of the best passages; see `rerank`.
 POOL = 25
-RUNBOOK_WEIGHT = 0.5
-NAMED_BONUS = 0.2
+RUNBOOK_WEIGHT = 0.7
+NAMED_BONUS = 0.1
 BACKGROUND_PENALTY = 0.2
 
 _SECTION_WORD = re.compile(r" > |[とのやへ・、（）()]")
 
 # What decides a ranking besides passages and embedder; part of the fingerprint.
 PARAMETERS = {
-    "bm25_weight": BM25_WEIGHT,
+    "bm25_weight": [BM25_WEIGHT, BM25_WEIGHT_WITH_QUESTIONS],
     "bm25_ratio_range": BM25_RATIO_RANGE,
     "sentence_weight": SENTENCE_WEIGHT,
     "synonyms_below": SYNONYMS_BELOW,
@@ -74,18 +83,20 @@ class Evidence:
 
     bm25_ratio: the best BM25 score divided by the highest that the query could reach, 0–1; the formula is
     at `bm25.Bm25.match`. top_cosine: similarity of the nearest sentence or passage, -1–1.
-    unknown_tokens: the query's tokens that occur in no passage."""
+    unknown_tokens: the query's tokens that occur in no passage and none of its questions. question_cosine: similarity
+    of the nearest question of a passage; None where the runbooks have none."""
 
     bm25_ratio: float
     top_cosine: float
     unknown_tokens: tuple[str, ...]
+    question_cosine: float | None = None
 
 
 class RunbookIndex:
     """Passages that can be searched; made by `build_index` or `load_index`. Safe to use from threads.
 
     passages: all passages, in file order, with score 0. n_embedded: texts that this build had to embed
-    (passages and sentences). embedder: its name, as `build_index(embeddings=)` takes it. runbooks: the
+    (passages, sentences and questions). embedder: its name, as `build_index(embeddings=)` takes it. runbooks: the
     folder they came from. index_dir: where it is kept. fingerprint: SHA-256 over passages, embedder and parameters; the same on every
     machine. synonyms: {everyday word: words of the runbooks}."""
 
@@ -99,11 +110,14 @@ class RunbookIndex:
         self.fingerprint = _fingerprint(stored)
         self._stored = stored
         self._cache = cache
-        self._bm25 = Bm25([chunk.search_text for chunk in stored.chunks])
-        self._faiss = faiss.IndexFlatIP(stored.vectors.shape[1])
-        self._faiss.add(np.ascontiguousarray(stored.vectors))
-        # The passage that each sentence vector belongs to.
-        self._owners = np.repeat(np.arange(len(self)), [len(chunk.sentences) for chunk in stored.chunks])
+        self._bm25 = Bm25([chunk.words_text for chunk in stored.chunks])
+        self._faiss = _make_faiss(stored.vectors)
+        # The passage that each vector of a sentence or a question belongs to.
+        numbers = np.arange(len(self))
+        sentences = np.repeat(numbers, [len(chunk.sentences) for chunk in stored.chunks])
+        questions = np.repeat(numbers, [len(chunk.questions) for chunk in stored.chunks])
+        self._owners = np.concatenate([sentences, questions])
+        self._first_question = len(self) + len(sentences)
 
     def __len__(self) -> int:
         return len(self.passages)
@@ -120,7 +134,7 @@ class RunbookIndex:
 
     @property
     def _n_files(self) -> int:
-        return len(self._stored.files.keys() - {SYNONYMS_NAME})
+        return len(self._stored.files.keys() - {SYNONYMS_NAME, QUESTIONS_NAME})
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
         """The k best passages, best first, with their score (0–1; comparable within one query only).
@@ -132,7 +146,7 @@ class RunbookIndex:
         if not query.strip():
             return []
         scores = self.mixed_scores(query)
-        pool = np.argsort(-scores, kind="stable")[: max(POOL, k)]
+        pool = _highest(scores, max(POOL, k))
         return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool])[:k]
 
     def mixed_scores(self, query: str) -> Vectors:
@@ -141,7 +155,9 @@ class RunbookIndex:
         if match.ratio < SYNONYMS_BELOW:
             query = self.add_synonyms(query)
             match = self._bm25.match(query)
-        return mix_scores(match.scores, self._similarities(query), get_bm25_weight(match.ratio))
+        has_questions = self._first_question < self._faiss.ntotal
+        weight = BM25_WEIGHT_WITH_QUESTIONS if has_questions else get_bm25_weight(match.ratio)
+        return mix_scores(match.scores, self._similarities(query), weight)
 
     def add_synonyms(self, query: str) -> str:
         """The query, followed by the runbooks' words for the everyday words in it (`synonyms.json`)."""
@@ -157,7 +173,8 @@ class RunbookIndex:
         if not query.strip():
             return Evidence(0.0, 0.0, ())
         match = self._bm25.match(query)
-        return Evidence(match.ratio, float(self._cosines(query).max()), match.unknown)
+        said, asked = np.split(self._cosines(query), [self._first_question])
+        return Evidence(match.ratio, float(said.max()), match.unknown, float(asked.max()) if len(asked) else None)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of any texts by the index's embedder, (len(texts), dimension) float32.
@@ -178,17 +195,47 @@ class RunbookIndex:
         return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
     def _cosines(self, query: str) -> Vectors:
-        """Cosine similarity of the query to each vector: passages, then sentences."""
+        """Cosine similarity of the query to each vector: passages, then sentences, then questions.
+
+        In a large index those that are no candidates count as like as the last candidate."""
         n = self._faiss.ntotal
-        found, order = self._faiss.search(self._cache.embed_query(query)[None, :], n)
-        cosines = np.empty(n, dtype=np.float32)
-        cosines[order[0]] = found[0]
+        found, order = self._faiss.search(
+            self._cache.embed_query(query)[None, :], n if n <= EXACT_VECTORS else CANDIDATES
+        )
+        found, order = found[order >= 0], order[order >= 0]
+        cosines = np.full(n, found[-1], dtype=np.float32)
+        cosines[order] = found
         return cosines
 
     def _similarities(self, query: str) -> Vectors:
         """Each passage's similarity to the query, (passages,)."""
         cosines = self._cosines(query)
         return blend_sentences(cosines[: len(self)], cosines[len(self) :], self._owners)
+
+
+def _make_faiss(vectors: Vectors) -> Any:
+    """FAISS over the vectors, by inner product: exact for a few, in clusters and 8 bits for many."""
+    n, dimension = vectors.shape
+    if n <= EXACT_VECTORS:
+        exact = faiss.IndexFlatIP(dimension)
+        exact.add(np.ascontiguousarray(vectors, dtype=np.float32))
+        return exact
+    index = faiss.IndexIVFScalarQuantizer(
+        faiss.IndexFlatIP(dimension), dimension, CLUSTERS, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
+    )
+    index.nprobe = PROBED_CLUSTERS
+    sample = np.linspace(0, n - 1, min(n, 64 * CLUSTERS), dtype=np.int64)
+    index.train(vectors[sample].astype(np.float32))
+    for start in range(0, n, 65536):  # the copy in float32 stays small
+        index.add(vectors[start : start + 65536].astype(np.float32))
+    return index
+
+
+def _highest(scores: Vectors, n: int) -> np.ndarray[Any, Any]:
+    """The places of the n highest scores, highest first, ties in their order."""
+    least = np.partition(scores, -n)[-n] if n < len(scores) else -np.inf
+    among = np.flatnonzero(scores >= least)
+    return among[np.argsort(-scores[among], kind="stable")][:n]
 
 
 class RunbookRetriever(BaseRetriever):
@@ -207,8 +254,8 @@ class RunbookRetriever(BaseRetriever):
 def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[Any, Any]) -> Vectors:
     """SENTENCE_WEIGHT * the passage's best sentence + the rest * the passage as a whole; (passages,) float32.
 
-    A question resembles the one sentence that answers it more than a page around it. passages, sentences:
-    cosines; owners: (sentences,) number of the passage each sentence belongs to. A passage without
+    A question resembles the one sentence that answers it, or another question, more than a page around it. passages,
+    sentences (and questions): cosines; owners: (sentences,) number of the passage each sentence belongs to. A passage without
     sentences (a command block) counts as its own."""
     best = np.full(len(passages), -np.inf, dtype=np.float32)
     np.maximum.at(best, owners, sentences)
@@ -235,7 +282,7 @@ def rerank(query: str, passages: Sequence[Passage]) -> list[Passage]:
 
     A passage gains when its runbook is on the subject as a whole (the mean of the runbook's three best scores
     here), and when the query names its section (封じ込め, 復旧, 報告); sections of background lose, unless asked
-    for. Measured in docs/retrieval.md: right passage among five for questions in other words, .30 to .54."""
+    for. Measured in docs/retrieval.md."""
     by_runbook: dict[str, list[float]] = {}
     for passage in passages:
         by_runbook.setdefault(passage.source, []).append(passage.score)
@@ -315,14 +362,13 @@ def build_index(
     `index.n_embedded` counts the rest. embeddings: as for `make_embeddings`. on_progress: called with how many
     texts have been embedded, and of how many. ConfigError when there is no runbook, one cannot be read, or
     `index_dir` cannot be written."""
-    books = load_runbooks(runbooks)
+    books = add_questions(load_runbooks(runbooks), runbooks)
     name = get_embedder_name(embeddings)
     cache = VectorCache(embeddings, load_vector_cache(name) | _load_old_vectors(Path(index_dir), name))
     files = {book.source: book.sha256 for book in books}
     chunks = tuple(chunk for book in books for chunk in book.chunks)
     synonyms = load_synonyms(runbooks)
-    if synonyms:
-        files[SYNONYMS_NAME] = hash_runbooks(runbooks)[SYNONYMS_NAME]
+    files |= {name: sha for name, sha in hash_runbooks(runbooks).items() if name in (SYNONYMS_NAME, QUESTIONS_NAME)}
     stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), name, files, Path(runbooks), synonyms)
     stored = replace(stored, vectors=cache.embed(stored.texts, on_progress))
     save_stored_index(stored, Path(index_dir))
@@ -360,7 +406,7 @@ def save_bundled_vectors(
     """Refresh the vectors that ship with the project, so that a fresh clone embeds nothing; their file.
 
     From the shell: python -c "from socjudge.runbooks.index import save_bundled_vectors as s; print(s())" """
-    chunks = tuple(chunk for book in load_runbooks(runbooks) for chunk in book.chunks)
+    chunks = tuple(chunk for book in add_questions(load_runbooks(runbooks), runbooks) for chunk in book.chunks)
     stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), "", {}, Path(runbooks))
     name = get_embedder_name(embeddings)
     return save_vector_cache(stored.texts, VectorCache(embeddings, load_vector_cache(name, folder)), folder)

@@ -22,15 +22,15 @@ from ..errors import ConfigError
 from .embeddings import Vectors
 from .reading import Chunk
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True)
 class StoredIndex:
     """What is saved.
 
-    chunks: the passages. vectors: (rows, dimension) float32; one row per passage, then one per sentence, in
-    the order of `Chunk.sentences`. embedder: name. files: {source: SHA-256}. runbooks: their folder. synonyms:
+    chunks: the passages. vectors: (rows, dimension) float32, or float16 as read; one row per passage, then one per sentence, then
+    one per question of a passage. embedder: name. files: {source: SHA-256}. runbooks: their folder. synonyms:
     {everyday word: words of the runbooks}."""
 
     chunks: tuple[Chunk, ...]
@@ -44,7 +44,8 @@ class StoredIndex:
     def texts(self) -> list[str]:
         """What each row of `vectors` is the vector of."""
         passages = [chunk.search_text for chunk in self.chunks]
-        return passages + [sentence for chunk in self.chunks for sentence in chunk.sentences]
+        sentences = [sentence for chunk in self.chunks for sentence in chunk.sentences]
+        return passages + sentences + [question for chunk in self.chunks for question in chunk.questions]
 
 
 def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
@@ -95,8 +96,9 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
             raise _damaged(index_dir / name, "its checksum does not fit the manifest")
     try:
         lines = contents["passages.jsonl"].decode("utf-8").split("\n")
-        chunks = tuple(Chunk(**json.loads(line)) for line in lines if line)
-    except (ValueError, TypeError) as error:
+        rows = [json.loads(line) for line in lines if line]
+        chunks = tuple(Chunk(**row | {"questions": tuple(row["questions"])}) for row in rows)
+    except (ValueError, TypeError, KeyError) as error:
         raise _damaged(index_dir / "passages.jsonl", str(error)) from error
     try:
         vectors = np.load(io.BytesIO(contents["vectors.npy"]), allow_pickle=False)
@@ -108,7 +110,7 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
     runbooks = Path(os.path.normpath(index_dir.absolute() / manifest["runbooks"]))
     stored = StoredIndex(
         chunks,
-        vectors.astype(np.float32),
+        vectors,
         manifest["embedder"],
         manifest["files"],
         runbooks,
@@ -117,7 +119,7 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
     if len(vectors) != len(stored.texts):
         raise _damaged(
             index_dir / "vectors.npy",
-            f"{len(vectors)} vectors for {len(stored.texts)} passages and sentences",
+            f"{len(vectors)} vectors for {len(stored.texts)} passages, sentences and questions",
         )
     return stored
 

@@ -8,8 +8,8 @@ import os
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +27,9 @@ TEXT_SUFFIXES = (".md", ".markdown", ".txt")
 # Beside the runbooks, optional: {"everyday word": ["runbook word", ...]}.
 SYNONYMS_NAME = "synonyms.json"
 
+# Beside the runbooks, optional: {"host_isolation.md": {"初動対応 > Windows端末": ["question in people's words", ...]}}.
+QUESTIONS_NAME = "questions.json"
+
 # Characters per passage at most: most sections stay whole, with their commands. docs/retrieval.md compares.
 CHUNK_SIZE = 800
 
@@ -40,17 +43,24 @@ class Chunk:
     """A piece of one section of a runbook, as it is indexed.
 
     text: the body as written. source: file path inside the runbooks folder, with "/" on every system.
-    heading: "初動対応 > Windows端末", or "" above the first heading. title: the document's title."""
+    heading: "初動対応 > Windows端末", or "" above the first heading. title: the document's title. questions: what
+    people ask when this is the answer, from `questions.json`."""
 
     text: str
     source: str
     heading: str
     title: str
+    questions: tuple[str, ...] = ()
 
     @property
     def search_text(self) -> str:
-        """What is embedded and indexed: title and headings lift recall (dense more than BM25)."""
+        """What is embedded: title and headings lift recall (dense more than BM25)."""
         return "\n".join(part for part in (self.title, self.heading, self.text) if part)
+
+    @property
+    def words_text(self) -> str:
+        """What BM25 indexes: the same and the questions."""
+        return "\n".join([self.search_text, *self.questions])
 
     @property
     def sentences(self) -> list[str]:
@@ -102,7 +112,7 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
     root = folder.resolve()
     found = []
     for path in _walk(folder):
-        if path == folder / SYNONYMS_NAME:
+        if path in (folder / SYNONYMS_NAME, folder / QUESTIONS_NAME):
             continue
         if not path.resolve().is_relative_to(root):
             warnings.warn(f"{path}: leads out of the runbooks folder; skipped", stacklevel=2)
@@ -123,9 +133,9 @@ def hash_runbooks(folder: Path | str) -> dict[str, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is skipped was said when the index was built
         files = find_runbooks(folder)
-    synonyms = Path(folder) / SYNONYMS_NAME
-    if synonyms.is_file():
-        files.append((synonyms, SYNONYMS_NAME))
+    files += [
+        (Path(folder) / name, name) for name in (SYNONYMS_NAME, QUESTIONS_NAME) if (Path(folder) / name).is_file()
+    ]
     return {source: hashlib.sha256(_read_bytes(path)).hexdigest() for path, source in files}
 
 
@@ -134,6 +144,58 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
 
     The everyday words are normalised. ConfigError that names the file and what is wrong with it."""
     path = Path(folder) / SYNONYMS_NAME
+    entries = _load_json_object(path, '{"everyday word": ["runbook word", …]}')
+    for word, terms in entries.items():
+        if not word.strip() or not _is_texts(terms):
+            raise ConfigError(f"{path}: the entry {word!r} needs a list of runbook words, found {terms!r}")
+    return {normalise_text(word): terms for word, terms in entries.items()}
+
+
+def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
+    """{runbook: {heading path: questions}} from `questions.json` in the runbooks folder; empty without one.
+
+    ConfigError that names the file and what is wrong with it."""
+    path = Path(folder) / QUESTIONS_NAME
+    expected = '{"runbook.md": {"heading > heading": ["question", …]}}'
+    entries = _load_json_object(path, expected)
+    for source, sections in entries.items():
+        if not isinstance(sections, dict):
+            raise ConfigError(f"{path}: the entry {source!r} is not an object; expected {expected}")
+        for heading, questions in sections.items():
+            if not _is_texts(questions):
+                raise ConfigError(
+                    f"{path}: {source!r}, heading {heading!r} needs a list of questions, found {questions!r}"
+                )
+    return entries
+
+
+def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]:
+    """The runbooks of `folder` with the questions of its `questions.json` at their passages.
+
+    A section that is cut into several passages gives each of them all its questions. A UserWarning names each runbook
+    or heading in the file that is not there (any more); its questions are left out."""
+    questions = load_questions(folder)
+    path = Path(folder) / QUESTIONS_NAME
+    headings = {book.source: {chunk.heading for chunk in book.chunks} for book in books}
+    for source, sections in questions.items():
+        if source not in headings:
+            warnings.warn(f"{path}: no runbook {source!r} in the folder; its questions are left out", stacklevel=2)
+            continue
+        for heading in sections.keys() - headings[source]:
+            warnings.warn(
+                f"{path}: {source} has no heading {heading!r} (any more); its questions are left out until the heading "
+                "there is the runbook's",
+                stacklevel=2,
+            )
+
+    def asked(chunk: Chunk) -> Chunk:
+        return replace(chunk, questions=tuple(questions.get(chunk.source, {}).get(chunk.heading, ())))
+
+    return [replace(book, chunks=tuple(map(asked, book.chunks))) for book in books]
+
+
+def _load_json_object(path: Path, expected: str) -> dict[str, Any]:
+    """The object in a JSON file; empty when there is no such file."""
     if not path.is_file():
         return {}
     try:
@@ -141,11 +203,12 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
     except ValueError as error:
         raise ConfigError(f"{path}: not valid JSON in UTF-8 ({error})") from error
     if not isinstance(entries, dict):
-        raise ConfigError(f'{path}: expected an object {{"everyday word": ["runbook word", …]}}')
-    for word, terms in entries.items():
-        if not word.strip() or not isinstance(terms, list) or not all(isinstance(t, str) and t.strip() for t in terms):
-            raise ConfigError(f"{path}: the entry {word!r} needs a list of runbook words, found {terms!r}")
-    return {normalise_text(word): terms for word, terms in entries.items()}
+        raise ConfigError(f"{path}: expected an object {expected}")
+    return entries
+
+
+def _is_texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) and value.strip() for value in values)
 
 
 def load_runbook_text(path: Path | str) -> tuple[str, list[str]]:

@@ -14,13 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import DATA, OTHERS
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.errors import ConfigError, ProviderError
 from socjudge.records import Passage
-from socjudge.runbooks.bm25 import content_words, normalise_text
+from socjudge.runbooks import index as index_module
+from socjudge.runbooks.bm25 import Bm25, content_words, normalise_text, tokenise
 from socjudge.runbooks.embeddings import VectorCache, load_vector_cache, make_embeddings, save_vector_cache
 from socjudge.runbooks.index import (
     RunbookIndex,
@@ -32,7 +35,7 @@ from socjudge.runbooks.index import (
     open_index,
     rerank,
 )
-from socjudge.runbooks.reading import load_runbooks
+from socjudge.runbooks.reading import add_questions, load_runbooks
 
 QUESTION_PATHS = sorted((DATA).glob("retrieval_questions*.jsonl"))
 
@@ -334,6 +337,20 @@ def test_symbols_are_searched_by_meaning(project_index: RunbookIndex, query: str
     assert project_index.evidence(query).bm25_ratio == 0
 
 
+@pytest.mark.parametrize("query", ["Google_検索", "請求書_2026.xlsm", "_", "__検__"])
+def test_an_underscore_in_a_query_is_no_word(query: str) -> None:
+    match = Bm25(["検索の手順を示す", "隔離の手順"]).match(query)
+    assert "_" not in "".join(token for token in match.unknown if len(token) < 3)
+    assert match.scores.shape == (2,)
+
+
+@given(texts=st.lists(st.text(max_size=30), min_size=1, max_size=4), query=st.text(max_size=30))
+def test_any_text_can_be_indexed_and_matched(texts: list[str], query: str) -> None:
+    assert all(tokenise(query)) and all(tokenise(text) for text in texts if content_words(text))
+    match = Bm25(texts).match(query)
+    assert match.scores.shape == (len(texts),) and np.isfinite(match.scores).all() and 0 <= match.ratio < 1
+
+
 def test_k_beyond_the_passages_gives_all_and_below_one_is_refused(runbooks: Path, index_dir: Path) -> None:
     index = build_index(runbooks, index_dir=index_dir)
     assert len(index.search("隔離", k=99)) == len(index) == 3
@@ -345,7 +362,7 @@ def test_evidence_is_higher_for_what_the_runbooks_cover(project_index: RunbookIn
     covered = project_index.evidence("漏えいしたアクセスキーの無効化の期限は")
     absent = project_index.evidence("量子コンピュータの暗号移行計画とタクシー代の精算方法は")
     assert covered.bm25_ratio > 2 * absent.bm25_ratio and covered.top_cosine > absent.top_cosine
-    assert "タクシー" in absent.unknown_tokens and "タクシー" not in covered.unknown_tokens
+    assert "コンピュータ" in absent.unknown_tokens and "コンピュータ" not in covered.unknown_tokens
 
 
 def test_passages_show_the_body_without_title_or_heading(runbooks: Path, index_dir: Path) -> None:
@@ -378,7 +395,7 @@ def without_cache(index: RunbookIndex) -> RunbookIndex:
 
 
 def test_bm25_share_grows_with_what_the_runbooks_know() -> None:
-    assert [get_bm25_weight(ratio) for ratio in (0, 0.05, 0.15, 0.25, 1)] == pytest.approx([0, 0, 0.4, 0.8, 0.8])
+    assert [get_bm25_weight(ratio) for ratio in (0, 0.03, 0.09, 0.15, 1)] == pytest.approx([0, 0, 0.4, 0.8, 0.8])
 
 
 def test_mixed_scores_by_hand() -> None:
@@ -484,10 +501,10 @@ def test_lexical_questions_find_their_passage(project_index: RunbookIndex) -> No
         any(p.source == q["source"] and p.heading.startswith(q["heading"]) for p in project_index.search(q["question"]))
         for q in questions
     ]
-    assert sum(hits) / len(hits) >= 0.95  # 0.982 when written (docs/retrieval.md)
+    assert sum(hits) / len(hits) >= 0.95  # 0.964 when written (docs/retrieval.md)
 
 
-def test_paraphrases_find_their_passage_far_more_often_than_by_words_alone(project_index: RunbookIndex) -> None:
+def test_paraphrases_find_their_passage(project_index: RunbookIndex) -> None:
     fresh = [q for q in load_questions() if q["split"] == "fresh"]
 
     def hits(order: list[list[Passage]]) -> int:
@@ -496,17 +513,86 @@ def test_paraphrases_find_their_passage_far_more_often_than_by_words_alone(proje
             for q, passages in zip(fresh, order, strict=True)
         )
 
-    by_words = [
-        [project_index.passages[i] for i in np.argsort(-project_index._bm25.match(q["question"]).scores, kind="stable")]
-        for q in fresh
-    ]
-    as_built = [project_index.search(q["question"]) for q in fresh]
-    assert hits(as_built) >= 24  # 27 of 50 when written, 2 by words alone (docs/retrieval.md)
-    assert hits(as_built) >= 5 * hits(by_words)
+    assert hits([project_index.search(q["question"]) for q in fresh]) >= 38  # 42 of 50 when written (docs/retrieval.md)
 
 
 def test_a_fresh_clone_embeds_nothing(project_index: RunbookIndex) -> None:
     assert project_index.n_embedded == 0  # if this fails: make vectors
+
+
+# --- questions
+
+
+def write_questions(folder: Path, questions: object) -> None:
+    (folder / "questions.json").write_text(json.dumps(questions, ensure_ascii=False), encoding="utf-8")
+
+
+def test_a_question_in_peoples_words_finds_the_passage_that_a_person_gave_it_to(
+    runbooks: Path, index_dir: Path
+) -> None:
+    asked = "変なサイトに暗証番号をうっかり入れた"
+    without = build_index(runbooks, index_dir=index_dir)
+    assert without.evidence(asked).question_cosine is None
+    write_questions(runbooks, {"phishing.md": {"初動対応": ["あやしいページで暗証番号を打っちゃいました"]}})
+    built = build_index(runbooks, index_dir=index_dir)
+    assert built.n_embedded == 1 and built.fingerprint != without.fingerprint
+    assert built.search(asked, k=1)[0].source == "phishing.md"
+    evidence = built.evidence(asked)
+    assert evidence.question_cosine is not None and evidence.question_cosine > evidence.top_cosine
+    assert built.passages == without.passages  # what is quoted stays the runbook's text
+    loaded = load_index(index_dir)
+    assert loaded.fingerprint == built.fingerprint and loaded.search(asked) == built.search(asked)
+
+
+def test_changed_questions_make_the_index_stale(runbooks: Path, index_dir: Path) -> None:
+    build_index(runbooks, index_dir=index_dir)
+    write_questions(runbooks, {"phishing.md": {"初動対応": ["騙された？"]}})
+    with pytest.warns(UserWarning, match=r"questions\.json.*socjudge index"):
+        load_index(index_dir)
+    assert build_index(runbooks, index_dir=index_dir).stale_files() == []
+
+
+def test_questions_for_a_heading_or_runbook_that_is_gone_are_left_out_with_a_warning(
+    runbooks: Path, index_dir: Path
+) -> None:
+    write_questions(runbooks, {"phishing.md": {"初動": ["騙された？"], "初動対応": ["入れちゃった"]}, "old.md": {}})
+    with pytest.warns(UserWarning) as caught:
+        index = build_index(runbooks, index_dir=index_dir)
+    told = [str(warning.message) for warning in caught]
+    assert len(told) == 2
+    assert "questions.json: phishing.md has no heading '初動'" in told[0] and "no runbook 'old.md'" in told[1]
+    assert [chunk.questions for chunk in index._stored.chunks] == [(), (), ("入れちゃった",)]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a.md": []}', '{"a.md": {"h": "q"}}', '{"a.md": {"h": [""]}}'])
+def test_bad_questions_name_the_file(runbooks: Path, index_dir: Path, text: str) -> None:
+    (runbooks / "questions.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"questions\.json"):
+        build_index(runbooks, index_dir=index_dir)
+
+
+def test_every_section_that_answers_has_six_to_ten_questions_and_none_is_a_labelled_one() -> None:
+    books = add_questions(load_runbooks(RUNBOOKS_DIR), RUNBOOKS_DIR)  # a heading that is gone would warn, and fail
+    chunks = [c for book in books for c in book.chunks if not c.heading.startswith(("チェックリスト", "関連手順書"))]
+    assert {len(c.questions) for c in chunks} <= set(range(6, 11))
+    labelled = {normalise_text(q["question"]) for q in load_questions()}
+    assert not labelled & {normalise_text(q) for c in chunks for q in c.questions}
+
+
+# --- growth
+
+
+def test_an_index_of_many_vectors_finds_what_an_exact_one_finds(
+    project_index: RunbookIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"EXACT_VECTORS": 1000, "CLUSTERS": 64, "CANDIDATES": 1000}.items():
+        monkeypatch.setattr(index_module, name, value)
+    many = load_index(project_index.index_dir)
+    questions = [q["question"] for q in load_questions()]
+    found = [{p.text for p in many.search(question)} for question in questions]
+    exact = [{p.text for p in project_index.search(question)} for question in questions]
+    assert found != exact  # it did look at candidates only
+    assert sum(len(a & b) for a, b in zip(found, exact, strict=True)) >= 0.85 * 5 * len(questions)
 
 
 # --- synonyms and reranking
@@ -538,6 +624,8 @@ def test_bad_synonyms_name_the_file(runbooks: Path, index_dir: Path, text: str) 
 
 
 def test_the_bundled_synonyms_lead_to_words_of_the_runbooks(project_index: RunbookIndex) -> None:
+    known = normalise_text("\n".join(chunk.words_text for chunk in project_index._stored.chunks))
+    assert [word for word in project_index.synonyms if word in known] == []  # the questions have taught these
     text = normalise_text("\n".join(f"{p.heading}\n{p.text}" for p in project_index.passages))
     titles = normalise_text("\n".join(book.chunks[0].title for book in load_runbooks(RUNBOOKS_DIR)))
     for word, terms in project_index.synonyms.items():
@@ -553,10 +641,10 @@ def test_reranking_prefers_the_runbook_on_the_subject_and_the_section_that_is_as
         Passage("", "a.md", "調査", 0.6),
     ]
     # a.md: (0.9 + 0.7 + 0.6) / 3 = 0.733; b.md: 0.8 / 3 = 0.267
-    # 目的 0.9 + 0.367 - 0.2; 復旧 0.8 + 0.133; 封じ込め 0.7 + 0.367 + 0.2; 調査 0.6 + 0.367; all / 1.7
+    # 目的 0.9 + 0.513 - 0.2; 復旧 0.8 + 0.187; 封じ込め 0.7 + 0.513 + 0.1; 調査 0.6 + 0.513; all / 1.8
     ranked = rerank("封じ込めの手順は", passages)
     assert [p.heading for p in ranked] == ["封じ込め > 端末", "目的", "調査", "復旧"]
-    assert ranked[0].score == pytest.approx((0.7 + 1.1 / 3 + 0.2) / 1.7)
+    assert ranked[0].score == pytest.approx((0.7 + 0.7 * 2.2 / 3 + 0.1) / 1.8)
     assert rerank("この手順書の目的は", passages)[0].heading == "目的"
 
 

@@ -169,6 +169,8 @@ def test_tokens_per_script() -> None:
     assert tokenise("隔離") == ["隔", "離", "隔離"]
     assert tokenise("しない") == ["しな", "ない"]
     assert tokenise("nmap-7.94_x") == ["nmap-7.94_x", "nmap", "7", "94", "x"]
+    assert tokenise("電源を切") == ["電", "源", "電源", "源を", "を切", "切"]
+    assert tokenise("電源、切") == ["電", "源", "電源", "切"]
     assert "フィッシ" in set(tokenise("フィッシングメール")) & set(tokenise("フィッシング詐欺"))
 
 
