@@ -25,7 +25,7 @@ from socjudge import (
     run_evaluation_suite,
 )
 from socjudge.base.texts import split_blocks, split_units
-from socjudge.models import offline_judge as rubric
+from socjudge.models import answer_reading
 from socjudge.models.offline_judge import MAX_CHARACTERS
 from socjudge.rules import facts
 from socjudge.rules.facts import find_facts, find_wrong_facts, is_negative
@@ -49,7 +49,7 @@ def marks(text: str, flags: Flags | None = None, passages: tuple[Passage, ...] =
 @pytest.fixture(scope="module")
 def reactions() -> list[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rubric, "embed_texts", remembered(rubric.embed_texts))
+        patch.setattr(answer_reading, "embed_texts", remembered(answer_reading.embed_texts))
         return react(load_items())
 
 
@@ -69,7 +69,7 @@ def remembered(embed: Callable[[Sequence[str]], Any]) -> Callable[[Sequence[str]
 @pytest.mark.slow
 @pytest.mark.parametrize("split", ["dev", "final"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damage_lowers_its_criterion_and_leaves_the_others_within_10(
+def test_a_damage_lowers_its_criterion_and_leaves_the_others_within_15(
     reactions: list[dict[str, Any]], split: str, damage: str
 ) -> None:
     ids = {item["id"] for item in load_items(split)}
@@ -166,7 +166,7 @@ def test_of_a_long_answer_the_beginning_is_judged_and_that_is_said(text: str) ->
 def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted, not timed: characters that facts are looked for in, and texts that are embedded."""
     looked_at, embedded = [0], [0]
-    blank, embed = facts.blank_facts, rubric.embed_texts
+    blank, embed = facts.blank_facts, answer_reading.embed_texts
 
     def counted_blank(text: str) -> str:
         looked_at[0] += len(text)
@@ -177,7 +177,7 @@ def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatc
         return embed(texts)
 
     monkeypatch.setattr(facts, "blank_facts", counted_blank)
-    monkeypatch.setattr(rubric, "embed_texts", counted_embed)
+    monkeypatch.setattr(answer_reading, "embed_texts", counted_embed)
     statement = "SOC当番は、感染端末をEDRで15分以内に隔離し、"  # supported, so that its facts are compared
     marks(statement * 40)
     before, looked_at[0] = looked_at[0], 0
