@@ -9,7 +9,7 @@ from pathlib import Path
 from ... import constants
 from ...base.pass_rule import run_rule
 from ...base.texts import visible
-from ...base.verdict import summary_text
+from ...base.verdict import REFERENCE_NOTE, summary_text
 from ...records import AssistantAnswer, EvaluationResult, EvaluationRun, Passage, is_embedded
 from ...runs.estimate import Estimate
 from ..state.run import Progress, Session
@@ -97,14 +97,20 @@ def summary_html(run: EvaluationRun) -> str:
     """The success line and the specification's summary."""
     from markdown_it import MarkdownIt
 
-    judge = escape(run.run.judge_model_resolved)
-    offline = "（組み込みの既定。LLMではありません）" if is_embedded(run.run.judge_model_resolved) else ""
+    judge, embedded = escape(run.run.judge_model_resolved), is_embedded(run.run.judge_model_resolved)
+    offline = "（組み込みの既定。LLMではありません）" if embedded else ""
+    passed = "" if embedded else "good"
     return block(
-        "good" if run.summary.mvp_passed else "bad",
+        passed if run.summary.mvp_passed else "bad",
         f"評価完了！結果を {escape(_shown_path(run.log_path))} に保存しました",
-        MarkdownIt("js-default").render(summary_text(run.summary, run_rule(run.run))),
+        MarkdownIt("js-default").render(summary_text(run.summary, run_rule(run.run))) + (reference_html() if embedded else ""),
         f"Judge: {judge}{offline}、費用: {money(run.usage.cost_usd)}",
     )
+
+
+def reference_html() -> str:
+    """That a verdict is the embedded judge's, in grey."""
+    return f'<span style="color: var(--jp-ui-font-color2, #666)">{REFERENCE_NOTE}</span>'
 
 
 def _shown_path(path: Path | None) -> Path | None:
