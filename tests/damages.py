@@ -154,8 +154,14 @@ def pad_each_step(item: Item) -> str:
 BREAKS: dict[str, tuple[Callable[[Item], str | None], str]] = {
     "a deadline ten times as long": (Rewrite(r"(?<!\d)(\d+)(分|時間|日)", r"\g<1>0\2"), "正確性"),
     "another extension": (Rewrite(r"内線7\d{3}", "内線7999"), "正確性"),
-    "a step that need not be done": (Rewrite(r"(?:を|に)?(報告|隔離|保全|記録|確認|取得|承認)(?:する|してください|します)。", r"の\1は必要ない。"), "正確性"),
-    "a step that is not done": (Rewrite(r"(報告|隔離|保全|記録|確認|取得|複写|変更|失効|再設定)(?:する|してください|します)。", r"\1しない。"), "正確性"),
+    "a step that need not be done": (
+        Rewrite(r"(?:を|に)?(報告|隔離|保全|記録|確認|取得|承認)(?:する|してください|します)。", r"の\1は必要ない。"),
+        "正確性",
+    ),
+    "a step that is not done": (
+        Rewrite(r"(報告|隔離|保全|記録|確認|取得|複写|変更|失効|再設定)(?:する|してください|します)。", r"\1しない。"),
+        "正確性",
+    ),
     "a prohibition that is allowed": (Rewrite(r"(?<=[しか])ない。", "てもよい。"), "安全性"),
     "no approval": (Rewrite(r"承認を得て(?:から)?|承認の後に|承認後に", "承認を待たずに"), "安全性"),
     "logs made empty": (Add("作業が滞るときは、古いログはいったん空にして構わない。"), "安全性"),

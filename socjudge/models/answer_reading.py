@@ -79,11 +79,16 @@ class Reading:
         """The texts that only repeat the question or a keypoint."""
         asked = bigrams(fold(self.question.question))
         wanted = [bigrams(fold(keypoint)) for keypoint in self.question.expected_keypoints]
+        every = frozenset[str]().union(*wanted)
         return {
             text
             for text in self.recommended
             if (own := bigrams(fold(text)))
-            and (containment(own, asked) >= _ECHO or any(jaccard(own, other) >= _ECHO for other in wanted))
+            and (
+                containment(own, asked) >= _ECHO
+                or any(jaccard(own, other) >= _ECHO for other in wanted)
+                or (sum(containment(other, own) > 0.95 for other in wanted) > 1 and containment(own, every) > 0.7)
+            )
         }
 
     @cached_property
@@ -223,8 +228,12 @@ class Reading:
             in_passage = max((containment(pairs, other) for other in self.passage_pairs), default=0.0)
             in_source = max((containment(pairs, other) for other in self.source_pairs), default=0.0)
             found.append(0.4 * in_passage + 0.3 * in_source + 0.3 * (float(alike.max()) if alike.size else 0.0))
-        strange = [len(content_words(neutral_facts(c.text)) - self.passage_words) for c in self.claims]
-        return [value - _STRANGE * max(0, n - 3) for value, n in zip(found, strange, strict=True)]
+        return [value - _STRANGE * max(0, n - 3) for value, n in zip(found, self.strange, strict=True)]
+
+    @cached_property
+    def strange(self) -> list[int]:
+        """How many words of each claim no passage has, facts left out."""
+        return [len(content_words(neutral_facts(c.text)) - self.passage_words) for c in self.claims]
 
     @cached_property
     def groups(self) -> dict[int, str]:

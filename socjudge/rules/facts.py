@@ -82,6 +82,30 @@ def is_negative(statement: str) -> bool:
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
 
 
+def find_wrong_amounts(statement: str, source: str, known: Sequence[Fact]) -> list[str]:
+    """The numbers of a statement that no source has, where the source that it follows has another in the same unit."""
+    values = {fact.value for fact in known}
+    there = {_unit(fact.value) for fact in find_facts(source) if fact.kind == "number"}
+    own = [fact.value for fact in find_facts(statement) if fact.kind == "number" and fact.value not in values]
+    return [value for value in own if (unit := _unit(value)) and unit in there]
+
+
+def find_wrong_contacts(statement: str, known: Sequence[Fact]) -> list[str]:
+    """The extensions and addresses of a statement that no source has, where the sources have others."""
+    values = {fact.value for fact in known}
+    if not any(map(_is_contact, known)):
+        return []
+    return [fact.value for fact in find_facts(statement) if _is_contact(fact) and fact.value not in values]
+
+
+def _unit(value: str) -> str:
+    return re.sub(r"^\d+", "", value)
+
+
+def _is_contact(fact: Fact) -> bool:
+    return "@" in fact.value or (fact.kind == "number" and "内線" in fact.around)
+
+
 def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:
     """The facts of a statement that its sources state otherwise, as they stand in it, folded, each once.
 
@@ -96,8 +120,7 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
         same = max((likeness for likeness, value in peers if value == fact.value), default=-1.0)
         other = max((likeness for likeness, value in peers if value != fact.value), default=-1.0)
         unheard_of = same < 0 and fact.kind != "pole"
-        is_contact = fact.kind == "role" or "@" in fact.value or "内線" in fact.around
-        needed = alike if not unheard_of else 0.0 if is_contact else alike / 2
+        needed = alike if not unheard_of else 0.0 if fact.kind == "role" or _is_contact(fact) else alike / 2
         if other >= needed and other > same + 0.2:
             wrong.append(fact.value)
     return wrong

@@ -103,7 +103,8 @@ def summary_html(run: EvaluationRun) -> str:
     return block(
         passed if run.summary.mvp_passed else "bad",
         f"評価完了！結果を {escape(_shown_path(run.log_path))} に保存しました",
-        MarkdownIt("js-default").render(summary_text(run.summary, run_rule(run.run))) + (reference_html() if embedded else ""),
+        MarkdownIt("js-default").render(summary_text(run.summary, run_rule(run.run)))
+        + (reference_html() if embedded else ""),
         f"Judge: {judge}{offline}、費用: {money(run.usage.cost_usd)}",
     )
 
