@@ -103,7 +103,8 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
 
 
 def _marks(reading: Reading, criteria: Sequence[str]) -> dict[str, _Mark]:
-    """A mark for each criterion that has a measure. What misses the question earns at most half."""
+    """A mark for each criterion that has a measure. What misses the question keeps little, except of 根拠性: what covers
+    more would otherwise raise it."""
     if reading.says_nothing:
         marks = {name: _Mark(0, _NOTHING) for name in MEASURES if name in criteria}
         if "網羅性" in marks:
@@ -116,9 +117,9 @@ def _marks(reading: Reading, criteria: Sequence[str]) -> dict[str, _Mark]:
     aim = 1.0
     if reading.question.expected_keypoints:
         excused = (reading.should_decline and reading.admits) or (reading.should_ask and reading.asks)
-        aim = 0.4 + 0.6 * ramp(_coverage(reading).score, *(_AIM_ASIDE if excused else _AIM))
+        aim = 0.2 + 0.8 * ramp(_coverage(reading).score, *(_AIM_ASIDE if excused else _AIM))
     if aim < 1:
-        for name in {"根拠性", "正確性", "引用明示", "簡潔性"} & set(marks):
+        for name in {"正確性", "引用明示", "簡潔性"} & set(marks):
             reason = f"{marks[name].reason}問われた内容にほとんど触れていないため、割り引きました。"
             marks[name] = _Mark(marks[name].score * aim, reason)
     return marks
@@ -153,7 +154,8 @@ def _groundedness(reading: Reading) -> _Mark:
 
 def _accuracy(reading: Reading) -> _Mark:
     known = [fact for unit in reading.sources for fact in find_facts(unit.text)]
-    contacts = [value for unit in reading.body for value in find_wrong_contacts(unit.text, known)]
+    texts = "\n".join(reading.passages)
+    contacts = [value for unit in reading.body for value in find_wrong_contacts(unit.text, texts)]
     if contacts:
         return _Mark(_FATAL, f"抜粋にない連絡先があります: {contacts[0]}")
     if not reading.claims:

@@ -31,6 +31,7 @@ for _pair in _OPPOSITES.split():
 _POLE = re.compile("|".join(sorted(_POLES, key=len, reverse=True)))
 EITHER_ROLE = re.compile(f"({_ROLE})または({_ROLE})")
 _FACT = re.compile(f"(?P<role>{_ROLE})|(?P<term>{_TERM})|(?P<number>{_NUMBER})")
+_CONTACT = re.compile(r"((?<=内線)\d{3,5}|[A-Za-z0-9._+-]{2,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
 _OBLIGATION = re.compile(r"な(?:けれ|くて)?[ばは]なら(?:ない|ず|ません)")
 _NEGATION = re.compile(
     r"禁止|禁じ|[^少]ない|なけれ|なかっ|ません|せず|[らさわかたなば]ず(?![つれ])|てはなら|不要|不可|避け|控え|やめ|厳禁"
@@ -90,20 +91,15 @@ def find_wrong_amounts(statement: str, source: str, known: Sequence[Fact]) -> li
     return [value for value in own if (unit := _unit(value)) and unit in there]
 
 
-def find_wrong_contacts(statement: str, known: Sequence[Fact]) -> list[str]:
-    """The extensions and addresses of a statement that no source has, where the sources have others."""
-    values = {fact.value for fact in known}
-    if not any(map(_is_contact, known)):
+def find_wrong_contacts(statement: str, sources: str) -> list[str]:
+    """The extensions and addresses of a statement that its sources do not have, where they have others."""
+    if not _CONTACT.search(sources):
         return []
-    return [fact.value for fact in find_facts(statement) if _is_contact(fact) and fact.value not in values]
+    return [found[1] for found in _CONTACT.finditer(statement) if found[1] not in sources]
 
 
 def _unit(value: str) -> str:
     return re.sub(r"^\d+", "", value)
-
-
-def _is_contact(fact: Fact) -> bool:
-    return "@" in fact.value or (fact.kind == "number" and "内線" in fact.around)
 
 
 def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:
@@ -120,7 +116,7 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
         same = max((likeness for likeness, value in peers if value == fact.value), default=-1.0)
         other = max((likeness for likeness, value in peers if value != fact.value), default=-1.0)
         unheard_of = same < 0 and fact.kind != "pole"
-        needed = alike if not unheard_of else 0.0 if fact.kind == "role" or _is_contact(fact) else alike / 2
+        needed = alike if not unheard_of else 0.0 if fact.kind == "role" or "@" in fact.value else alike / 2
         if other >= needed and other > same + 0.2:
             wrong.append(fact.value)
     return wrong
