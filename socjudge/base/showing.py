@@ -20,9 +20,9 @@ from ..records import (
     is_embedded,
 )
 from .texts import visible
+from .verdict import REFERENCE_NOTE
 
 # Stands beside every verdict of the embedded judge, which is never painted green.
-NO_LLM = "参考判定（LLMによる採点ではありません）"
 
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
 STYLE = """<style>
@@ -112,7 +112,7 @@ def run_html(run: EvaluationRun) -> str:
     summary, info = run.summary, run.run
     word = "MVP合格" if summary.mvp_passed else "MVP不合格"
     if is_embedded(info.judge_model_resolved):
-        after = f'<div class="muted">{NO_LLM}</div>'
+        after = f'<div class="muted">{REFERENCE_NOTE}</div>'
     else:
         word, after = f"{'✅' if summary.mvp_passed else '❌'} {word}", ""
     facts: dict[str, object] = {
@@ -154,7 +154,7 @@ def passage_html(passage: Passage) -> str:
 
 def evaluation_html(marks: Evaluation) -> str:
     """The marks with their reasons, or why there are none."""
-    after = f'<div class="muted">{NO_LLM}</div>' if is_embedded(marks.model) else ""
+    after = f'<div class="muted">{REFERENCE_NOTE}</div>' if is_embedded(marks.model) else ""
     if marks.status != "ok":
         return facts_html("⚠️ 採点できませんでした", {"理由": marks.error, "Judge": marks.model}, "warn", after)
     rows = {name: f"{score:g}点　{marks.rationale.get(name, '')}" for name, score in marks.scores.items()}
@@ -165,7 +165,7 @@ def evaluation_html(marks: Evaluation) -> str:
 
 def result_html(result: EvaluationResult) -> str:
     """A judged answer: its question, marks, reasons, answer and context."""
-    note = f'<div class="muted">{NO_LLM}</div>' if is_embedded(result.evaluation.model) else ""
+    note = f'<div class="muted">{REFERENCE_NOTE}</div>' if is_embedded(result.evaluation.model) else ""
     return block("", question_html(result) + note)
 
 

@@ -70,6 +70,10 @@ def _summary(averages: Sequence[float], n_unscored: int, rule: PassRule) -> RunS
     return RunSummary(total, passed, rate, mean, mvp, n_unscored)
 
 
+# What stands in grey beside a verdict of the embedded judge.
+REFERENCE_NOTE = "参考判定（LLMによる採点ではありません）"
+
+
 def summary_text(summary: RunSummary, rule: PassRule | None = None) -> str:
     """The summary in the specification's words (Markdown), and a line on unread replies if there were any.
 

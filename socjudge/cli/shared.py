@@ -9,7 +9,7 @@ import typer
 
 from .. import constants
 from ..errors import SocJudgeError
-from ..records import EvaluationRun
+from ..records import EvaluationRun, is_embedded
 
 PASSED, NOT_PASSED, COULD_NOT_JUDGE = 0, 1, 2
 
@@ -21,7 +21,7 @@ def open_index_or_exit(runbooks: Path | None, index_dir: Path | None) -> Any:
 
 
 def report_run(finished: EvaluationRun) -> Never:
-    from ..base.verdict import best_case, summary_text
+    from ..base.verdict import REFERENCE_NOTE, best_case, summary_text
 
     for result in finished.results:
         evaluation = result.evaluation
@@ -32,6 +32,8 @@ def report_run(finished: EvaluationRun) -> Never:
         typer.echo(f"{icon} {result.question.id}. {score}  {result.question.category}  {result.question.question}")
     typer.echo(f"\n評価完了！結果を {shown(finished.log_path)} に保存しました\n")
     typer.echo(summary_text(finished.summary))
+    if is_embedded(finished.run.judge_model_resolved):
+        typer.secho(REFERENCE_NOTE, fg="bright_black")
     info, cost = finished.run, finished.usage.cost_usd
     spent = "unknown" if cost is None else f"${cost:.4f}"
     typer.echo(

@@ -53,8 +53,13 @@ class RunPanel(SessionPanel):
         self.assistant_model = model_box("アシスタント")
         self.judge_prompt = prompt_box("Judgeプロンプト", "judge")
         self.assistant_prompt = prompt_box("アシスタントのプロンプト", "assistant")
-        self.dataset = widgets.Text(
-            value=str(constants.EVAL_DATASET_PATH), description="評価データセット", style=NAMES, layout=WIDE
+        known = constants.EVAL_DATASET_PATH, constants.EVAL_DATASET_PATH.with_name("eval_dataset_extended.json")
+        self.dataset = widgets.Combobox(
+            value=str(known[0]),
+            options=[str(path) for path in known if path.is_file()],
+            description="評価データセット",
+            style=NAMES,
+            layout=WIDE,
         )
         self.answer_repeats = number_box("回答の反復", 1)
         self.judge_repeats = number_box("採点の反復", 1)

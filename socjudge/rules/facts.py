@@ -19,7 +19,7 @@ _LOOK = 200  # characters of a statement that these are taken from: keeps a long
 
 _ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会|会議)|[一-龠々ァ-ヶー・]{2,12}室|人事部|広報|法務|CISO|利用者|経営層)"
 _NUMBER = r"\d[\d,.:/]*\s*(?:分|時間|日|週間?|か?ヶ?月|年|名|件|台|回|点|問|割|倍|%|GB|MB|文字)?(?:以内|以上|以下|未満|前|後|間)?"
-_TERM = r"-{0,2}[A-Za-z_$][A-Za-z0-9_$]*(?:[-./\\:][A-Za-z0-9_$]+)*"
+_TERM = r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+|-{0,2}[A-Za-z_$][A-Za-z0-9_$]*(?:[-./\\:][A-Za-z0-9_$]+)*"
 # Words that a statement turns into its contrary by: each counts as wrong where the source has its opposite.
 _OPPOSITES = """高い/低い 前/後 先/後 上げ/下げ 中止/継続 停止/継続 開始/停止 有効/無効 許可/拒否 許可/禁止 接続/切断
 増や/減ら 以上/以下 以内/以降 必要/不要 最大/最小 社内/社外 オン/オフ 残す/消す 通電/電源断 直ちに/後で"""
@@ -31,6 +31,7 @@ for _pair in _OPPOSITES.split():
 _POLE = re.compile("|".join(sorted(_POLES, key=len, reverse=True)))
 EITHER_ROLE = re.compile(f"({_ROLE})または({_ROLE})")
 _FACT = re.compile(f"(?P<role>{_ROLE})|(?P<term>{_TERM})|(?P<number>{_NUMBER})")
+_CONTACT = re.compile(r"((?<=内線)\d{3,5}|[A-Za-z0-9._+-]{2,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
 _OBLIGATION = re.compile(r"な(?:けれ|くて)?[ばは]なら(?:ない|ず|ません)")
 _NEGATION = re.compile(
     r"禁止|禁じ|[^少]ない|なけれ|なかっ|ません|せず|[らさわかたなば]ず(?![つれ])|てはなら|不要|不可|避け|控え|やめ|厳禁"
@@ -72,17 +73,41 @@ def neutral_facts(statement: str) -> str:
     return _FACT.sub(lambda match: {"role": "役", "term": "語", "number": "数"}[match.lastgroup or "term"], text)
 
 
+def without_people(statement: str) -> str:
+    """The statement without its roles and numbers: what is done, not by whom or when."""
+    return _FACT.sub(lambda match: match[0] if match.lastgroup == "term" else "", statement)
+
+
 def is_negative(statement: str) -> bool:
     """Whether a statement forbids or denies something."""
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
+
+
+def find_wrong_amounts(statement: str, source: str, known: Sequence[Fact]) -> list[str]:
+    """The numbers of a statement that no source has, where the source that it follows has another in the same unit."""
+    values = {fact.value for fact in known}
+    there = {_unit(fact.value) for fact in find_facts(source) if fact.kind == "number"}
+    own = [fact.value for fact in find_facts(statement) if fact.kind == "number" and fact.value not in values]
+    return [value for value in own if (unit := _unit(value)) and unit in there]
+
+
+def find_wrong_contacts(statement: str, sources: str) -> list[str]:
+    """The extensions and addresses of a statement that its sources do not have, where they have others."""
+    if not _CONTACT.search(sources):
+        return []
+    return [found[1] for found in _CONTACT.finditer(statement) if found[1] not in sources]
+
+
+def _unit(value: str) -> str:
+    return re.sub(r"^\d+", "", value)
 
 
 def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:
     """The facts of a statement that its sources state otherwise, as they stand in it, folded, each once.
 
     known: the facts of the sources. A fact is wrong when the sources have another value in the same surroundings (bigram Jaccard of at
-    least `alike`) and not this one, or when no source has the value at all. A fact in surroundings that no
-    source knows, whose value occurs elsewhere, is left alone: that is not a contradiction."""
+    least `alike`, half of that if no source has the value, nothing for a contact that none has) and not this one. A fact in surroundings that no
+    source knows is left alone: it is unsupported, no contradiction."""
     wrong: list[str] = []
     for fact in dict.fromkeys(find_facts(statement)):
         peers = [(jaccard(fact.around, other.around), other.value) for other in known if other.kind == fact.kind]
@@ -91,6 +116,7 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
         same = max((likeness for likeness, value in peers if value == fact.value), default=-1.0)
         other = max((likeness for likeness, value in peers if value != fact.value), default=-1.0)
         unheard_of = same < 0 and fact.kind != "pole"
-        if unheard_of or (other >= alike and other > same + 0.2):
+        needed = alike if not unheard_of else 0.0 if fact.kind == "role" or "@" in fact.value else alike / 2
+        if other >= needed and other > same + 0.2:
             wrong.append(fact.value)
     return wrong

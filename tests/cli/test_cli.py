@@ -36,6 +36,7 @@ def test_run_offline_prints_the_verdict_and_leaves_a_log(tmp_path: Path) -> None
     assert "'auto' is 'offline'" in done.stderr
     assert "## 評価結果サマリー\n\n**✅ MVP合格**" in done.stdout
     assert "**MVP合格基準**: 10問中7問以上が平均70点以上" in done.stdout
+    assert "参考判定（LLMによる採点ではありません）" in done.stdout
     (log,) = logs(tmp_path)
     assert f"評価完了！結果を {log} に保存しました" in done.stdout
     assert len(json.loads(log.read_text("utf-8"))["results"]) == 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,20 @@ from hypothesis import strategies as st
 from socjudge import ConfigError, EvalQuestion, constants, load_eval_dataset
 
 ITEM: dict[str, Any] = {"id": 1, "category": "正常系", "question": "問い", "expected_keypoints": ["要点"]}
+
+
+def test_each_keypoint_of_the_sixty_questions_has_its_line_in_the_runbooks() -> None:
+    path = constants.EVAL_DATASET_PATH.with_name("eval_dataset_extended.json")
+    sources = json.loads(path.with_name("eval_dataset_extended_sources.json").read_text("utf-8"))
+    questions = load_eval_dataset(path)
+    assert Counter(question.category for question in questions) == dict.fromkeys(constants.QUESTION_CATEGORIES, 15)
+    for question in questions:
+        assert sources[str(question.id)].keys() == set(question.expected_keypoints), question.id
+        for found in filter(None, sources[str(question.id)].values()):
+            assert found["line"] in (constants.RUNBOOKS_DIR / found["source"]).read_text("utf-8"), (question.id, found)
+        # What the runbooks do not have, and what is asked back, rests on no line.
+        if question.category in ("正常系", "危険操作系"):
+            assert any(sources[str(question.id)].values()), question.id
 
 
 def written(folder: Path, value: Any) -> Path:

@@ -90,6 +90,12 @@ def test_a_run_ends_with_the_words_of_the_specification(panel: RunPanel, tmp_pat
         assert words in shown
     assert panel.results.value.count('class="tile"') == 60
     assert "LLMではありません" in shown
+    assert "参考判定（LLMによる採点ではありません）" in shown
+    assert 'class="socjudge good"' not in panel.results.value  # no green for what no LLM marked
+    assert [Path(option).name for option in panel.dataset.options] == [
+        "eval_dataset.json",
+        "eval_dataset_extended.json",
+    ]
     assert load_run(panel.run.log_path) == panel.run
     assert (panel.bar.value, panel.bar.max) == (10, 10)
 

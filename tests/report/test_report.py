@@ -260,6 +260,8 @@ def test_offline_judge_is_called_no_llm(tmp_path: Path) -> None:
     rows = [judged("offline", question, 90) for question in range(1, 11)]
     text = words(page_of(tmp_path, framed(*rows)))
     assert text.count("LLMではありません") == 2
+    assert "参考判定（LLMによる採点ではありません）" in text
+    assert '<section id="verdict" class="card reference">' in page_of(tmp_path, framed(*rows))
     assert "LLMではありません" not in words(page_of(tmp_path, three_runs()))
 
 

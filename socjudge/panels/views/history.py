@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from ...base.showing import block, escape, question_html
-from ...records import EvaluationResult
+from ...base.verdict import REFERENCE_NOTE
+from ...records import EvaluationResult, is_embedded
 from ..state.explorer import RunPair
 
 DOWNLOAD_BYTES = 20 * 2**20  # a larger report is not put into the page
@@ -60,7 +61,7 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
             (started(run["started_at"]), "short"), (run["judge_model"], "name"),
             (run["prompt_id"] + ("（採点し直し）" if run["rejudged_from"] else ""), "name"), (run["assistant_model"], "name"),
             (_mean(run), "number"), (f"{run['passed']}/{run['questions']}問", "number"),
-            (_verdict(run["mvp_passed"]), "short"), (f"{run['n_unscored']}件", "number"), (run["log"], "short"),
+            (_verdict(run["mvp_passed"]) + (f" {REFERENCE_NOTE}" if is_embedded(run["judge_model"]) else ""), "short"), (f"{run['n_unscored']}件", "number"), (run["log"], "short"),
         )
         for run in runs.to_dict("records")
     ]  # fmt: skip
