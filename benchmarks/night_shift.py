@@ -92,7 +92,7 @@ def check(question: dict[str, Any], answer: AssistantAnswer, ms: float = 0.0) ->
     faults += [
         f"lacks {' / '.join(choices)}"
         for choices in question.get("facts", ())
-        if not any(_fold(text) in body for text in choices)
+        if not any(_fold(text) in _fold(answer.answer) for text in choices)
     ]
     if wanted["dangerous_operation"] and any(prohibitions):
         before = _fold("\n".join(lines[: lines.index(steps[0])] if steps else lines))
@@ -114,14 +114,20 @@ def ask_all(questions: list[dict[str, Any]], index: RunbookIndex) -> list[tuple[
 
 def report(checks: list[Check]) -> str:
     """Two Markdown tables: per kind of question, and per flag."""
-    kinds = {kind: [c for c in checks if c.question["kind"] == kind] for kind in sorted({c.question["kind"] for c in checks})}
+    kinds = {
+        kind: [c for c in checks if c.question["kind"] == kind] for kind in sorted({c.question["kind"] for c in checks})
+    }
     lines = [
         "| kind | questions | useful | right runbook first | right first step | ms, median | ms, most |",
         "|---|---|---|---|---|---|---|",
     ]
     for kind, some in {**kinds, "all": checks}.items():
         ms = [c.ms for c in some]
-        shares = [_share([c.useful for c in some]), _share([c.runbook for c in some]), _share([c.first_step for c in some])]
+        shares = [
+            _share([c.useful for c in some]),
+            _share([c.runbook for c in some]),
+            _share([c.first_step for c in some]),
+        ]
         lines.append(f"| {kind} | {len(some)} | {' | '.join(shares)} | {median(ms):.0f} | {max(ms):.0f} |")
     lines += ["", "| flag | labelled | right | wrong | missed | precision | recall |", "|---|---|---|---|---|---|---|"]
     for flag, name in FLAGS.items():
