@@ -156,11 +156,11 @@ def choose_guide(
 
 
 def choose_runbook(found: Sequence[Passage]) -> str:
-    """The runbook that what was found speaks for: the sum of its best three scores."""
+    """The runbook that what was found speaks for: the sum of its best two scores."""
     by_source: dict[str, list[float]] = {}
     for passage in found:
         by_source.setdefault(passage.source, []).append(passage.score)
-    return max(by_source, key=lambda source: sum(sorted(by_source[source], reverse=True)[:3]))
+    return max(by_source, key=lambda source: sum(sorted(by_source[source], reverse=True)[:2]))
 
 
 def wants_first_response(question: str) -> bool:
