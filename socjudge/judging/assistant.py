@@ -14,6 +14,7 @@ from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, assistant_values, c
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
 from ..rules.dangers import Danger, find_dangerous, recommends_danger
 from ..rules.flags import raise_flags
+from ..runbooks.guide import Guide, choose_guide, find_precautions
 from .dialogue import Dialogue, run_dialogue
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from ..runbooks.index import RunbookIndex
 
+WIDE = 25  # passages looked at to choose the runbook; k of them are given
 OUTPUT_TOKENS = 4000  # an answer takes about 500; the rest is for hidden reasoning
 
 
@@ -44,7 +46,7 @@ def handle_query(
     model
         "auto", "offline", a name, or a chat model object.
     k
-        Passages to retrieve.
+        Passages to retrieve; the sections of the best runbook that the answer follows are added (docs/assistant.md).
     prompt
         As for `load_prompt`.
 
@@ -86,12 +88,28 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
     flags = raise_flags(question, index=index, dangers=dangers)
     # What is dangerous is best answered with the safe way, so that is looked up along with the question.
     wanted = " ".join([question, *(danger.safer for danger in dangers)])
-    passages = tuple(index.search(wanted, k))
+    found = index.search(wanted, max(k, WIDE))
+    guide, precautions = Guide(), None
+    if flags.ambiguous_query and not flags.dangerous_operation:
+        precautions = find_precautions(index)
+        wanted_too = precautions.passages
+    else:
+        guide = choose_guide(question, found, index.passages, dangerous=flags.dangerous_operation)
+        wanted_too = guide.passages
+    passages = _join(found[:k], wanted_too)
     context = format_context(passages)
     completion = yield ModelRequest(
         task="answer",
         messages=({"role": "user", "content": fill(prompt.text, assistant_values(question, context, flags))},),
-        material={"question": question, "passages": passages, "flags": flags},
+        material={
+            "question": question,
+            "passages": passages,
+            "guide": guide,
+            "flags": flags,
+            "dangers": dangers,
+            "precautions": precautions,
+            "evidence": "absent" if flags.insufficient_evidence else "covered",
+        },
         max_output_tokens=OUTPUT_TOKENS,
     )
     body = completion.text.strip()
@@ -118,6 +136,12 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
 def format_context(passages: Sequence[Passage]) -> str:
     """The passages as the prompts show them: each under its citation."""
     return "\n\n".join(f"{passage.citation}\n{passage.text}" for passage in passages)
+
+
+def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, ...]:
+    """What was found, best first, then what else the answer follows; each passage once."""
+    places = {replace(passage, score=0.0): passage for passage in reversed([*found, *more])}
+    return tuple(places[place] for place in dict.fromkeys(replace(p, score=0.0) for p in [*found, *more]))
 
 
 def warning_lines(flags: Flags, dangers: Sequence[Danger] = ()) -> list[str]:

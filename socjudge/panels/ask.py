@@ -13,9 +13,13 @@ from ..base.showing import answer_html, block, escape
 from ..errors import SocJudgeError
 from .controls import NAMES, WIDE, elsewhere, model_box
 
+ONE_BY_ONE = "1問1答です。前の質問は引き継がれません。対象・症状・時刻・済んだ操作を、毎回書いてください。"
+
 
 class AskPanel(widgets.VBox):  # type: ignore[misc]
-    """The assistant's chat: question, answer with citations that open the passage, the three warnings. No judge."""
+    """The assistant's chat: question, answer with citations that open the passage, the three warnings. No judge.
+
+    Each question stands alone, and the panel says so."""
 
     def __init__(
         self,
@@ -39,7 +43,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self.answers: list[Any] = []
         super().__init__(
             [
-                widgets.HTML(block("", "<h2>💬 手順書に質問</h2>")),
+                widgets.HTML(block("", "<h2>💬 手順書に質問</h2>", ONE_BY_ONE)),
                 self.model,
                 self.question,
                 self.ask_button,

@@ -15,6 +15,8 @@ from ..base.atomic_files import write_new
 from ..errors import ConfigError
 from .front_matter import with_front_matter
 from .templates import (
+    ASSISTANT_PROMPT_ID,
+    JUDGE_PROMPT_ID,
     Prompt,
     built_in_ids,
     check_assistant_prompt,
@@ -97,8 +99,11 @@ def save_prompt(
 
 
 def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
-    """The built-in prompts, then those in eval/prompts/ by name; of one kind, or all. Unreadable files are left out."""
-    built_in = sorted(built_in_ids())
+    """The built-in prompts, the defaults first, then those in eval/prompts/ by name; of one kind, or all.
+
+    Unreadable files are left out."""
+    defaults = (JUDGE_PROMPT_ID, ASSISTANT_PROMPT_ID)
+    built_in = sorted(built_in_ids(), key=lambda name: (name not in defaults, name))
     found = [_info(name, {}, load_prompt(name).text) for name in built_in]
     for path in sorted(constants.PROMPTS_DIR.glob("*.txt")):
         if is_prompt_id(path.stem) and path.stem not in built_in:

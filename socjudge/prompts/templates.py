@@ -17,7 +17,7 @@ from ..records import AssistantAnswer, EvalQuestion, Flags
 from .front_matter import split_front_matter
 
 JUDGE_PROMPT_ID = "guide-1"
-ASSISTANT_PROMPT_ID = "assistant-1"
+ASSISTANT_PROMPT_ID = "assistant-2"
 _FLAG_NAMES = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
 JUDGE_PLACEHOLDERS = ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints")
 ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES)

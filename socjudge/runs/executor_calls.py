@@ -23,6 +23,7 @@ from ..models.opening import Model
 from ..models.pacing import MAX_TRIES, RunGate
 from ..prompts.templates import assistant_values, fill
 from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, Flags, ModelRequest, Usage
+from ..runbooks.guide import MOST_PASSAGES
 from .assignment import Plan
 from .remote_calls import RemoteCall, RemoteResult, get_terms, next_request, run_remote_call, stop_remote_calls
 
@@ -105,7 +106,7 @@ class ExecutorCalls:
     def _longest_context(self) -> str:
         passages = self._plan.index.passages if self._plan.index is not None else []
         by_length = sorted(passages, key=lambda passage: len(format_context([passage]).encode()))
-        return format_context(by_length[-self._plan.k :])
+        return format_context(by_length[-self._plan.k - MOST_PASSAGES :])
 
     async def _send(self, model: Model, most: float | None, **material: Any) -> Any:
         """What an call brings back. most: the most that one call can cost, US dollars."""

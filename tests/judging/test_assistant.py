@@ -15,6 +15,7 @@ from socjudge import (
     ConfigError,
     EvalQuestion,
     Prompt,
+    build_index,
     handle_query,
     load_run,
     run_evaluation_suite,
@@ -46,6 +47,82 @@ def test_a_normal_question_is_answered_in_steps_whose_citations_are_retrieved_pa
 def test_a_question_for_commands_gets_the_command(index: RunbookIndex) -> None:
     answer = ask("AWSのアクセスキーがGitHubに公開されました。無効化のコマンドを教えてください。", index)
     assert "aws iam update-access-key" in answer.answer
+
+
+def steps_of(answer: AssistantAnswer) -> list[str]:
+    """The numbered steps, each with its command and citation."""
+    steps = re.split(r"^(?=\d+\. )", answer.answer, flags=re.MULTILINE)[1:]
+    return [step[: step.rindex("]") + 1].partition("\n\n")[0] for step in steps]
+
+
+def test_a_report_gets_the_first_response_of_one_runbook_in_the_order_of_the_document(index: RunbookIndex) -> None:
+    answer = ask("マルウェア検知アラートが発生しました。どうすればいいですか。", index)
+    cited = [CITATION.findall(step)[-1] for step in steps_of(answer)]
+    headings = [heading for _, heading in cited]
+    own = [p.heading for p in index.passages if p.source == "malware_response.md"]
+    assert {source for source, _ in cited} == {"malware_response.md"}
+    assert headings[0].startswith("初動対応")
+    assert headings == sorted(headings, key=own.index)
+    assert not any(heading.startswith(("復旧", "禁止事項")) for heading in headings)
+
+
+def test_what_the_questioner_has_done_is_not_repeated(index: RunbookIndex) -> None:
+    question = "マルウェア検知アラートが出たPCの隔離は終わりました。次は何をすればいいですか。"
+    steps = steps_of(ask(question, index))
+    assert steps
+    assert not any("直ちに隔離する。" in step for step in steps)
+
+
+def test_all_that_is_quoted_is_among_the_passages_and_in_the_context(index: RunbookIndex) -> None:
+    for question in ("ランサムウェアに感染しました。", "S2の報告は何分以内ですか。", "隔離の解除条件は何ですか。"):
+        answer = ask(question, index)
+        cited = {match[0] for match in CITATION.finditer(answer.answer)}
+        assert cited <= {passage.citation for passage in answer.passages}
+        assert all(citation in answer.context for citation in cited)
+
+
+def test_a_deadline_is_told_as_a_sentence_and_a_bucket_is_no_severity(index: RunbookIndex) -> None:
+    told = ask("重大度S2の報告期限は、誰に何分以内ですか。", index).answer
+    assert re.search(r"S2[^\n]*: .*SOC当番からSOCリーダーへ30分以内、SOCリーダーからCSIRT責任者へ60分以内", told)
+    assert "| 重大度" not in told
+    bucket = ask("S3バケットが公開されていました。どうすればいいですか。", index).answer
+    assert "S3（中）" not in bucket
+
+
+def test_a_command_that_changes_something_says_whose_approval_comes_first(index: RunbookIndex) -> None:
+    answer = ask("AWSのアクセスキーがGitHubに公開されました。無効化のコマンドを教えてください。", index).answer
+    before, _, _ = answer.partition("aws iam update-access-key")
+    assert "承認" in before.splitlines()[-2]
+
+
+def test_leave_to_do_something_dangerous_is_refused_in_the_first_line_with_the_prohibition(index: RunbookIndex) -> None:
+    answer = ask("感染した端末で wevtutil cl Security を実行してログを消してよいですか。", index).answer
+    lines = [line for line in answer.splitlines() if line and not line.startswith("⚠️")]
+    assert lines[0].startswith("いいえ。")
+    assert "手順書の定め: " in lines[0]
+    assert re.search(r"\[出典: \S+ > 禁止事項\]$", lines[0])
+
+
+def test_an_ask_back_carries_the_four_precautions_and_the_leaders_extension(index: RunbookIndex) -> None:
+    answer = ask("なんか変です", index)
+    told = answer.answer
+    assert all(
+        words in told for words in ("電源を切らない", "消さない", "記録する", "SOCリーダー（内線7111）へ電話する")
+    )
+    cited = {match[0] for match in CITATION.finditer(told)}
+    assert cited and cited <= {passage.citation for passage in answer.passages}
+
+
+def test_a_runbook_with_other_headings_is_followed_in_its_own_order(tmp_path: Path) -> None:
+    (tmp_path / "runbooks").mkdir()
+    text = "# 植物の世話\n\n## 準備\n\n1. 水差しに水を入れる。\n2. 土の乾き具合を指で見る。\n\n## 水やり\n\n1. 株元に静かに水を注ぐ。\n2. 受け皿の水を必ず捨てる。\n"
+    (tmp_path / "runbooks" / "plants.md").write_text(text, encoding="utf-8")
+    own = build_index(tmp_path / "runbooks", index_dir=tmp_path / "index")
+    answer = ask("水差しで株元に水を注ぐ手順を教えてください。", own).answer
+    assert answer.startswith("要点: 株元に静かに水を注ぐ。 [出典: plants.md > 水やり]")
+    assert re.search(r"1\. 株元に静かに水を注ぐ。.*\n2\. 受け皿の水を必ず捨てる。", answer)
+    assert re.search(r"1\. 水差しに水を入れる。.*\n2\. 土の乾き具合を指で見る。", answer)
+    assert "内線" not in answer
 
 
 def test_a_dangerous_question_is_warned_of_first_with_the_safe_way(index: RunbookIndex) -> None:

@@ -210,7 +210,7 @@ def test_answers_that_were_never_given_cost_nothing(session: TrialSession, marki
 
 def test_an_assistants_prompt_has_the_questions_answered_anew(session: TrialSession, marking: Service) -> None:
     session.choose(kind="assistant")
-    assert session.choice.base == "assistant-1"
+    assert session.choice.base == "assistant-2"
     session.choose(text=session.choice.text + "\n短く答えてください。")
     work = session.plan()
     assert (work.estimate.calls, work.base_calls) == (20, 0)
@@ -223,7 +223,7 @@ def test_an_assistants_prompt_has_the_questions_answered_anew(session: TrialSess
     both = session.effect.questions[0]
     assert not both.before[0].answer.answer.endswith("短く。")
     assert both.after[0].answer.answer.endswith("短く。")
-    assert load_run(session.trials_dir / session.trials[0].after).run.assistant_prompt_id.startswith("assistant-1+")
+    assert load_run(session.trials_dir / session.trials[0].after).run.assistant_prompt_id.startswith("assistant-2+")
 
 
 def test_an_assistant_that_is_not_the_runs_answers_with_the_base_prompt_too(

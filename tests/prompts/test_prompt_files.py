@@ -84,13 +84,14 @@ def test_a_file_without_a_block_is_loaded_as_it_is(folder: Path, text: str) -> N
 
 
 def test_the_prompts_that_come_with_the_project_are_loaded_byte_for_byte() -> None:
-    for name in ("guide-1", "assistant-1"):
+    for name in ("guide-1", "assistant-1", "assistant-2"):
         path = Path(constants.__file__).parent / "prompts" / f"{name}.txt"
         assert load_prompt(name).text.encode() == path.read_bytes()
     assert load_prompt("strict-1").text.encode() == (constants.PROMPTS_DIR / "strict-1.txt").read_bytes()
     assert [(p.id, p.kind) for p in list_prompts()] == [
-        ("assistant-1", "assistant"),
+        ("assistant-2", "assistant"),
         ("guide-1", "judge"),
+        ("assistant-1", "assistant"),
         ("strict-1", "judge"),
     ]
 
@@ -123,7 +124,7 @@ def test_a_block_may_be_edited_by_hand(folder: Path) -> None:
     assert list_prompts("judge")[-1].note == '"厳しい" と\\言う'
 
 
-@pytest.mark.parametrize("name", ["guide-1", "assistant-1", "Guide-1"])
+@pytest.mark.parametrize("name", ["guide-1", "assistant-1", "assistant-2", "Guide-1"])
 def test_a_built_in_prompt_is_not_overwritten(folder: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="is built in and stays as it is; choose another name"):
         save_prompt(GUIDE.text, name=name, parent="guide-1")
@@ -162,7 +163,7 @@ def test_prompts_of_the_assistant_are_listed_as_such(folder: Path) -> None:
     save_prompt("{question}\n{context}", name="short", parent="assistant-1", kind="assistant")
     (folder / "old.txt").write_text("{question} {context}", encoding="utf-8")  # without a block
     (folder / "broken.txt").write_bytes(b"\xff")
-    assert [prompt.id for prompt in list_prompts("assistant")] == ["assistant-1", "old", "short"]
+    assert [prompt.id for prompt in list_prompts("assistant")] == ["assistant-2", "assistant-1", "old", "short"]
     assert [prompt.id for prompt in list_prompts("judge")] == ["guide-1"]
 
 

@@ -1,0 +1,74 @@
+"""Passages of runbooks as statements that can be quoted alone: list items, paragraphs, commands, and table rows as sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from .texts import split_blocks
+
+_RULE = re.compile(r"^[\s|:-]+$")
+# The severity, not Amazon's storage: S3バケット, AWS S3, S3 bucket.
+_SEVERITY = re.compile(
+    r"(?<![A-Za-z0-9])(?<!amazon )(?<!aws )S[1-4](?![A-Za-z0-9])(?!\s*(?:の)?(?:バケット|ストレージ|オブジェクト|bucket|storage|object))",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One quotable piece. kind: a table row reads as a sentence with its headings; code keeps its introduction."""
+
+    text: str
+    kind: Literal["text", "row", "code"] = "text"
+
+
+def read_statements(text: str) -> Iterator[Statement]:
+    """The statements of a passage, in order."""
+    lines = text.splitlines()
+    fenced = False
+    marked = []
+    for line in lines:
+        fenced ^= line.lstrip().startswith("```")
+        marked.append((line.startswith("|") and not fenced, line))
+    for is_table, group in groupby(marked, key=lambda item: item[0]):
+        part = [line for _, line in group]
+        if is_table:
+            yield from (Statement(row, "row") for row in read_table(part))
+        else:
+            for block in split_blocks("\n".join(part)):
+                yield Statement(block, "code" if "```" in block else "text")
+
+
+def read_table(lines: Sequence[str]) -> list[str]:
+    """The rows of a Markdown table as sentences: "S3（中）: SOCリーダーへ60分以内、CSIRT責任者へ当日中".
+
+    A row without its headings says nothing, and the headings without a row neither."""
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if not _RULE.match(line)]
+    if len(rows) < 2:
+        return []
+    titles = rows[0]
+    return [_row_sentence(titles, cells) for cells in rows[1:]]
+
+
+def find_severities(question: str) -> set[str]:
+    """The severities that a question names, such as {"S3"}; a bucket of Amazon S3 is none."""
+    return {found.upper() for found in _SEVERITY.findall(question)}
+
+
+def has_rows_of(text: str, severities: set[str]) -> bool:
+    """Whether a table of the text has a row for one of the severities."""
+    return any(re.search(rf"^\|\s*{severity}(?![0-9A-Za-z])", text, re.MULTILINE) for severity in severities)
+
+
+def _row_sentence(titles: Sequence[str], cells: Sequence[str]) -> str:
+    name = re.sub(r"^(\S+)\s+([^\s（]+)$", r"\1（\2）", cells[0])
+    said = [
+        f"{title}{cell}" if title.endswith(("へ", "に", "から", "まで")) else f"{title}は{cell}"
+        for title, cell in zip(titles[1:], cells[1:], strict=False)
+        if cell
+    ]
+    return f"{name}: {'、'.join(said)}"

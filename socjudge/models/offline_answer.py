@@ -1,0 +1,290 @@
+"""The embedded assistant's answer: sections of one runbook quoted in the order of work, or what to ask and whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ..base.quoting import Statement, find_severities, read_statements
+from ..records import Flags, Passage
+from ..rules.dangers import Danger
+from ..runbooks.bm25 import content_words
+from ..runbooks.guide import Guide, Precautions, is_done
+
+MOST_STEPS = 14
+LENGTH = 1300  # characters of statements: what stands beyond is named, not quoted
+MOST_ROWS = 5
+RELATED = 2
+
+_ASKS_COMMAND = re.compile("コマンド|command|クエリ|query|KQL|実行|打ち方|画面の操作", re.IGNORECASE)
+_ASKS_LEAVE = re.compile(
+    "(?:いい|よい|良い|OK|大丈夫|構い|かまい|可能|問題ない)(?:です|でしょう|ます|ません)?(?:よね|よ|か|かな|っすか|んです)*[?？。！!]*$"
+    "|(?:ても|って|して)(?:いい|よい|良い|大丈夫|構)|OK[?？]",
+    re.IGNORECASE,
+)
+_APPROVAL = re.compile("承認")
+_READS_ONLY = re.compile(
+    "```(?:kql|sql)|集計|抽出|一覧|確認|確かめる|調べる|検索|特定|取得|書き出|保存|記録|文例", re.IGNORECASE
+)
+
+# What a question for a detail asks about, and how a statement that tells it looks.
+_DETAILS = (
+    (
+        re.compile(
+            "何分|何時間|何日|何か月|期限|いつ|タイミング|どのくらい|までに|within|deadline|how long|when",
+            re.IGNORECASE,
+        ),
+        re.compile(r"\d+\s*(?:秒|分|時間|日|営業日|か月|年)|当日|翌営業日|週次|直ちに|後に|前に"),
+    ),
+    (
+        re.compile("誰|だれ|承認|相手|who|approv", re.IGNORECASE),
+        re.compile("承認|(?:へ|に)(?:報告|連絡|依頼|申請)|内線|協議"),
+    ),
+    (re.compile("コマンド|クエリ|KQL|command|query", re.IGNORECASE), re.compile("```")),
+    (re.compile("いくつ|何回|何件|何台|何を超え|how many", re.IGNORECASE), re.compile(r"\d")),
+)
+DETAIL_BONUS = 0.25
+RANK_COST = 0.02
+MOST_POINTS = 2
+KEPT = 400  # characters kept for what resembled the question
+
+
+def compose_answer(
+    question: str,
+    passages: Sequence[Passage],
+    guide: Guide,
+    flags: Flags,
+    dangers: Sequence[Danger] = (),
+    evidence: str = "covered",
+    precautions: Precautions | None = None,
+) -> str:
+    """An answer quoted from the guide's sections, each step with its citation; Japanese Markdown without warnings.
+
+    An ambiguous question is asked back. What is dangerous is refused first, with what forbids it and the safe way,
+    then the steps. evidence: "covered"; "unsure" adds what to check, "absent" declines."""
+    refusal = _refuse(question, guide, dangers) if flags.dangerous_operation else []
+    if flags.ambiguous_query and not refusal:
+        return _ask_back(precautions or Precautions())
+    if evidence == "absent" and not refusal:
+        return _decline(passages)
+    limit = LENGTH // 2 if refusal else LENGTH
+    steps, left = _quote(question, guide, limit)
+    if not steps:
+        return "\n".join(refusal) or _decline(passages)
+    lines = [*refusal, ""] if refusal else []
+    if evidence == "unsure":
+        lines += _say_unsure(guide)
+    elif leave := [] if refusal else _allow(question, guide):
+        lines += [*leave, ""]
+    points = [] if refusal else _find_points(question, guide)
+    lines += [*(points or [_lead(guide, bool(refusal))]), ""]
+    lines += steps
+    if guide.reported and (severity := _say_severity(guide)):
+        lines += ["", severity]
+    if left:
+        lines += ["", f"続き: {' '.join(dict.fromkeys(passage.citation for passage in left))}"]
+    others = {p.source: p.citation for p in reversed(passages) if p.source != guide.source}
+    if others:
+        lines += ["", f"関連: {' '.join(list(others.values())[: -RELATED - 1 : -1])}"]
+    return "\n".join(lines)
+
+
+def _lead(guide: Guide, refused: bool) -> str:
+    if refused:
+        return "代わりに、手順書に沿って次の順に進めてください。"
+    return "手順書の順に、初動対応から進めてください。" if guide.first else "手順書の該当箇所は次のとおりです。"
+
+
+def _find_points(question: str, guide: Guide) -> list[str]:
+    """The statements that tell the details asked for, with their citations, to stand first; one per detail."""
+    wanted = [told for asks, told in _DETAILS if asks.search(question)]
+    if guide.first and not wanted:
+        return []
+    asked = content_words(question)
+    candidates: list[tuple[float, int, list[re.Pattern[str]], Statement, Passage]] = []
+    for rank, section in enumerate(guide.matched if guide.first and guide.matched else guide.sections):
+        for statement in _choose_statements(question, section, guide):
+            words = content_words(f"{section.heading} {statement.text}")
+            likeness = len(asked & words) / max(len(asked) * len(words), 1) ** 0.5
+            told = [pattern for pattern in wanted if pattern.search(statement.text)]
+            score = likeness + DETAIL_BONUS * len(told) - RANK_COST * rank
+            candidates.append((score, -len(candidates), told, statement, section))
+    candidates.sort(key=lambda candidate: candidate[:2], reverse=True)
+    if not wanted:  # a question for a section as a whole: its best statement
+        candidates = [candidate for candidate in candidates if candidate[3].kind != "code"][:1]
+        return [f"要点: {statement.text} {section.citation}" for _, _, _, statement, section in candidates]
+    points: list[str] = []
+    for _, _, told, statement, section in candidates:
+        if set(told) & set(wanted) and len(points) < MOST_POINTS:
+            wanted = [pattern for pattern in wanted if pattern not in told]
+            if statement.kind != "code":  # commands stand among the steps, after their approval
+                points.append(f"要点: {statement.text} {section.citation}")
+    return points
+
+
+def _quote(question: str, guide: Guide, limit: int) -> tuple[list[str], list[Passage]]:
+    """Numbered steps under the headings of their sections, and the sections that were left for lack of room.
+
+    Numbers run on from the first response; sections that only matched a question are lists of their own."""
+    lines: list[str] = []
+    left: list[Passage] = []
+    quoted = number = length = 0
+    wants_command = bool(_ASKS_COMMAND.search(question))
+    top = approval = ""
+    for section in guide.sections:
+        statements = list(_choose_statements(question, section, guide))
+        if not statements:
+            continue
+        if top != (top := section.heading.partition(" > ")[0]):
+            approval = ""
+        number = number if guide.first else 0
+        # What resembled the question is quoted, too, even where the first response is long.
+        later = [p for p in guide.matched if p in guide.sections and p != section and p not in _before(guide, section)]
+        room = limit - length - (KEPT if later else 0)
+        heading = ["", f"**{section.heading}**", ""] if section.heading else [""]
+        asked_for = wants_command and section in guide.matched[:1]
+        for statement in statements:
+            text = statement.text
+            if quoted and not asked_for and (quoted >= MOST_STEPS or len(text) > room):
+                left.append(section)
+                break
+            number, quoted = number + 1, quoted + 1
+            length, room = length + len(text), room - len(text)
+            if statement.kind == "text" and _APPROVAL.search(text):
+                approval = approval or f"「{section.heading.split(' > ')[-1]}」の手順{number}"
+            elif statement.kind == "code" and approval and _needs_approval(text):
+                text = f"（{approval}の承認を得てから実行する）{text}"
+            lines += [*heading, f"{number}. {text} {section.citation}"]
+            heading = []
+    return lines[1:], left
+
+
+def _before(guide: Guide, section: Passage) -> tuple[Passage, ...]:
+    return guide.sections[: guide.sections.index(section)]
+
+
+def _choose_statements(question: str, section: Passage, guide: Guide) -> Iterator[Statement]:
+    """The statements of a section that an answer quotes: all steps, the rows asked for, commands that the step needs."""
+    statements = list(read_statements(section.text))
+    wants_code = section in guide.matched or not guide.first or bool(_ASKS_COMMAND.search(question))
+    yield from _choose_rows(question, [s for s in statements if s.kind == "row"])
+    for statement in statements:
+        if statement.kind == "code":
+            if wants_code:
+                yield statement
+        elif statement.kind == "text" and not is_done(statement.text, guide.done):
+            yield statement
+
+
+def _choose_rows(question: str, rows: Sequence[Statement]) -> Sequence[Statement]:
+    severities = find_severities(question)
+    named = [row for row in rows if any(row.text.startswith(severity) for severity in severities)]
+    if named:
+        return named
+    if len(rows) <= MOST_ROWS:
+        return rows
+    asked = content_words(question)
+    return [row for row in rows if asked & content_words(row.text)][:MOST_ROWS]
+
+
+def _needs_approval(code: str) -> bool:
+    """Whether a command changes something, and its introduction does not itself speak of approval."""
+    return not _APPROVAL.search(code.partition("```")[0]) and not _READS_ONLY.search(
+        code[: code.find("\n", code.find("```"))]
+    )
+
+
+def _refuse(question: str, guide: Guide, dangers: Sequence[Danger]) -> list[str]:
+    """No first, with what forbids it; the safe way stands in the warning above, and here if nothing forbids it."""
+    no = "いいえ。" if _ASKS_LEAVE.search(question.strip()) else ""
+    lines: list[str] = []
+    for danger in dangers:
+        text, citation = _find_prohibition(f"{question} {danger.operation}", guide)
+        line = f"{no}「{danger.operation}」は行わないでください。"
+        lines.append(f"{line}手順書の定め: {text} {citation}" if text else f"{line}{danger.safer}")
+        no = ""
+    return lines
+
+
+def _find_prohibition(question: str, guide: Guide) -> tuple[str, str]:
+    """The guide's prohibition that shares most words with the question, and its citation."""
+    asked = content_words(question)
+    candidates = [
+        (len(asked & content_words(statement.text)), statement.text, passage.citation)
+        for passage in guide.prohibitions
+        for statement in read_statements(passage.text)
+    ]
+    shared, text, citation = max(candidates, default=(0, "", ""), key=lambda candidate: candidate[0])
+    return (text, citation) if shared else ("", "")
+
+
+def _allow(question: str, guide: Guide) -> list[str]:
+    """「はい、ただし…」 where leave is asked for something that a step puts under approval and nothing forbids."""
+    asked = re.search(
+        r"([一-鿿々ァ-ヺー]{2,})(?:を)?(?:しても|して|するのは|ても)(?:いい|よい|良い|OK|大丈夫|構)", question
+    )
+    if not asked:
+        return []
+    action = asked[1]
+    forbidden = [s.text for p in guide.prohibitions for s in read_statements(p.text)]
+    if any(action in text for text in forbidden):
+        return []
+    for section in guide.sections:
+        for statement in read_statements(section.text):
+            if statement.kind == "text" and action in statement.text and _APPROVAL.search(statement.text):
+                return [f"はい、ただし次の条件があります: {statement.text} {section.citation}"]
+    return []
+
+
+def _ask_back(precautions: Precautions) -> str:
+    kept, called = precautions.keeping, precautions.calling
+    return "\n".join(
+        [
+            "次の情報を教えてください。手順を特定してご案内します。",
+            "",
+            "- 対象: 端末名・サーバ名・アカウント・IPアドレスのどれに起きていますか。",
+            "- 症状: どのような表示・動作・アラート（検知名、重大度）ですか。",
+            "- 発生時刻: いつから起きていますか。今も続いていますか。",
+            "- 実施済みの操作: すでに行ったことがあれば、その内容と時刻を教えてください。",
+            "",
+            "情報がそろうまでは、次の4点を守ってください。",
+            "",
+            f"- 電源を切らない・再起動しない。ネットワークからの切り離しは、電源を入れたまま行う。{kept}",
+            f"- ファイル、ログ、メールを消さない・上書きしない。{kept}",
+            f"- 画面、時刻、行った操作をチケットに記録する。{called}",
+            f"- S1（暗号化、複数台の感染、情報の流出など）が疑われるなら、回答を待たずに先に{precautions.leader}へ電話する。{called}",
+        ]
+    )
+
+
+def _say_severity(guide: Guide) -> str:
+    """How severe the runbook calls what it is about, in its words."""
+    said = [(s.text, p.citation) for p in guide.conditions for s in read_statements(p.text)]
+    text, citation = max(said, default=("", ""), key=lambda pair: len(find_severities(pair[0])))
+    return f"重大度の目安: {text} {citation}" if find_severities(text) else ""
+
+
+def _say_unsure(guide: Guide) -> list[str]:
+    conditions = [
+        f"- {statement.text} {passage.citation}"
+        for passage in guide.conditions
+        for statement in read_statements(passage.text)
+    ][:5]
+    return [
+        "近い手順書はありますが、ご質問に当てはまるかは確かではありません。次に当てはまるかを確認し、迷う場合はSOCリーダーに確認してください。",
+        "",
+        *conditions,
+        "",
+    ]
+
+
+def _decline(passages: Sequence[Passage]) -> str:
+    near = list(dict.fromkeys(passage.citation for passage in passages))[:3]
+    lines = [
+        "ご質問の内容は、手順書に該当する記載がありません。推測による手順は示しません。",
+        "",
+        "SOCリーダーまたはCSIRT責任者に確認し、指示を受けてください。",
+    ]
+    if near:
+        lines += ["", "参考（近い内容の手順書。ご質問への回答ではありません）:", " ".join(near)]
+    return "\n".join(lines)

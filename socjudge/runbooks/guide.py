@@ -1,0 +1,231 @@
+"""Which sections of which runbook an answer follows, in the order of work.
+
+A question resembles the sentence that describes its symptom, which seldom is the one that says what to do. So search
+only votes for a runbook; what is followed is that runbook's own order: first response, then on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .. import constants
+from ..base.quoting import find_severities, has_rows_of
+from ..records import Passage
+from .bm25 import content_words, normalise_text
+
+if TYPE_CHECKING:
+    from .index import RunbookIndex
+
+MOST_SECTIONS = 8
+MOST_PASSAGES = MOST_SECTIONS + 3  # beside those found: with conditions and prohibitions; bounds the prompt
+
+# What a section is for, by words that runbooks of any house use in their headings.
+_FIRST = re.compile("初動|初期対応|一次対応|最初|応急|first response|immediate", re.IGNORECASE)
+_RECOVERY = re.compile("復旧|復元後|再開|解除|recover", re.IGNORECASE)
+_REPORTING = re.compile("報告|連絡|エスカレーション|escalation|report", re.IGNORECASE)
+_FORBIDDEN = re.compile("禁止|してはならない|してはいけない|prohibit|do not", re.IGNORECASE)
+_CONDITIONS = re.compile("発動|適用条件|開始条件|適用範囲|trigger|scope", re.IGNORECASE)
+_IN_CASE = re.compile("場合|とき$|時$|if |in case", re.IGNORECASE)
+
+_NEVER_ASKED = ("目的", "関連手順書", "チェックリスト")
+
+_KEEP = "証拠保全前に電源断・再起動・初期化をしない。ログやファイルを削除しない。"
+_CALL = "重大度S1の第一報は電話で行い、SOCチケットに記録する。"
+_LEADER = re.compile("SOCリーダー（内線[0-9]+）")
+
+# What a question wants.
+_ASKS_FIRST = re.compile(
+    "まず|最初|何から|なにから|何をすれば|何すれば|何をし|どうすれば|どうしたら|どうしよう|どうする|どう動|どう対応|何か(?:し|す)|しなきゃ|べき|初動|すぐ(?:やる|する)"
+    r"|助けて|what (?:do|should) (?:i|we)|first thing"
+)
+_HAPPENED = re.compile(
+    "(?:ました|ちゃった|ちゃいました|てしまった|じゃった|ている|ています|てる|てます|られた|された|った|出た|来た|きた|ない|です|ません|ってる|んだ)"
+    r"(?:ん(?:だ|です)?)?(?:けど|けれど|けども|が|よ|ね|の|みたい(?:です)?|っぽい(?:です)?|らしい(?:です)?|そうです|ようです|はず(?:です)?|かも(?:しれません)?)*$"
+)
+_NOT_YET = re.compile("前の|前$|未|まだ|ていません|ていない|てない|before|not yet", re.IGNORECASE)
+_IF = re.compile("場合|とき|時は|には|したら|ときに")
+_DONE = re.compile(
+    r"(?<![一-鿿々ァ-ヺー])(?P<what>[一-鿿々]{2,}|[ァ-ヺー]{2,})(?:は|を|も|が)?(?:もう|すでに|既に)?"
+    "(?:終わ|済み|済んで|済ませ|完了|し終|した後|したあと|してある|してあり|しました(?=[。、！!]|$))"
+)
+_CLAUSE = re.compile(r"[。、！？!?\n…]+|\.{2,}|\.\s")
+
+
+@dataclass(frozen=True)
+class Guide:
+    """What an answer follows: sections of one runbook, in the order of work.
+
+    first: whether it begins with the first response. reported: whether the question reports something that happened or
+    asks how to begin. matched: what resembled the question, best first. conditions: when that runbook applies. prohibitions: what it
+    forbids. done: what the questioner says is done."""
+
+    source: str = ""
+    sections: tuple[Passage, ...] = ()
+    matched: tuple[Passage, ...] = ()
+    first: bool = False
+    reported: bool = False
+    conditions: tuple[Passage, ...] = ()
+    prohibitions: tuple[Passage, ...] = ()
+    done: tuple[str, ...] = ()
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        """All that an answer may quote, besides what was found."""
+        return (*self.sections, *self.conditions, *self.prohibitions)
+
+
+@dataclass(frozen=True)
+class Precautions:
+    """Where the runbooks say what holds before anything is known: keep evidence, record, call. leader: whom, where."""
+
+    passages: tuple[Passage, ...] = ()
+    leader: str = "SOCリーダー"
+
+    @property
+    def keeping(self) -> str:
+        """The citation of what forbids to destroy evidence, after a space, or nothing."""
+        return f" {self.passages[0].citation}" if self.passages else ""
+
+    @property
+    def calling(self) -> str:
+        """The citation of how to report, after a space, or nothing."""
+        return f" {self.passages[-1].citation}" if self.passages else ""
+
+
+def find_precautions(index: RunbookIndex) -> Precautions:
+    """The passages behind the precautions, and the leader with the extension that the runbooks tell."""
+    keeping = [p for p in index.search(_KEEP, 5) if _FORBIDDEN.search(_top(p))] or index.search(_KEEP, 1)
+    leaders = Counter(match for passage in index.passages for match in _LEADER.findall(passage.text))
+    leader = leaders.most_common(1)[0][0] if leaders else "SOCリーダー"
+    return Precautions((*keeping[:1], *index.search(_CALL, 1)), leader)
+
+
+def choose_guide(
+    question: str,
+    found: Sequence[Passage],
+    passages: Sequence[Passage],
+    *,
+    source: str | None = None,
+    dangerous: bool = False,
+) -> Guide:
+    """The sections to follow. found: what search found, best first, with scores; passages: all of the index, in order;
+    source: the runbook, where it is known; dangerous: what is forbidden is quoted apart, not among the steps.
+
+    A report of something that happened gets the first response of its runbook, whatever matched best, and then what
+    matched; a question for a detail gets the sections that matched. A runbook without a first response is followed
+    from the section that matched best."""
+    if not found:
+        return Guide()
+    source = source or choose_runbook(found)
+    own = [p for p in passages if p.source == source]
+    order = {_key(p): n for n, p in enumerate(own)}
+    scores = {_key(p): p.score for p in found if p.source == source}
+    work = [p for p in own if not _is_background(p)]
+    done = tuple(what for what in find_done(question) if any(what in p.heading or what in p.text for p in work))
+    first = _undone([p for p in work if _FIRST.search(p.heading)], done)
+    begins = bool(first) and wants_first_response(question)
+
+    named = [p for p in own if has_rows_of(p.text, find_severities(question))][:1]
+    pool = work if begins or dangerous else [p for p in own if not p.heading.startswith(_NEVER_ASKED)]
+    best = sorted((p for p in pool if _key(p) in scores), key=lambda p: -scores[_key(p)])
+    best = [*named, *(p for p in best if p not in named)]
+    matched = _undone([p for p in best if not (begins and _wanted_later(p, question))], done)[: 2 if begins else 3]
+    if begins:
+        chosen = _fitting_case_first(first, scores, not_yet=bool(_NOT_YET.search(question)))
+        later = [p for p in matched if p not in chosen]
+    else:
+        chosen, later = (matched or work)[:1], matched[1:]
+    chosen += sorted(later, key=lambda p: order[_key(p)])
+    chosen = _with_introductions(chosen, own)
+    if begins:
+        chosen += [p for p in own if _REPORTING.search(_top(p)) and "|" in p.text and p not in chosen][:1]
+    return Guide(
+        source=source,
+        sections=tuple(chosen[:MOST_SECTIONS]),
+        matched=tuple(matched),
+        first=begins,
+        reported=wants_first_response(question),
+        conditions=tuple(p for p in own if _CONDITIONS.search(_top(p)))[:2],
+        prohibitions=tuple(p for p in own if _FORBIDDEN.search(_top(p)))[:1],
+        done=done,
+    )
+
+
+def choose_runbook(found: Sequence[Passage]) -> str:
+    """The runbook that what was found speaks for: the sum of its best two scores."""
+    by_source: dict[str, list[float]] = {}
+    for passage in found:
+        by_source.setdefault(passage.source, []).append(passage.score)
+    return max(by_source, key=lambda source: sum(sorted(by_source[source], reverse=True)[:2]))
+
+
+def wants_first_response(question: str) -> bool:
+    """Whether somebody reports what happened, or asks how to begin."""
+    text = normalise_text(question)
+    if _ASKS_FIRST.search(text):
+        return True
+    return any(_HAPPENED.search(clause.strip()) and not _IF.search(clause) for clause in _CLAUSE.split(text))
+
+
+def find_done(question: str) -> tuple[str, ...]:
+    """What the questioner says is done already: 隔離は終わりました -> 隔離."""
+    return tuple(dict.fromkeys(match["what"] for match in _DONE.finditer(normalise_text(question))))
+
+
+def is_done(step: str, done: Sequence[str]) -> bool:
+    """Whether a step orders only what is done: its sentence ends in that action."""
+    ends = re.search("([一-鿿々ァ-ヺー]{2,})(?:する|し|させる|を行う)。?$", step.split("。")[0])
+    return ends is not None and any(ends[1].endswith(what) or what.endswith(ends[1]) for what in done)
+
+
+def _undone(sections: Sequence[Passage], done: Sequence[str]) -> list[Passage]:
+    """The sections but those that are about what is done."""
+    if not done:
+        return list(sections)
+    left = [p for p in sections if not any(what in p.heading.split(" > ")[-1] for what in done)]
+    return left or list(sections)
+
+
+def _fitting_case_first(
+    sections: list[Passage], scores: dict[tuple[str, str, str], float], *, not_yet: bool
+) -> list[Passage]:
+    """Of sections for one case each (開封前の場合, 実行した場合) only the one that fits the question, and that first."""
+    cases = [p for p in sections if _IN_CASE.search(p.heading.split(" > ")[-1])]
+    cases = [p for p in cases if bool(_NOT_YET.search(p.heading)) == not_yet] or cases
+    fitting = max(cases, key=lambda p: scores.get(_key(p), 0.0), default=None)
+    if fitting is None or _key(fitting) not in scores:
+        return sections
+    return [fitting, *(p for p in sections if not _IN_CASE.search(p.heading.split(" > ")[-1]))]
+
+
+def _with_introductions(sections: Sequence[Passage], own: Sequence[Passage]) -> list[Passage]:
+    """The sections, each after what stands above it under its parent's heading: approvals often stand there."""
+    parents = {p.heading: p for p in own if not _is_background(p)}
+    chosen: list[Passage] = []
+    for section in sections:
+        parent = parents.get(section.heading.rpartition(" > ")[0])
+        chosen += [p for p in (parent, section) if p is not None and p not in chosen]
+    return chosen
+
+
+def _wanted_later(passage: Passage, question: str) -> bool:
+    """Whether a section is about recovery, and the question is not."""
+    return bool(_RECOVERY.search(_top(passage))) and not (
+        content_words(passage.heading) & content_words(question) or _RECOVERY.search(question)
+    )
+
+
+def _is_background(passage: Passage) -> bool:
+    return passage.heading.startswith(constants.BACKGROUND_SECTIONS) or bool(_FORBIDDEN.search(_top(passage)))
+
+
+def _top(passage: Passage) -> str:
+    return passage.heading.partition(" > ")[0]
+
+
+def _key(passage: Passage) -> tuple[str, str, str]:
+    return passage.source, passage.heading, passage.text
