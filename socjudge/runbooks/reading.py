@@ -26,6 +26,7 @@ TEXT_SUFFIXES = (".md", ".markdown", ".txt")
 
 # Beside the runbooks, optional: {"everyday word": ["runbook word", ...]}.
 SYNONYMS_NAME = "synonyms.json"
+OTHER_NAMES = ("questions.json", "prohibitions.json", "organisation.json")  # beside the runbooks, and none of them
 
 # Characters per passage at most: most sections stay whole, with their commands. docs/retrieval.md compares.
 CHUNK_SIZE = 800
@@ -102,7 +103,7 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
     root = folder.resolve()
     found = []
     for path in _walk(folder):
-        if path == folder / SYNONYMS_NAME:
+        if path in (folder / SYNONYMS_NAME, *(folder / name for name in OTHER_NAMES)):
             continue
         if not path.resolve().is_relative_to(root):
             warnings.warn(f"{path}: leads out of the runbooks folder; skipped", stacklevel=2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.records import Flags
-from socjudge.rules.dangers import Danger
+from socjudge.rules.dangers import Danger, Row, compact, load_kinds
 from socjudge.rules.flags import find_dangerous, find_unknown_words, is_ambiguous, raise_flags, recommends_danger
 from socjudge.runbooks.index import RunbookIndex, build_index
 
@@ -117,6 +117,14 @@ DANGEROUS = [
 @pytest.mark.parametrize(("operation", "question"), DANGEROUS)
 def test_a_question_that_asks_for_a_dangerous_operation_is_found(operation: str, question: str) -> None:
     assert operation in [danger.operation for danger in find_dangerous(question)]
+
+
+@pytest.mark.parametrize(
+    "row", [row for kind in load_kinds() for row in kind.rows], ids=lambda row: f"{row.operation}: {row.example}"
+)
+def test_a_row_finds_its_example_and_not_its_counter_example(row: Row) -> None:
+    assert [*row.find(compact(row.example))]
+    assert not [*row.find(compact(row.counter_example))]
 
 
 @pytest.mark.parametrize(
