@@ -176,8 +176,7 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
             found.append(Prohibition(text.strip(), passage.citation, *known.pop(text.strip(), ())))
     # Bans that stand elsewhere than under such a heading are prohibitions if the file says so.
     for text, asked in known.items():
-        if passage := next((p for p in index.passages if text in p.text), None):
-            found.append(Prohibition(text, passage.citation, *asked))
+        found += [Prohibition(text, p.citation, *asked) for p in index.passages if text in p.text][:1]
     return found
 
 
