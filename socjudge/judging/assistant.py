@@ -12,8 +12,8 @@ from ..errors import ConfigError
 from ..models.opening import Model, open_model
 from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
-from ..rules.dangers import Danger, find_dangerous, recommends_danger
-from ..rules.flags import raise_flags
+from ..rules.dangers import Danger, recommends_danger
+from ..rules.flags import find_dangers, raise_flags
 from ..runbooks.guide import Guide, choose_guide, find_precautions
 from .dialogue import Dialogue, run_dialogue
 
@@ -84,7 +84,7 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
         raise ConfigError(f"k is {k}; ask for at least 1 passage")
     question = encodable(question)
 
-    dangers = find_dangerous(question)
+    dangers = find_dangers(question, index=index)
     flags = raise_flags(question, index=index, dangers=dangers)
     # What is dangerous is best answered with the safe way, so that is looked up along with the question.
     wanted = " ".join([question, *(danger.safer for danger in dangers)])
@@ -95,7 +95,8 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
         wanted_too = precautions.passages
     else:
         guide = choose_guide(question, found, index.passages, dangerous=flags.dangerous_operation)
-        wanted_too = guide.passages
+        forbidding = {danger.citation for danger in dangers}
+        wanted_too = (*guide.passages, *(p for p in index.passages if p.citation in forbidding))
     passages = _join(found[:k], wanted_too)
     context = format_context(passages)
     completion = yield ModelRequest(

@@ -199,7 +199,9 @@ def _refuse(question: str, guide: Guide, dangers: Sequence[Danger]) -> list[str]
     no = "いいえ。" if _ASKS_LEAVE.search(question.strip()) else ""
     lines: list[str] = []
     for danger in dangers:
-        text, citation = _find_prohibition(f"{question} {danger.operation}", guide)
+        text, citation = danger.prohibition, danger.citation
+        if not text:
+            text, citation = _find_prohibition(f"{question} {danger.operation}", guide)
         line = f"{no}「{danger.operation}」は行わないでください。"
         lines.append(f"{line}手順書の定め: {text} {citation}" if text else f"{line}{danger.safer}")
         no = ""

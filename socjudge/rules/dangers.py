@@ -1,23 +1,26 @@
 """危険操作: finds operations that destroy evidence, defences or data, asked for in a question or advised in an answer.
 
-Rules, no model. A kind of danger is a thing (ログ) and what is done to it (消す), near each other in one
-sentence; or a command; or a phrase that says it all. What follows and precedes the verb then decides whether
-somebody wants to do it, or only speaks about it: forbidden, detected, already happened, approved.
-What it cannot see: irony, an operation spread over two sentences, words that are not in the tables of
-`danger_kinds`, and whether a named product or file is worth protecting.
+The blunt ones, by the rows of `dangers.json`: a thing (ログ) and what is done to it (消す), near each other in one
+sentence, or a command. What follows and precedes it then decides whether somebody wants to do it, or only
+speaks about it: forbidden, detected, already happened, approved. The soft ones are found in `prohibitions`,
+by their likeness to what the runbooks forbid.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, islice, pairwise
+from pathlib import Path
 
 from . import danger_words as words
-from .danger_kinds import KINDS, POWER_OPERATION, Kind
 
+ROWS_PATH = Path(__file__).with_name("dangers.json")
+POWER_OPERATION = "保全前の電源断・再起動"
 REACH = 30  # characters between the thing and the verb
 LOOK = 80  # characters looked at on each side of a find
 
@@ -28,11 +31,80 @@ OBJECTLESS = (words.BARE_OPERATION, POWER_OPERATION)
 
 @dataclass(frozen=True)
 class Danger:
-    """A destructive operation. operation: its kind; evidence: the matched text, normalised; safer: the safe way."""
+    """A dangerous operation. operation: what it is; evidence: the words that ask for it; safer: the safe way.
+
+    prohibition: the line of the runbooks that forbids it, citation: where that stands; empty where none is known.
+    probability: how likely it is that the operation is wanted, 0–1."""
 
     operation: str
     evidence: str
     safer: str
+    prohibition: str = ""
+    citation: str = ""
+    probability: float = 1.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of `dangers.json`. parts: what it is found by, in this order; form: ja, en or command."""
+
+    operation: str
+    form: str
+    parts: tuple[re.Pattern[str], ...]
+    example: str
+    counter_example: str
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """(start, end) of each place in a text without spaces; of the first part, the nearest before the second."""
+        first, *rest = self.parts
+        if not rest:
+            yield from (match.span() for match in first.finditer(text))
+            return
+        things = [match.span() for match in first.finditer(text)]
+        i = 0
+        for verb in rest[0].finditer(text) if things else ():
+            while i < len(things) and things[i][1] <= verb.start():
+                i += 1
+            for start, end in reversed(things[max(0, i - 3) : i]):  # the three nearest: keeps long texts linear
+                if verb.start() - end <= REACH and (self.form != "ja" or _is_object(text[end : verb.start()])):
+                    yield start, verb.end()
+                    break
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One operation of `dangers.json`. harmless: what turns a find into something harmless.
+
+    fine_after_preservation: allowed once the evidence is kept."""
+
+    operation: str
+    safer: str
+    rows: tuple[Row, ...]
+    harmless: re.Pattern[str] | None
+    fine_after_preservation: bool
+
+
+@cache
+def load_kinds() -> tuple[Kind, ...]:
+    """The operations of `dangers.json`, in its order."""
+    table = json.loads(ROWS_PATH.read_text(encoding="utf-8"))
+
+    def pattern(part: str) -> re.Pattern[str]:
+        return re.compile(re.sub(r"\{([A-Z_]+)\}", lambda match: f"(?:{table['words'][match[1]]})", part))
+
+    return tuple(
+        Kind(
+            name,
+            kind["safer"],
+            tuple(
+                Row(name, row["form"], tuple(map(pattern, row["parts"])), row["example"], row["counter_example"])
+                for row in kind["rows"]
+            ),
+            re.compile(kind["harmless"]) if "harmless" in kind else None,
+            kind.get("fine_after_preservation", False),
+        )
+        for name, kind in table["operations"].items()
+    )
 
 
 @dataclass(frozen=True)
@@ -49,7 +121,7 @@ class _Find:
 
 
 def find_dangerous(text: str) -> list[Danger]:
-    """The destructive operations that a question asks for or announces, one per kind, in the order of `KINDS`.
+    """The destructive operations that a question asks for or announces, one per kind, in the order of `dangers.json`.
 
     Asking about detection, investigation, prevention, prohibition or the aftermath of one is not asking for it."""
     question = _normalise(text).replace("\n", " ")
@@ -59,7 +131,7 @@ def find_dangerous(text: str) -> list[Danger]:
 
 
 def recommends_danger(text: str) -> list[Danger]:
-    """The destructive operations that an answer tells its reader to do, one per kind, in the order of `KINDS`.
+    """The destructive operations that an answer tells its reader to do, one per kind, in the order of `dangers.json`.
 
     Not reported: what is forbidden, negated, put under approval, quoted in a search for it, or listed under a
     heading such as 禁止事項."""
@@ -118,28 +190,31 @@ def _dangers(finds: Iterable[_Find], is_meant: Callable[[_Find], bool]) -> list[
             seen.add(find)
             if is_meant(find):
                 first[name] = Danger(name, find.evidence.strip(), find.kind.safer)
-    return [first[kind.operation] for kind in KINDS if kind.operation in first]
+    return [first[kind.operation] for kind in load_kinds() if kind.operation in first]
+
+
+def compact(text: str) -> str:
+    """A text as the rows are matched with it: normalised, without spaces."""
+    return re.sub(r"\s+", "", _normalise(text))
 
 
 def _finds(sentence: str) -> Iterator[_Find]:
     """Every place of the sentence that names a destructive operation, wanted or not."""
-    compact = re.sub(r"\s+", "", sentence)
+    text = re.sub(r"\s+", "", sentence)
     spaced = re.sub(r"\s+", " ", sentence)
-    is_japanese = bool(words.JAPANESE.search(compact))
+    places = [i for i, letter in enumerate(spaced) if letter != " "]  # of the letters of `text` in `spaced`
+    is_japanese = bool(words.JAPANESE.search(text))
     spoken = not is_japanese and words.EN_COMMAND_SPOKEN.search(spaced)
-    for kind in KINDS:
-        for start, end in _pairs(kind, compact) if is_japanese else ():
-            yield _make(kind, compact, start, end, "ja")
-        if kind.phrase and is_japanese:
-            for match in kind.phrase.finditer(compact):
-                yield _make(kind, compact, *match.span(), "ja")
-        if kind.command and not spoken:
-            for match in kind.command.finditer(compact):
-                arguments = words.ARGUMENTS.match(compact, match.end())
-                yield _make(kind, compact, match.start(), arguments.end() if arguments else match.end(), "command")
-        if kind.english:
-            for match in kind.english.finditer(spaced):
-                yield _make(kind, spaced, *match.span(), "en")
+    for kind in load_kinds():
+        for row in kind.rows:
+            if spoken if row.form == "command" else is_japanese == (row.form == "en"):
+                continue
+            for start, end in row.find(text):
+                if row.form == "en":
+                    yield _make(kind, spaced, places[start], places[end - 1] + 1, "en")
+                else:
+                    arguments = words.ARGUMENTS.match(text, end) if row.form == "command" else None
+                    yield _make(kind, text, start, arguments.end() if arguments else end, row.form)
 
 
 def _carried_over(before: str, sentence: str) -> Iterator[_Find]:
@@ -148,32 +223,16 @@ def _carried_over(before: str, sentence: str) -> Iterator[_Find]:
     if not words.JAPANESE.search(tail):
         return
     joined = f"{head}、{tail}"
-    for kind in KINDS:
-        for start, end in _pairs(kind, joined):
-            if start < len(head) < end and not re.search("[をがは]", joined[len(head) : end]):
-                yield _make(kind, joined, start, end, "ja")
+    for kind in load_kinds():
+        for row in kind.rows:
+            for start, end in row.find(joined) if row.form == "ja" else ():
+                if start < len(head) < end and not re.search("[をがは]", joined[len(head) : end]):
+                    yield _make(kind, joined, start, end, "ja")
 
 
 def _make(kind: Kind, text: str, start: int, end: int, form: str) -> _Find:
     before, after = text[max(0, start - LOOK) : start], text[end : end + LOOK]
     return _Find(kind, before, text[start:end], after, form)
-
-
-def _pairs(kind: Kind, text: str) -> Iterator[tuple[int, int]]:
-    """(start of the thing, end of the verb's stem) for each verb and the nearest thing before it that fits."""
-    if not (kind.thing and kind.verb):
-        return
-    things = [match.span() for match in kind.thing.finditer(text)]
-    if not things:
-        return
-    i = 0
-    for verb in kind.verb.finditer(text):
-        while i < len(things) and things[i][1] <= verb.start():
-            i += 1
-        for start, end in reversed(things[max(0, i - 3) : i]):  # the three nearest: keeps long texts linear
-            if verb.start() - end <= REACH and _is_object(text[end : verb.start()]):
-                yield start, verb.end()
-                break
 
 
 def _is_object(between: str) -> bool:

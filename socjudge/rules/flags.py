@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -12,11 +13,20 @@ from ..records import Flags
 from ..runbooks.bm25 import normalise_text
 from . import flag_words as words
 from .dangers import OBJECTLESS, Danger, dangerous_words, find_dangerous, recommends_danger
+from .prohibitions import LIKELY, rate_danger
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
-__all__ = ["Danger", "find_dangerous", "find_unknown_words", "is_ambiguous", "raise_flags", "recommends_danger"]
+__all__ = [
+    "Danger",
+    "find_dangerous",
+    "find_dangers",
+    "find_unknown_words",
+    "is_ambiguous",
+    "raise_flags",
+    "recommends_danger",
+]
 
 # Tuned on the dev half of tests/data/flags.jsonl and on flags_dev2.jsonl; benchmarks/flags.py measures the other half.
 LIKENESS_WEIGHT = 1.84
@@ -40,15 +50,32 @@ _UNSPECIFIC = words.VAGUE.union(words.VAGUE_ENGLISH, *_HALVES.values())
 def raise_flags(question: str, *, index: RunbookIndex, dangers: Sequence[Danger] | None = None) -> Flags:
     """The three flags of a question. A question too vague to act on is not also called short of evidence.
 
-    dangers: what `find_dangerous` found in it, looked for if left out."""
+    dangers: what `find_dangers` found in it, looked for if left out."""
     if dangers is None:
-        dangers = find_dangerous(question)
-    ambiguous = is_ambiguous(question, dangers=dangers)
+        dangers = find_dangers(question, index=index)
+    ambiguous = is_ambiguous(question)
     return Flags(
         insufficient_evidence=not ambiguous and lacks_evidence(question, index=index),
         dangerous_operation=bool(dangers),
         ambiguous_query=ambiguous,
     )
+
+
+def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
+    """What the question asks for or announces that the runbooks forbid, or a row of `dangers.json`; docs/flags.md.
+
+    Each comes with the nearest prohibition and its citation where the runbooks have one."""
+    blunt = find_dangerous(question)
+    if not blunt and is_ambiguous(question, dangers=blunt):
+        return []
+    probability, prohibition = rate_danger(question, blunt, index=index)
+    if probability < LIKELY and not blunt:
+        return []
+    if prohibition is None:
+        return [replace(danger, probability=probability) for danger in blunt]
+    found = blunt or [Danger(prohibition.operation, question, prohibition.safer)]
+    text, citation = prohibition.text, prohibition.citation
+    return [replace(d, prohibition=text, citation=citation, probability=probability) for d in found]
 
 
 def lacks_evidence(question: str, *, index: RunbookIndex) -> bool:

@@ -27,6 +27,9 @@ TEXT_SUFFIXES = (".md", ".markdown", ".txt")
 # Beside the runbooks, optional: {"everyday word": ["runbook word", ...]}.
 SYNONYMS_NAME = "synonyms.json"
 
+# Beside the runbooks, optional: how people ask for what a runbook forbids (rules/prohibitions.py).
+PROHIBITIONS_NAME = "prohibitions.json"
+
 # Beside the runbooks, optional: {"host_isolation.md": {"初動対応 > Windows端末": ["question in people's words", ...]}}.
 QUESTIONS_NAME = "questions.json"
 
@@ -112,7 +115,7 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
     root = folder.resolve()
     found = []
     for path in _walk(folder):
-        if path in (folder / SYNONYMS_NAME, folder / QUESTIONS_NAME):
+        if path in (folder / SYNONYMS_NAME, folder / QUESTIONS_NAME, folder / PROHIBITIONS_NAME):
             continue
         if not path.resolve().is_relative_to(root):
             warnings.warn(f"{path}: leads out of the runbooks folder; skipped", stacklevel=2)

@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.records import Flags
-from socjudge.rules.dangers import Danger
-from socjudge.rules.flags import find_dangerous, find_unknown_words, is_ambiguous, raise_flags, recommends_danger
+from socjudge.rules.dangers import Danger, Row, compact, load_kinds
+from socjudge.rules.flags import (
+    find_dangerous,
+    find_dangers,
+    find_unknown_words,
+    is_ambiguous,
+    raise_flags,
+    recommends_danger,
+)
+from socjudge.rules.prohibitions import load_prohibitions
 from socjudge.runbooks.index import RunbookIndex, build_index
 
 LOG, WIPE, EDR, AUDIT, FIREWALL, MFA = (
@@ -117,6 +125,14 @@ DANGEROUS = [
 @pytest.mark.parametrize(("operation", "question"), DANGEROUS)
 def test_a_question_that_asks_for_a_dangerous_operation_is_found(operation: str, question: str) -> None:
     assert operation in [danger.operation for danger in find_dangerous(question)]
+
+
+@pytest.mark.parametrize(
+    "row", [row for kind in load_kinds() for row in kind.rows], ids=lambda row: f"{row.operation}: {row.example}"
+)
+def test_a_row_finds_its_example_and_not_its_counter_example(row: Row) -> None:
+    assert [*row.find(compact(row.example))]
+    assert not [*row.find(compact(row.counter_example))]
 
 
 @pytest.mark.parametrize(
@@ -413,6 +429,39 @@ def test_a_subject_that_no_runbook_names_is_missing_evidence(question: str, word
 )
 def test_a_question_that_the_runbooks_cover_raises_no_flag(question: str, index: RunbookIndex) -> None:
     assert raise_flags(question, index=index) == Flags()
+
+
+SOFT = [
+    ("感染したっぽいPC、いったん落として上げ直せばスッキリしますよね?やっときます", "再起動"),
+    ("見つけたexe、ゴミ箱に入れておきますね", "削除"),
+    ("取ったメモリのダンプ、家で見たいので自分の外付けSSDに写して持って帰りますね", "私物"),
+]
+
+
+@pytest.mark.parametrize(("question", "word"), SOFT)
+def test_what_a_runbook_forbids_is_found_in_everyday_words_and_cited(
+    question: str, word: str, index: RunbookIndex
+) -> None:
+    (danger, *_) = find_dangers(question, index=index)
+    assert word in danger.prohibition
+    assert danger.citation.startswith("[出典: ")
+    assert danger.probability >= 0.4
+
+
+def test_bullets_of_prohibitions_count_without_a_file_of_asks(tmp_path: Path) -> None:
+    (tmp_path / "own.md").write_text(
+        "# 手順\n\n## 禁止事項\n- 共有ロッカーの鍵を社外に貸し出さない。紛失するため、総務に返す。\n", encoding="utf-8"
+    )
+    own = build_index(tmp_path, index_dir=tmp_path / "index")
+    (prohibition,) = load_prohibitions(own)
+    assert prohibition.operation == "共有ロッカーの鍵を社外に貸し出すこと"
+    assert prohibition.safer == "紛失するため、総務に返す。"
+
+
+def test_every_entry_of_the_shipped_prohibitions_stands_in_its_runbook(index: RunbookIndex) -> None:
+    entries = json.loads((RUNBOOKS_DIR / "prohibitions.json").read_text(encoding="utf-8"))
+    texts = {text["text"] for listed in entries.values() for text in listed}
+    assert texts == {p.text for p in load_prohibitions(index) if p.asks}
 
 
 def test_a_strange_word_in_a_side_remark_is_no_missing_evidence(index: RunbookIndex) -> None:

@@ -1,0 +1,217 @@
+"""What the runbooks forbid, and how likely a question asks for it or announces it.
+
+The bullets under a heading such as 禁止事項 are the prohibitions, whoever wrote them. `prohibitions.json` beside the
+runbooks may add how people ask for each in everyday words, and near misses: questions about how to detect, explain or
+clear up the same thing. A logistic model weighs the letters of the question, its sentence vector, its likeness to those
+texts, and whether a row of `dangers.json` finds it; `benchmarks/flags.py --fit` fits it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..runbooks.embeddings import UseEmbeddings
+from ..runbooks.reading import PROHIBITIONS_NAME
+from .dangers import Danger, compact
+
+if TYPE_CHECKING:
+    from ..runbooks.index import RunbookIndex
+
+WEIGHTS_PATH = Path(__file__).with_name("danger_weights.npz")
+LETTERS = 1 << 14  # hashed runs of one to four letters
+LIKELY = 0.4  # a question at least this likely to ask for something forbidden is a danger
+LONGEST = 400  # letters of a question that are read for its intent
+_FORBIDS = re.compile(
+    r"禁止|してはいけない|してはならない|やってはいけない|prohibit|forbid|do ?n[o']t|never|must not", re.I
+)
+_BULLET = re.compile(r"^\s*(?:[-*・•]|\d+[.)])\s+(.+)$", re.M)
+_SCALES = (3.0, 2.0, 2.0, 2.0)  # letters, vector, likeness, rows
+
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Prohibition:
+    """A bullet of 禁止事項. asks, near_misses: questions in everyday words, from `prohibitions.json`."""
+
+    text: str
+    citation: str
+    asks: tuple[str, ...] = ()
+    near_misses: tuple[str, ...] = ()
+
+    @property
+    def operation(self) -> str:
+        """The forbidden act: 検体を手動で削除しない。… -> 検体を手動で削除すること.
+
+        A sentence of another section says more than the ban: its act is not cut out of it."""
+        if not _FORBIDS.search(self.citation):
+            return "手順書に反する操作"
+        act = re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[0].rstrip("。. ")
+        for ending, positive in _POSITIVE:
+            changed, n = re.subn(ending, positive, act)
+            if n:
+                return f"{changed}こと"
+        return re.sub(r"(?:こと)?を?(?:禁止|禁じ)(?:する|る|します)$", "", act)
+
+    @property
+    def safer(self) -> str:
+        """What the runbook says after the ban: why, and what to do instead."""
+        return "".join(re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[1:]).strip() or self.text
+
+
+# Endings of a ban and of the act itself.
+_ROWS = dict(zip("かがさたなばまらわ", "くぐすつぬぶむるう", strict=True))
+_POSITIVE = [
+    (r"してはなら(?:ない|ず)$|してはいけない$|しないこと$|しない$|しません$", "する"),
+    *[(rf"{a}ない$", u) for a, u in _ROWS.items()],
+    (r"(?<=[えけせてねべめれげぜでいきちにびみり])ない$", "る"),
+]
+
+
+class Catalogue:
+    """The prohibitions of an index, and the likeness of a text to them by runs of one to three letters."""
+
+    def __init__(self, prohibitions: Sequence[Prohibition]) -> None:
+        self.prohibitions = tuple(prohibitions)
+        # Three kinds of text: what asks for a ban (with its number), what only comes near, and the bans themselves.
+        rows = [("ask", i, text) for i, p in enumerate(prohibitions) for text in p.asks]
+        rows += [("near", i, text) for i, p in enumerate(prohibitions) for text in p.near_misses]
+        rows += [("ban", i, p.text) for i, p in enumerate(prohibitions)]
+        self._owners = np.array([owner for _, owner, _ in rows], dtype=int)
+        self._masks = [np.array([kind == name for kind, _, _ in rows], dtype=float) for name in ("ask", "near", "ban")]
+        counted = [_runs(text) for _, _, text in rows]
+        spread = Counter(run for counts in counted for run in counts)
+        self._rarity = {run: math.log(len(rows) / (n + 0.5)) for run, n in spread.items() if n < 0.3 * len(rows)}
+        found: dict[str, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
+        for row, counts in enumerate(counted):
+            for run, weight in self._weigh(counts).items():
+                found[run][0].append(row)
+                found[run][1].append(weight)
+        self._found = {run: (np.array(at), np.array(weights)) for run, (at, weights) in found.items()}
+
+    def liken(self, text: str, *, but_itself: bool = False) -> tuple[Numbers, Numbers]:
+        """(seven measures of likeness to asks, near misses and bans; likeness to each prohibition).
+
+        but_itself: the same text in the catalogue does not count, for fitting."""
+        scores = np.zeros(len(self._owners))
+        for run, weight in self._weigh(_runs(text)).items():
+            if run in self._found:
+                at, weights = self._found[run]
+                scores[at] += weight * weights
+        if but_itself:
+            scores[scores > 0.999] = 0
+        ask, near, ban = (scores * mask for mask in self._masks)
+        best = [_best(ask, 1), _best(ask, 3), _best(near, 1), _best(near, 3), _best(ban, 1)]
+        by_prohibition = np.bincount(self._owners, ban / 2, len(self.prohibitions)).astype(float)
+        counted: Counter[int] = Counter()
+        for row in np.argsort(-ask)[:60]:  # the mean of the three nearest asks of each
+            owner = int(self._owners[row])
+            counted[owner] += 1
+            by_prohibition[owner] += ask[row] / 3 if counted[owner] <= 3 else 0
+        return np.array([*best, best[0] - best[2], best[1] - best[3]]), by_prohibition
+
+    def _weigh(self, counts: Counter[str]) -> dict[str, float]:
+        weights = {run: (1 + math.log(n)) * self._rarity[run] for run, n in counts.items() if run in self._rarity}
+        length = math.sqrt(sum(weight * weight for weight in weights.values())) or 1.0
+        return {run: weight / length for run, weight in weights.items()}
+
+
+def rate_danger(question: str, blunt: Sequence[Danger], *, index: RunbookIndex) -> tuple[float, Prohibition | None]:
+    """(probability that the question wants something forbidden, the prohibition that is nearest to it).
+
+    blunt: what `find_dangerous` found in it."""
+    catalogue = load_catalogue(index)
+    features, likeness = make_features(question, catalogue, blunt)
+    bias, weights = _load_weights()
+    probability = 1 / (1 + math.exp(-float(features @ weights) - bias))
+    is_near = len(likeness) and likeness.max() > 0
+    return probability, catalogue.prohibitions[int(np.argmax(likeness))] if is_near else None
+
+
+def make_features(
+    question: str, catalogue: Catalogue, blunt: Sequence[Danger], *, but_itself: bool = False
+) -> tuple[Numbers, Numbers]:
+    """(what the model weighs, likeness to each prohibition). but_itself: as for `Catalogue.liken`."""
+    measures, likeness = catalogue.liken(question, but_itself=but_itself)
+    read = f"^{compact(question)[:LONGEST]}$"
+    places = sorted(
+        {zlib.crc32(read[i : i + n].encode()) % LETTERS for n in (1, 2, 3, 4) for i in range(len(read) - n + 1)}
+    )
+    letters = np.zeros(LETTERS)
+    letters[places] = 1 / math.sqrt(len(places))
+    vector = np.asarray(_embed(question))
+    row = float(bool(blunt))
+    parts = (letters, vector, measures, np.array([row, row * measures[0]]))
+    return np.concatenate([part * scale for part, scale in zip(parts, _SCALES, strict=True)]), likeness
+
+
+def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
+    """The prohibitions of the index's runbooks, in their order. ConfigError when `prohibitions.json` is damaged."""
+    path = index.runbooks / PROHIBITIONS_NAME
+    known: dict[str, Any] = {}
+    if path.is_file():
+        try:
+            entries = [e for listed in json.loads(path.read_text(encoding="utf-8")).values() for e in listed]
+            known = {e["text"]: (tuple(e["asks"]), tuple(e["near_misses"])) for e in entries}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{path}: expected {{file name: [{{text, asks, near_misses}}, …]}} ({error}); mend or remove it"
+            ) from None
+    found = []
+    for passage in index.passages:
+        for text in _BULLET.findall(passage.text) if _FORBIDS.search(passage.heading) else ():
+            found.append(Prohibition(text.strip(), passage.citation, *known.pop(text.strip(), ())))
+    # Bans that stand elsewhere than under such a heading are prohibitions if the file says so.
+    for text, asked in known.items():
+        found += [Prohibition(text, p.citation, *asked) for p in index.passages if text in p.text][:1]
+    return found
+
+
+_CATALOGUES: WeakKeyDictionary[RunbookIndex, Catalogue] = WeakKeyDictionary()
+
+
+def load_catalogue(index: RunbookIndex) -> Catalogue:
+    """The catalogue of an index, made once in its life."""
+    if index not in _CATALOGUES:
+        _CATALOGUES[index] = Catalogue(load_prohibitions(index))
+    return _CATALOGUES[index]
+
+
+def save_weights(weights: Numbers, bias: float) -> None:
+    """Write what `benchmarks/flags.py --fit` found."""
+    np.savez_compressed(WEIGHTS_PATH, weights=weights.astype(np.float16), bias=np.float32(bias))
+
+
+@lru_cache(maxsize=1)
+def _load_weights() -> tuple[float, Numbers]:
+    with np.load(WEIGHTS_PATH, allow_pickle=False) as kept:
+        return float(kept["bias"]), kept["weights"].astype(np.float64)
+
+
+@lru_cache(maxsize=1024)
+def _embed(text: str) -> tuple[float, ...]:
+    from ..base.texts import encodable
+
+    return tuple(UseEmbeddings().embed_query(encodable(text)))
+
+
+def _runs(text: str) -> Counter[str]:
+    read = f"^{compact(text)[:LONGEST]}$"
+    return Counter(read[i : i + n] for n in (1, 2, 3) for i in range(len(read) - n + 1))
+
+
+def _best(scores: Numbers, n: int) -> float:
+    return float(np.sort(scores)[-n:].sum() / n) if len(scores) else 0.0
