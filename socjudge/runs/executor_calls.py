@@ -90,7 +90,7 @@ class ExecutorCalls:
 
     def _most_usd(self, model: Model, request: ModelRequest | None) -> float | None:
         """The most that one call can cost, if that matters to this run."""
-        return None if request is None else model.most_usd(request)
+        return None if request is None else model.most_usd(self._gate.settings.fit(request))
 
     def _longest_request(self, question: str) -> ModelRequest | None:
         """The longest request for an answer that a worker can send: which passages it finds is not known here."""
@@ -114,7 +114,9 @@ class ExecutorCalls:
             await self._gate.enter(most)
             cost: float | None = None
             try:
-                call = RemoteCall(self._id, uuid.uuid4().hex, model.name, self._terms[model.name], most, **material)
+                call = RemoteCall(
+                    self._id, uuid.uuid4().hex, model.name, self._terms[model.name], most, self._gate.settings, **material
+                )  # fmt: skip
                 done = await self._submit(call)
                 cost = done.cost_usd
             finally:

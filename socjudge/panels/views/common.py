@@ -9,7 +9,7 @@ from pathlib import Path
 from ... import constants
 from ...base.pass_rule import run_rule
 from ...base.texts import visible
-from ...base.verdict import summary_text
+from ...base.verdict import best_case, is_open, summary_text
 from ...records import AssistantAnswer, EvaluationResult, EvaluationRun, Passage, is_embedded
 from ...runs.estimate import Estimate
 from ..state.run import Progress, Session
@@ -99,10 +99,12 @@ def summary_html(run: EvaluationRun) -> str:
 
     judge = escape(run.run.judge_model_resolved)
     offline = "（組み込みの既定。LLMではありません）" if is_embedded(run.run.judge_model_resolved) else ""
+    rule = run_rule(run.run)
+    best = best_case(run.results, rule) if run.summary.n_unscored else None
     return block(
-        "good" if run.summary.mvp_passed else "bad",
+        "good" if run.summary.mvp_passed else "warn" if is_open(run.summary, best) else "bad",
         f"評価完了！結果を {escape(_shown_path(run.log_path))} に保存しました",
-        MarkdownIt("js-default").render(summary_text(run.summary, run_rule(run.run))),
+        MarkdownIt("js-default").render(summary_text(run.summary, rule, best=best)),
         f"Judge: {judge}{offline}、費用: {money(run.usage.cost_usd)}",
     )
 
