@@ -614,6 +614,23 @@ def test_a_langchain_object_that_cannot_chat_is_named_with_what_to_pass() -> Non
         evaluate(Mute(responses=[]))
 
 
+def test_a_class_and_a_completion_model_get_the_advice_that_helps() -> None:
+    from langchain_core.language_models import FakeListChatModel, FakeListLLM
+
+    with pytest.raises(ConfigError, match=r"FakeListChatModel is a class; pass an object of it"):
+        evaluate(FakeListChatModel)
+    with pytest.raises(ConfigError, match=r"FakeListLLM is a completion model.*pass a chat model"):
+        evaluate(FakeListLLM(responses=["x"]))
+
+
+def test_a_langchain_object_without_an_output_limit_gets_ours(service: Service) -> None:
+    from langchain_openai import ChatOpenAI
+
+    evaluate(ChatOpenAI(model="gpt-4o-mini"))
+    evaluate(ChatOpenAI(model="gpt-4o-mini", max_tokens=700))  # type: ignore[call-arg]
+    assert [request["max_completion_tokens"] for request in service.requests] == [4000, 700]
+
+
 def test_a_colon_that_belongs_to_the_name_goes_to_the_base_url(service: Service) -> None:
     evaluate("qwen2.5:7b")
     assert service.requests[0]["model"] == "qwen2.5:7b"
