@@ -292,7 +292,8 @@ def _work(
                         scored, points = scored + 1, points + result.evaluation.average_score
                     else:
                         unread += 1
-                bar.update(len(news))
+                if news:  # tqdm would draw an update of nothing, too
+                    bar.update(len(news))
                 if (now := time.monotonic()) - shown_at >= SHOW_S:
                     shown_at = now
                     mean = f"平均 {points / scored:.1f}点" if scored else ""
