@@ -18,7 +18,7 @@ from ..base.texts import encodable
 from ..errors import ConfigError, RequestRefused
 from ..records import Completion, ModelRequest
 from . import event_loop
-from .pacing import CallSettings, PacedModel, Retryable, RunGate, get_account
+from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
 from .prices import most_usd_of, usage_of
 
 CONNECT_S = 30.0  # however short the wait for a reply: connecting takes long where the machine is busy, not the service
@@ -70,7 +70,7 @@ class OpenAIModel(PacedModel):
         self._timeout_s = timeout_s
         self._client = openai.AsyncOpenAI(
             api_key=api_key or "none", base_url=base_url or None, max_retries=0,
-            http_client=openai.DefaultAioHttpClient(event_hooks={"response": [_check_response]}),
+            timeout=_timeout(TIMEOUT_S), http_client=openai.DefaultAioHttpClient(event_hooks={"response": [_check_response]}),
         )  # fmt: skip
         # Servers of others know max_tokens, and some ignore max_completion_tokens and write without end; models of
         # OpenAI refuse max_tokens.
@@ -144,11 +144,11 @@ class OpenAIModel(PacedModel):
         import openai
 
         wait_s = self._timeout_s or settings.timeout_s
-        timeout = openai.Timeout(wait_s, connect=CONNECT_S, pool=max(wait_s, CONNECT_S))
+        options: Any = {} if wait_s == TIMEOUT_S else {"timeout": _timeout(wait_s)}
         try:
             async with asyncio.timeout(CONNECT_S + wait_s):  # the other one begins anew with each byte
                 return await self._client.post(
-                    "/chat/completions", content=orjson.dumps(body), cast_to=object, options={"timeout": timeout}
+                    "/chat/completions", content=orjson.dumps(body), cast_to=object, options=options
                 )
         except (aiohttp.ClientError, TimeoutError) as error:
             raise openai.APIConnectionError(request=None) from error  # type: ignore[arg-type]
@@ -302,6 +302,12 @@ async def _check_response(response: Any) -> None:
                 f"the response is larger than {MAX_BYTES >> 20} MB; is OPENAI_BASE_URL right?", may_be_billed=True
             )
     response._content = bytes(content)  # as `response.aread()` would have it
+
+
+def _timeout(wait_s: float) -> Any:
+    import openai
+
+    return openai.Timeout(wait_s, connect=CONNECT_S, pool=max(wait_s, CONNECT_S))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -173,9 +173,10 @@ class Account:
             self._cut_at = time.monotonic()
             self.room = max(1.0, min(self.room, self.in_flight) / 2)
 
-    def refused(self, retry_after_s: float | None) -> None:
-        """The service said "too many": fewer at once."""
-        self.limit = max(1.0, min(self.limit, self.in_flight) - 1)
+    def refused(self, retry_after_s: float | None, sent_as: int) -> None:
+        """The service said "too many": fewer at once than there were when the call went out, the sent_as-th in flight,
+        or are now."""
+        self.limit = max(1.0, min(self.limit, max(self.in_flight, sent_as)) - 1)
         self._refused_at = time.monotonic()
         self.held_back(retry_after_s)
 
@@ -370,7 +371,7 @@ async def _try(
         except Retryable as failure:
             cost = None if failure.may_be_billed else 0.0
             if failure.refused:
-                account.refused(failure.retry_after_s)
+                account.refused(failure.retry_after_s, sent_as)
             elif failure.retry_after_s is not None:
                 account.held_back(failure.retry_after_s)
             if failure.timed_out:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import math
 import sys
 import threading
 import time
@@ -328,7 +329,11 @@ def _work(
 
 def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:
     """What is going on, for the bar: what is zero is not said."""
-    counts = {"実行中": gate.in_flight, "再試行": gate.retries, "未採点": unread, "未取得": engine.n_undelivered}
+    out = min(gate.in_flight, math.ceil(min(gate.limit, max_concurrency)))
+    counts = {
+        "実行中": out, "順番待ち": gate.in_flight - out, "再試行": gate.retries, "未採点": unread,
+        "未取得": engine.n_undelivered,
+    }  # fmt: skip
     said = [f"${gate.spent_usd:.4f}"] * bool(gate.spent_usd) + [f"{name} {n}" for name, n in counts.items() if n]
     if gate.limit < max_concurrency:
         said.append(f"同時上限 {gate.limit:.0f}")
