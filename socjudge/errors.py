@@ -13,14 +13,19 @@ class ProviderError(SocJudgeError):
     """The model service failed after a bounded number of tries; trying again later may help.
 
     lost_calls: tries that got no response and may have been billed all the same. gave_up: whether those tries were
-    socjudge's own, so that there is no sense in more of them."""
+    socjudge's own, so that there is no sense in more of them. unreachable: no connection could be made."""
 
     lost_calls: int = 0
     gave_up: bool = False
+    unreachable: bool = False
 
 
 class RequestRefused(ProviderError):
-    """The service refuses this one request (a content filter, too long a text); others may go through."""
+    """This one request cannot be answered; others may be.
+
+    about_content: whether the reason is its text (a content filter, its length), not what all requests have in common."""
+
+    about_content: bool = False
 
 
 class UnparsableJudgement(SocJudgeError):

@@ -39,6 +39,7 @@ def _no_service_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pacing, "BACKOFF_S", 0.001)
+    monkeypatch.setattr(pacing, "PATIENCE_S", 0.0)
 
 
 @pytest.fixture(scope="session")

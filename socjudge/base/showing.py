@@ -19,8 +19,9 @@ from ..records import (
     Usage,
     is_embedded,
 )
+from .pass_rule import run_rule
 from .texts import visible
-from .verdict import REFERENCE_NOTE
+from .verdict import REFERENCE_NOTE, best_case, is_open, open_text
 
 # Stands beside every verdict of the embedded judge, which is never painted green.
 
@@ -90,7 +91,15 @@ def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: s
 
 def verdict_kind(run: EvaluationRun) -> str:
     """How a run's verdict is painted, for `block`: green and red are for judges that are language models."""
+    if is_undecided(run):
+        return "warn"
     return "grey" if is_embedded(run.run.judge_model_resolved) else "good" if run.summary.mvp_passed else "bad"
+
+
+def is_undecided(run: EvaluationRun) -> bool:
+    """Whether the unread replies decide the verdict."""
+    rule = run_rule(run.run)
+    return bool(run.summary.n_unscored) and is_open(run.summary, best_case(run.results, rule), rule)
 
 
 def run_line(run: EvaluationRun) -> str:
@@ -100,7 +109,7 @@ def run_line(run: EvaluationRun) -> str:
     judge += " (no LLM)" if is_embedded(info.judge_model_resolved) else ""
     unread = f", {summary.n_unscored} unread" if summary.n_unscored else ""
     return (
-        f"<EvaluationRun: {'passed' if summary.mvp_passed else 'not passed'}, {summary.passed_questions} of "
+        f"<EvaluationRun: {'undecided' if is_undecided(run) else 'passed' if summary.mvp_passed else 'not passed'}, {summary.passed_questions} of "
         f"{summary.total_questions} questions, mean {summary.average_score:.1f}{unread}, "
         f"judge {judge}, {dollars(run.cost_usd)}, "
         f"{'no log' if run.log_path is None else one_line(shown_path(run.log_path), 120)}>"
@@ -115,6 +124,8 @@ def run_html(run: EvaluationRun) -> str:
         after = f'<div class="muted">{REFERENCE_NOTE}</div>'
     else:
         word, after = f"{'✅' if summary.mvp_passed else '❌'} {word}", ""
+    if is_undecided(run):
+        word = open_text(summary.n_unscored)
     facts: dict[str, object] = {
         "合格": f"{summary.passed_questions} / {summary.total_questions}問（{summary.pass_rate:.1%}）",
         "全体平均スコア": f"{summary.average_score:.1f}点",

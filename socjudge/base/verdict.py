@@ -61,6 +61,25 @@ def best_case(results: Sequence[EvaluationResult], rule: PassRule | None = None)
     return _summary([fmean(values) for values in averages.values()], 0, rule or todays_rule())
 
 
+def is_open(summary: RunSummary, best: RunSummary | None = None, rule: PassRule | None = None) -> bool:
+    """Whether the run would have passed with full marks for its unread replies, so that it is no verdict on the answers.
+
+    best: what `best_case` says; without it, of repeats the most that it could be."""
+    if summary.mvp_passed or not summary.n_unscored:
+        return False
+    if best is not None:
+        return best.mvp_passed
+    rule, total = rule or todays_rule(), summary.total_questions
+    passed = min(summary.passed_questions + summary.n_unscored, total)
+    mean = min(summary.average_score + 100 * summary.n_unscored / total, 100.0)
+    return passed >= rule.needed(total) and reaches(mean, rule.line)
+
+
+def open_text(n_unscored: int) -> str:
+    """What is said of a run whose unread replies decide."""
+    return f"⚠️ 判定保留（採点不能 {n_unscored} 件）"
+
+
 def _summary(averages: Sequence[float], n_unscored: int, rule: PassRule) -> RunSummary:
     total = len(averages)
     passed = sum(reaches(value, rule.line) for value in averages)
@@ -74,10 +93,11 @@ def _summary(averages: Sequence[float], n_unscored: int, rule: PassRule) -> RunS
 REFERENCE_NOTE = "参考判定（LLMによる採点ではありません）"
 
 
-def summary_text(summary: RunSummary, rule: PassRule | None = None) -> str:
-    """The summary in the specification's words (Markdown), and a line on unread replies if there were any.
+def summary_text(summary: RunSummary, rule: PassRule | None = None, *, best: RunSummary | None = None) -> str:
+    """The summary in the specification's words (Markdown), and a line on unread replies if there were any; 判定保留 where
+    they decide.
 
-    rule: the one that the run was summed up by, today's unless given."""
+    rule: the one that the run was summed up by, today's unless given. best: see `is_open`."""
     rule = rule or todays_rule()
     line, needed = f"平均{rule.line:g}点以上", rule.needed(summary.total_questions)
     text = f"""## 評価結果サマリー
@@ -96,4 +116,6 @@ def summary_text(summary: RunSummary, rule: PassRule | None = None) -> str:
         text += f"\n⚠️ 合格問題数は足りていますが、全体平均スコア（{summary.average_score:.2f}点）が{rule.line:g}点に届きません\n"
     if summary.n_unscored:
         text += f"\n⚠️ 採点できなかった回答: {summary.n_unscored}件（仕様どおり0点として集計。ログの status と error を確認）\n"
+    if is_open(summary, best, rule):
+        text += f"\n**{open_text(summary.n_unscored)}**: 採点できなかった回答がすべて満点なら合格です\n"
     return text

@@ -46,6 +46,18 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a run 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 MaxCost = Annotated[float | None, typer.Option(min=0, help="Stop before the run costs more than so many US dollars.")]
 MaxFailures = Annotated[int, typer.Option(min=1, help="Stop after so many failed questions in a row.")]
+OutputTokens = Annotated[
+    int | None, typer.Option(min=1, help="The most that a reply may have; default: SOCJUDGE_OUTPUT_TOKENS or 4000.")
+]
+TimeoutS = Annotated[
+    float | None, typer.Option(min=0.1, help="Seconds to wait for a reply; default: SOCJUDGE_TIMEOUT_S or 120.")
+]
+PatienceS = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="Seconds that a service may be away, as while it restarts; default: SOCJUDGE_PATIENCE_S or 60."
+    ),
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start anew although an unfinished run could be taken up.")]
 Resume = Annotated[Path | None, typer.Option(help="Take up this journal, or be told how it differs.")]
 
@@ -113,8 +125,14 @@ def run(
     max_concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight, at most.")] = 8,
     max_cost_usd: MaxCost = None,
     max_failures: MaxFailures = 10,
+    output_tokens: OutputTokens = None,
+    timeout_s: TimeoutS = None,
+    patience_s: PatienceS = None,
     fresh: Fresh = False,
     resume: Resume = None,
+    repair: Annotated[
+        str | None, typer.Option(help="A log: ask again for what failed in it, with its own models; write a new log.")
+    ] = None,
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
     logs_dir: LogsDir = None,
@@ -126,8 +144,15 @@ def run(
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
     from ..judging.judge import load_eval_dataset
     from ..runs.estimate import estimate_run
-    from ..runs.suite import run_evaluation_suite
+    from ..runs.suite import RunOptions, run_evaluation_suite
 
+    if repair is not None:
+        options = RunOptions(
+            max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
+            output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
+            fresh=fresh, resume=resume, logs_dir=logs_dir or constants.LOGS_DIR, progress=not quiet,
+        )  # fmt: skip
+        report_run(_repair(repair, options, runbooks, index_dir, yes))
     questions = or_exit(load_eval_dataset, dataset)
     models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
     repeats = {"answer_repeats": answer_repeats, "judge_repeats": judge_repeats}
@@ -135,9 +160,28 @@ def run(
     finished = or_exit(
         run_evaluation_suite, questions, index=open_index_or_exit(runbooks, index_dir), **models, **repeats,
         k=k, max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
-        fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
+        output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
     )  # fmt: skip
     report_run(finished)
+
+
+def _repair(log: str, options: Any, runbooks: Path | None, index_dir: Path | None, yes: bool) -> Any:
+    from ..runs.assignment import STORED
+    from ..runs.estimate import estimate_run
+    from ..runs.load import load_run
+    from ..runs.repair import repair_run
+
+    earlier = or_exit(load_run, log)
+    failed = [result for result in earlier.results if result.evaluation.status == "failed"]
+    info, is_stored = earlier.run, bool(earlier.run.rejudged_from or earlier.run.assistant_model == STORED)
+    estimate = or_exit(
+        estimate_run, [result.question for result in failed], judge_model=info.judge_model,
+        answers=[result.answer for result in failed] if is_stored else None,
+        **({} if is_stored else {"assistant_model": info.assistant_model}),
+    )  # fmt: skip
+    _confirm(estimate, yes)
+    index = None if is_stored else open_index_or_exit(runbooks, index_dir)
+    return or_exit(repair_run, earlier, options, index=index)
 
 
 @app.command()
@@ -149,6 +193,9 @@ def rejudge(
     max_concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight, at most.")] = 8,
     max_cost_usd: MaxCost = None,
     max_failures: MaxFailures = 10,
+    output_tokens: OutputTokens = None,
+    timeout_s: TimeoutS = None,
+    patience_s: PatienceS = None,
     fresh: Fresh = False,
     resume: Resume = None,
     logs_dir: LogsDir = None,
@@ -172,7 +219,7 @@ def rejudge(
     finished = or_exit(
         suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
-        fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
+        output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
     )  # fmt: skip
     report_run(finished)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Never
 
@@ -9,7 +10,7 @@ import typer
 
 from .. import constants
 from ..errors import SocJudgeError
-from ..records import EvaluationRun, is_embedded
+from ..records import UNKNOWN, EvaluationRun, is_embedded
 
 PASSED, NOT_PASSED, COULD_NOT_JUDGE = 0, 1, 2
 
@@ -21,31 +22,47 @@ def open_index_or_exit(runbooks: Path | None, index_dir: Path | None) -> Any:
 
 
 def report_run(finished: EvaluationRun) -> Never:
-    from ..base.verdict import REFERENCE_NOTE, best_case, summary_text
+    from ..base.verdict import REFERENCE_NOTE, best_case, is_open, summary_text
 
+    unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
+    same = len(unscored) > 1 and len(set(map(_cause, unscored))) == 1
     for result in finished.results:
         evaluation = result.evaluation
         if evaluation.status == "ok":
             icon, score = ("✅" if evaluation.passed else "❌"), f"{evaluation.average_score:5.1f}点"
         else:
-            icon, score = "⚠️", f"採点不能（{evaluation.error[:60]}）"
+            icon, score = "⚠️", "採点不能" if same else f"採点不能（{_cause(evaluation.error)}）"
         typer.echo(f"{icon} {result.question.id}. {score}  {result.question.category}  {result.question.question}")
+    if same:
+        typer.echo(f"\n⚠️ 採点不能の{len(unscored)}件はすべて同じ原因です: {unscored[0]}")
     typer.echo(f"\n評価完了！結果を {shown(finished.log_path)} に保存しました\n")
-    typer.echo(summary_text(finished.summary))
+    # Not passed only because replies could not be read is no verdict on the assistant.
+    best = best_case(finished.results) if unscored else None
+    typer.echo(summary_text(finished.summary, best=best))
     if is_embedded(finished.run.judge_model_resolved):
         typer.secho(REFERENCE_NOTE, fg="bright_black")
     info, cost = finished.run, finished.usage.cost_usd
     spent = "unknown" if cost is None else f"${cost:.4f}"
+    judge, assistant = (
+        asked if resolved == UNKNOWN else resolved
+        for asked, resolved in (
+            (info.judge_model, info.judge_model_resolved),
+            (info.assistant_model, info.assistant_model_resolved),
+        )
+    )
     typer.echo(
-        f"Judge: {info.judge_model_resolved}, assistant: {info.assistant_model_resolved}, "
+        f"Judge: {judge}, assistant: {assistant}, "
         f"prompt: {info.judge_prompt_id}, cost: {spent}, {info.wall_time_s:.1f} s",
         err=True,
     )
     if finished.summary.mvp_passed:
         raise typer.Exit(PASSED)
-    # Not passed only because replies could not be read is no verdict on the assistant.
-    undecided = finished.summary.n_unscored and best_case(finished.results).mvp_passed
-    raise typer.Exit(COULD_NOT_JUDGE if undecided else NOT_PASSED)
+    raise typer.Exit(COULD_NOT_JUDGE if is_open(finished.summary, best) else NOT_PASSED)
+
+
+def _cause(error: str) -> str:
+    """The cause in an error, without the model and address in front of it, which all rows share."""
+    return re.split(r"last with: |refused the request \(\d+\): ", error, maxsplit=1)[-1][:120]
 
 
 def shown(path: Path | None) -> str:

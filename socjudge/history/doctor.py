@@ -29,6 +29,7 @@ LEVELS = [
 ]  # left out by the loaders, at the latest when texts are asked for; numbers to be doubted; good to know
 ROUNDING = 0.051  # an average may be written with one digit
 _REJUDGE = "judge its answers again: socjudge rejudge {log}"
+_REPAIR = "ask again for what failed: socjudge run --repair {log}"
 
 
 def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
@@ -164,7 +165,7 @@ def _open_note(unread: int, worst: bool, best: bool) -> str:
         return "全回答を採点済み。"
     if worst == best:
         return f"採点できなかった回答 {unread} 件がどんな点でも、判定は{'合格' if best else '不合格'}のままです。"
-    return f"採点できなかった回答 {unread} 件の点しだいで判定が変わります。rejudge で採点し直してください。"
+    return f"採点できなかった回答 {unread} 件の点しだいで判定が変わります。読めなかった採点は rejudge で、失敗した質問は run --repair でやり直してください。"
 
 
 def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterator[tuple[str, str, str, str, str]]:
@@ -201,7 +202,7 @@ def _row_problems(result: EvaluationResult, usual: Iterable[str], line: float) -
         return
     if marks.status != "ok":
         what = f"the answer has no mark ({marks.status}{': ' + marks.error[:120] if marks.error else ''})"
-        yield "warning", "unscored", what, _REJUDGE
+        yield "warning", "unscored", what, _REPAIR if marks.status == "failed" else _REJUDGE
         return
     if absent := [criterion for criterion in usual if criterion not in marks.scores]:
         yield "warning", "criterion missing", f"there is no score for {'、'.join(absent)}", _REJUDGE

@@ -13,7 +13,7 @@ from .. import constants
 from ..base.pass_rule import reaches
 from ..base.texts import encodable
 from ..base.verdict import average
-from ..errors import ConfigError, ProviderError, SocJudgeError, UnparsableJudgement
+from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError, UnparsableJudgement
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, fill, judge_values, load_prompt
 from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, Usage, total_usage
@@ -185,8 +185,8 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) 
             if not completions:
                 raise
             doubts.append(str(error))  # what was paid for before is kept
-            lost = Usage(lost_calls=error.lost_calls)
-            broken_off = True
+            lost = _lost(error)
+            broken_off = not isinstance(error, RequestRefused)  # it replied, and refuses to do it again
             break
         completions.append(completion)
         doubts += [f"retried: {cause}" for cause in completion.retries]
@@ -229,10 +229,16 @@ def failed_evaluation(error: SocJudgeError, *, model: str) -> Evaluation:
         processing_time=0.0,
         status="failed",
         model=model,
-        usage=Usage(lost_calls=error.lost_calls if isinstance(error, ProviderError) else 0),
+        usage=_lost(error),
         attempts=0,
         error=str(error),
     )
+
+
+def _lost(error: SocJudgeError) -> Usage:
+    """What calls without a reply consumed: nobody knows, unless there were none."""
+    lost = error.lost_calls if isinstance(error, ProviderError) else 0
+    return Usage(lost_calls=lost, cost_usd=None if lost else 0.0)
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -38,13 +39,16 @@ def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
 
 class LangChainModel(PacedModel):
     """A LangChain chat model, with the parameters it was made with, except that it does not retry by itself where it
-    can be told so: we do."""
+    can be told so (we do), and gets an output limit where it has none.
+
+    settings: tells two objects of one name apart, as of a run that is taken up."""
 
     service = "langchain"
 
     def __init__(self, chat_model: Any, name: str = "") -> None:
         self._chat_model = _without_retries(chat_model)
         found = getattr(chat_model, "model_name", None) or getattr(chat_model, "model", None)
+        self.settings = "" if name else _settings_of(chat_model)  # a name says it all
         name = name or f"langchain:{found or type(chat_model).__name__}"
         super().__init__(name, name, _account_of(chat_model))
 
@@ -57,8 +61,9 @@ class LangChainModel(PacedModel):
         return most_usd_of(self.name.rpartition(":")[2], replace(request, max_output_tokens=limit))
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
-        # Its maker may have set no output limit, without which nobody can say what a call costs at most.
-        name = None if run.max_cost_usd is None else _limit_name(self._chat_model)
+        # Its maker may have set no output limit: a small model then writes without end, and nobody can say what a call
+        # costs at most.
+        name = _limit_name(self._chat_model)
         limit = {name: request.max_output_tokens} if name and not getattr(self._chat_model, name) else {}
         return await event_loop.in_thread(self._invoke, request, limit)  # type: ignore[no-any-return]
 
@@ -67,6 +72,8 @@ class LangChainModel(PacedModel):
             message = self._chat_model.invoke([dict(message) for message in request.messages], **limit)
         except Exception as error:
             raise _failure(self.name, error, "pass a chat model whose `invoke` takes a list of messages") from None
+        if not hasattr(message, "response_metadata"):
+            raise ConfigError(f"{self.name} returned a {type(message).__name__}, no message; pass a chat model")
         metadata = message.response_metadata or {}
         used = message.usage_metadata or {}
         resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
@@ -129,6 +136,15 @@ def _failure(name: str, error: Exception, remedy: str) -> Exception:
         return RequestRefused(f"{name} refused the request ({status}): {said}")
     # It cannot be told from here whether a failure without a status was processed.
     return Retryable(said, refused=status == 429, may_be_billed=status is None)
+
+
+def _settings_of(chat_model: Any) -> str:
+    """A hash of what a chat model was made with, as LangChain itself tells models apart, and of where it sends."""
+    told = dict(getattr(chat_model, "_identifying_params", {}))
+    where = {name: value for name, value in _fields(chat_model).items() if name.endswith(("_base", "_url", "endpoint"))}
+    client = getattr(chat_model, "root_client", None)
+    made_with = [sorted((name, repr(value)) for name, value in part.items()) for part in (told, where)]
+    return hashlib.sha256(f"{made_with} {client and client.base_url}".encode()).hexdigest()[:16]
 
 
 def _fields(chat_model: Any) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import math
 import re
 import weakref
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, Never
+from urllib.parse import urljoin, urlsplit
 
 import orjson
 
@@ -15,15 +18,26 @@ from ..base.texts import encodable
 from ..errors import ConfigError, RequestRefused
 from ..records import Completion, ModelRequest
 from . import event_loop
-from .pacing import PacedModel, Retryable, RunGate, get_account
+from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
 from .prices import most_usd_of, usage_of
 
-TIMEOUT_S = 120.0  # a reasoning model may think for a minute
 CONNECT_S = 30.0  # however short the wait for a reply: connecting takes long where the machine is busy, not the service
+MAX_BYTES = 16 * 2**20  # of a response; a reply of 100,000 tokens takes half of one MB
+LEAST_OUTPUT_TOKENS = 256  # with less room than that, no answer or judgement gets to its end
+_LIMITS = ("max_tokens", "max_completion_tokens")
 _UNSUPPORTED = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|invalid|extra|does not",
     re.IGNORECASE,
 )
+_FORMAT = re.compile(r"response_format|json_schema|json_object|grammar|structured.output|guided", re.IGNORECASE)
+_ABOUT_CONTENT = re.compile(
+    r"content.?(?:filter|policy|management)|filtered|moderat|safety|too (?:long|large)|context|length", re.IGNORECASE
+)
+# What FastAPI and pydantic say of the place; the rest of their message may repeat the whole body that was sent.
+_PLACE = re.compile(r"""['"]?loc['"]?\s*[:=]\s*[\[(]([^\])]*)""")
+_CONTEXT = re.compile(r"context (?:length|window|size)\D{0,40}?(\d+)", re.IGNORECASE)
+_GIVEN = re.compile(r"(\d+)(?: tokens)? in the (?:messages|prompt|input)|(\d+) (?:input|prompt) tokens", re.IGNORECASE)
+_AT_MOST = re.compile(r"(?:at most|less than or equal to|<=|maximum (?:value )?(?:of|is|allowed))\D{0,12}(\d+)", re.I)
 
 
 def _close(client: Any) -> None:
@@ -35,11 +49,11 @@ def _close(client: Any) -> None:
 class OpenAIModel(PacedModel):
     """A model behind an OpenAI-compatible chat-completions endpoint.
 
-    What the service refuses (temperature, response_format …) is learned from its error and left out from
-    then on: successors of today's models refuse parameters that today's need. It holds a key, so it cannot be
-    pickled."""
+    What the service refuses (temperature, response_format …) is learned from its error and left out or replaced from
+    then on: successors of today's models refuse parameters that today's need. timeout_s: instead of that of the run. It
+    holds a key, so it cannot be pickled."""
 
-    def __init__(self, name: str, *, api_key: str = "", base_url: str = "", timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, name: str, *, api_key: str = "", base_url: str = "", timeout_s: float | None = None) -> None:
         if not api_key and not base_url:
             raise ConfigError(
                 f"model '{name}' needs a key and OPENAI_API_KEY is not set: export OPENAI_API_KEY=…, or set "
@@ -54,11 +68,15 @@ class OpenAIModel(PacedModel):
         self.service = show_url(base_url) if base_url else "api.openai.com"
         self._api_key = api_key
         self._timeout_s = timeout_s
-        timeout = openai.Timeout(timeout_s, connect=CONNECT_S, pool=max(timeout_s, CONNECT_S))
         self._client = openai.AsyncOpenAI(
-            api_key=api_key or "none", base_url=base_url or None, timeout=timeout, max_retries=0,
-            http_client=openai.DefaultAioHttpClient(timeout=timeout),
+            api_key=api_key or "none", base_url=base_url or None, max_retries=0,
+            timeout=_timeout(TIMEOUT_S), http_client=openai.DefaultAioHttpClient(event_hooks={"response": [_check_response]}),
         )  # fmt: skip
+        # Servers of others know max_tokens, and some ignore max_completion_tokens and write without end; models of
+        # OpenAI refuse max_tokens.
+        host = self._client.base_url.host
+        self._limits = _LIMITS[::-1] if host.endswith(("openai.com", "openai.azure.com")) else _LIMITS
+        self._most_output_tokens = math.inf
         weakref.finalize(self, _close, self._client)
         account = get_account(str(self._client.base_url), api_key)
         super().__init__(name, f"{name} at {self.service}", account)
@@ -75,43 +93,83 @@ class OpenAIModel(PacedModel):
         return most_usd_of(self.name, request)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
-        import aiohttp
         import openai
 
         learned: set[str] = set()
-        while True:
-            body = self.body(request, learned)
-            try:
-                # The SDK's method for plain endpoints: `chat.completions.create` builds typed objects of what is sent
-                # and received, which takes as long as all the rest (docs/performance.md).
-                content = orjson.dumps(body)
-                response: Any = await self._client.post("/chat/completions", content=content, cast_to=object)
-                completion = self.read(response)
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                learned.add(self.refused_parameter(error, body))
-                continue
-            except openai.APIStatusError as error:
-                raise self._status_error(error) from None
-            except openai.APIConnectionError as error:
-                # The SDK's errors tell little; those of its transport tell whether the request went out.
-                origin = (error.__cause__ or error).__cause__ or error
-                why = self._redact(str(origin))
-                sent = not isinstance(origin, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
-                if not sent:
-                    said = f"cannot connect ({why}); is OPENAI_BASE_URL right?"
-                elif isinstance(origin, TimeoutError):
-                    said = f"no reply within {self._timeout_s:g} s"
-                else:
-                    said = f"the connection was lost ({why})"
-                raise Retryable(said, may_be_billed=sent) from None
-            except (openai.APIError, ValueError, TypeError, AttributeError, LookupError) as error:
-                why = self._redact(f"{type(error).__name__}: {error}")[:200]
-                raise Retryable(
-                    f"the response is no chat completion ({why}); is OPENAI_BASE_URL right (it often ends in /v1)?",
-                    may_be_billed=True,
-                ) from None
-            self._refused |= learned  # only now is it known that the refusals were the trouble
-            return completion
+        limit = int(min(request.max_output_tokens, self._most_output_tokens))
+        was_cut = keep = False
+        try:
+            while True:
+                body = self.body(request, learned, limit)
+                try:
+                    completion = self.read(await self._post(body, run.settings))
+                except openai.APIStatusError as error:
+                    if error.status_code not in (400, 422, 500):
+                        raise self._status_error(error) from None
+                    room = None if was_cut else self._room(error.message, limit)
+                    if room is not None:
+                        limit, was_cut = room, True
+                    elif name := self._refused_name(error, body):
+                        learned.add(name)
+                    elif error.status_code == 500:
+                        raise self._status_error(error) from None
+                    else:
+                        raise self._refusal(error) from None
+                    continue
+                except openai.APIConnectionError as error:
+                    raise self._connection_error(error, run.settings) from None
+                except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+                    why = self._redact(f"{type(error).__name__}: {error}")[:200]
+                    raise Retryable(
+                        f"the response is no chat completion ({why}); is OPENAI_BASE_URL right (it often ends in /v1)?",
+                        may_be_billed=True,
+                    ) from None
+                if completion.usage.output_tokens > limit + 64 and not learned.union(self._refused).intersection(
+                    _LIMITS
+                ):
+                    learned.update(body.keys() & set(_LIMITS))  # it takes no notice of that one
+                keep = True
+                return completion
+        except Retryable:
+            keep = True
+            raise
+        finally:
+            if keep:  # only of a request that is refused all the same nobody knows what the trouble is
+                self._refused |= learned
+
+    async def _post(self, body: Mapping[str, Any], settings: CallSettings) -> Any:
+        """The response as it is. The SDK's method for plain endpoints: `chat.completions.create` builds typed objects of
+        what is sent and received, which takes as long as all the rest (docs/performance.md)."""
+        import aiohttp
+        import openai
+
+        wait_s = self._timeout_s or settings.timeout_s
+        options: Any = {} if wait_s == TIMEOUT_S else {"timeout": _timeout(wait_s)}
+        try:
+            async with asyncio.timeout(CONNECT_S + wait_s):  # the other one begins anew with each byte
+                return await self._client.post(
+                    "/chat/completions", content=orjson.dumps(body), cast_to=object, options=options
+                )
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise openai.APIConnectionError(request=None) from error  # type: ignore[arg-type]
+
+    def _connection_error(self, error: Exception, settings: CallSettings) -> Exception:
+        """What a failure to get any response means. The SDK's errors tell little; those of its transport tell whether
+        the request went out."""
+        import aiohttp
+
+        causes = list(_causes(error))
+        for cause in causes:
+            if isinstance(cause, ConfigError | Retryable):
+                return cause
+        kinds = tuple(map(type, causes))
+        why = self._redact(str(causes[-1] or causes[0]) or type(causes[-1]).__name__)[:300]
+        if any(issubclass(kind, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError) for kind in kinds):
+            return Retryable(f"cannot connect ({why}); is OPENAI_BASE_URL right?", unreachable=True)
+        if any(issubclass(kind, TimeoutError) for kind in kinds):
+            said = f"no reply within {self._timeout_s or settings.timeout_s:g} s"
+            return Retryable(said, may_be_billed=True, timed_out=True)
+        return Retryable(f"the connection was lost ({why})", may_be_billed=True)
 
     def read(self, response: Any) -> Completion:
         """What a response says; TypeError and the like where it is no chat completion."""
@@ -128,19 +186,24 @@ class OpenAIModel(PacedModel):
         usage = usage_of(used.get("prompt_tokens"), used.get("completion_tokens"), resolved, self.name)
         return Completion(encodable(text), resolved, usage, str(choice.get("finish_reason") or "").lower())
 
-    def body(self, request: ModelRequest, refused: Set[str] = frozenset()) -> dict[str, Any]:
-        """The body to send, without the parameters in `refused` and what the service has refused so far."""
+    def body(
+        self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
+    ) -> dict[str, Any]:
+        """The body to send, without the parameters in `refused` and what the service has refused so far.
+
+        max_output_tokens: instead of the request's."""
         refused = self._refused | refused
         parameters: dict[str, Any] = {}
         if "temperature" not in refused:
             parameters["temperature"] = 0
-        limit = "max_tokens" if "max_completion_tokens" in refused else "max_completion_tokens"
-        if limit not in refused:
-            parameters[limit] = request.max_output_tokens
+        if limit := next((name for name in self._limits if name not in refused), None):
+            parameters[limit] = max_output_tokens or request.max_output_tokens
         if request.schema is not None and "response_format" not in refused:
             if "json_schema" not in refused:
                 schema = {"name": "judgement", "strict": True, "schema": request.schema}
                 parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
+            elif "schema" not in refused and self._limits is _LIMITS:  # llama.cpp makes a grammar of it
+                parameters["response_format"] = {"type": "json_object", "schema": request.schema}
             else:
                 parameters["response_format"] = {"type": "json_object"}
         return {"model": self.name, "messages": request.messages, **parameters}
@@ -149,18 +212,50 @@ class OpenAIModel(PacedModel):
         """Which parameter of the body the service refuses; RequestRefused when it is none of ours.
 
         error: with the `message`, `code`, `param` and `status_code` that the service gave."""
-        named = error.param or ""
-        said = named or error.message
-        about_parameters = bool(named) or _UNSUPPORTED.search(error.message)
-        if error.code not in ("context_length_exceeded", "content_filter") and about_parameters:
-            for name in ("temperature", "max_completion_tokens", "max_tokens"):
-                if name in sent and name in said:
-                    return name
-            if "response_format" in sent and re.search("response_format|json_schema|json|schema|grammar", said):
-                return "json_schema" if sent["response_format"]["type"] == "json_schema" else "response_format"
-        raise RequestRefused(
-            f"{self.where} refused the request ({error.status_code}): {self._redact(error.message)[:300]}"
-        ) from None
+        if name := self._refused_name(error, sent):
+            return name
+        raise self._refusal(error) from None
+
+    def _refused_name(self, error: Any, sent: Mapping[str, Any]) -> str:
+        """Which of our own parameters the error names, whatever its words; "" if none."""
+        if error.code in ("context_length_exceeded", "content_filter"):
+            return ""
+        said = error.param or " ".join(_PLACE.findall(error.message)) or error.message
+        for name in ("temperature", *_LIMITS):
+            if name in sent and re.search(rf"\b{name}\b", said):
+                return name
+        about_json = error.param is None and _UNSUPPORTED.search(said) and re.search("json|schema", said)
+        if "response_format" in sent and (_FORMAT.search(said) or about_json):
+            form = sent["response_format"]
+            return "json_schema" if "json_schema" in form else "schema" if "schema" in form else "response_format"
+        return ""
+
+    def _room(self, said: str, limit: int) -> int | None:
+        """The output limit that the service can keep, by the numbers in its error; None if it is not about that."""
+        context, given = _CONTEXT.search(said), _GIVEN.search(said)
+        if context and given:
+            room = int(context[1]) - int(given[1] or given[2]) - 8  # some count a few tokens more
+            return room if LEAST_OUTPUT_TOKENS <= room < limit else None
+        at_most = None if context else _AT_MOST.search(said)
+        if at_most and re.search("max_(?:completion_)?tokens|completion tokens", said):
+            most = int(at_most[1])
+            if LEAST_OUTPUT_TOKENS <= most < limit:
+                self._most_output_tokens = most
+                return most
+        return None
+
+    def _refusal(self, error: Any) -> RequestRefused:
+        said = self._redact(error.message)[:300]
+        if _CONTEXT.search(error.message):
+            said += (
+                ". Start the server with a larger context (docs/servers.md), or ask for less: fewer passages (k), a lower "
+                "output_tokens"
+            )
+        refusal = RequestRefused(f"{self.where} refused the request ({error.status_code}): {said}")
+        refusal.about_content = (
+            error.status_code == 413 or error.code == "content_filter" or bool(_ABOUT_CONTENT.search(error.message))
+        )
+        return refusal
 
     def _status_error(self, error: Any) -> Exception:
         """The exception that says what a 4xx or 5xx means for the caller."""
@@ -177,8 +272,9 @@ class OpenAIModel(PacedModel):
             return ConfigError(f"{self.where}: the account's quota is used up (429): {said}")
         if status in (408, 409, 425, 429) or status >= 500:
             wait_s = _retry_after_s(error.response.headers)
-            return Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
-        return RequestRefused(f"{self.where} refused the request ({status}): {said}")
+            down = status in (502, 503, 504)
+            return Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s, down=down)
+        return self._refusal(error)
 
     def _redact(self, text: str) -> str:
         """The text without this model's key, which need not come from the environment, or any other."""
@@ -187,11 +283,45 @@ class OpenAIModel(PacedModel):
         return redact(text)
 
 
+async def _check_response(response: Any) -> None:
+    """Read the response, but not without end, and follow it nowhere else: the prompt would go along."""
+    if response.has_redirect_location:
+        here, there = str(response.request.url), urljoin(str(response.request.url), response.headers["location"])
+        (scheme, host), (to_scheme, to_host) = ((urlsplit(url).scheme, urlsplit(url).hostname) for url in (here, there))
+        # Other statuses than these lose the body.
+        if response.status_code not in (307, 308) or host != to_host or (scheme, to_scheme) == ("https", "http"):
+            raise ConfigError(
+                f"{show_url(here)} redirects to {show_url(there)} ({response.status_code}); if that is where you want "
+                "to send runbooks and answers, put it into OPENAI_BASE_URL"
+            )
+    content = bytearray()
+    async for part in response.aiter_bytes():
+        content += part
+        if len(content) > MAX_BYTES:
+            raise Retryable(
+                f"the response is larger than {MAX_BYTES >> 20} MB; is OPENAI_BASE_URL right?", may_be_billed=True
+            )
+    response._content = bytes(content)  # as `response.aread()` would have it
+
+
+def _timeout(wait_s: float) -> Any:
+    import openai
+
+    return openai.Timeout(wait_s, connect=CONNECT_S, pool=max(wait_s, CONNECT_S))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
 def _retry_after_s(headers: Any) -> float | None:
-    """Seconds that a Retry-After header asks for; None without one. A date is left to the backoff."""
+    """Seconds that a Retry-After header asks for; None without one, or for none. A date is left to the backoff."""
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
-            return max(0.0, float(headers[name]) * unit_s)
+            seconds = float(headers[name]) * unit_s
         except (KeyError, ValueError):
             continue
+        return seconds if seconds > 0 else None
     return None

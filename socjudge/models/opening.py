@@ -52,11 +52,20 @@ def open_model(model: str | BaseChatModel | Model = "auto") -> Model:
     a key or a base URL is configured, else "offline"; which one is said once on stderr.
     Raises ConfigError when a key or a package is missing."""
     if not isinstance(model, str):
+        if isinstance(model, type):
+            raise ConfigError(f"{model.__name__} is a class; pass an object of it, such as {model.__name__}(…)")
         if hasattr(model, "complete_async") and hasattr(model, "most_usd"):
             return cast(Model, model)
         if hasattr(model, "complete"):
             return ForeignModel(model)
         if hasattr(model, "invoke"):
+            from langchain_core.language_models import BaseLLM
+
+            if isinstance(model, BaseLLM):
+                raise ConfigError(
+                    f"{type(model).__name__} is a completion model, which continues a text; pass a chat model of the same "
+                    "provider, such as ChatOpenAI instead of OpenAI"
+                )
             return LangChainModel(model)
         raise ConfigError(f"{model!r:.80} is no model; pass a name such as 'offline', or a LangChain chat model")
     if model == "auto":

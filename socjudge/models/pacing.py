@@ -9,15 +9,17 @@ import asyncio
 import contextlib
 import functools
 import math
+import os
 import random
 import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import Any
 
-from ..errors import BudgetReached, ProviderError, RunStopped, SocJudgeError
+from ..errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..records import Completion, ModelRequest
 from . import event_loop
 
@@ -26,33 +28,106 @@ MAX_REFUSALS = 10  # of 429 in a row; the account slows down meanwhile
 BACKOFF_S = 0.5  # doubled at each retry, full jitter
 MAX_BACKOFF_S = 20.0
 MAX_WAIT_S = 60.0  # a Retry-After beyond this is reported instead of slept through
+TIMEOUT_S = 120.0  # a reasoning model may think for a minute
+PATIENCE_S = 60.0  # so long a service that worked before may be away, as while it restarts and loads its model
+MAX_BRIDGE_S = 5.0  # the longest backoff meanwhile
+OUTPUT_TOKENS = 4000  # what requests ask for unless told otherwise
+FIRST_CALLS = 2  # so many at once go to a service of which nothing is known
+WAVE = 3  # so many refusals in a row are no accident
 GROWTH = 0.1  # what a call that went through adds to a limit while refusals are recent
 CLEAN_S = 5.0  # so long after the last refusal, each call adds one
 
 
 class Retryable(Exception):
     """A failure that may pass. refused: the service said "too many" (429); retry_after_s: what it asked for;
-    may_be_billed: the request may have been processed although no reply came."""
+    may_be_billed: the request may have been processed although no reply came; timed_out: none came in time; down: the
+    service is not there just now; unreachable: not even a connection can be made."""
 
     def __init__(
-        self, cause: str, *, refused: bool = False, retry_after_s: float | None = None, may_be_billed: bool = False
+        self,
+        cause: str,
+        *,
+        refused: bool = False,
+        retry_after_s: float | None = None,
+        may_be_billed: bool = False,
+        timed_out: bool = False,
+        down: bool = False,
+        unreachable: bool = False,
     ) -> None:
         super().__init__(cause)
         self.refused, self.retry_after_s, self.may_be_billed = refused, retry_after_s, may_be_billed
+        self.timed_out, self.down, self.unreachable = timed_out, down or unreachable, unreachable
+
+
+@dataclass(frozen=True)
+class CallSettings:
+    """How calls are made. output_tokens: the most that a reply may have, hidden reasoning included; timeout_s: the
+    longest wait for one; patience_s: how long a service that worked before may be away."""
+
+    output_tokens: int
+    timeout_s: float
+    patience_s: float
+
+    def fit(self, request: ModelRequest) -> ModelRequest:
+        """The request with the output limit of these settings; one that asks for twice the room still does."""
+        if self.output_tokens == OUTPUT_TOKENS:
+            return request
+        room = round(request.max_output_tokens * self.output_tokens / OUTPUT_TOKENS)
+        return replace(request, max_output_tokens=room)
+
+
+def get_settings(
+    output_tokens: int | None = None, timeout_s: float | None = None, patience_s: float | None = None
+) -> CallSettings:
+    """The settings for calls: those given, then those of SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S and
+    SOCJUDGE_PATIENCE_S, then the usual ones. ConfigError for what is no such number."""
+    return CallSettings(
+        int(_setting("output_tokens", output_tokens, OUTPUT_TOKENS, 1)),
+        _setting("timeout_s", timeout_s, TIMEOUT_S, 0.1),
+        _setting("patience_s", patience_s, PATIENCE_S, 0.0),
+    )
+
+
+def _setting(name: str, given: float | None, usual: float, least: float) -> float:
+    where = name if given is not None else f"SOCJUDGE_{name.upper()}"
+    value: Any = os.environ.get(where) or usual if given is None else given
+    try:
+        if least <= float(value) < math.inf:
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise ConfigError(f"{where} is {value!r}, expected a number of {least:g} or more")
 
 
 class Account:
-    """How many calls at once a service takes from us, learned from its refusals by all models and runs that share it.
+    """How many calls at once a service takes from us, learned by all models and runs that share it.
 
-    There is no limit until the first refusal. Each refusal lowers it by one, so that a wave of them cuts it to what
-    the service let through; each success raises it, by one when refusals are long past."""
+    `limit` is what its refusals say: there is none until the first one; each lowers it by one, so that a wave of them
+    cuts it to what the service let through; each success raises it, by one when refusals are long past.
+
+    `room` is what its speed says, for servers that let calls wait instead of refusing them. Should it work on one call
+    after the other, the time of a call grows with the number in flight, n, so that n · (timeout/2) / (time of a call
+    sent as the n-th) of them are answered within half of the time-out (Little's law: Little 1961, Operations Research
+    9, 383-387). A service that works on many at once proves it with each reply, and n multiplies. A wave of time-outs
+    halves the room, and it then grows by one per round again: additive rise and multiplicative cut (Chiu and Jain
+    1989, Computer Networks and ISDN Systems 17, 1-14)."""
 
     def __init__(self) -> None:
         self.limit = math.inf
+        self.room = float(FIRST_CALLS)
         self.in_flight = 0
+        self.worked = False
+        self._seconds = 0.0  # that a call takes, smoothed
+        self._cut_at = -math.inf
         self._paused_until = 0.0
         self._refused_at = -math.inf
+        self._refused_in_a_row = 0
         self._queue: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def places(self) -> float:
+        """How many calls may be in flight."""
+        return min(self.limit, self.room)
 
     async def enter(self, run: RunGate) -> None:
         """Wait until another call may go out."""
@@ -60,7 +135,8 @@ class Account:
             while True:
                 while (pause := self._paused_until - time.monotonic()) > 0:
                     await run.sleep(pause)
-                if self.in_flight < self.limit:
+                run.limit = self.places
+                if self.in_flight < self.places:
                     self.in_flight += 1
                     return
                 turn = asyncio.get_running_loop().create_future()
@@ -76,24 +152,47 @@ class Account:
         self.in_flight -= 1
         self._wake()
 
-    def succeeded(self) -> None:
-        """A call went through: room for more."""
+    def succeeded(self, seconds: float, sent_as: int, timeout_s: float) -> None:
+        """A call went through, the sent_as-th in flight when it went out: perhaps there is room for more."""
+        now = time.monotonic()
+        self._refused_in_a_row = 0
         if self.limit < math.inf:
-            clean = time.monotonic() - self._refused_at > CLEAN_S
-            self.limit += 1 if clean else GROWTH
+            self.limit += 1 if now - self._refused_at > CLEAN_S else GROWTH
+        self._seconds = self._seconds + 0.3 * (seconds - self._seconds) if self.worked else seconds
+        self.worked = True
+        room = sent_as * timeout_s / 2 / max(seconds, self._seconds, 0.001)
+        if now - self._cut_at < 2 * timeout_s:
+            room = min(room, self.room + 1 / self.room)
+        if room > self.room or room < sent_as:
+            self.room = max(1.0, room)
+        self._wake()
 
-    def refused(self, retry_after_s: float | None) -> None:
-        """The service said "too many": fewer at once, and none before it wants them."""
-        self.limit = max(1.0, min(self.limit, self.in_flight) - 1)
+    def timed_out(self, sent_at: float) -> None:
+        """A call got no reply in time: half as many at once, counted once for those that were out together."""
+        if sent_at > self._cut_at:
+            self._cut_at = time.monotonic()
+            self.room = max(1.0, min(self.room, self.in_flight) / 2)
+
+    def refused(self, retry_after_s: float | None, sent_as: int) -> None:
+        """The service said "too many": fewer at once than there were when the call went out, the sent_as-th in flight,
+        or are now."""
+        self.limit = max(1.0, min(self.limit, max(self.in_flight, sent_as)) - 1)
         self._refused_at = time.monotonic()
-        self.pause(retry_after_s)
+        self.held_back(retry_after_s)
+
+    def held_back(self, retry_after_s: float | None) -> None:
+        """The service wants a call to wait. One among successes waits by itself; when several in a row are told so,
+        none goes out before."""
+        self._refused_in_a_row += 1
+        if self._refused_in_a_row >= WAVE:
+            self.pause(retry_after_s)
 
     def pause(self, seconds: float | None) -> None:
         """Nothing goes out for so long."""
         self._paused_until = max(self._paused_until, time.monotonic() + min(seconds or 0.0, MAX_WAIT_S))
 
     def _wake(self) -> None:
-        free = self.limit - self.in_flight
+        free = self.places - self.in_flight
         while self._queue and free > 0:
             turn = self._queue.popleft()
             if not turn.done():
@@ -112,7 +211,8 @@ class RunGate:
 
     max_cost_usd is held by setting aside the most that a call can cost before it goes out. spent_usd: what the run
     has cost so far, calls included that may have been billed without a reply. signal: once it is set, in whatever thread,
-    no further call goes out."""
+    no further call goes out. For who watches: retries so far, the calls that are in trouble just now and the last cause
+    of it, and the limit of the account that was called last."""
 
     def __init__(
         self,
@@ -121,7 +221,12 @@ class RunGate:
         max_cost_usd: float | None = None,
         spent_usd: float = 0.0,
         signal: threading.Event | None = None,
+        settings: CallSettings | None = None,
     ) -> None:
+        self.settings = settings or get_settings()
+        self.retries = self.in_trouble = 0
+        self.cause = ""
+        self.limit = math.inf
         self.max_cost_usd = max_cost_usd
         self.spent_usd = spent_usd
         self.in_flight = 0
@@ -201,54 +306,76 @@ async def send_with_retries(
     account: Account,
     run: RunGate | None = None,
     most_usd: Callable[[], float | None] = lambda: None,
+    timeout_s: float | None = None,
 ) -> Completion:
     """The completion, with the causes of its retries; ProviderError when the tries are used up.
 
-    what: names the service in errors. most_usd: tells the most that one try can cost."""
+    what: names the service in errors. most_usd: tells the most that one try can cost. timeout_s: how long it waits for a
+    reply, if not as long as the run's settings say."""
     run = run or RunGate()
     most = most_usd() if run.max_cost_usd is not None else None
     causes: list[str] = []
     lost = refusals = 0
-    while True:
-        completion, failure = await _try(send, account, run, most)
-        if completion is not None:
-            account.succeeded()
-            usage = replace(completion.usage, lost_calls=lost)
-            return replace(completion, retries=tuple(causes), usage=usage)
-        assert failure is not None
-        causes.append(str(failure))
-        lost += failure.may_be_billed
-        refusals += failure.refused
-        wait_s = failure.retry_after_s
-        if wait_s is not None and wait_s > MAX_WAIT_S:
-            raise _given_up(f"{what}: {failure}; it asks to wait {wait_s:.0f} s, try again then", lost)
-        if len(causes) - refusals == MAX_TRIES or refusals == MAX_REFUSALS:
-            raise _given_up(f"{what}: failed {len(causes)} times, last with: {failure}", lost)
-        if wait_s is None:
-            wait_s = random.uniform(0, min(BACKOFF_S * 2 ** len(causes), MAX_BACKOFF_S))
-        await run.sleep(wait_s)
+    failing_since = 0.0
+    try:
+        while True:
+            completion, failure = await _try(send, account, run, most, timeout_s or run.settings.timeout_s)
+            if completion is not None:
+                usage = replace(completion.usage, lost_calls=lost)
+                return replace(completion, retries=tuple(causes), usage=usage)
+            assert failure is not None
+            now = time.monotonic()
+            if not causes:
+                run.in_trouble += 1
+                failing_since = now
+            causes.append(str(failure))
+            run.retries, run.cause = run.retries + 1, str(failure)
+            lost += failure.may_be_billed
+            refusals += failure.refused
+            wait_s = failure.retry_after_s
+            if wait_s is not None and wait_s > MAX_WAIT_S:
+                raise _given_up(f"{what}: {failure}; it asks to wait {wait_s:.0f} s, try again then", lost)
+            bridging = failure.down and account.worked and now - failing_since < run.settings.patience_s
+            if not bridging and (len(causes) - refusals >= MAX_TRIES or refusals >= MAX_REFUSALS):
+                error = _given_up(f"{what}: failed {len(causes)} times, last with: {failure}", lost)
+                error.unreachable = failure.unreachable
+                raise error
+            if not wait_s:  # 0 too: ten calls without a pause help nobody
+                longest = MAX_BRIDGE_S if failure.down else MAX_BACKOFF_S
+                wait_s = random.uniform(0, min(BACKOFF_S * 2 ** min(len(causes), 20), longest))
+            await run.sleep(wait_s)
+    finally:
+        run.in_trouble -= bool(causes)
 
 
 async def _try(
-    send: Callable[[], Awaitable[Completion]], account: Account, run: RunGate, most_usd: float | None
+    send: Callable[[], Awaitable[Completion]],
+    account: Account,
+    run: RunGate,
+    most_usd: float | None,
+    timeout_s: float,
 ) -> tuple[Completion | None, Retryable | None]:
     """One try: the completion, or the failure that may pass."""
     await run.enter(most_usd)
     cost: float | None = 0.0  # an error that is not retried was refused, not processed
     try:
         await account.enter(run)
+        sent_as, sent_at = account.in_flight, time.monotonic()
         try:
             run.check()
             sent = perf_counter()
             completion = replace(await send(), seconds=perf_counter() - sent)
+            account.succeeded(time.monotonic() - sent_at, sent_as, timeout_s)
             cost = completion.usage.cost_usd or None  # "nothing" is only believed of a call that can cost nothing
             return completion, None
         except Retryable as failure:
             cost = None if failure.may_be_billed else 0.0
             if failure.refused:
-                account.refused(failure.retry_after_s)
+                account.refused(failure.retry_after_s, sent_as)
             elif failure.retry_after_s is not None:
-                account.pause(failure.retry_after_s)
+                account.held_back(failure.retry_after_s)
+            if failure.timed_out:
+                account.timed_out(sent_at)
             return None, failure
         except asyncio.CancelledError:
             cost = None
@@ -270,6 +397,7 @@ class PacedModel:
 
     name: str
     where: str  # names the service in errors
+    _timeout_s: float | None = None  # where it does not go by the run's settings
 
     def __init__(self, name: str, where: str, account: Account) -> None:
         self.name, self.where = name, where
@@ -282,9 +410,10 @@ class PacedModel:
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
         """The reply, as part of a run; for the background loop."""
         run = run or RunGate()
+        request = run.settings.fit(request)
         return await send_with_retries(
             lambda: self._send(request, run), what=self.where, account=self._account, run=run,
-            most_usd=lambda: self.most_usd(request),
+            most_usd=lambda: self.most_usd(request), timeout_s=self._timeout_s,
         )  # fmt: skip
 
     def most_usd(self, request: ModelRequest) -> float | None:

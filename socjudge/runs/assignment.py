@@ -65,6 +65,9 @@ class Assignment:
     def key(self) -> dict[str, Any]:
         """What makes it the same run, so that it can be taken up."""
         key = {name: getattr(self.info, name) for name in _KEY_FIELDS}
+        models = {"judge": self.plan.judge, "assistant": self.plan.assistant}
+        made_with = {f"{role}_settings": getattr(model, "settings", "") for role, model in models.items()}
+        key |= {name: settings for name, settings in made_with.items() if settings}  # of LangChain objects
         return key | {**self.given, "criteria": "、".join(constants.JUDGE_EVALUATION_CRITERIA)}
 
     @property

@@ -6,7 +6,6 @@ threads beside it; with an executor, answers and judgements are made by whatever
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -26,12 +25,15 @@ from .executor_calls import ExecutorCalls
 from .journal import Journal
 
 T = TypeVar("T")
+MAX_UNREADABLE = 5  # judgements, three replies each, from a judge that has given no readable one yet
+MAX_FIRST_REFUSED = 3  # questions that are refused for their text before one has gone through
 
 
 class Engine:
     """A run under way. Results are in the journal at once, and counted when `synced_results` has brought them to the disk.
 
-    n_left: judgements that are still to come."""
+    n_left: judgements that are still to come. n_undelivered: those of them that the service failed to deliver, the last
+    time because of `last_failure`: they are no results, and are asked for when the run is taken up."""
 
     def __init__(
         self,
@@ -51,7 +53,10 @@ class Engine:
         self._executor_calls = None if executor is None else ExecutorCalls(executor, plan, gate)
         self._started = time.monotonic()
         self._worked = False  # until something has, a failure is about the set-up
-        self._failures_in_a_row = 0
+        self._failures_in_a_row = self._n_unreadable = 0
+        self._has_readable = False
+        self.n_undelivered = 0
+        self.last_failure: SocJudgeError | None = None
         self._uncounted: deque[EvaluationResult] = deque()
 
     @property
@@ -62,13 +67,14 @@ class Engine:
     async def run(self, max_concurrency: int) -> None:
         """Judge what the journal does not have yet; why it ended early, if it did, is the gate's `reason`.
 
-        Where answers are asked for, the first sample goes alone: a judge that cannot be called then costs one answer,
-        not one for each place."""
+        Where answers are asked for, samples go one by one until one has gone through: a judge that cannot be called
+        then costs one answer, not one for each place."""
         todo = (i for i in range(self._n_samples) if self._missing(i))
         recalling = None if self._executor_calls is None else asyncio.create_task(self._executor_calls.recall_on_stop())
         try:
             if self._plan.assistant is not None:
-                await self._work(itertools.islice(todo, 1))
+                while not self._worked and self._gate.reason is None and (first := next(todo, None)) is not None:
+                    await self._judge_sample(first)
             await asyncio.gather(*(self._work(todo) for _ in range(min(max_concurrency, self._n_samples))))
         finally:
             if recalling is not None:
@@ -102,7 +108,8 @@ class Engine:
             self._keep(self._journal.add_answer, i, answer)
         if answer.is_empty:
             silence = RequestRefused("the assistant gave no answer, so there is nothing to judge")
-            self._fail(i, sample, answer, repeats, silence)
+            self._worked = True
+            self._add_failed(i, sample, answer, repeats, silence)
             return
         if len(repeats) == 1:
             await self._judge(i, sample, answer, repeats[0])
@@ -114,8 +121,21 @@ class Engine:
         evaluation = await self._or_failed(i, sample, answer, [repeat], marks)
         if evaluation is None:
             return
+        if evaluation.status == "failed":  # after replies that could not be read, which the journal has
+            self._fail(i, sample, answer, [repeat], ProviderError(evaluation.error))
+            return
         self._add(i, EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat))
         self._worked, self._failures_in_a_row = True, 0
+        self._has_readable |= evaluation.status == "ok"
+        self._n_unreadable += evaluation.status != "ok"
+        if not self._has_readable and self._n_unreadable >= MAX_UNREADABLE and self.n_left:
+            self._gate.stop(
+                ConfigError(
+                    f"{self._plan.judge.name}: none of its first {self._n_unreadable} judgements could be read, so the "
+                    f"rest is not asked for; the last one: {evaluation.error[:300]}. Choose another judge, or give it "
+                    "more room (output_tokens)"
+                )
+            )
 
     async def _or_failed(
         self,
@@ -136,26 +156,38 @@ class Engine:
             self._fail(i, sample, answer, repeats, error)
         except Exception as surprise:  # one row's bug must not cost the others what they paid for
             said = surprise_text(surprise)[:300]
-            self._fail(i, sample, answer, repeats, ProviderError(said))
+            self._fail(i, sample, answer, repeats, RequestRefused(said))
         return None
 
     def _fail(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
-        concerns_service = not isinstance(error, RequestRefused)
-        if concerns_service and not self._worked:
+        """Note a failure: a row where it is about this question, nothing where the service failed, the end of the run
+        where it concerns all."""
+        self._failures_in_a_row += 1
+        if not isinstance(error, RequestRefused):
+            self.n_undelivered += len(repeats)
+            self.last_failure = error
+            concerns_all = error.unreachable if isinstance(error, ProviderError) else False
+            concerns_all |= not self._worked
+        else:
+            concerns_all = not (self._worked or (error.about_content and self._failures_in_a_row < MAX_FIRST_REFUSED))
+        if concerns_all:
             self._gate.stop(error)
             return
+        if isinstance(error, RequestRefused):
+            self._add_failed(i, sample, answer, repeats, error)
+        if self._failures_in_a_row >= self._max_failures and self.n_left:
+            said = f"{self._failures_in_a_row} questions in a row failed, so the service is taken to be down"
+            self._gate.stop(ProviderError(f"{said}; the last one: {error}"))
+
+    def _add_failed(
+        self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
+    ) -> None:
         for repeat in repeats:
             evaluation = failed_evaluation(error, model=self._plan.judge.name)
             answered = answer or AssistantAnswer(sample.question.question, "")
             self._add(i, EvaluationResult(sample.question, answered, evaluation, sample.answer_repeat, repeat))
-        self._worked = True
-        if concerns_service:
-            self._failures_in_a_row += 1
-            if self._failures_in_a_row >= self._max_failures:
-                said = f"{self._failures_in_a_row} questions in a row failed, so the service is taken to be down"
-                self._gate.stop(ProviderError(f"{said}; the last one: {error}"))
 
     # -- the two kinds of work
 

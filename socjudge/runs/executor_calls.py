@@ -15,7 +15,7 @@ from typing import Any
 from .._version import __version__
 from ..base.redact import redact
 from ..base.texts import encodable
-from ..errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError
+from ..errors import BudgetReached, ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
 from ..judging.assistant import OUTPUT_TOKENS, format_context
 from ..judging.judge import judging
 from ..models import event_loop
@@ -91,7 +91,7 @@ class ExecutorCalls:
 
     def _most_usd(self, model: Model, request: ModelRequest | None) -> float | None:
         """The most that one call can cost, if that matters to this run."""
-        return None if request is None else model.most_usd(request)
+        return None if request is None else model.most_usd(self._gate.settings.fit(request))
 
     def _longest_request(self, question: str) -> ModelRequest | None:
         """The longest request for an answer that a worker can send: which passages it finds is not known here."""
@@ -115,7 +115,9 @@ class ExecutorCalls:
             await self._gate.enter(most)
             cost: float | None = None
             try:
-                call = RemoteCall(self._id, uuid.uuid4().hex, model.name, self._terms[model.name], most, **material)
+                call = RemoteCall(
+                    self._id, uuid.uuid4().hex, model.name, self._terms[model.name], most, self._gate.settings, **material
+                )  # fmt: skip
                 done = await self._submit(call)
                 cost = done.cost_usd
             finally:
@@ -133,7 +135,7 @@ class ExecutorCalls:
             return replace(value, usage=value.usage + Usage(lost_calls=lost)) if lost else value
 
     async def _submit(self, call: RemoteCall) -> RemoteResult:
-        """Have the call run. RunStopped if it was taken back; ConfigError if the executor is gone, ProviderError
+        """Have the call run. RunStopped if it was taken back; ConfigError if the executor is gone, RequestRefused
         if it lost this call alone: the work itself raises nothing."""
         try:
             future = self._executor.submit(run_remote_call, call)
@@ -153,7 +155,7 @@ class ExecutorCalls:
             raise _gone(problem) from None
         except Exception as problem:
             said = redact(f"{type(problem).__name__}: {problem}")[:300]
-            failure = ProviderError(f"the executor failed ({said}); does every worker have socjudge {__version__}?")
+            failure = RequestRefused(f"the executor failed ({said}); does every worker have socjudge {__version__}?")
             failure.lost_calls = 1  # nobody can tell whether the call was made
             raise failure from None
         finally:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from .. import constants
 from .._version import __version__
 from ..base.redact import surprise_text
-from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
+from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
 from ..judging.assistant import answering
 from ..judging.dialogue import Dialogue, Finished, advance
 from ..judging.judge import judging
 from ..models import event_loop
 from ..models.opening import Model, open_model
-from ..models.pacing import RunGate
+from ..models.pacing import CallSettings, RunGate
 from ..prompts.templates import Prompt
 from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest
 
@@ -46,6 +46,7 @@ class RemoteCall:
     model: str
     terms: Terms
     most_usd: float | None
+    settings: CallSettings
     prompt: Prompt
     question: EvalQuestion
     answer: AssistantAnswer | None = None
@@ -69,7 +70,7 @@ class RemoteResult:
 
 
 def run_remote_call(call: RemoteCall) -> RemoteResult:
-    gate = RunGate(max_cost_usd=call.most_usd)
+    gate = RunGate(max_cost_usd=call.most_usd, settings=call.settings)
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError
     try:
         _admit(call.run_id, gate)
@@ -79,7 +80,7 @@ def run_remote_call(call: RemoteCall) -> RemoteResult:
     except SocJudgeError as error:
         value = error
     except Exception as surprise:  # only here are the keys known that its text may run_dialogue
-        value = ProviderError(surprise_text(surprise)[:300])
+        value = RequestRefused(surprise_text(surprise)[:300])
     finally:
         _leave(call.run_id, gate)
     return RemoteResult(value, gate.spent_usd)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import math
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from .. import constants
 from ..base.storage import as_path, check_place
-from ..errors import ConfigError, RunStopped, SocJudgeError
+from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.opening import Model
-from ..models.pacing import RunGate
+from ..models.pacing import RunGate, get_settings
 from ..prompts.templates import Prompt
 from ..records import (
     AssistantAnswer,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
     from ..runbooks.index import RunbookIndex
 
+SHOW_S = 1.0  # so often the bar says what is going on
+
 
 def run_evaluation_suite(
     questions: Sequence[EvalQuestion],
@@ -55,6 +59,9 @@ def run_evaluation_suite(
     max_concurrency: int = 8,
     max_cost_usd: float | None = None,
     max_failures: int = 10,
+    output_tokens: int | None = None,
+    timeout_s: float | None = None,
+    patience_s: float | None = None,
     executor: Executor | None = None,
     logs_dir: Path | str | None = None,
     fresh: bool = False,
@@ -92,6 +99,9 @@ def run_evaluation_suite(
         A hard cap on the whole run, repeated calls included; needs known prices.
     max_failures
         So many failed questions in a row end the run.
+    output_tokens, timeout_s, patience_s
+        The most tokens that a reply may have (4,000), the longest wait for one (120), and how long a service that worked
+        before may be away (60); SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S and SOCJUDGE_PATIENCE_S unless given.
     executor
         Where answers and judgements are made, such as Dask's `client.get_executor()` (docs/scaling.md); models must
         then be named by a string.
@@ -112,14 +122,15 @@ def run_evaluation_suite(
     Returns
     -------
     EvaluationRun
-        Failures of single questions are rows with status "failed".
+        A question that the service refuses is a row with status "failed".
 
     Raises
     ------
     ConfigError
         Wrong key, used-up quota, unfit arguments; the same run under way in another process.
     ProviderError
-        The service is down.
+        The service is down or too slow. What it failed to deliver is no result: the journal is kept, and starting the
+        run again asks for that alone.
     RunStopped
         After `stop`; after Ctrl-C it is KeyboardInterrupt.
     BudgetReached
@@ -128,7 +139,8 @@ def run_evaluation_suite(
     Notes
     -----
     Where answers are asked for, the first question goes alone, so that a wrong key or an unreachable service costs one
-    call; stored answers are judged max_concurrency at once from the start. Errors come after the calls in flight are
+    call; stored answers are judged max_concurrency at once as soon as the first replies have shown how fast the service
+    is. Errors come after the calls in flight are
     journalled, and each but the first for a run that can be taken up.
 
     Examples
@@ -150,6 +162,7 @@ def run_evaluation_suite(
     )  # fmt: skip
     options = RunOptions(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
+        output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
         logs_dir=logs_dir or constants.LOGS_DIR, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
     )  # fmt: skip
     return run_assignment(assignment, options)
@@ -164,6 +177,9 @@ def rejudge(
     max_concurrency: int = 8,
     max_cost_usd: float | None = None,
     max_failures: int = 10,
+    output_tokens: int | None = None,
+    timeout_s: float | None = None,
+    patience_s: float | None = None,
     executor: Executor | None = None,
     logs_dir: Path | str | None = None,
     fresh: bool = False,
@@ -206,6 +222,7 @@ def rejudge(
         _check_names(executor, judge_model)
     options = RunOptions(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
+        output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
         logs_dir=logs_dir or constants.LOGS_DIR, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
     )  # fmt: skip
     assignment = assign_rejudging(run, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats)
@@ -219,6 +236,9 @@ class RunOptions:
     max_concurrency: int = 8
     max_cost_usd: float | None = None
     max_failures: int = 10
+    output_tokens: int | None = None
+    timeout_s: float | None = None
+    patience_s: float | None = None
     executor: Executor | None = None
     logs_dir: Path | str = field(default_factory=lambda: constants.LOGS_DIR)
     fresh: bool = False
@@ -228,11 +248,15 @@ class RunOptions:
     progress: bool = True
 
 
-def run_assignment(assignment: Assignment, options: RunOptions) -> EvaluationRun:
+def run_assignment(
+    assignment: Assignment, options: RunOptions, *, known: Iterable[EvaluationResult] = ()
+) -> EvaluationRun:
     """Do what was assigned, and write the log: the work of `run_evaluation_suite` and `rejudge`, which see.
 
-    It begins now, whenever it was assigned: each call is a run of its own, or goes on with the one broken off."""
+    It begins now, whenever it was assigned: each call is a run of its own, or goes on with the one broken off. known:
+    results that are there already; of one that failed, only the answer counts."""
     check_counts(max_concurrency=options.max_concurrency, max_failures=options.max_failures)
+    settings = get_settings(options.output_tokens, options.timeout_s, options.patience_s)
     plan, total = assignment.plan, assignment.total
     if options.max_cost_usd is not None:
         _check_prices(plan)
@@ -244,12 +268,14 @@ def run_assignment(assignment: Assignment, options: RunOptions) -> EvaluationRun
     )  # fmt: skip
     discard = False
     try:
+        _take_over(journal, assignment, known)
         if journal.n_done:
             unit = "問" if plan.judge_repeats == 1 else "件の採点"
             print(f"{journal.n_done}/{total}{unit}は前回の中断から再開（{journal.path}）", file=sys.stderr)
         gate = RunGate(
             max_concurrency=options.max_concurrency, max_cost_usd=options.max_cost_usd, signal=options.stop,
             spent_usd=journal.noted_usd if options.max_cost_usd is None else journal.spent_usd,
+            settings=settings,
         )  # fmt: skip
         journal.meter = lambda: gate.spent_usd
         engine = Engine(
@@ -268,6 +294,18 @@ def run_assignment(assignment: Assignment, options: RunOptions) -> EvaluationRun
         raise
     finally:
         journal.close(discard=discard)
+
+
+def _take_over(journal: Journal, assignment: Assignment, known: Iterable[EvaluationResult]) -> None:
+    known = list(known)
+    samples = map(assignment.sample_at, range(assignment.n_samples if known else 0))
+    places = {(sample.question.id, sample.answer_repeat): i for i, sample in enumerate(samples)}
+    for result in known:
+        i = places[result.question.id, result.answer_repeat]
+        if assignment.plan.assistant is not None and not result.answer.is_empty and journal.answer(i) is None:
+            journal.add_answer(i, result.answer, 0.0)
+        if result.evaluation.status != "failed" and not journal.is_done(i, result.judge_repeat):
+            journal.add_result(i, result, 0.0)
 
 
 def _check_prices(plan: Plan) -> None:
@@ -319,7 +357,7 @@ def _work(
     from tqdm.auto import tqdm
 
     on_result, stop = options.on_result, options.stop
-    scored, points = 0, 0.0
+    scored, unread, points, shown_at = 0, 0, 0.0, 0.0
     complaint: BaseException | None = None
     loop = event_loop.get_loop()
     work = event_loop.start(engine.run(options.max_concurrency))
@@ -334,11 +372,14 @@ def _work(
                 for result in news:
                     if result.evaluation.status == "ok":
                         scored, points = scored + 1, points + result.evaluation.average_score
-                if news:
-                    mean = f"平均 {points / scored:.1f}点" if scored else ""
-                    spent = f"${gate.spent_usd:.4f}" if gate.spent_usd else ""
-                    bar.set_postfix_str(" ".join(filter(None, [mean, spent])), refresh=False)
+                    else:
+                        unread += 1
+                if news:  # tqdm would draw an update of nothing, too
                     bar.update(len(news))
+                if (now := time.monotonic()) - shown_at >= SHOW_S:
+                    shown_at = now
+                    mean = f"平均 {points / scored:.1f}点" if scored else ""
+                    bar.set_postfix_str(f"{mean} {_under_way(engine, gate, unread, options.max_concurrency)}".strip())
                 if on_result is not None and complaint is None:
                     for result in news:
                         on_result(result)
@@ -360,6 +401,26 @@ def _work(
     work.result()
     if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):
         raise gate.reason  # a stop that came with the last result has stopped nothing
+    if engine.n_undelivered:
+        unit = "judged answers" if engine.n_undelivered > 1 else "judged answer"
+        raise ProviderError(
+            f"the service did not deliver {engine.n_undelivered} {unit}; the last one: {engine.last_failure}"
+        )
+
+
+def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:
+    """What is going on, for the bar: what is zero is not said."""
+    out = min(gate.in_flight, math.ceil(min(gate.limit, max_concurrency)))
+    counts = {
+        "実行中": out, "順番待ち": gate.in_flight - out, "再試行": gate.retries, "未採点": unread,
+        "未取得": engine.n_undelivered,
+    }  # fmt: skip
+    said = [f"${gate.spent_usd:.4f}"] * bool(gate.spent_usd) + [f"{name} {n}" for name, n in counts.items() if n]
+    if gate.limit < max_concurrency:
+        said.append(f"同時上限 {gate.limit:.0f}")
+    if gate.in_trouble:
+        said.append(gate.cause[:100])
+    return " ".join(said)
 
 
 def _how_to_go_on(journal: Journal, total: int) -> str:

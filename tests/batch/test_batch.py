@@ -241,7 +241,7 @@ def test_a_cut_reply_gets_twice_the_room(service: BatchService, answered: Path, 
     cut = iter([Reply(judgement(80)[:40], finish_reason="length")])
     service.reply = lambda request: next(cut, judgement(80))
     finish(prepare(tmp_path, log=answered), rounds=2)
-    assert [body["max_completion_tokens"] for body in service.bodies] == [4000] * 4 + [8000]
+    assert [body["max_tokens"] for body in service.bodies] == [4000] * 4 + [8000]
 
 
 def test_three_unreadable_replies_are_an_unparsable_row(service: BatchService, answered: Path, tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_a_refused_parameter_is_left_out_in_the_next_round_and_not_held_against_
     service: BatchService, answered: Path, tmp_path: Path
 ) -> None:
     def reply(request: dict[str, Any]) -> Reply | str:
-        for name in ("temperature", "max_completion_tokens", "response_format"):
+        for name in ("temperature", "max_tokens", "response_format"):
             if name in request and request.get("response_format", {}).get("type") != "json_object":
                 return error(400, f"Unsupported parameter: '{name}'", param=name, code="unsupported_parameter")
         return judgement(80)
@@ -381,8 +381,8 @@ def test_a_refused_parameter_is_left_out_in_the_next_round_and_not_held_against_
     assert {r.evaluation.status for r in run.results} == {"ok"}
     last = service.bodies[-1]
     assert "temperature" not in last
-    assert last["max_tokens"] == 4000
-    assert last["response_format"] == {"type": "json_object"}
+    assert last["max_completion_tokens"] == 4000
+    assert last["response_format"]["type"] == "json_object"
     assert run.usage.calls == 4
 
 

@@ -66,7 +66,12 @@ def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) 
     service.default = lambda request: "採点できません" if is_judge_call(request) else "答え"
     done = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
     assert done.returncode == 2
-    assert "採点できなかった回答: 10件" in done.stdout
+    assert "none of its first 5 judgements could be read" in done.stderr
+    service.script = []
+    again = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
+    assert again.returncode == 2  # whoever starts it again wants the rest all the same
+    assert "採点できなかった回答: 10件" in again.stdout and "判定保留（採点不能 10 件）" in again.stdout
+    assert again.stdout.count("reply 1: ") == 1  # the cause that all have is said once
 
 
 def test_a_wrong_key_is_one_clear_line(service: Service, places: list[str]) -> None:

@@ -24,8 +24,8 @@ from socjudge import (
 )
 from socjudge.base.redact import redact
 from socjudge.errors import RequestRefused
+from socjudge.models import openai_model, pacing
 from socjudge.models import opening as providers
-from socjudge.models import pacing
 
 QUESTION = EvalQuestion(1, "正常系", "感染端末の初動は？", ("端末の隔離", "管理者への報告"))
 ANSWER = AssistantAnswer(QUESTION.question, "端末を隔離します。", "[出典: a.md > 初動]\n端末を隔離する。")
@@ -104,7 +104,7 @@ def test_a_judge_that_keeps_failing_gives_six_zeros_that_say_unparsable(service:
 def test_after_a_cut_reply_the_judge_gets_more_room(service: Service) -> None:
     service.script = [Reply("", finish_reason="length")]
     evaluate()
-    first, second = (request["max_completion_tokens"] for request in service.requests)
+    first, second = (request["max_tokens"] for request in service.requests)
     assert second == 2 * first
 
 
@@ -161,6 +161,73 @@ def test_retry_after_is_honoured(service: Service) -> None:
     evaluate()
     first, second = service.times
     assert second - first >= 0.3
+
+
+@pytest.mark.parametrize("asked", ["0", "-5", "nan"])
+def test_retry_after_nothing_waits_as_long_as_a_backoff(
+    service: Service, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(pacing.random, "uniform", lambda low, high: waits.append(high) or 0.0)
+    service.script = [error(429, "slow down", retry_after=asked)] * 3
+    evaluate()
+    assert waits == [0.002, 0.004, 0.008]
+
+
+@pytest.mark.parametrize("status", [302, 307, 308])
+def test_a_redirect_to_another_host_is_refused_and_the_prompt_stays_here(service: Service, status: int) -> None:
+    elsewhere = service.base_url.replace("127.0.0.1", "localhost") + "/chat/completions"
+    service.default = Reply(body="{}", status=status, headers={"location": elsewhere})
+    with pytest.raises(ConfigError, match=r"redirects to http://localhost:.*OPENAI_BASE_URL"):
+        evaluate()
+    assert len(service.requests) == 1
+
+
+def test_a_redirect_on_the_same_host_is_followed(service: Service) -> None:
+    there = service.base_url + "/v2/chat/completions"
+    service.script = [Reply(body="{}", status=308, headers={"location": there})]
+    assert evaluate().error == ""
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (Reply(body=" " * (17 * 2**20)), "larger than 16 MB"),
+        (Reply(body="[" * 3_000_000), "no chat completion"),
+        (Reply(body="x", headers={"transfer-encoding": "chunked"}), "connection was lost"),
+    ],
+    ids=["too long", "too deep", "bad chunk"],
+)
+def test_what_no_service_should_send_is_a_fault_that_may_pass(service: Service, fault: Reply, said: str) -> None:
+    service.script = [fault]
+    found = evaluate()
+    assert (found.average_score, found.usage.lost_calls) == (80.0, 1)
+    assert said in found.error
+
+
+def test_a_reply_that_only_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_model, "CONNECT_S", 0.5)
+    going_on = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9000\r\n\r\n")
+                while not going_on.wait(0.2):
+                    try:
+                        connection.sendall(b" ")
+                    except OSError:
+                        return
+
+        threading.Thread(target=drip, daemon=True).start()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        model = providers.OpenAIModel("slow", base_url=address, timeout_s=1)
+        monkeypatch.setattr(pacing, "MAX_TRIES", 1)
+        with pytest.raises(ProviderError, match="no reply within 1 s"):
+            evaluate(model)
+        going_on.set()
 
 
 def test_a_very_long_retry_after_is_reported_instead(service: Service) -> None:
@@ -354,9 +421,9 @@ def test_an_unreachable_base_url_names_the_remedy(monkeypatch: pytest.MonkeyPatc
     [
         ("Unsupported value: 'temperature' does not support 0 with this model.", "temperature", "temperature"),
         (
-            "Unsupported parameter: 'max_completion_tokens'. Use 'max_tokens'.",
-            "max_completion_tokens",
-            "max_completion_tokens",
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+            "max_tokens",
+            "max_tokens",
         ),
         ("response_format json_schema is not supported", None, "json_schema"),
     ],
@@ -375,6 +442,100 @@ def test_a_refused_parameter_is_learned_and_left_out(
     assert evaluate(model).status == "ok"
     assert evaluate(model).status == "ok"
     assert len(service.requests) == 3  # refused once, not again
+
+
+DIALECTS = {
+    # llama-cpp-python 0.3.36, as received.
+    "llama-cpp-python": (
+        500,
+        """1 validation error: {'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), 'msg': "Input should be 'text' or 'json_object'", 'input': 'json_schema'}""",
+        "json_schema",
+    ),
+    # The others from their sources or documentation, not received here (docs/servers.md).
+    "FastAPI": (
+        422,
+        """[{'type': 'literal_error', 'loc': ['body', 'response_format', 'type'], 'msg': "Input should be 'text' or 'json_object'", 'input': {'temperature': 0}}]""",
+        "json_schema",
+    ),
+    "LM Studio": (400, "'response_format.type' must be 'json_object' or 'text'", "json_schema"),
+    "availability": (400, "response_format: json_schema is only available for newer models", "json_schema"),
+    "grammar": (400, "Failed to parse grammar", "json_schema"),
+    "TGI": (422, "Input validation error: `temperature` has to be a strictly positive float", "temperature"),
+}
+
+
+@pytest.mark.parametrize(("status", "said", "gone"), DIALECTS.values(), ids=DIALECTS.keys())
+def test_whatever_the_words_and_the_status_the_parameter_that_an_error_names_is_left_out(
+    service: Service, status: int, said: str, gone: str
+) -> None:
+    def reply(request: dict[str, Any]) -> Reply:
+        sent = json.dumps({name: value for name, value in request.items() if name != "messages"})
+        return error(status, said) if f'"{gone}"' in sent else Reply(judgement(80))
+
+    service.default = reply
+    model = providers.OpenAIModel("theirs", base_url=service.base_url)
+    assert evaluate(model).error == ""
+    assert len(service.requests) == 2
+    before, after = (
+        {*request, *request.get("response_format", {}).values()} for request in map(flat, service.requests)
+    )
+    assert before - after == {gone}
+
+
+def flat(request: dict[str, Any]) -> dict[str, Any]:
+    """A request with no more of its response format than the type."""
+    return {**request, "response_format": {"type": request["response_format"]["type"]}}
+
+
+def test_what_was_learned_is_kept_when_the_next_try_gets_no_reply(service: Service) -> None:
+    refused = error(500, "response_format: Input should be 'text' or 'json_object'")
+    service.script = [refused, Reply(drop=True)]
+    evaluate(providers.OpenAIModel("theirs", base_url=service.base_url))
+    assert [request["response_format"]["type"] for request in service.requests] == ["json_schema"] + ["json_object"] * 2
+
+
+def test_a_service_that_takes_no_notice_of_the_output_limit_is_told_by_its_other_name(service: Service) -> None:
+    service.default = chat(usage={"prompt_tokens": 10, "completion_tokens": 9000})
+    model = providers.OpenAIModel("theirs", base_url=service.base_url)
+    evaluate(model), evaluate(model)
+    first, second = service.requests
+    assert "max_completion_tokens" not in first and second["max_completion_tokens"] == first["max_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("said", "limit", "later"),
+    [
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 9586 tokens (5586 in the messages, 4000 in the completion).",
+            8192 - 5586 - 8,
+            4000,
+        ),
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 4000. This model's maximum context length is 4096 tokens and your request has 2000 input tokens (4000 > 4096 - 2000).",
+            4096 - 2000 - 8,
+            4000,
+        ),
+        ("max_tokens must be less than or equal to 2048", 2048, 2048),
+        ("max_tokens is too large: 4000. This model supports at most 2048 completion tokens", 2048, 2048),
+    ],
+)
+def test_an_output_limit_that_is_too_high_is_lowered_by_the_numbers_of_the_error(
+    service: Service, said: str, limit: int, later: int
+) -> None:
+    model = providers.OpenAIModel("small", base_url=service.base_url)
+    service.script = [error(400, said)]
+    assert evaluate(model).status == "ok"
+    assert evaluate(model).status == "ok"
+    assert [request["max_tokens"] for request in service.requests] == [4000, limit, later]
+
+
+def test_a_context_that_is_too_small_for_the_prompt_is_told_with_what_to_change(service: Service) -> None:
+    said = "This model's maximum context length is 4096 tokens. However, you requested 9586 tokens (5586 in the messages, 4000 in the completion)."
+    service.default = error(400, said, code="context_length_exceeded")
+    with pytest.raises(RequestRefused, match=r"Start the server with a larger context \(docs/servers.md\)") as caught:
+        evaluate(providers.OpenAIModel("small", base_url=service.base_url))
+    assert caught.value.about_content
+    assert len(service.requests) == 1
 
 
 def test_a_service_without_any_json_mode_is_asked_in_plain_text(service: Service) -> None:
@@ -451,6 +612,23 @@ def test_a_langchain_object_that_cannot_chat_is_named_with_what_to_pass() -> Non
 
     with pytest.raises(ConfigError, match="cannot be called: no chat here; pass a chat model whose `invoke` takes"):
         evaluate(Mute(responses=[]))
+
+
+def test_a_class_and_a_completion_model_get_the_advice_that_helps() -> None:
+    from langchain_core.language_models import FakeListChatModel, FakeListLLM
+
+    with pytest.raises(ConfigError, match=r"FakeListChatModel is a class; pass an object of it"):
+        evaluate(FakeListChatModel)
+    with pytest.raises(ConfigError, match=r"FakeListLLM is a completion model.*pass a chat model"):
+        evaluate(FakeListLLM(responses=["x"]))
+
+
+def test_a_langchain_object_without_an_output_limit_gets_ours(service: Service) -> None:
+    from langchain_openai import ChatOpenAI
+
+    evaluate(ChatOpenAI(model="gpt-4o-mini"))
+    evaluate(ChatOpenAI(model="gpt-4o-mini", max_tokens=700))  # type: ignore[call-arg]
+    assert [request["max_completion_tokens"] for request in service.requests] == [4000, 700]
 
 
 def test_a_colon_that_belongs_to_the_name_goes_to_the_base_url(service: Service) -> None:

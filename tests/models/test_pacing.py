@@ -117,34 +117,90 @@ def test_without_refusals_all_places_are_used(service: Service, tmp_path: Path) 
     assert service.max_at_once == 20
 
 
-def test_retry_after_holds_the_whole_account_back(
+def test_a_wave_of_refusals_holds_the_whole_account_back_and_a_single_one_its_own_call(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock, told, later, refused = threading.Lock(), threading.Event(), [], Account.refused
+    paused: list[float] = []
+    real = Account.pause
 
-    def noted(account: Account, retry_after_s: float | None) -> None:
-        told_at.append(time.monotonic())
-        refused(account, retry_after_s)
-        told.set()
+    def noted(account: Account, seconds: float | None) -> None:
+        paused.append(seconds or 0.0)
+        real(account, seconds)
+
+    monkeypatch.setattr(Account, "pause", noted)
+    slow_down = error(429, "slow down", retry_after="0.3")
+    # One at a time: a single one, two in a row, then three.
+    good = Reply(judgement(80))
+    service.script = [good, slow_down, good, slow_down, slow_down, good, slow_down, slow_down, slow_down]
+    run = run_judge(10, tmp_path, max_concurrency=1)
+    assert {r.evaluation.status for r in run.results} == {"ok"}
+    assert paused == [0.3]
+
+
+def test_what_a_server_that_works_on_one_call_at_a_time_is_asked_for_is_answered_in_time() -> None:
+    account = Account()
+    assert account.places == 2  # nothing is known of it
+    account.succeeded(2.0, 1, 8.0)
+    assert account.places == 2  # two calls of 2 s after each other take half of 8 s
+    account.succeeded(4.0, 2, 8.0)
+    assert account.places == 2
+    account.succeeded(6.0, 2, 8.0)  # it became slower: 2 · 4 s / 6 s
+    assert account.places == pytest.approx(4 / 3)
+    account.in_flight = 2
+    account.timed_out(sent_at=time.monotonic())
+    assert account.places == 1
+
+
+def test_a_fast_service_is_used_at_once_and_one_wave_of_time_outs_halves_it_once() -> None:
+    account = Account()
+    account.succeeded(0.2, 1, 120.0)
+    assert account.places == pytest.approx(300)  # 60 s of calls of 0.2 s
+    account.in_flight, sent_at = 64, time.monotonic()
+    for _ in range(64):
+        account.timed_out(sent_at)
+    assert account.places == 32
+    account.succeeded(0.2, 32, 120.0)  # it grows by one per round: 1/32 for each of the 32
+    assert account.places == pytest.approx(32 + 1 / 32)
+
+
+@pytest.mark.parametrize("ceiling", [2, 8, 64])
+def test_a_server_that_queues_loses_no_question_whatever_the_ceiling(
+    service: Service, tmp_path: Path, ceiling: int
+) -> None:
+    one = threading.Lock()
 
     def reply(request: dict[str, Any]) -> Reply:
-        with lock:
-            if number(request) >= ALONE:
-                later.append(time.monotonic())
-            place = len(later)
-        if place == 1:
-            service.wait_for(lambda: len(later) == 2)
-            return error(429, "slow down", retry_after="0.3")
-        if place == 2:  # was in flight already: its place becomes free once the account knows of the pause
-            assert told.wait(30)
+        with one:
+            time.sleep(0.2)
         return Reply(judgement(80))
 
-    told_at: list[float] = []
-    monkeypatch.setattr(Account, "refused", noted)
     service.default = reply
-    run_judge(20, tmp_path, max_concurrency=2)
-    assert len(later) == 20 - ALONE + 1
-    assert min(later[2:]) >= told_at[0] + 0.3
+    judge = providers.OpenAIModel("slow", base_url=service.base_url, timeout_s=2)
+    run = run_judge(16, tmp_path, judge_model=judge, max_concurrency=ceiling)  # 16 at once would take 3.2 s
+    assert {r.evaluation.status for r in run.results} == {"ok"}
+    assert service.max_at_once < 16
+
+
+def test_a_real_limit_is_never_overrun(service: Service, tmp_path: Path) -> None:
+    lock, state = threading.Lock(), {"tokens": 5.0, "at": time.monotonic(), "in a row": 0, "most": 0}
+
+    def reply(request: dict[str, Any]) -> Reply:  # a token bucket of 5 that gets 50 a second
+        with lock:
+            now = time.monotonic()
+            state["tokens"] = min(5.0, state["tokens"] + 50 * (now - state["at"]))
+            state["at"] = now
+            state["in a row"] = 0 if state["tokens"] >= 1 else state["in a row"] + 1
+            state["most"] = max(state["most"], state["in a row"])
+            if state["tokens"] < 1:
+                return error(429, "Rate limit reached", retry_after="0.1")
+            state["tokens"] -= 1
+        return Reply(judgement(80))
+
+    service.default = reply
+    run = run_judge(120, tmp_path, max_concurrency=32)
+    assert {r.evaluation.status for r in run.results} == {"ok"}
+    assert state["most"] <= 32 + pacing.WAVE  # those in flight when it said so; then nobody knocks until it wants them
+    assert service.refused < 120
 
 
 def test_a_stopped_run_passes_its_turn_on_to_another_of_the_same_account() -> None:

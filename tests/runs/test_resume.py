@@ -43,6 +43,7 @@ from socjudge import (
 from socjudge.records import Completion, EvaluationResult, RunInfo, Usage
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import journal as journal_module
+from socjudge.runs.assignment import assign_suite
 from socjudge.runs.journal import open_journal
 from socjudge.runs.log_json import run_to_dict
 
@@ -115,6 +116,28 @@ def test_a_stopped_run_is_taken_up_and_asks_only_for_the_rest(
     assert journals(tmp_path) == []
     assert run.log_path is not None
     assert load_run(run.log_path) == run
+
+
+def test_langchain_objects_of_one_name_do_not_take_up_each_others_run(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    from langchain_core.language_models import FakeListChatModel
+    from langchain_openai import ChatOpenAI
+
+    def key(judge: Any) -> dict[str, Any]:
+        return assign_suite(
+            questions, index=None, answers=stored(questions), assistant_model="offline", judge_model=judge,
+            judge_prompt=None, assistant_prompt=None, answer_repeats=1, judge_repeats=1, k=5,
+        ).key  # fmt: skip
+
+    one, other = (FakeListChatModel(responses=[judgement(score)]) for score in (80, 60))
+    here, there = ChatOpenAI(model="m"), ChatOpenAI(model="m", base_url="http://127.0.0.1:9/v1")
+    for judge, different in ((one, other), (here, there)):
+        assert key(judge)["judge_settings"] != key(different)["judge_settings"]
+        before = key(judge)
+        judge.invoke("x")  # what it has answered so far does not make it another
+        assert key(judge) == before == key(judge.model_copy())
+    assert "judge_settings" not in key("gpt-4o-mini")  # journals of before fit
 
 
 def test_a_reply_that_could_not_be_read_is_paid_once(

@@ -35,6 +35,7 @@ from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import engine
 from socjudge.runs.assignment import assign_suite
 from socjudge.runs.log_json import run_from_dict, run_to_dict
+from socjudge.runs.repair import repair_run
 from socjudge.runs.suite import RunOptions, run_assignment
 
 
@@ -84,6 +85,13 @@ def test_an_unread_question_does_not_pass_and_is_counted_and_shown() -> None:
     assert (summary.passed_questions, summary.n_unscored, summary.mvp_passed) == (6, 2, False)
     assert best_case(rows).mvp_passed
     assert "採点できなかった回答: 2件" in summary_text(summary)
+    said = "判定保留（採点不能 2 件）"
+    assert said in summary_text(summary) and said in summary_text(summary, best=best_case(rows))
+    hopeless = (
+        [result(i, 85.0) for i in range(4)] + [result(i, 0.0, "unparsable") for i in range(4, 6)] + [result(6, 0)] * 4
+    )
+    summary = summarise_results([*hopeless, *(result(i, 0) for i in range(7, 10))])  # 6 of 10 at best
+    assert "判定保留" not in summary_text(summary)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=30), st.randoms(use_true_random=False))
@@ -195,10 +203,106 @@ def test_a_judge_that_fails_keeps_the_answer_that_was_paid_for(
 ) -> None:
     service.script = [Reply(ANSWER), Reply(judgement(80)), Reply(ANSWER)]
     service.default = error(500, "down")
+    with pytest.raises(
+        ProviderError, match=r"did not deliver 1 judged answer; .*HTTP 500.*\n1 of 2 judged answers are safe"
+    ):
+        run_suite(questions[:2], tmp_path, index=index, max_concurrency=1)
+    service.requests.clear()
+    service.default = judgement(80)
     run = run_suite(questions[:2], tmp_path, index=index, max_concurrency=1)
-    assert run.results[1].evaluation.status == "failed"
     assert ANSWER in run.results[1].answer.answer
-    assert run.run.assistant_usage.calls == 2
+    assert (len(service.requests), service.judge_calls, run.run.assistant_usage.calls) == (1, 1, 2)
+
+
+def test_an_outage_in_the_middle_is_never_a_verdict(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    good = service.default
+    service.script = [Reply(ANSWER), Reply(judgement(80))]
+    service.default = Reply(drop=True)
+    with pytest.raises(ProviderError, match=r"start the same run again to go on"):
+        run_suite(questions, tmp_path, index=index)
+    assert not list((tmp_path / "logs").glob("judge_eval_*.json"))
+    (unfinished,) = unfinished_runs(tmp_path / "logs")
+    assert (unfinished.done, unfinished.total) == (1, 10)
+    service.requests.clear()
+    service.default = good
+    run = run_suite(questions, tmp_path, index=index)
+    assert [r.evaluation.status for r in run.results] == ["ok"] * 10
+    assert len(service.requests) == 2 * 9
+
+
+def test_a_server_that_restarts_is_waited_for(service: Service, questions: list[EvalQuestion], tmp_path: Path) -> None:
+    service.script = [Reply(judgement(80))] + [error(503, "Loading model")] * 12
+    answers = [AssistantAnswer(q.question, "回答", "文脈") for q in questions[:2]]
+    run = run_suite(questions[:2], tmp_path, answers=answers, max_concurrency=1, patience_s=60)
+    assert [r.evaluation.status for r in run.results] == ["ok", "ok"]
+    assert run.results[1].evaluation.error.count("Loading model") == 12
+
+
+def test_an_error_that_concerns_every_request_ends_the_run_at_the_first_question(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    unknown = error(400, "Invalid model name passed in model=nosuch")
+    service.default = lambda request: unknown if is_judge_call(request) else ANSWER
+    with pytest.raises(ProviderError, match="Invalid model name"):
+        run_suite(questions, tmp_path, index=index)
+    assert len(service.requests) == 2
+
+
+def test_questions_that_are_refused_one_after_the_other_end_the_run(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.script = [Reply(judgement(80))]
+    service.default = error(400, "Invalid model name passed in model=nosuch")
+    answers = [AssistantAnswer(q.question, "回答", "文脈") for q in questions]
+    with pytest.raises(ProviderError, match=r"4 questions in a row failed"):
+        run_suite(questions, tmp_path, answers=answers, max_concurrency=1, max_failures=4)
+    assert len(service.requests) == 5
+
+
+def test_a_judge_that_is_never_readable_is_not_paid_for_every_question(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.default = "採点できません"
+    answers = [AssistantAnswer(q.question, "回答", "文脈") for q in questions]
+    with pytest.raises(ConfigError, match="none of its first 5 judgements could be read"):
+        run_suite(questions, tmp_path, answers=answers, max_concurrency=1)
+    assert len(service.requests) == 5 * 3
+
+
+def test_what_failed_in_an_old_log_is_asked_for_again_and_nothing_else(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    refused = error(400, "The response was filtered", code="content_filter")
+    service.script = [Reply(ANSWER), Reply(judgement(90)), refused, Reply(ANSWER), refused]
+    old = run_suite(questions[:4], tmp_path, index=index, max_concurrency=1)
+    assert [r.evaluation.status for r in old.results] == ["ok", "failed", "failed", "ok"]
+    service.requests.clear()
+    assert old.log_path is not None
+    run = repair_run(load_run(old.log_path), RunOptions(logs_dir=tmp_path / "logs", progress=False), index=index)
+    assert [r.evaluation.average_score for r in run.results] == [90, 80, 80, 80]
+    assert (len(service.requests), service.judge_calls) == (3, 2)  # an answer, its judgement, and another judgement
+    assert run.log_path != old.log_path and load_run(run.log_path or "") == run
+    with pytest.raises(ConfigError, match="nothing in it failed"):
+        repair_run(run, RunOptions(logs_dir=tmp_path / "logs", progress=False), index=index)
+    other = replace(old, run=replace(old.run, index_fingerprint="0" * 64))
+    with pytest.raises(ConfigError, match="the runbooks .* was 0000"):
+        repair_run(other, RunOptions(logs_dir=tmp_path / "logs", progress=False), index=index)
+
+
+def test_output_tokens_are_a_setting_of_the_call_and_of_the_environment(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [AssistantAnswer(questions[0].question, "回答", "文脈")]
+    service.script = [Reply("", finish_reason="length")]
+    run_suite(questions[:1], tmp_path, answers=answers, output_tokens=500)
+    monkeypatch.setenv("SOCJUDGE_OUTPUT_TOKENS", "300")
+    run_suite(questions[:1], tmp_path, answers=answers)
+    assert [request["max_tokens"] for request in service.requests] == [500, 1000, 300]  # after a cut twice the room
+    monkeypatch.setenv("SOCJUDGE_TIMEOUT_S", "soon")
+    with pytest.raises(ConfigError, match="SOCJUDGE_TIMEOUT_S is 'soon'"):
+        run_suite(questions[:1], tmp_path, answers=answers)
 
 
 def test_a_refused_question_does_not_stop_the_others(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...base.pass_rule import run_rule
 from ...base.showing import block, escape, money, question_html, shown_path, verdict_kind
-from ...base.verdict import REFERENCE_NOTE, summary_text
+from ...base.verdict import REFERENCE_NOTE, best_case, summary_text
 from ...records import EvaluationResult, EvaluationRun, is_embedded
 from ...runs.estimate import Estimate
 from ..state.run import Progress, Session
@@ -60,10 +60,12 @@ def summary_html(run: EvaluationRun) -> str:
 
     judge, embedded = escape(run.run.judge_model_resolved), is_embedded(run.run.judge_model_resolved)
     offline = "（組み込みの既定。LLMではありません）" if embedded else ""
+    rule = run_rule(run.run)
+    best = best_case(run.results, rule) if run.summary.n_unscored else None
     return block(
         verdict_kind(run),
         f"評価完了！結果を {escape(shown_path(run.log_path))} に保存しました",
-        MarkdownIt("js-default").render(summary_text(run.summary, run_rule(run.run)))
+        MarkdownIt("js-default").render(summary_text(run.summary, rule, best=best))
         + (reference_html() if embedded else ""),
         f"Judge: {judge}{offline}、費用: {money(run.usage.cost_usd)}",
     )

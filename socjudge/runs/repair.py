@@ -1,0 +1,58 @@
+"""An old log with failed rows: what failed is asked for again, the rest is taken over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError
+from ..records import UNKNOWN, EvaluationRun
+from .assignment import STORED, Assignment, assign_rejudging, assign_suite
+from .suite import RunOptions, run_assignment
+
+if TYPE_CHECKING:
+    from ..runbooks.index import RunbookIndex
+
+_SAME = {
+    "dataset_sha256": "the questions", "index_fingerprint": "the runbooks", "judge_service": "the judge's service",
+    "judge_prompt_sha256": "the judge's prompt", "assistant_service": "the assistant's service",
+    "assistant_prompt_sha256": "the assistant's prompt", "pass_threshold": "JUDGE_PASS_THRESHOLD",
+    "pass_rate_required": "JUDGE_PASS_RATE",
+}  # fmt: skip
+
+
+def repair_run(run: EvaluationRun, options: RunOptions, *, index: RunbookIndex | None = None) -> EvaluationRun:
+    """A new run, with a log of its own, that has the results of this one and asks again for those that failed.
+
+    Its models, prompts and repeats are those of the log. index: the runbooks; the one in INDEX_DIR if left out.
+    ConfigError if nothing failed, or if runbooks, prompts or services are not what they were."""
+    if not any(result.evaluation.status == "failed" for result in run.results):
+        raise ConfigError(
+            f"{run.log_path or 'the run'}: nothing in it failed; replies that could not be read are asked for again by "
+            "rejudge"
+        )
+    assignment = _assign(run, index)
+    for name, what in _SAME.items():
+        there, here = getattr(run.run, name), getattr(assignment.info, name)
+        if there not in ("", None, UNKNOWN, here):
+            was, now = (str(value)[:40] for value in (there, here))
+            raise ConfigError(
+                f"{run.log_path or 'the run'}: {what} ({name}) was {was} and is {now} now, so half of the run would be of "
+                "another kind; put it back, or run everything anew"
+            )
+    return run_assignment(assignment, options, known=run.results)
+
+
+def _assign(run: EvaluationRun, index: RunbookIndex | None) -> Assignment:
+    info = run.run
+    if info.rejudged_from or info.assistant_model == STORED:
+        assignment = assign_rejudging(
+            run, judge_model=info.judge_model, judge_prompt=info.judge_prompt_id, judge_repeats=info.judge_repeats
+        )
+        return replace(assignment, info=replace(assignment.info, rejudged_from=info.rejudged_from))
+    return assign_suite(
+        list({result.question.id: result.question for result in run.results}.values()),
+        index=index, answers=None, assistant_model=info.assistant_model, judge_model=info.judge_model,
+        judge_prompt=info.judge_prompt_id, assistant_prompt=info.assistant_prompt_id,
+        answer_repeats=info.answer_repeats, judge_repeats=info.judge_repeats, k=info.k or 5,
+    )  # fmt: skip
