@@ -25,7 +25,9 @@ class RequestRefused(ProviderError):
 
     about_content: whether the reason is its text (a content filter, its length), not what all requests have in common."""
 
-    about_content: bool = False
+    def __init__(self, message: str, *, about_content: bool = False) -> None:
+        super().__init__(message)
+        self.about_content = about_content
 
 
 class UnparsableJudgement(SocJudgeError):

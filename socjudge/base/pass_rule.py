@@ -40,6 +40,10 @@ class PassRule(NamedTuple):
         """How many of `total` questions must pass."""
         return math.ceil(self.rate * total - _ROUNDING)
 
+    def is_met(self, passed: Any, total: int, mean: Any) -> Any:
+        """Whether a run passes: enough questions, and the overall mean on the line. Of arrays, for each element."""
+        return (passed >= self.needed(total)) & reaches(mean, self.line)
+
 
 def todays_rule() -> PassRule:
     """The rule of constants.py at this moment."""

@@ -72,7 +72,7 @@ def is_open(summary: RunSummary, best: RunSummary | None = None, rule: PassRule 
     rule, total = rule or todays_rule(), summary.total_questions
     passed = min(summary.passed_questions + summary.n_unscored, total)
     mean = min(summary.average_score + 100 * summary.n_unscored / total, 100.0)
-    return passed >= rule.needed(total) and reaches(mean, rule.line)
+    return bool(rule.is_met(passed, total, mean))
 
 
 def open_text(n_unscored: int) -> str:
@@ -85,7 +85,7 @@ def _summary(averages: Sequence[float], n_unscored: int, rule: PassRule) -> RunS
     passed = sum(reaches(value, rule.line) for value in averages)
     rate = passed / total if total else 0.0
     mean = fmean(averages) if averages else 0.0
-    mvp = total > 0 and passed >= rule.needed(total) and reaches(mean, rule.line)
+    mvp = total > 0 and bool(rule.is_met(passed, total, mean))
     return RunSummary(total, passed, rate, mean, mvp, n_unscored)
 
 

@@ -156,8 +156,7 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _passes(points: pd.Series, rule: PassRule) -> bool:
-    enough = reaches(points, rule.line).sum() >= rule.needed(len(points))
-    return bool(enough and reaches(points.mean(), rule.line))
+    return bool(rule.is_met(reaches(points, rule.line).sum(), len(points), points.mean()))
 
 
 def _open_note(unread: int, worst: bool, best: bool) -> str:

@@ -83,7 +83,8 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
     if "網羅性" in criteria and not question.expected_keypoints:
         raise RequestRefused(
             f"question {question.id} has no expected_keypoints, so the embedded judge cannot mark 網羅性; judge the answers "
-            "to a dataset that has them, or take a hosted judge"
+            "to a dataset that has them, or take a hosted judge",
+            about_content=True,
         )
     length = len(answer.answer)
     cut = f"回答は{length:,}字あり、先頭の{MAX_CHARACTERS:,}字だけを採点しました。" if length > MAX_CHARACTERS else ""
@@ -91,7 +92,8 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
     if not reading.is_readable:
         raise RequestRefused(
             f"the answer to question {question.id} is not in Japanese, the only language that the rules of the embedded "
-            "judge can read, so it is not scored; take a hosted judge (日本語以外の回答は、組み込みの採点では読めません)"
+            "judge can read, so it is not scored; take a hosted judge (日本語以外の回答は、組み込みの採点では読めません)",
+            about_content=True,
         )
     marks = _marks(reading, criteria)
     scores = {name: round(min(100.0, max(0.0, mark.score))) for name, mark in marks.items()}

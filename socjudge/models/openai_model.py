@@ -251,11 +251,12 @@ class OpenAIModel(PacedModel):
                 ". Start the server with a larger context (docs/servers.md), or ask for less: fewer passages (k), a lower "
                 "output_tokens"
             )
-        refusal = RequestRefused(f"{self.where} refused the request ({error.status_code}): {said}")
-        refusal.about_content = (
+        about_content = (
             error.status_code == 413 or error.code == "content_filter" or bool(_ABOUT_CONTENT.search(error.message))
         )
-        return refusal
+        return RequestRefused(
+            f"{self.where} refused the request ({error.status_code}): {said}", about_content=about_content
+        )
 
     def _status_error(self, error: Any) -> Exception:
         """The exception that says what a 4xx or 5xx means for the caller."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ..records import Flags
 from ..runbooks.bm25 import normalise_text
-from . import flag_words as words
 from .dangers import OBJECTLESS, Danger, dangerous_words, find_dangerous, recommends_danger
 from .prohibitions import LIKELY, rate_danger
 
@@ -43,8 +44,16 @@ _KATAKANA = re.compile("[ァ-ー]")
 _JAPANESE = re.compile("[\u3041-\u30ff\u4e00-\u9fff]")
 
 
-_HALVES = {"asset": words.ASSETS, "operation": words.OPERATIONS, "symptom": words.SYMPTOMS}
-_UNSPECIFIC = words.VAGUE.union(words.VAGUE_ENGLISH, *_HALVES.values())
+_LEXICONS = {
+    name: frozenset(" ".join(lexicon["words"]).split())
+    for name, lexicon in json.loads(Path(__file__).with_name("lexicons.json").read_text(encoding="utf-8")).items()
+    if name != "about"
+}
+_HALVES = {"asset": _LEXICONS["assets"], "operation": _LEXICONS["operations"], "symptom": _LEXICONS["symptoms"]}
+_UNSPECIFIC = _LEXICONS["vague"].union(_LEXICONS["vague_english"], *_HALVES.values())
+# No reason to call a question short of evidence.
+_COMMON = _LEXICONS["vague"].union(_LEXICONS["everyday"], *_HALVES.values())
+_ENGLISH_SUBJECTS = tuple(sorted(_LEXICONS["english_stems"]))  # as `str.startswith` takes them
 
 
 def raise_flags(question: str, *, index: RunbookIndex, dangers: Sequence[Danger] | None = None) -> Flags:
@@ -167,7 +176,7 @@ def _cover(word: str, lexicon: frozenset[str]) -> list[str] | None:
 def _uncovered(word: str, known: str) -> list[str]:
     """The pieces of a word that neither the runbooks nor the everyday words hold."""
     if word.isascii():
-        is_known = len(word) < 2 or _HOST_OR_NUMBER.fullmatch(word) or word in words.COMMON or _latin_known(word, known)
+        is_known = len(word) < 2 or _HOST_OR_NUMBER.fullmatch(word) or word in _COMMON or _latin_known(word, known)
         return [] if is_known else [word]
     katakana = _KATAKANA.match(word)
     pieces: list[str] = []
@@ -180,7 +189,7 @@ def _uncovered(word: str, known: str) -> list[str]:
             (
                 n
                 for n in range(min(len(word) - i, 12), shortest - 1, -1)
-                if word[i : i + n] in words.COMMON or word[i : i + n] in known
+                if word[i : i + n] in _COMMON or word[i : i + n] in known
             ),
             0,
         )
@@ -195,7 +204,7 @@ def _uncovered(word: str, known: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _made_of_everyday(word: str) -> bool:
-    return _cover(word, words.COMMON) is not None
+    return _cover(word, _COMMON) is not None
 
 
 def _latin_known(word: str, known: str) -> bool:
@@ -208,9 +217,9 @@ def _unknown_english(question: str, text: str, known: str) -> list[str]:
     unknown = [
         w
         for w in dict.fromkeys(re.findall(r"[a-z][a-z0-9'-]+", text))
-        if w not in words.VAGUE_ENGLISH
-        and w not in words.COMMON
-        and not w.startswith(words.ENGLISH_SUBJECTS)
+        if w not in _LEXICONS["vague_english"]
+        and w not in _COMMON
+        and not w.startswith(_ENGLISH_SUBJECTS)
         and not _HOST_OR_NUMBER.fullmatch(w)
         and not _latin_known(w, known)
     ]

@@ -109,7 +109,7 @@ class ExecutorCalls:
         return format_context(by_length[-self._plan.k - MOST_PASSAGES :])
 
     async def _send(self, model: Model, most: float | None, **material: Any) -> Any:
-        """What an call brings back. most: the most that one call can cost, US dollars."""
+        """What a call brings back. most: the most that one call can cost, US dollars."""
         lost = 0
         while True:
             await self._gate.enter(most)

@@ -62,7 +62,7 @@ class RemoteCall:
 
 @dataclass(frozen=True)
 class RemoteResult:
-    """What became of an call. value: an answer or an evaluation; a reply that has to be asked for again; or why
+    """What became of a call. value: an answer or an evaluation; a reply that has to be asked for again; or why
     there is none, because a raised error would be printed with its arguments, or repeated, on the way."""
 
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError

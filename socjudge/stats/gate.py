@@ -189,8 +189,7 @@ def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> t
 
 def _gate(scores: Floats, rule: PassRule) -> Bools:
     """Whether the gate passes, for each row of scores."""
-    enough = reaches(scores, rule.line).sum(axis=1) >= rule.needed(scores.shape[1])
-    return np.asarray(enough & reaches(scores.mean(axis=1), rule.line))
+    return np.asarray(rule.is_met(reaches(scores, rule.line).sum(axis=1), scores.shape[1], scores.mean(axis=1)))
 
 
 def _share(hits: Bools) -> Floats:

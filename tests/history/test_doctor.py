@@ -140,6 +140,16 @@ def test_a_log_of_ours_is_in_order(log: Path) -> None:
     assert check_logs(log.parent).empty
 
 
+def test_what_failed_is_to_be_asked_for_again_and_what_could_not_be_read_judged_again() -> None:
+    problems = check_logs(ROOT / "tests" / "data" / "v0_1" / "logs")
+    remedies = problems.loc[problems["problem"] == "unscored", ["what", "remedy"]].to_numpy().tolist()
+    told = {
+        what.partition("(")[2].partition(":")[0]: remedy.partition(": ")[2].partition(" judge_")[0]
+        for what, remedy in remedies
+    }
+    assert told == {"unparsable": "socjudge rejudge", "failed": "socjudge run --repair"}
+
+
 def test_an_answer_that_was_changed_after_it_was_judged_is_seen(log: Path) -> None:
     value = json.loads(log.read_text("utf-8"))
     value["results"][4]["answer"] = "よりよい回答"

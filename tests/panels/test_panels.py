@@ -247,11 +247,11 @@ def test_a_refused_key_is_said_in_the_panel_without_the_key(hosted: RunPanel, se
 
 
 def test_a_budget_that_is_used_up_is_said_in_the_panel(hosted: RunPanel, service: Service) -> None:
-    hosted.max_cost_usd.value = 0.004
+    hosted.max_cost_usd.value = 0.0055
     run(hosted)
     assert hosted.session.state == "stopped"
     assert "費用の上限に達したため中断しました" in hosted.status.value
-    assert "the budget of $0.004 leaves no room for another call" in hosted.status.value
+    assert "the budget of $0.0055 leaves no room for another call" in hosted.status.value
     assert 0 < service.judge_calls < 10
 
 
@@ -382,7 +382,7 @@ def test_what_is_taken_up_says_what_its_numbers_are_of(hosted: RunPanel, service
 def test_a_new_panel_over_a_stopped_run_has_its_settings(
     hosted: RunPanel, service: Service, index: RunbookIndex
 ) -> None:
-    hosted.max_cost_usd.value = 0.004
+    hosted.max_cost_usd.value = 0.0055
     run(hosted)
     again = RunPanel(index_dir=index.index_dir, logs_dir=hosted.session.logs_dir)
     assert again.judge_model.value == "gpt-4o-mini"

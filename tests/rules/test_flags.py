@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.records import Flags
+from socjudge.rules import flags
 from socjudge.rules.dangers import Danger, Row, compact, load_kinds
 from socjudge.rules.flags import (
     find_dangerous,
@@ -125,6 +126,18 @@ DANGEROUS = [
 @pytest.mark.parametrize(("operation", "question"), DANGEROUS)
 def test_a_question_that_asks_for_a_dangerous_operation_is_found(operation: str, question: str) -> None:
     assert operation in [danger.operation for danger in find_dangerous(question)]
+
+
+LEXICONS = json.loads((Path(flags.__file__).parent / "lexicons.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted(LEXICONS.keys() - {"about"}))
+def test_a_lexicon_knows_its_example_and_not_its_counter_example(name: str, index: RunbookIndex) -> None:
+    questions = LEXICONS[name]["example"], LEXICONS[name]["counter_example"]
+    if name in ("everyday", "english_stems"):
+        assert [bool(find_unknown_words(question, index=index)) for question in questions] == [False, True]
+    else:
+        assert [is_ambiguous(question) for question in questions] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from socjudge import (
 from socjudge.base.verdict import best_case, summarise_results, summary_text
 from socjudge.records import EvaluationResult, RunInfo
 from socjudge.runbooks.index import RunbookIndex
-from socjudge.runs import engine
+from socjudge.runs import engine, suite
 from socjudge.runs.assignment import assign_suite
 from socjudge.runs.log_json import run_from_dict, run_to_dict
 from socjudge.runs.repair import repair_run
@@ -289,6 +290,36 @@ def test_what_failed_in_an_old_log_is_asked_for_again_and_nothing_else(
     other = replace(old, run=replace(old.run, index_fingerprint="0" * 64))
     with pytest.raises(ConfigError, match="the runbooks .* was 0000"):
         repair_run(other, RunOptions(logs_dir=tmp_path / "logs", progress=False), index=index)
+
+
+def test_the_bar_says_what_goes_on_and_why_it_takes_long(
+    service: Service,
+    questions: list[EvalQuestion],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    drawn, real = threading.Event(), suite._under_way
+
+    def noted(*arguments: Any) -> str:
+        said = real(*arguments)
+        if "実行中 1 再試行 1" in said and "HTTP 500 (down)" in said:
+            drawn.set()
+        return said
+
+    def reply(request: dict[str, Any]) -> Reply:
+        assert drawn.wait(30)
+        return Reply(judgement(80))
+
+    monkeypatch.setattr(suite, "_under_way", noted)
+    monkeypatch.setattr(suite, "SHOW_S", 0.0)
+    service.script, service.default = [error(500, "down")], reply
+    answers = [AssistantAnswer(questions[0].question, "回答", "文脈")]
+    run_evaluation_suite(
+        questions[:1], answers=answers, judge_model="gpt-4o-mini", max_concurrency=1, logs_dir=tmp_path, progress=True
+    )
+    assert drawn.is_set()
+    assert "再試行 1" in capsys.readouterr().err
 
 
 def test_output_tokens_are_a_setting_of_the_call_and_of_the_environment(
