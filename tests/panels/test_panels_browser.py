@@ -155,7 +155,7 @@ def test_faults_of_the_service_are_told_in_words(
         panel = page.locator(".socjudge-run-panel")
         panel.get_by_text("設定", exact=True).click(timeout=60_000)
         panel.get_by_label("Judge", exact=True).fill("gpt-4o-mini")
-        panel.get_by_label("費用の上限（ドル、0で無制限）").fill("0.004")
+        panel.get_by_label("費用の上限（ドル、0で無制限）").fill("0.0055")
         panel.get_by_label("費用の上限（ドル、0で無制限）").press("Tab")
         allowed = panel.get_by_label("費用がかかることを確認しました")
 

@@ -442,7 +442,7 @@ def test_a_reply_that_cannot_be_read_is_kept_and_not_asked_for_again(service: Se
 def test_the_budget_holds_behind_an_executor(service: Service, index: RunbookIndex, tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         with pytest.raises(BudgetReached) as caught:
-            run_suite(QUESTIONS, tmp_path, index=index, executor=pool, max_cost_usd=0.006)
+            run_suite(QUESTIONS, tmp_path, index=index, executor=pool, max_cost_usd=0.009)
         assert 3 <= len(service.requests) < 20
         assert f"${len(service.requests) * 0.00027:.4f} are spent" in str(caught.value)
         run = run_suite(QUESTIONS, tmp_path, index=index, executor=pool, max_cost_usd=0.1)
