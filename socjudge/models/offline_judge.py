@@ -120,6 +120,8 @@ def _marks(reading: Reading, criteria: Sequence[str]) -> dict[str, _Mark]:
     if reading.question.expected_keypoints:
         excused = (reading.should_decline and reading.admits) or (reading.should_ask and reading.asks)
         aim = 0.2 + 0.8 * ramp(_coverage(reading).score, *(_AIM_ASIDE if excused else _AIM))
+        if reading.should_ask and not reading.asks:  # steps for what nobody can know yet, however well they are quoted
+            aim = 0.2
     if aim < 1:
         for name in {"正確性", "引用明示", "簡潔性"} & set(marks):
             reason = f"{marks[name].reason}問われた内容にほとんど触れていないため、割り引きました。"

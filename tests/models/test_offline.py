@@ -174,7 +174,7 @@ def test_no_trivial_assistant_passes(trivial: dict[str, dict[str, list[Evaluatio
     for name, evaluations in trivial[dataset].items():
         passed = sum(e.passed for e in evaluations)
         if not name.startswith("("):
-            assert passed < 0.7 * len(evaluations), name  # what the pass rule asks for
+            assert passed < 0.5 * len(evaluations), name  # the pass rule asks for 70 %
             assert sum(e.average_score for e in evaluations) / len(evaluations) < 70, name
         elif dataset == "ten":
             assert passed >= 8
