@@ -29,6 +29,7 @@ _HOMES = {
     "save_evaluation_results": "runs.logs",
     "load_run": "runs.load",
     "summary_text": "base.verdict",
+    "use_language": "base.messages",
     "check_logs": "history.doctor",
     "check_verdicts": "history.doctor",
     "export_history": "history.export",
@@ -89,6 +90,7 @@ _HOMES = {
 __all__ = ["__version__", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
+    from .base.messages import use_language
     from .base.verdict import summary_text
     from .batch.api import batch_status, collect_batch, prepare_batch, submit_batch
     from .charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips

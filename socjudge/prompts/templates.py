@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from .. import constants
+from ..base.messages import say
 from ..base.showing import escape, facts_html, one_line
 from ..errors import ConfigError
 from ..records import AssistantAnswer, EvalQuestion, Flags
@@ -63,14 +64,19 @@ def load_prompt(prompt: Prompt | str | Path | None, *, default: str = JUDGE_PROM
         return _read_prompt(Path(str(prompt)))
     prompt_id = prompt or default
     if not is_prompt_id(prompt_id):
-        raise ConfigError(f"{prompt_id!r} is no prompt id; pass an id such as 'guide-1', a .txt path or a Prompt")
+        raise ConfigError(say("prompts.no_id", prompt=prompt_id))
     if prompt_id in built_in_ids():
         return Prompt(prompt_id, (_TEMPLATES / f"{prompt_id}.txt").read_text(encoding="utf-8"))
     if (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
         return _read_prompt(own)
     raise ConfigError(
-        f"no prompt '{prompt_id}': built in are '{JUDGE_PROMPT_ID}' and '{ASSISTANT_PROMPT_ID}'; "
-        f"your own go to {constants.PROMPTS_DIR}/<id>.txt"
+        say(
+            "prompts.not_found",
+            prompt=prompt_id,
+            judge=JUDGE_PROMPT_ID,
+            assistant=ASSISTANT_PROMPT_ID,
+            folder=constants.PROMPTS_DIR,
+        )
     )
 
 
@@ -89,18 +95,14 @@ def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
     try:
         return split_front_matter(path.read_text(encoding="utf-8-sig"))  # with the mark that Windows editors add
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: the prompt cannot be read ({error}); expected a UTF-8 text file") from error
+        raise ConfigError(say("prompts.unreadable", path=path, reason=error)) from error
 
 
 def _read_prompt(path: Path) -> Prompt:
     saved, text = read_prompt_file(path)
     prompt = Prompt(path.stem, text)
     if saved and saved["sha256"] != prompt.sha256:
-        warnings.warn(
-            f"{path}: the prompt was edited after it was saved, its text no longer has the sha256 in its head. Logs tell "
-            "the two apart by that hash; better save the new text under a name of its own",
-            stacklevel=3,
-        )
+        warnings.warn(say("prompts.edited", path=path), stacklevel=3)
     return prompt
 
 
@@ -110,11 +112,9 @@ def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
     _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
     unasked = [criterion for criterion in criteria if criterion not in prompt.text]
     if unasked:
+        names = "、".join(unasked)
         raise ConfigError(
-            f"judge prompt '{prompt.id}' does not mention {'、'.join(unasked)}, which constants.py lists in "
-            "JUDGE_EVALUATION_CRITERIA: no judge would score it. Copy the prompt to "
-            f"{constants.PROMPTS_DIR}/<id>.txt, describe the criterion there (also in its JSON format), and pass "
-            "judge_prompt='<id>'; or take the criterion out of constants.py"
+            say("prompts.criterion_not_asked", prompt=prompt.id, criteria=names, folder=constants.PROMPTS_DIR)
         )
 
 
@@ -127,12 +127,10 @@ def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tup
     missing = [f"{{{name}}}" for name in required if name not in prompt.placeholders]
     unknown = [f"{{{name}}}" for name in sorted(prompt.placeholders - set(known))]
     if missing or unknown:
-        found = "; ".join(
-            f"{what} {', '.join(names)}" for what, names in (("lacks", missing), ("has unknown", unknown)) if names
-        )
-        raise ConfigError(
-            f"prompt '{prompt.id}' {found}; known placeholders: {', '.join(f'{{{name}}}' for name in known)}"
-        )
+        told = {"prompts.lacks": missing, "prompts.has_unknown": unknown}
+        found = "; ".join(say(key, names=", ".join(names)) for key, names in told.items() if names)
+        placeholders = ", ".join(f"{{{name}}}" for name in known)
+        raise ConfigError(say("prompts.placeholders", prompt=prompt.id, found=found, known=placeholders))
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
