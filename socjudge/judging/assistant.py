@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..base.messages import say
 from ..base.texts import encodable
 from ..errors import ConfigError
 from ..models.opening import Model, open_model
@@ -79,9 +80,9 @@ def handle_query(
 def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> Dialogue[AssistantAnswer]:
     """The dialogue behind `handle_query`, with a prompt that was checked."""
     if not question.strip():
-        raise ConfigError("the question is empty; ask about an alert, a device, an account or a procedure")
+        raise ConfigError(say("judging.question_empty"))
     if k < 1:
-        raise ConfigError(f"k is {k}; ask for at least 1 passage")
+        raise ConfigError(say("judging.k_too_small", k=k))
     question = encodable(question)
 
     dangers = find_dangers(question, index=index)
