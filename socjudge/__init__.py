@@ -47,6 +47,8 @@ _HOMES = {
     "verdict_flips": "stats.comparison",
     "judge_agreement": "stats.agreement",
     "pairwise_agreement": "stats.agreement",
+    "judge_vs_people": "stats.people",
+    "judge_as_annotator": "stats.people",
     "gate_confidence": "stats.gate",
     "gate_questions": "stats.gate",
     "judge_noise": "stats.noise",
@@ -128,6 +130,7 @@ if TYPE_CHECKING:
     from .stats.comparison import compare_cohorts, compare_judges, verdict_flips
     from .stats.gate import gate_confidence, gate_questions
     from .stats.noise import judge_noise, plan_repeats
+    from .stats.people import judge_as_annotator, judge_vs_people
 
 
 def __getattr__(name: str) -> Any:
