@@ -52,6 +52,7 @@ _HOMES = {
     "corrected_means": "stats.correction",
     "corrected_pass_rate": "stats.correction",
     "next_labels": "stats.correction",
+    "gate_progress": "stats.sequential",
     "gate_confidence": "stats.gate",
     "gate_questions": "stats.gate",
     "judge_noise": "stats.noise",
@@ -135,6 +136,7 @@ if TYPE_CHECKING:
     from .stats.gate import gate_confidence, gate_questions
     from .stats.noise import judge_noise, plan_repeats
     from .stats.people import judge_as_annotator, judge_vs_people
+    from .stats.sequential import gate_progress
 
 
 def __getattr__(name: str) -> Any:
