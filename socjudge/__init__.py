@@ -52,6 +52,8 @@ _HOMES = {
     "corrected_means": "stats.correction",
     "corrected_pass_rate": "stats.correction",
     "next_labels": "stats.correction",
+    "judge_flaws": "stats.trust",
+    "judge_trust": "stats.trust",
     "gate_progress": "stats.sequential",
     "gate_confidence": "stats.gate",
     "gate_questions": "stats.gate",
@@ -137,6 +139,7 @@ if TYPE_CHECKING:
     from .stats.noise import judge_noise, plan_repeats
     from .stats.people import judge_as_annotator, judge_vs_people
     from .stats.sequential import gate_progress
+    from .stats.trust import judge_flaws, judge_trust
 
 
 def __getattr__(name: str) -> Any:
