@@ -35,6 +35,7 @@ _HOMES = {
     "check_logs": "history.doctor",
     "check_verdicts": "history.doctor",
     "export_history": "history.export",
+    "find_logs": "history.examples",
     "load_history": "history.frames",
     "load_runs": "history.frames",
     "load_results": "history.frames",
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from .charts.style import japanese_text, judge_colours
     from .errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError, UnparsableJudgement
     from .history.doctor import check_logs, check_verdicts
+    from .history.examples import find_logs
     from .history.export import export_history
     from .history.frames import load_history, load_results, load_runs, load_scores, run_results, run_scores
     from .history.labels import load_labels
