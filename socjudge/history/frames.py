@@ -144,7 +144,7 @@ def load_history(
         tables = load_tables(place, files, cache=cache)
         order = _in_order(tables.runs)
         left_out = len(tables.runs) - len(order)
-        tables = Tables(_taken(tables.runs, order.index.to_numpy()), tables.results)
+        tables = Tables(_taken(tables.runs, order), tables.results)
         names: dict[str, Any] = {"judge_model": judge_model, "prompt_id": prompt_id, "category": category}
         found = History(tables, left_out, len(files)).select(since=since, until=until, **names)
         if not text:
@@ -367,13 +367,15 @@ def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
     return {"runs": chosen.runs, "results": chosen.results, "scores": chosen.scores}
 
 
-def _in_order(runs: pa.Table) -> pd.DataFrame:
-    """The runs that can be read, each once, the oldest first; the index is their place in the table."""
-    frame = runs.select(["problem", "run_id", "started_at", "judge_model"]).to_pandas()
+def _in_order(runs: pa.Table) -> Positions:
+    """The places in the table of the runs that can be read, each once, the oldest first."""
     # By time, and by name where two started at once or a log does not tell.
-    order = frame.assign(log=runs["log"].to_numpy()).sort_values(["started_at", "log"], kind="stable")
-    unique: pd.DataFrame = order[order["problem"].isna()].drop_duplicates("run_id")
-    return unique
+    order = pc.sort_indices(runs, [("started_at", "ascending"), ("log", "ascending")])
+    order = order.filter(pc.is_null(runs["problem"].take(order)))
+    known = runs["run_id"].take(order).combine_chunks().dictionary_encode()
+    _, first = np.unique(known.indices.to_numpy(), return_index=True)  # they are numbered as they come
+    found: Positions = order.to_numpy()[first]
+    return found
 
 
 def _warned(found: History, logs_dir: Path | str | None) -> History:
@@ -482,7 +484,7 @@ def _by_run(run: Positions, rows: int, spread: Spread) -> Spread:
     def by_run(values: NDArray[Any]) -> NDArray[Any]:
         # Most conditions are the same in all runs, and then it is ten times as fast.
         if len(values) and (values == values[0]).all():
-            return np.full(rows, values[0])
+            return np.full(rows, values[0]) if values[0] else np.zeros(rows, values.dtype)
         return spread(values[run])
 
     return by_run
@@ -527,8 +529,8 @@ def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
         return pd.Categorical.from_codes(spread(codes), dtype=kind, validate=False)
     if pa.types.is_timestamp(array.type):
         return pd.DatetimeIndex(spread(array.to_numpy())).tz_localize("UTC")
-    missing = spread(array.is_null().to_numpy())
     plain = spread(array.fill_null(False if pa.types.is_boolean(array.type) else 0).to_numpy())
+    missing = spread(array.is_null().to_numpy()) if array.null_count else np.zeros(len(plain), bool)
     kinds: dict[str, Any] = {
         "bool": pd.arrays.BooleanArray,
         "int64": pd.arrays.IntegerArray,

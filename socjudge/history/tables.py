@@ -40,10 +40,13 @@ _OF_RUN = (
     "answer_repeats", "judge_repeats", "rejudged_from", "mode",
 )  # fmt: skip
 _OF_RUN_TOO = ("wall_time_s", "socjudge_version", "judge_service", "assistant_service", "assistant_prompt_sha256")
-_RUN_VALUES = attrgetter(*(_RENAMED.get(name, name) for name in (*_OF_RUN, *_OF_RUN_TOO)))
+_OF_INFO = ("run_id", *_OF_RUN, *_OF_RUN_TOO)
+_INFO_VALUES = attrgetter(*(_RENAMED.get(name, name) for name in _OF_INFO))
 _OF_SUMMARY = ("total_questions", "passed_questions", "pass_rate", "average_score", "mvp_passed")
 _OF_USAGE = ("calls", "input_tokens", "output_tokens", "cost_usd")
-_NOT_IN_BARE = ("k", "answer_repeats", "judge_repeats", "wall_time_s", *_OF_USAGE)  # where 0 or 1 would be a guess
+_IN_BARE = {  # where 0 or 1 would be a guess
+    **dict.fromkeys(("k", "answer_repeats", "judge_repeats", "wall_time_s", *_OF_USAGE)), "mode": UNKNOWN
+}  # fmt: skip
 # Of a row of `results`: the column, and where `EvaluationResult` has its value. log_json knows where a log has it.
 _OF_RESULT = {
     "category": "question.category", "answer_repeat": "answer_repeat", "judge_repeat": "judge_repeat",
@@ -354,23 +357,28 @@ def json_names(text: str) -> list[str]:
     return names
 
 
+@functools.lru_cache(maxsize=1000)
+def _joined(*lists: str) -> str:
+    return "、".join(dict.fromkeys(name for names in lists for name in json_names(names)))
+
+
 def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str, Any]:
     """A row of RUNS. What a log of the specification does not say is missing."""
-    averages = [row[_AVERAGE] for row in rows if row[_AVERAGE] is not None]
+    averages = [average for row in rows if (average := row[_AVERAGE]) is not None]
     usage = info.assistant_usage + info.judge_usage
-    lists = dict.fromkeys(row[_CRITERIA] for row in rows)
-    return {
-        "run_id": info.run_id,
-        "started_at": _moment(info.started_at),
-        **dict(zip((*_OF_RUN, *_OF_RUN_TOO), _RUN_VALUES(info), strict=True)),
-        **{name: _finite(getattr(summary, name)) for name in _OF_SUMMARY},
-        **{name: getattr(usage, name) for name in _OF_USAGE},
-        **(dict.fromkeys(_NOT_IN_BARE) | {"mode": UNKNOWN} if info.schema_version == BARE else {}),
-        "n_results": len(rows),
-        "n_unscored": len(rows) - len(averages),
-        "mean_score": fmean(averages) if averages else None,
-        "criteria": "、".join(dict.fromkeys(name for names in lists for name in json_names(names))),
-    }
+    lists = dict.fromkeys([row[_CRITERIA] for row in rows])
+    values: dict[str, Any] = dict(zip(_OF_INFO, _INFO_VALUES(info), strict=True))
+    values["started_at"] = _moment(info.started_at)
+    for name in _OF_SUMMARY:
+        values[name] = _finite(getattr(summary, name))
+    for name in _OF_USAGE:
+        values[name] = getattr(usage, name)
+    if info.schema_version == BARE:
+        values |= _IN_BARE
+    values["n_results"], values["n_unscored"] = len(rows), len(rows) - len(averages)
+    values["mean_score"] = fmean(averages) if averages else None
+    values["criteria"] = _joined(*lists)
+    return values
 
 
 def _moment(text: str) -> datetime | None:
