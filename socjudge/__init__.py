@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import methods as _methods  # gives the records theirs
 from ._version import __version__
 
 _HOMES = {

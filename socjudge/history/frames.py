@@ -484,7 +484,7 @@ def _by_run(run: Positions, rows: int, spread: Spread) -> Spread:
     def by_run(values: NDArray[Any]) -> NDArray[Any]:
         # Most conditions are the same in all runs, and then it is ten times as fast.
         if len(values) and (values == values[0]).all():
-            return np.full(rows, values[0]) if values[0] else np.zeros(rows, values.dtype)
+            return np.full(rows, values[0])
         return spread(values[run])
 
     return by_run
