@@ -9,16 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .base import showing, verdict
-from .records import (
-    AssistantAnswer,
-    Evaluation,
-    EvaluationResult,
-    EvaluationRun,
-    Passage,
-    RunInfo,
-    RunSummary,
-    Usage,
-)
+from .records import AssistantAnswer, Evaluation, EvaluationResult, EvaluationRun, Passage, RunInfo, RunSummary, Usage
 
 if TYPE_CHECKING:
     import pandas as pd

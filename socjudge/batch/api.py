@@ -226,12 +226,7 @@ def _collect(
 
 
 def _failed(
-    state: BatchState,
-    assignment: Assignment,
-    journal: Journal,
-    path: Path,
-    failures: dict[str, Failure],
-    status: str,
+    state: BatchState, assignment: Assignment, journal: Journal, path: Path, failures: dict[str, Failure], status: str
 ) -> Iterator[str]:
     """Note for each request of a file that has no reply why that is, and yield it."""
     for custom_id, body in load_requests(path):

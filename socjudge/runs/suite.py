@@ -22,14 +22,7 @@ from ..models import event_loop
 from ..models.opening import Model
 from ..models.pacing import RunGate, get_settings
 from ..prompts.templates import Prompt
-from ..records import (
-    AssistantAnswer,
-    EvalQuestion,
-    EvaluationResult,
-    EvaluationRun,
-    ModelRequest,
-    RunInfo,
-)
+from ..records import AssistantAnswer, EvalQuestion, EvaluationResult, EvaluationRun, ModelRequest, RunInfo
 from .assignment import Assignment, Plan, assign_rejudging, assign_suite, begin_now, check_counts
 from .engine import Engine
 from .finishing import finish_run
@@ -346,13 +339,7 @@ def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keyword
             ) from None
 
 
-def _work(
-    engine: Engine,
-    gate: RunGate,
-    journal: Journal,
-    total: int,
-    options: RunOptions,
-) -> None:
+def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: RunOptions) -> None:
     """Wait for the engine, showing progress and handing out results; raises why it ended early, if it did."""
     from tqdm.auto import tqdm
 
