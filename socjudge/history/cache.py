@@ -20,7 +20,8 @@ from ..base.atomic_files import replacing
 from ..base.storage import as_path, is_remote
 from ..errors import ConfigError
 from ..runs.logs import is_log_name, log_files
-from .tables import RESULTS, RUNS, LogFile, Tables, read_logs
+from .schema import RESULTS, RUNS, LogFile, Tables
+from .tables import read_logs
 
 FOLDER = ".history"  # in the folder of the logs
 VERSION = b"2"  # of what the tables hold: raised when reading gives something else for the same log

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -66,15 +66,6 @@ def log_fields(record: Any) -> tuple[LogField, ...]:
 
 
 # -- writing
-
-
-def run_to_dict(run: EvaluationRun) -> dict[str, Any]:
-    """The run as the JSON value of its log."""
-    return {
-        "results": [result_to_dict(result) for result in run.results],
-        "summary": asdict(run.summary),
-        "run": asdict(run.run),
-    }
 
 
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
