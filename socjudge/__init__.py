@@ -17,7 +17,9 @@ _HOMES = {
     "open_index": "runbooks.index",
     "RunbookIndex": "runbooks.index",
     "handle_query": "judging.assistant",
-    "load_eval_dataset": "judging.judge",
+    "load_eval_dataset": "judging.dataset",
+    "save_eval_dataset": "judging.dataset",
+    "dataset_notes": "judging.dataset",
     "evaluate_answer": "judging.judge",
     "run_evaluation_suite": "runs.suite",
     "rejudge": "runs.suite",
@@ -30,6 +32,7 @@ _HOMES = {
     "save_evaluation_results": "runs.logs",
     "load_run": "runs.load",
     "summary_text": "base.verdict",
+    "use_language": "base.messages",
     "check_logs": "history.doctor",
     "check_verdicts": "history.doctor",
     "export_history": "history.export",
@@ -90,6 +93,7 @@ _HOMES = {
 __all__ = ["__version__", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
+    from .base.messages import use_language
     from .base.verdict import summary_text
     from .batch.api import batch_status, collect_batch, prepare_batch, submit_batch
     from .charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
@@ -102,7 +106,8 @@ if TYPE_CHECKING:
     from .history.frames import load_history, load_results, load_runs, load_scores, run_results, run_scores
     from .history.labels import load_labels
     from .judging.assistant import handle_query
-    from .judging.judge import evaluate_answer, load_eval_dataset
+    from .judging.dataset import dataset_notes, load_eval_dataset, save_eval_dataset
+    from .judging.judge import evaluate_answer
     from .panels.ask import AskPanel
     from .panels.history import HistoryExplorer
     from .panels.labels import LabelPanel

@@ -21,6 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data"
 OTHERS = DATA / "others"  # of other projects: see its SOURCE.md
 os.environ["LANGSMITH_TRACING"] = "false"
+os.environ["SOCJUDGE_LANG"] = (
+    "en"  # tests match the English of a message; tests/base/test_messages.py holds the Japanese to it
+)
 settings.register_profile("socjudge", deadline=None)  # no test depends on the machine's speed
 settings.load_profile("socjudge")
 ANSWER = "1. SOC当番は端末を隔離します。 [出典: malware_response.md > 初動対応]"

@@ -8,25 +8,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
 
 from .. import constants
 from ..base.atomic_files import write_new
+from ..base.messages import say
 from ..errors import ConfigError
 from .front_matter import with_front_matter
 from .templates import (
-    ASSISTANT_PROMPT_ID,
-    JUDGE_PROMPT_ID,
+    Kind,
     Prompt,
     built_in_ids,
     check_assistant_prompt,
     check_judge_prompt,
+    default_prompt_id,
     is_prompt_id,
     load_prompt,
     read_prompt_file,
 )
-
-Kind = Literal["judge", "assistant"]
 
 
 @dataclass(frozen=True)
@@ -51,14 +49,12 @@ def check_prompt(prompt: Prompt, kind: Kind) -> None:
 def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None = None) -> Path:
     """Where a prompt of that name would be saved; ConfigError if the name is taken or built in, or is no id."""
     if not is_prompt_id(name) or name.startswith("."):
-        raise ConfigError(
-            f"{name!r} is no name for a prompt: use letters, digits, '_', '-' and '.', such as '{parent}-b', without .txt"
-        )
+        raise ConfigError(say("prompts.no_name", name=name, parent=parent))
     if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
-        raise ConfigError(f"'{name}' is built in and stays as it is; choose another name, such as '{name}-b'")
+        raise ConfigError(say("prompts.built_in", name=name))
     path = (constants.PROMPTS_DIR if prompts_dir is None else Path(prompts_dir)) / f"{name}.txt"
     if os.path.exists(path):  # unlike path.exists() also for a name that is too long for the disk
-        raise ConfigError(f"{path} exists and is not overwritten; choose another name")
+        raise ConfigError(say("prompts.taken", path=path))
     return path
 
 
@@ -86,15 +82,11 @@ def save_prompt(
         content = with_front_matter({**about, "note": note.strip(), "saved_at": saved_at}, prompt.text)
         write_new(path.parent, [path.name], [content.encode("utf-8")])
     except UnicodeEncodeError:
-        raise ConfigError(
-            f"prompt '{name}' holds half of a surrogate pair, which no file can hold; remove it"
-        ) from None
+        raise ConfigError(say("prompts.half_character", name=name)) from None
     except OSError as error:
         if path.exists():
-            raise ConfigError(f"{path} exists and is not overwritten; choose another name") from None
-        raise ConfigError(
-            f"{path}: the prompt cannot be written ({error.strerror}); free space, mend the rights or shorten the name"
-        ) from None
+            raise ConfigError(say("prompts.taken", path=path)) from None
+        raise ConfigError(say("prompts.not_written", path=path, reason=error.strerror)) from None
     return path
 
 
@@ -102,7 +94,7 @@ def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
     """The built-in prompts, the defaults first, then those in eval/prompts/ by name; of one kind, or all.
 
     Unreadable files are left out."""
-    defaults = (JUDGE_PROMPT_ID, ASSISTANT_PROMPT_ID)
+    defaults = (default_prompt_id("judge"), default_prompt_id("assistant"))
     built_in = sorted(built_in_ids(), key=lambda name: (name not in defaults, name))
     found = [_info(name, {}, load_prompt(name).text) for name in built_in]
     for path in sorted(constants.PROMPTS_DIR.glob("*.txt")):

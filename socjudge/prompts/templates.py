@@ -9,15 +9,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from .. import constants
+from ..base.messages import say
 from ..base.showing import escape, facts_html, one_line
 from ..errors import ConfigError
 from ..records import AssistantAnswer, EvalQuestion, Flags
 from .front_matter import split_front_matter
 
-JUDGE_PROMPT_ID = "guide-1"
-ASSISTANT_PROMPT_ID = "assistant-2"
+Kind = Literal["judge", "assistant"]
 _FLAG_NAMES = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
 JUDGE_PLACEHOLDERS = ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints")
 ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES)
@@ -52,8 +53,8 @@ class Prompt:
         return facts_html(self.id, facts, after=f"<pre>{escape(self.text)}</pre>")
 
 
-def load_prompt(prompt: Prompt | str | Path | None, *, default: str = JUDGE_PROMPT_ID) -> Prompt:
-    """The prompt of that id (built in, or eval/prompts/<id>.txt), in that file, or the default for None.
+def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge") -> Prompt:
+    """The prompt of that id (built in, or eval/prompts/<id>.txt), in that file, or the default of that kind for None.
 
     The block at the head of a saved prompt (`save_prompt`) is no part of its text. A UserWarning says that a saved
     prompt was edited since. Raises ConfigError that lists the known ids."""
@@ -61,17 +62,27 @@ def load_prompt(prompt: Prompt | str | Path | None, *, default: str = JUDGE_PROM
         return prompt
     if isinstance(prompt, Path) or (prompt or "").endswith(".txt"):
         return _read_prompt(Path(str(prompt)))
-    prompt_id = prompt or default
+    prompt_id = prompt or default_prompt_id(kind)
     if not is_prompt_id(prompt_id):
-        raise ConfigError(f"{prompt_id!r} is no prompt id; pass an id such as 'guide-1', a .txt path or a Prompt")
+        raise ConfigError(say("prompts.no_id", prompt=prompt_id))
     if prompt_id in built_in_ids():
         return Prompt(prompt_id, (_TEMPLATES / f"{prompt_id}.txt").read_text(encoding="utf-8"))
     if (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
         return _read_prompt(own)
     raise ConfigError(
-        f"no prompt '{prompt_id}': built in are '{JUDGE_PROMPT_ID}' and '{ASSISTANT_PROMPT_ID}'; "
-        f"your own go to {constants.PROMPTS_DIR}/<id>.txt"
+        say(
+            "prompts.not_found",
+            prompt=prompt_id,
+            judge="guide-1",
+            assistant="assistant-2",
+            folder=constants.PROMPTS_DIR,
+        )
     )
+
+
+def default_prompt_id(kind: Kind) -> str:
+    """The name of the prompt that is used where none is given, as constants.py has it just now."""
+    return constants.DEFAULT_JUDGE_PROMPT if kind == "judge" else constants.DEFAULT_ASSISTANT_PROMPT
 
 
 def is_prompt_id(name: str) -> bool:
@@ -89,18 +100,14 @@ def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
     try:
         return split_front_matter(path.read_text(encoding="utf-8-sig"))  # with the mark that Windows editors add
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: the prompt cannot be read ({error}); expected a UTF-8 text file") from error
+        raise ConfigError(say("prompts.unreadable", path=path, reason=error)) from error
 
 
 def _read_prompt(path: Path) -> Prompt:
     saved, text = read_prompt_file(path)
     prompt = Prompt(path.stem, text)
     if saved and saved["sha256"] != prompt.sha256:
-        warnings.warn(
-            f"{path}: the prompt was edited after it was saved, its text no longer has the sha256 in its head. Logs tell "
-            "the two apart by that hash; better save the new text under a name of its own",
-            stacklevel=3,
-        )
+        warnings.warn(say("prompts.edited", path=path), stacklevel=3)
     return prompt
 
 
@@ -110,11 +117,9 @@ def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
     _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
     unasked = [criterion for criterion in criteria if criterion not in prompt.text]
     if unasked:
+        names = "、".join(unasked)
         raise ConfigError(
-            f"judge prompt '{prompt.id}' does not mention {'、'.join(unasked)}, which constants.py lists in "
-            "JUDGE_EVALUATION_CRITERIA: no judge would score it. Copy the prompt to "
-            f"{constants.PROMPTS_DIR}/<id>.txt, describe the criterion there (also in its JSON format), and pass "
-            "judge_prompt='<id>'; or take the criterion out of constants.py"
+            say("prompts.criterion_not_asked", prompt=prompt.id, criteria=names, folder=constants.PROMPTS_DIR)
         )
 
 
@@ -127,12 +132,10 @@ def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tup
     missing = [f"{{{name}}}" for name in required if name not in prompt.placeholders]
     unknown = [f"{{{name}}}" for name in sorted(prompt.placeholders - set(known))]
     if missing or unknown:
-        found = "; ".join(
-            f"{what} {', '.join(names)}" for what, names in (("lacks", missing), ("has unknown", unknown)) if names
-        )
-        raise ConfigError(
-            f"prompt '{prompt.id}' {found}; known placeholders: {', '.join(f'{{{name}}}' for name in known)}"
-        )
+        told = {"prompts.lacks": missing, "prompts.has_unknown": unknown}
+        found = "; ".join(say(key, names=", ".join(names)) for key, names in told.items() if names)
+        placeholders = ", ".join(f"{{{name}}}" for name in known)
+        raise ConfigError(say("prompts.placeholders", prompt=prompt.id, found=found, known=placeholders))
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

@@ -1,0 +1,104 @@
+"""The catalogue of messages: each key in both languages, with the same values, used, and nothing beside it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import string
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import socjudge
+from socjudge.base import messages
+from socjudge.base.messages import say
+
+PACKAGE = Path(socjudge.__file__).parent
+CATALOGUE = {
+    f"{path.stem}.{name}": texts
+    for path in sorted((PACKAGE / "messages").glob("*.toml"))
+    for name, texts in tomllib.loads(path.read_text(encoding="utf-8")).items()
+}
+WINGS = ["judging", "prompts"]  # whose messages are all in the catalogue
+TELLING = {"warn", "echo", "secho"}  # calls whose first argument is read by a user
+JAPANESE = re.compile("[ぁ-んァ-ヶ一-龠]")
+
+
+def calls() -> Iterator[tuple[Path, ast.Call, str]]:
+    """Each call in the package with the name that is called."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                called = node.func
+                yield path, node, getattr(called, "id", getattr(called, "attr", ""))
+
+
+def values(text: str) -> set[str]:
+    return {re.split(r"[.\[]", field)[0] for _, field, _, _ in string.Formatter().parse(text) if field}
+
+
+@pytest.mark.parametrize("key", CATALOGUE)
+def test_a_message_has_both_languages_with_the_same_values(key: str) -> None:
+    texts = CATALOGUE[key]
+    assert set(texts) == {"ja", "en"}
+    assert values(texts["ja"]) == values(texts["en"])
+    assert JAPANESE.search(texts["ja"]), "the Japanese is Japanese"
+    assert not JAPANESE.search(re.sub("「[^」]*」", "", texts["en"])), "the English is English, but for quoted labels"
+
+
+def test_each_key_in_the_code_is_in_the_catalogue_with_its_values_and_each_message_is_used() -> None:
+    used: set[str] = set()
+    for path, call, name in calls():
+        if name == "say" and len(call.args) == 1 and isinstance(key := getattr(call.args[0], "value", None), str):
+            assert key in CATALOGUE, f"{path.name}:{call.lineno} says {key!r}"
+            given = {keyword.arg for keyword in call.keywords}
+            if None not in given:  # no **values
+                assert given - {"lang"} == values(CATALOGUE[key]["ja"]), f"{path.name}:{call.lineno} says {key!r}"
+    for path in PACKAGE.rglob("*.py"):  # also keys that are chosen before they are said
+        used |= set(re.findall(r'"([a-z_]+\.[a-z0-9_]+)"', path.read_text(encoding="utf-8")))
+    assert set(CATALOGUE) <= used
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_no_message_stands_in_the_code(wing: str) -> None:
+    errors = {"ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached"}
+    stray = [
+        f"{path.relative_to(PACKAGE)}:{call.lineno}"
+        for path, call, name in calls()
+        if path.is_relative_to(PACKAGE / wing) and name in errors | TELLING and call.args
+        for text in ast.walk(call.args[0])
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and re.search(r"\w \w|[ぁ-ん]", text.value)
+    ]
+    assert not stray
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, "ja"),
+        ({"LANG": "C.UTF-8"}, "ja"),
+        ({"LANG": "ja_JP.UTF-8"}, "ja"),
+        ({"LANG": "en_US.UTF-8"}, "en"),
+        ({"LANG": "ja_JP.UTF-8", "LC_ALL": "de_DE.UTF-8"}, "en"),
+        ({"LANG": "en_US.UTF-8", "SOCJUDGE_LANG": "ja"}, "ja"),
+        ({"LANG": "ja_JP.UTF-8", "SOCJUDGE_LANG": "en"}, "en"),
+    ],
+)
+def test_the_language_is_chosen_by_the_variable_the_locale_or_a_call(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], expected: str
+) -> None:
+    for name in ("SOCJUDGE_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert messages.language() == expected
+    try:
+        messages.use_language("en")
+        assert say("prompts.lacks", names="{question}") == "lacks {question}"
+        assert say("prompts.lacks", names="{question}", lang="ja") == "不足: {question}"
+    finally:
+        messages.use_language(None)
+    with pytest.raises(ValueError, match="expected 'ja' or 'en'"):
+        messages.use_language("fr")  # type: ignore[arg-type]
