@@ -376,7 +376,7 @@ def flaws(rng: np.random.Generator, scale: float, data: Path) -> None:
                 seen.append(hit)
         if planted:
             each = pd.DataFrame(seen).mean()
-            name = "noise: repeats scatter by 13 points" if planted == "noise" else planted
+            name = "noise: repeats scatter by 19 points" if planted == "noise" else planted
             print(
                 f"| {name} | {labelled} | {FOUND_BY[planted]} | {times} | {each.mean():.1%} ({each.min():.1%}) |",
                 flush=True,
