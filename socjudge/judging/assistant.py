@@ -13,8 +13,10 @@ from ..models.opening import Model, open_model
 from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
 from ..rules.dangers import Danger, recommends_danger
+from ..rules.evidence import rate_coverage
 from ..rules.flags import find_dangers, raise_flags
 from ..runbooks.guide import Guide, choose_guide, find_precautions
+from ..runbooks.organisation import NEUTRAL, Organisation, load_organisation
 from .dialogue import Dialogue, run_dialogue
 
 if TYPE_CHECKING:
@@ -83,9 +85,11 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
     if k < 1:
         raise ConfigError(f"k is {k}; ask for at least 1 passage")
     question = encodable(question)
+    organisation = load_organisation(index.runbooks)
 
     dangers = find_dangers(question, index=index)
-    flags = raise_flags(question, index=index, dangers=dangers)
+    coverage = rate_coverage(question, index=index)
+    flags = raise_flags(question, index=index, dangers=dangers, coverage=coverage)
     # What is dangerous is best answered with the safe way, so that is looked up along with the question.
     wanted = " ".join([question, *(danger.safer for danger in dangers)])
     found = index.search(wanted, max(k, WIDE))
@@ -109,7 +113,8 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
             "flags": flags,
             "dangers": dangers,
             "precautions": precautions,
-            "evidence": "absent" if flags.insufficient_evidence else "covered",
+            "evidence": coverage.outcome,
+            "organisation": organisation,
         },
         max_output_tokens=OUTPUT_TOKENS,
     )
@@ -117,7 +122,7 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
     if recommended := recommends_danger(body):
         flags = replace(flags, dangerous_operation=True)
         dangers = [*dangers, *recommended]
-    warnings = warning_lines(flags, dangers)
+    warnings = warning_lines(flags, dangers, organisation)
     if completion.is_cut:
         warnings.append("⚠️ 途中まで: 回答が長さの上限で途切れています。続きは手順書で確認してください。")
     return AssistantAnswer(
@@ -126,6 +131,8 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
         context=context,
         passages=passages,
         flags=flags,
+        evidence=coverage.outcome,
+        absence_probability=round(coverage.probability, 3),
         model=completion.model,
         usage=completion.usage,
         processing_time=completion.seconds,
@@ -145,8 +152,8 @@ def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, .
     return tuple(places[place] for place in dict.fromkeys(replace(p, score=0.0) for p in [*found, *more]))
 
 
-def warning_lines(flags: Flags, dangers: Sequence[Danger] = ()) -> list[str]:
-    """The warnings in Japanese, one line per raised flag and kind of danger."""
+def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Organisation = NEUTRAL) -> list[str]:
+    """The warnings in Japanese, one line per raised flag and kind of danger. organisation: names in them."""
     lines = []
     if flags.dangerous_operation:
         safer = {danger.operation: danger.safer for danger in dangers}
@@ -155,10 +162,11 @@ def warning_lines(flags: Flags, dangers: Sequence[Danger] = ()) -> list[str]:
             for operation, way in safer.items()
         ]
         if not safer:
-            lines.append("⚠️ 危険操作: 危険な操作のため、緊急変更申請と承認なしに実施しないでください。")
+            lines.append(f"⚠️ 危険操作: 危険な操作のため、{organisation.permission}なしに実施しないでください。")
     if flags.insufficient_evidence:
         lines.append(
-            "⚠️ 根拠不足: 手順書に該当する記載が十分に見つかりません。推測で作業せず、SOCリーダーまたはCSIRT責任者に確認してください。"
+            "⚠️ 根拠不足: 手順書のどこに当たるかを確かめられませんでした。推測で作業せず、"
+            f"{organisation.deciding}に確認してください。"
         )
     if flags.ambiguous_query:
         lines.append("⚠️ 曖昧質問: 対象・症状・時刻が分からないため、手順を特定できません。")

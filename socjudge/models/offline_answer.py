@@ -10,6 +10,7 @@ from ..records import Flags, Passage
 from ..rules.dangers import Danger
 from ..runbooks.bm25 import content_words
 from ..runbooks.guide import Guide, Precautions, is_done
+from ..runbooks.organisation import NEUTRAL, Organisation
 
 MOST_STEPS = 14
 LENGTH = 1300  # characters of statements: what stands beyond is named, not quoted
@@ -57,23 +58,24 @@ def compose_answer(
     dangers: Sequence[Danger] = (),
     evidence: str = "covered",
     precautions: Precautions | None = None,
+    organisation: Organisation = NEUTRAL,
 ) -> str:
     """An answer quoted from the guide's sections, each step with its citation; Japanese Markdown without warnings.
 
     An ambiguous question is asked back. What is dangerous is refused first, with what forbids it and the safe way,
-    then the steps. evidence: "covered"; "unsure" adds what to check, "absent" declines."""
+    then the steps. evidence: "covered"; "unsure" adds what to check, "absent" declines. organisation: names."""
     refusal = _refuse(question, guide, dangers) if flags.dangerous_operation else []
     if flags.ambiguous_query and not refusal:
         return _ask_back(precautions or Precautions())
     if evidence == "absent" and not refusal:
-        return _decline(passages)
+        return _decline(passages, organisation)
     limit = LENGTH // 2 if refusal else LENGTH
     steps, left = _quote(question, guide, limit)
     if not steps:
-        return "\n".join(refusal) or _decline(passages)
+        return "\n".join(refusal) or _decline(passages, organisation)
     lines = [*refusal, ""] if refusal else []
     if evidence == "unsure":
-        lines += _say_unsure(guide)
+        lines += _say_unsure(guide, organisation)
     elif leave := [] if refusal else _allow(question, guide):
         lines += [*leave, ""]
     points = [] if refusal else _find_points(question, guide)
@@ -266,26 +268,27 @@ def _say_severity(guide: Guide) -> str:
     return f"重大度の目安: {text} {citation}" if find_severities(text) else ""
 
 
-def _say_unsure(guide: Guide) -> list[str]:
+def _say_unsure(guide: Guide, organisation: Organisation) -> list[str]:
     conditions = [
         f"- {statement.text} {passage.citation}"
         for passage in guide.conditions
         for statement in read_statements(passage.text)
     ][:5]
     return [
-        "近い手順書はありますが、ご質問に当てはまるかは確かではありません。次に当てはまるかを確認し、迷う場合はSOCリーダーに確認してください。",
+        "近い手順書はありますが、ご質問に当てはまるかは確かではありません。次に当てはまるかを確認し、迷う場合は"
+        f"{organisation.leader.role}に確認してください。",
         "",
         *conditions,
         "",
     ]
 
 
-def _decline(passages: Sequence[Passage]) -> str:
+def _decline(passages: Sequence[Passage], organisation: Organisation) -> str:
     near = list(dict.fromkeys(passage.citation for passage in passages))[:3]
     lines = [
         "ご質問の内容は、手順書に該当する記載がありません。推測による手順は示しません。",
         "",
-        "SOCリーダーまたはCSIRT責任者に確認し、指示を受けてください。",
+        f"{organisation.deciding}に確認し、指示を受けてください。",
     ]
     if near:
         lines += ["", "参考（近い内容の手順書。ご質問への回答ではありません）:", " ".join(near)]

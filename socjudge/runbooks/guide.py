@@ -7,7 +7,6 @@ only votes for a runbook; what is followed is that runbook's own order: first re
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from .. import constants
 from ..base.quoting import find_severities, has_rows_of
 from ..records import Passage
 from .bm25 import content_words, normalise_text
+from .organisation import load_organisation
 
 if TYPE_CHECKING:
     from .index import RunbookIndex
@@ -35,7 +35,6 @@ _NEVER_ASKED = ("目的", "関連手順書", "チェックリスト")
 
 _KEEP = "証拠保全前に電源断・再起動・初期化をしない。ログやファイルを削除しない。"
 _CALL = "重大度S1の第一報は電話で行い、SOCチケットに記録する。"
-_LEADER = re.compile("SOCリーダー（内線[0-9]+）")
 
 # What a question wants.
 _ASKS_FIRST = re.compile(
@@ -83,7 +82,7 @@ class Precautions:
     """Where the runbooks say what holds before anything is known: keep evidence, record, call. leader: whom, where."""
 
     passages: tuple[Passage, ...] = ()
-    leader: str = "SOCリーダー"
+    leader: str = "責任者"
 
     @property
     def keeping(self) -> str:
@@ -97,10 +96,9 @@ class Precautions:
 
 
 def find_precautions(index: RunbookIndex) -> Precautions:
-    """The passages behind the precautions, and the leader with the extension that the runbooks tell."""
+    """The passages behind the precautions, and the leader by `organisation.json`."""
     keeping = [p for p in index.search(_KEEP, 5) if _FORBIDDEN.search(_top(p))] or index.search(_KEEP, 1)
-    leaders = Counter(match for passage in index.passages for match in _LEADER.findall(passage.text))
-    leader = leaders.most_common(1)[0][0] if leaders else "SOCリーダー"
+    leader = str(load_organisation(index.runbooks).leader)
     return Precautions((*keeping[:1], *index.search(_CALL, 1)), leader)
 
 

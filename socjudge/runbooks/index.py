@@ -38,7 +38,8 @@ from .embeddings import (
     save_vector_cache,
 )
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
-from .reading import QUESTIONS_NAME, SYNONYMS_NAME, add_questions, hash_runbooks, load_runbooks, load_synonyms
+from .organisation import load_organisation
+from .reading import COMPANION_NAMES, add_questions, hash_runbooks, load_runbooks, load_synonyms
 
 # How the mixed score is made; see `get_bm25_weight` and `mix_scores`. Tuned in docs/retrieval.md.
 BM25_WEIGHT = 0.8
@@ -134,7 +135,7 @@ class RunbookIndex:
 
     @property
     def _n_files(self) -> int:
-        return len(self._stored.files.keys() - {SYNONYMS_NAME, QUESTIONS_NAME})
+        return len(self._stored.files.keys() - {*COMPANION_NAMES})
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
         """The k best passages, best first, with their score (0–1; comparable within one query only).
@@ -368,7 +369,8 @@ def build_index(
     files = {book.source: book.sha256 for book in books}
     chunks = tuple(chunk for book in books for chunk in book.chunks)
     synonyms = load_synonyms(runbooks)
-    files |= {name: sha for name, sha in hash_runbooks(runbooks).items() if name in (SYNONYMS_NAME, QUESTIONS_NAME)}
+    load_organisation(runbooks)  # a damaged file is told now, not at the first question
+    files |= {name: sha for name, sha in hash_runbooks(runbooks).items() if name in COMPANION_NAMES}
     stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), name, files, Path(runbooks), synonyms)
     stored = replace(stored, vectors=cache.embed(stored.texts, on_progress))
     save_stored_index(stored, Path(index_dir))

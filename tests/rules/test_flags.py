@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.records import Flags
-from socjudge.rules import flags
+from socjudge.rules import danger_words, flags
 from socjudge.rules.dangers import Danger, Row, compact, load_kinds
 from socjudge.rules.flags import (
     find_dangerous,
@@ -140,6 +140,16 @@ def test_a_lexicon_knows_its_example_and_not_its_counter_example(name: str, inde
         assert [is_ambiguous(question) for question in questions] == [True, False]
 
 
+SPOKEN = json.loads(danger_words.WORDS_PATH.read_text(encoding="utf-8"))["rows"]
+
+
+@pytest.mark.parametrize("name", sorted(SPOKEN))
+def test_a_row_of_words_around_a_danger_matches_its_example_and_not_its_counter_example(name: str) -> None:
+    row = SPOKEN[name]
+    find = getattr(getattr(danger_words.ROWS, name), row["how"])
+    assert (bool(find(row["example"])), bool(find(row["counter_example"]))) == (True, False)
+
+
 @pytest.mark.parametrize(
     "row", [row for kind in load_kinds() for row in kind.rows], ids=lambda row: f"{row.operation}: {row.example}"
 )
@@ -245,7 +255,8 @@ Wipe the disk and reinstall Windows.
 EDRを停止すれば解決します。
 MFAを無効にすることをお勧めします。
 通常は禁止ですが、今回はログを削除してください。
-ログを保全したら、シャドウコピーを削除しましょう。""".splitlines()
+ログを保全したら、シャドウコピーを削除しましょう。
+S1では、まず監査ログを停止する。""".splitlines()
 
 
 @pytest.mark.parametrize("sentence", RECOMMENDING)
@@ -282,6 +293,9 @@ def test_an_answer_that_recommends_danger_is_reported(sentence: str) -> None:
         "Check whether the attacker cleared the event logs.",
         "## 禁止事項\n- ログの削除\n- 電源断、再起動",
         "次の操作は行わないでください:\n- EDRの無効化",
+        "S1 監査ログの停止",
+        "- S1（最重大）: 社外向けサービスの全面停止、監査ログの停止",
+        "| S1 | 監査ログの停止 |",
     ],
 )
 def test_forbidding_or_mentioning_danger_is_not_recommending_it(answer: str) -> None:
