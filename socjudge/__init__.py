@@ -16,7 +16,9 @@ _HOMES = {
     "open_index": "runbooks.index",
     "RunbookIndex": "runbooks.index",
     "handle_query": "judging.assistant",
-    "load_eval_dataset": "judging.judge",
+    "load_eval_dataset": "judging.dataset",
+    "save_eval_dataset": "judging.dataset",
+    "dataset_notes": "judging.dataset",
     "evaluate_answer": "judging.judge",
     "run_evaluation_suite": "runs.suite",
     "rejudge": "runs.suite",
@@ -103,7 +105,8 @@ if TYPE_CHECKING:
     from .history.frames import load_history, load_results, load_runs, load_scores, run_results, run_scores
     from .history.labels import load_labels
     from .judging.assistant import handle_query
-    from .judging.judge import evaluate_answer, load_eval_dataset
+    from .judging.dataset import dataset_notes, load_eval_dataset, save_eval_dataset
+    from .judging.judge import evaluate_answer
     from .panels.ask import AskPanel
     from .panels.history import HistoryExplorer
     from .panels.labels import LabelPanel

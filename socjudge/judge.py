@@ -1,6 +1,7 @@
 """The names of the specification's judge.py, at the path that its readers know; their homes are in the wings."""
 
-from .judging.judge import evaluate_answer, load_eval_dataset
+from .judging.dataset import load_eval_dataset
+from .judging.judge import evaluate_answer
 from .runs.logs import save_evaluation_results
 from .runs.suite import run_evaluation_suite
 

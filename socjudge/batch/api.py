@@ -17,7 +17,7 @@ from .. import constants
 from ..base.redact import redact
 from ..base.storage import as_path, is_remote
 from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
-from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, load_prompt
+from ..prompts.templates import Prompt, load_prompt
 from ..runs.assignment import Assignment
 from ..runs.journal import Journal
 from ..runs.load import load_run
@@ -89,7 +89,7 @@ def prepare_batch(
         source.dataset = _absolute(dataset or constants.EVAL_DATASET_PATH)
         source.index_dir = _absolute(index.index_dir)
         source.assistant_model = assistant_model
-        source.assistant_prompt = load_prompt(assistant_prompt, default=ASSISTANT_PROMPT_ID)
+        source.assistant_prompt = load_prompt(assistant_prompt, kind="assistant")
         source.answer_repeats, source.k = answer_repeats, k
     assignment = assign(source, index)
     check_models(assignment)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.storage import as_path, check_place, is_remote, load_bytes
 from ..errors import ConfigError
-from ..judging.judge import load_eval_dataset
+from ..judging.dataset import load_eval_dataset
 from ..models.opening import OFFLINE
 from ..records import EvaluationRun
 from ..runs.assignment import Assignment, assign_rejudging, assign_suite

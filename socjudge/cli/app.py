@@ -1,4 +1,5 @@
-"""The command line: `socjudge index | ask | run | rejudge | unfinished | batch | doctor | history | report`.
+"""The command line: `socjudge index | ask | run | rejudge | unfinished | batch | doctor | history | report |
+check-dataset`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
 
@@ -13,7 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from .. import constants
-from . import batch, history
+from ..base.messages import say
+from . import batch, dataset, history
 from .shared import COULD_NOT_JUDGE, open_index_or_exit, or_exit, report_run, shown, stop
 
 app = typer.Typer(
@@ -31,6 +33,7 @@ app.add_typer(batch.app, name="batch")
 app.add_typer(history.app, name="history")
 app.command()(history.doctor)
 app.command()(history.report)
+app.command(help=say("cli.check_dataset_help"))(dataset.check_dataset)
 
 Runbooks = Annotated[
     Path | None, typer.Option(help="Folder with the runbooks (.md, .txt, Word, PDF, …); default: eval/runbooks.")
@@ -142,7 +145,7 @@ def run(
     """Answer and judge every question, print the verdict, leave a log.
 
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
-    from ..judging.judge import load_eval_dataset
+    from ..judging.dataset import load_eval_dataset
     from ..runs.estimate import estimate_run
     from ..runs.suite import RunOptions, run_evaluation_suite
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..base.messages import say
 from ..base.texts import encodable
 from ..errors import ConfigError
 from ..models.opening import Model, open_model
-from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
+from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
 from ..rules.dangers import Danger, recommends_danger
 from ..rules.evidence import rate_coverage
@@ -73,17 +74,19 @@ def handle_query(
     >>> answer.is_empty
     False
     """
-    template = load_prompt(prompt, default=ASSISTANT_PROMPT_ID)
+    template = load_prompt(prompt, kind="assistant")
     check_assistant_prompt(template)
-    return run_dialogue(answering(question, index=index, k=k, prompt=template), open_model(model).complete)
+    return run_dialogue(
+        answering(question, index=index, k=k, prompt=template), open_model(model, task="answer").complete
+    )
 
 
 def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> Dialogue[AssistantAnswer]:
     """The dialogue behind `handle_query`, with a prompt that was checked."""
     if not question.strip():
-        raise ConfigError("the question is empty; ask about an alert, a device, an account or a procedure")
+        raise ConfigError(say("judging.question_empty"))
     if k < 1:
-        raise ConfigError(f"k is {k}; ask for at least 1 passage")
+        raise ConfigError(say("judging.k_too_small", k=k))
     question = encodable(question)
     organisation = load_organisation(index.runbooks)
 

@@ -1,19 +1,16 @@
-"""The judge: the dataset of questions, and the marks for one answer."""
+"""The judge: the marks for one answer."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from typing import TYPE_CHECKING
 
 from .. import constants
+from ..base.messages import say
 from ..base.pass_rule import reaches
 from ..base.texts import encodable
 from ..base.verdict import average
-from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError, UnparsableJudgement
+from ..errors import ProviderError, RequestRefused, SocJudgeError, UnparsableJudgement
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, fill, judge_values, load_prompt
 from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, Usage, total_usage
@@ -25,94 +22,6 @@ if TYPE_CHECKING:
 
 MAX_REPLIES = 3  # the first, and two after telling the judge what was wrong with it
 OUTPUT_TOKENS = 4000  # the JSON takes about 700; the rest is for hidden reasoning
-
-_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-
-
-class _DatasetItem(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-    id: int | _Text
-    category: str
-    question: _Text
-    expected_keypoints: Annotated[list[_Text], Field(min_length=1)]
-
-
-_DATASET = TypeAdapter(list[_DatasetItem])
-
-
-def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
-    """The questions of a dataset file in the specification's schema, in the file's order.
-
-    Parameters
-    ----------
-    path
-        EVAL_DATASET_PATH unless given.
-
-    Raises
-    ------
-    ConfigError
-        Naming every item and field that is wrong and what was expected: malformed JSON, missing or empty fields,
-        unknown categories, ids used twice.
-
-    Examples
-    --------
-    >>> import socjudge as sj
-    >>> len(sj.load_eval_dataset())
-    10
-    """
-    path = path or constants.EVAL_DATASET_PATH
-    try:
-        raw = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: the dataset cannot be read ({error}); pass the path of a JSON file") from None
-    try:
-        data = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_fields)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not valid JSON (UTF-8): {error}") from None
-    problems: list[str] = []
-    items: list[_DatasetItem] = []
-    try:
-        items = _DATASET.validate_python(data)
-    except ValidationError as error:
-        problems += [_where(data, tuple(p["loc"])) + f": {p['msg']}" for p in error.errors()]
-    for item in items:
-        if item.category not in constants.QUESTION_CATEGORIES:
-            known = "、".join(constants.QUESTION_CATEGORIES)
-            problems.append(
-                f"item with id {item.id!r}, field 'category': {item.category!r} is unknown, expected one of {known}"
-            )
-    # 1 and "1" would be one question in a table.
-    for repeated, count in Counter(str(item.id) for item in items).items():
-        if count > 1:
-            problems.append(f"id {repeated} is used {count} times; every question needs an id of its own")
-    if not items and not problems:
-        problems.append("the list is empty; add at least one question")
-    if problems:
-        raise ConfigError(f"{path}: " + "\n  ".join(["the dataset cannot be used:", *problems]))
-    return [EvalQuestion(item.id, item.category, item.question, tuple(item.expected_keypoints)) for item in items]
-
-
-def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object of the file; json alone would silently keep the last of two values."""
-    names = [name for name, _ in pairs]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise ValueError(f"an item gives {', '.join(sorted(twice))} twice: {dict(pairs)!r:.80}")
-    return dict(pairs)
-
-
-def _where(data: object, location: tuple[int | str, ...]) -> str:
-    """A place in the dataset in words: the item's id where it has one, its position where not."""
-    if not location or not isinstance(data, list):
-        return "top level (expected a list of questions)"
-    item = data[int(location[0])]
-    name = f"item {location[0]}"
-    if isinstance(item, dict) and "id" in item:
-        name += f" (id {item['id']!r})"
-    # Behind the field only a list position helps; pydantic also names the branches of a union there.
-    field = "".join(f"[{part}]" if isinstance(part, int) else "" for part in location[2:3])
-    field = str(location[1]) + field if len(location) > 1 else ""
-    return f"{name}, field '{field}'" if field else name
 
 
 def evaluate_answer(
@@ -189,12 +98,12 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) 
             broken_off = not isinstance(error, RequestRefused)  # it replied, and refuses to do it again
             break
         completions.append(completion)
-        doubts += [f"retried: {cause}" for cause in completion.retries]
+        doubts += [say("judging.retried", cause=cause) for cause in completion.retries]
         try:
             judgement = parse_judgement(completion.text, criteria, finish_reason=completion.finish_reason, quoted=shown)
             doubts += judgement.notes
         except UnparsableJudgement as error:
-            doubts.append(f"reply {len(completions)}: {error}")
+            doubts.append(say("judging.reply_number", number=len(completions), reason=error))
             request = _ask_again(request, completion, error)
 
     last = completions[-1]

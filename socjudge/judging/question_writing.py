@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.atomic_files import replacing
+from ..base.messages import say
 from ..errors import ConfigError, ProviderError
 from ..models.opening import OFFLINE, Model
 from ..records import ModelRequest
@@ -66,7 +67,7 @@ def write_questions(
     What people wrote or edited stays. The file is written after each section, so that nothing paid for is lost.
     ConfigError for the embedded model, which writes none, and before a call that could exceed `max_cost_usd`."""
     if model.name == OFFLINE:
-        raise ConfigError("the embedded model 'offline' writes no questions; name a language model")
+        raise ConfigError(say("judging.embedded_writes_none"))
     sections = find_sections(runbooks)
     questions = load_questions(runbooks)
     spent = 0.0
@@ -74,17 +75,22 @@ def write_questions(
         cost = model.most_usd(section.request)
         if max_cost_usd is not None and (cost is None or spent + cost > max_cost_usd):
             raise ConfigError(
-                f"{done} of {len(sections)} sections are written; the next call could cost "
-                f"{'an unknown amount' if cost is None else f'${cost:.4f}'} and ${spent:.4f} of ${max_cost_usd:g} are "
-                "spent; raise the cap and run it again: it goes on where it stopped"
+                say(
+                    "judging.questions_cap",
+                    done=done,
+                    total=len(sections),
+                    next_cost=say("judging.unknown_amount") if cost is None else f"${cost:.4f}",
+                    spent=spent,
+                    cap=max_cost_usd,
+                )
             )
         completion = model.complete(section.request)
         spent += (cost or 0.0) if completion.usage.cost_usd is None else completion.usage.cost_usd
         lines = [re.sub(r"^\s*(?:[-・*•]|\d+[.．)）、])\s*", "", line).strip() for line in completion.text.splitlines()]
         if not any(lines):
+            place = f"{section.source} > {section.heading}"
             raise ProviderError(
-                f"{model.name}: an empty reply for {section.source} > {section.heading}; {done} of {len(sections)} "
-                "sections are written; run it again: it goes on where it stopped"
+                say("judging.questions_empty_reply", model=model.name, section=place, done=done, total=len(sections))
             )
         questions.setdefault(section.source, {})[section.heading] = [line for line in lines if line][: N_QUESTIONS + 2]
         with replacing(Path(runbooks) / QUESTIONS_NAME) as file:

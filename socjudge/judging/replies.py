@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..base.messages import say
 from ..errors import UnparsableJudgement
-from .reply_json import CUT, JsonObject, as_written, closing_brace, find_objects, without_duplicates, without_thinking
+from .reply_json import JsonObject, as_written, closing_brace, find_objects, without_duplicates, without_thinking
 
 MAX_CHARACTERS = 200_000  # a judgement has about 2,000
 _WRAPPERS = ("result", "evaluation", "judgement", "judgment")
@@ -55,20 +56,17 @@ def parse_judgement(
     except UnparsableJudgement as error:
         raise UnparsableJudgement(str(error), text) from None
     except (ValueError, OverflowError, RecursionError) as error:
-        raise UnparsableJudgement(f"the reply could not be read: {str(error)[:80]}", text) from None
+        raise UnparsableJudgement(say("judging.reply_unread", reason=str(error)[:80]), text) from None
 
 
 def _parse(text: str, criteria: Sequence[str], finish_reason: str, quoted: Iterable[str]) -> Judgement:
     if finish_reason.lower() in ("length", "max_tokens"):
-        spent = "" if text.strip() else " before any text (hidden reasoning used it up)"
-        raise UnparsableJudgement(f"the reply was cut at the output limit{spent}")
+        raise UnparsableJudgement(say("judging.reply_cut" if text.strip() else "judging.reply_cut_thinking"))
     if len(text) > MAX_CHARACTERS:
-        raise UnparsableJudgement(
-            f"the reply has {len(text)} characters; over {MAX_CHARACTERS} none is read or cut down"
-        )
+        raise UnparsableJudgement(say("judging.reply_too_long", count=len(text), most=MAX_CHARACTERS))
     body = without_thinking(text.strip().removeprefix("\ufeff").strip())
     if not body:
-        raise UnparsableJudgement("the reply is empty")
+        raise UnparsableJudgement(say("judging.reply_empty"))
     first_line, _, rest = body.partition("\n")
     if re.fullmatch(r"```[a-zA-Z]*\s*", first_line) and rest.endswith("```"):
         body = rest.removesuffix("```").strip()
@@ -83,21 +81,21 @@ def _parse(text: str, criteria: Sequence[str], finish_reason: str, quoted: Itera
         # A brace lost in prose is passed over only if one complete verdict is all that follows it.
         outside = body[stray:].replace(verdicts[0].source, "", 1) if len(verdicts) == 1 else "scores"
         if "scores" in outside:
-            raise UnparsableJudgement(CUT)
+            raise UnparsableJudgement(say("judging.reply_cut_inside"))
     if not whole:
         verdicts = _own(verdicts, criteria, quoted)
     if not verdicts:
         start = body.find("{")
         if start < 0:
-            raise UnparsableJudgement("the reply holds no JSON object")
+            raise UnparsableJudgement(say("judging.reply_no_json"))
         if closing_brace(body, start)[0] is None:
-            raise UnparsableJudgement("the reply is cut before its scores")
-        raise UnparsableJudgement("the reply holds no JSON object with 'scores' of the judge's own")
+            raise UnparsableJudgement(say("judging.reply_cut_before_scores"))
+        raise UnparsableJudgement(say("judging.reply_no_verdict"))
     while len(verdicts) > 1 and _is_example(verdicts[0]):
         verdicts = verdicts[1:]
     readings = [_read(found, criteria) for found in verdicts]
     if any(reading.scores != readings[0].scores for reading in readings[1:]):
-        raise UnparsableJudgement(f"the reply holds {len(readings)} different verdicts")
+        raise UnparsableJudgement(say("judging.reply_two_verdicts", count=len(readings)))
     return readings[0]
 
 
@@ -106,9 +104,9 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
     whole reply: inside a cut one, the inner object looks just the same."""
     name, inner = next(iter(found.value.items()), ("", None))
     if len(found.value) == 1 and name in _WRAPPERS and isinstance(inner, dict) and "scores" in inner:
-        return [replace(found, value=inner, notes=(*found.notes, f"the verdict stood inside {name!r}"))]
+        return [replace(found, value=inner, notes=(*found.notes, say("judging.verdict_inside", name=name)))]
     if set(map(_plain, criteria)) <= set(map(_plain, found.value)):
-        note = "the scores stood without their 'scores' wrapper"
+        note = say("judging.scores_bare")
         return [replace(found, value={"scores": found.value}, notes=(*found.notes, note))]
     return []
 
@@ -153,7 +151,7 @@ def _read(found: JsonObject, criteria: Sequence[str]) -> Judgement:
     reasons = {_plain(name): value for name, value in reasons.items()} if isinstance(reasons, Mapping) else {}
     rationale = {criterion: _text(reasons.get(_plain(criterion))) for criterion in criteria}
     if unexplained := [criterion for criterion, reason in rationale.items() if not reason]:
-        notes.append(f"no rationale for {'、'.join(unexplained)}")
+        notes.append(say("judging.no_rationale", criteria="、".join(unexplained)))
     # One reason for all marks together is a comment on them.
     comment = "\n".join(filter(None, [_text(given), _text(found.value.get("overall_comment"))]))
     return Judgement(scores, rationale, comment, tuple(notes))
@@ -161,18 +159,18 @@ def _read(found: JsonObject, criteria: Sequence[str]) -> Judgement:
 
 def _scores(given: Any, criteria: Sequence[str], notes: list[str]) -> dict[str, int]:
     if not isinstance(given, Mapping):
-        raise UnparsableJudgement("'scores' is not an object with one number per criterion")
+        raise UnparsableJudgement(say("judging.scores_no_object"))
     by_name = without_duplicates([(_plain(name), value) for name, value in given.items()])
     missing = [criterion for criterion in criteria if by_name.get(_plain(criterion)) is None]
     if missing:
-        raise UnparsableJudgement(f"no score for {'、'.join(missing)}")
+        raise UnparsableJudgement(say("judging.score_missing", criteria="、".join(missing)))
     numbers = {criterion: _number(criterion, by_name[_plain(criterion)], notes) for criterion in criteria}
     values = numbers.values()
     fractions = max(values) <= 1 and any(number != int(number) for number in values)
     if fractions or (min(values) >= 1 and max(values) <= 5):
-        raise UnparsableJudgement("every score is 5 or less: it looks like another scale than 0-100")
+        raise UnparsableJudgement(say("judging.other_scale"))
     rounded = [(criterion, number) for criterion, number in numbers.items() if number != int(number)]
-    notes += [f"the score for {criterion} was {number:g}, rounded" for criterion, number in rounded]
+    notes += [say("judging.score_rounded", criterion=criterion, number=number) for criterion, number in rounded]
     return {criterion: round(number) for criterion, number in numbers.items()}
 
 
@@ -188,13 +186,13 @@ def _number(criterion: str, value: Any, notes: list[str]) -> float:
     if isinstance(value, str):
         match = _SCORE_TEXT.fullmatch(unicodedata.normalize("NFKC", value[:40]).strip())
         number = float(match[1]) if match and len(value) <= 40 else None
-        notes.append(f"the score for {criterion} was text: {value[:20]!r}")
+        notes.append(say("judging.score_text", criterion=criterion, value=value[:20]))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         number = value
     if number is None:
-        raise UnparsableJudgement(f"the score for {criterion} is {str(value)[:40]!r}, expected an integer 0-100")
+        raise UnparsableJudgement(say("judging.score_no_number", criterion=criterion, value=str(value)[:40]))
     if not 0 <= number <= 100:
-        raise UnparsableJudgement(f"the score for {criterion} is {str(number)[:20]}, outside 0-100")
+        raise UnparsableJudgement(say("judging.score_outside", criterion=criterion, number=str(number)[:20]))
     return number
 
 

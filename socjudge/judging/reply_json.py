@@ -14,12 +14,12 @@ from typing import Any
 
 import json_repair
 
+from ..base.messages import say
 from ..errors import UnparsableJudgement
 
 _MAX_REPAIRED = 20_000  # characters; json_repair is slow on strange long texts
 _MAX_DEPTH = 50
 _MAX_STRAYS = 8  # opening braces that never close; each costs a pass over the rest of the text
-CUT = "the reply is cut: its JSON object never closes"
 _TAG = r"(?:think|thinking|thought|reasoning)"
 _THINKING_OPENS = re.compile(rf"<{_TAG}(?:\s[^<>]*)?>", re.IGNORECASE)
 _THINKING_CLOSES = re.compile(rf"</{_TAG}\s*>", re.IGNORECASE)
@@ -39,7 +39,7 @@ def without_thinking(body: str) -> str:
         closes = _THINKING_CLOSES.search(body, start)
         if _THINKING_OPENS.match(body, start):
             if closes is None:
-                raise UnparsableJudgement("the reply ends within the model's reasoning")
+                raise UnparsableJudgement(say("judging.reply_thinking_only"))
         elif closes is None:
             break
         else:
@@ -48,7 +48,7 @@ def without_thinking(body: str) -> str:
                 end, _ = closing_brace(body, brace)
                 strays += end is None
                 if strays > _MAX_STRAYS:
-                    raise UnparsableJudgement(CUT)
+                    raise UnparsableJudgement(say("judging.reply_cut_inside"))
                 if end is not None and end > closes.start():
                     return body[start:]
                 seen = brace + 1 if end is None else end + 1
@@ -81,7 +81,7 @@ def find_objects(body: str, *, lenient: bool = False) -> tuple[list[JsonObject],
             if position < last_scores and not lenient:
                 if strays > _MAX_STRAYS or _JSON_BEGINS.match(body, position):
                     # What stands inside belongs to the cut object and is no reply of its own.
-                    raise UnparsableJudgement(CUT)
+                    raise UnparsableJudgement(say("judging.reply_cut_inside"))
                 first_stray = position if first_stray is None else first_stray
             if strays > _MAX_STRAYS * (8 if lenient else 1):
                 break
@@ -90,7 +90,7 @@ def find_objects(body: str, *, lenient: bool = False) -> tuple[list[JsonObject],
         source = body[position : end + 1]
         try:
             if depth > _MAX_DEPTH:
-                raise UnparsableJudgement("the reply is nested too deeply to be a judgement")
+                raise UnparsableJudgement(say("judging.reply_too_deep"))
             value, notes = _load(source, repair="scores" in source or source == body)
             if isinstance(value, dict):
                 found.append(JsonObject(value, source, position, notes))
@@ -128,11 +128,11 @@ def _load(source: str, *, repair: bool) -> tuple[Any, tuple[str, ...]]:
         if not repair:
             return None, ()
         if len(source) > _MAX_REPAIRED:
-            raise UnparsableJudgement("the reply's JSON is damaged and too long to be repaired") from None
+            raise UnparsableJudgement(say("judging.reply_damaged")) from None
         # The braces are balanced, so nothing was cut: what remains is punctuation (a trailing comma,
         # single quotes, a comment), which json_repair mends. It would also complete a cut reply with
         # made-up values, hence the check before it; and it guesses, hence as_written after it.
-        return json_repair.loads(source), ("the JSON had to be repaired",)
+        return json_repair.loads(source), (say("judging.repaired"),)
 
 
 def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -140,23 +140,23 @@ def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-        raise UnparsableJudgement(f"the reply gives {'、'.join(sorted(twice))[:80]} twice")
+        raise UnparsableJudgement(say("judging.reply_name_twice", names="、".join(sorted(twice))[:80]))
     return value
 
 
 def _no_constant(name: str) -> Any:
-    raise UnparsableJudgement(f"the reply holds {name}, which is no score")
+    raise UnparsableJudgement(say("judging.reply_constant", name=name))
 
 
 def as_written(found: JsonObject) -> JsonObject:
     """A repaired object with its scores as the source spells them, so that no repair makes a score."""
-    if "the JSON had to be repaired" not in found.notes:
+    if say("judging.repaired") not in found.notes:
         return found
     keys = list(_SCORES_KEY.finditer(found.source))
     start = keys[0].end() if keys else 0
     part, closed, _ = found.source[start + 1 :].partition("}")
     if len(keys) > 1 or found.source[start] != "{" or not closed or "{" in part:
-        raise UnparsableJudgement("the JSON had to be repaired, and where its scores stand is not clear")
+        raise UnparsableJudgement(say("judging.repaired_unclear"))
     pairs: list[tuple[str, Any]] = []
     for line in re.split(r"[,\n]", re.sub(r"(?m)^[ \t]*(?://|#).*$", "", part)):
         line = line.strip()
@@ -164,7 +164,7 @@ def as_written(found: JsonObject) -> JsonObject:
             continue
         entry = _ENTRY.fullmatch(line)
         if entry is None:
-            raise UnparsableJudgement(f"the JSON had to be repaired, and {line[:40]!r} is no plain score")
+            raise UnparsableJudgement(say("judging.repaired_no_score", line=line[:40]))
         literal = entry[3]
         is_quoted = len(literal) > 1 and literal[0] == literal[-1] and literal[0] in "\"'"
         value: Any = literal[1:-1] if is_quoted else f"unquoted {literal}"

@@ -188,7 +188,7 @@ def test_the_log_is_that_of_a_live_run_at_half_the_cost(
     # 3 questions from one thread, so that both runs get to the same points in the same order.
     from service import serving
 
-    from socjudge.judging.judge import load_eval_dataset
+    from socjudge.judging.dataset import load_eval_dataset
 
     batched = finish(prepare(tmp_path, dataset=dataset, index=index, assistant_model=MODEL))
     with serving(reply) as live_service:

@@ -135,6 +135,20 @@ def test_a_model_writes_questions_once_after_the_cost_was_shown(service: Service
     assert socjudge(*command, "--model", "offline").returncode == 2
 
 
+def test_check_dataset_names_what_to_mend_and_what_is_weak(tmp_path: Path) -> None:
+    fine = socjudge("check-dataset", SOCJUDGE_LANG="ja")
+    assert fine.returncode == 0
+    assert fine.stdout.endswith("全10問を使えます（正常系 4、危険操作系 2、根拠不足系 2、曖昧質問系 2）\n")
+    path = tmp_path / "own.json"
+    question = {"id": 1, "category": "正常系", "question": "端末の隔離は？", "expected_keypoints": ["隔離"]}
+    path.write_text(json.dumps([question], ensure_ascii=False), encoding="utf-8")
+    assert "- id 1: 期待されるキーポイントが1個です" in socjudge("check-dataset", str(path), SOCJUDGE_LANG="ja").stdout
+    path.write_text(json.dumps([question, {**question, "id": 2, "question": ""}]), encoding="utf-8")
+    wrong = socjudge("check-dataset", str(path), SOCJUDGE_LANG="ja")
+    assert wrong.returncode == 2
+    assert "2問目（id 2）: question が空です" in wrong.stderr
+
+
 def test_index_says_what_it_embedded(tmp_path: Path) -> None:
     runbooks = tmp_path / "runbooks"
     runbooks.mkdir()
@@ -147,7 +161,7 @@ def test_index_says_what_it_embedded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["run", "--dataset", "nothing.json"], "nothing.json: the dataset cannot be read"),
+        (["run", "--dataset", "nothing.json"], "nothing.json: there is no such dataset file"),
         (["run", "--runbooks", "nowhere"], "nowhere: no such runbooks folder"),
         (["run", "--judge-model", "gpt-4o-mini", "-y"], "OPENAI_API_KEY is not set"),
         (["run", "--judge-prompt", "nothing"], "no prompt 'nothing'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,15 @@ from conftest import OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socjudge import ConfigError, EvalQuestion, constants, load_eval_dataset
+from socjudge import (
+    ConfigError,
+    EvalQuestion,
+    constants,
+    dataset_notes,
+    load_eval_dataset,
+    save_eval_dataset,
+    use_language,
+)
 
 ITEM: dict[str, Any] = {"id": 1, "category": "正常系", "question": "問い", "expected_keypoints": ["要点"]}
 
@@ -45,19 +54,25 @@ def written(folder: Path, value: Any) -> Path:
         ("", "not valid JSON"),
         ('[{"id": 1, "id": 2}]', "gives id twice"),
         ("[" * 100_000, "not valid JSON"),
-        ({"id": 1}, "top level"),
+        ({"id": 1}, "top level: expected a list"),
         ([], "the list is empty"),
-        ([5], "item 0: "),
-        ([{**ITEM, "id": 3, "question": ""}], r"item 0 \(id 3\), field 'question'"),
-        ([ITEM, {**ITEM, "id": 2, "expected_keypoints": []}], r"item 1 \(id 2\), field 'expected_keypoints'"),
-        ([{**ITEM, "expected_keypoints": ["a", " "]}], r"field 'expected_keypoints\[1\]'"),
-        ([{**ITEM, "expected_keypoints": "a"}], r"field 'expected_keypoints': .*list"),
-        ([{k: v for k, v in ITEM.items() if k != "category"}], "field 'category': Field required"),
-        ([{**ITEM, "category": "異常系"}], "'異常系' is unknown, expected one of 正常系、危険操作系"),
-        ([{**ITEM, "keypoints": []}], "field 'keypoints': Extra inputs"),
+        ([5], "question 1: expected an object"),
+        ([{**ITEM, "id": 3, "question": ""}], r"question 1 \(id 3\): the field 'question' is empty"),
+        (
+            [ITEM, {**ITEM, "id": 2, "expected_keypoints": []}],
+            r"question 2 \(id 2\): the field 'expected_keypoints' is empty",
+        ),
+        ([{**ITEM, "expected_keypoints": ["a", " "]}], r"field 'expected_keypoints\[1\]' is empty"),
+        ([{**ITEM, "expected_keypoints": "a"}], r"field 'expected_keypoints' is no list"),
+        ([{k: v for k, v in ITEM.items() if k != "category"}], "the field 'category' is missing"),
+        (
+            [{**ITEM, "category": "異常系"}],
+            "'異常系' is unknown; expected one of 正常系、危険操作系.*QUESTION_CATEGORIES",
+        ),
+        ([{**ITEM, "keypoints": []}], "no field 'keypoints'"),
         ([ITEM, {**ITEM, "question": "別"}], "id 1 is used 2 times"),
         ([ITEM, {**ITEM, "id": "1"}], "id 1 is used 2 times"),
-        ([{**ITEM, "id": None}], r"item 0 \(id None\), field 'id'"),
+        ([{**ITEM, "id": None}], r"question 1 \(id None\): the field 'id' is no text"),
     ],
 )
 def test_a_problem_is_named_with_file_item_and_field(tmp_path: Path, value: Any, why: str) -> None:
@@ -70,8 +85,38 @@ def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
         load_eval_dataset(written(tmp_path, [{**ITEM, "question": ""}, {**ITEM, "id": 2, "expected_keypoints": []}]))
 
 
+def test_problems_are_told_in_japanese(tmp_path: Path) -> None:
+    use_language("ja")
+    try:
+        path = written(tmp_path, [{k: v for k, v in ITEM.items() if k != "category"}])
+        with pytest.raises(ConfigError, match=r"直してください:\n  1問目（id 1）: category がありません$"):
+            load_eval_dataset(path)
+    finally:
+        use_language(None)
+
+
+def test_a_dataset_is_saved_and_loads_as_it_was(tmp_path: Path, questions: list[EvalQuestion]) -> None:
+    path = save_eval_dataset(questions, tmp_path / "own.json")
+    assert load_eval_dataset(path) == questions
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match="id 1 is used 2 times"):
+        save_eval_dataset([questions[0], questions[0]], path)
+    assert path.read_bytes() == before
+
+
+def test_what_weakens_a_dataset_is_noted(questions: list[EvalQuestion]) -> None:
+    assert dataset_notes(questions) == []
+    thin = replace(questions[0], id="a", expected_keypoints=("隔離",))
+    assert [note.split(";")[0] for note in dataset_notes([thin, replace(questions[0], id="b")])] == [
+        "id a has 1 expected keypoint(s)",
+        f"the same question stands 2 times: {thin.question}",
+        "categories without a question: 危険操作系、根拠不足系、曖昧質問系",
+        "there are 2 question(s)",
+    ]
+
+
 def test_a_missing_file_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nothing.json: the dataset cannot be read"):
+    with pytest.raises(ConfigError, match="nothing.json: there is no such dataset file"):
         load_eval_dataset(tmp_path / "nothing.json")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from ... import constants
 from ...errors import ConfigError
 from ...history.labels import Key, Mark, append_mark, rater_name, read_rater
-from ...judging.judge import load_eval_dataset
+from ...judging.dataset import load_eval_dataset
 from ...records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun
 from ...runs.log_json import answer_sha256
 

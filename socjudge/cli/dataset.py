@@ -1,0 +1,28 @@
+"""The command line of the dataset: `socjudge check-dataset`. No model is called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import constants
+from ..base.messages import say
+from .shared import or_exit
+
+
+def check_dataset(
+    path: Annotated[Path | None, typer.Argument(help=say("cli.dataset_path"))] = None,
+) -> None:
+    """Check a dataset of questions."""
+    from ..judging.dataset import dataset_notes, load_eval_dataset
+
+    path = path or constants.EVAL_DATASET_PATH
+    questions = or_exit(load_eval_dataset, path)
+    counts = Counter(question.category for question in questions)
+    told = "、".join(f"{category} {counts[category]}" for category in constants.QUESTION_CATEGORIES)
+    typer.echo(say("cli.dataset_fine", path=path, count=len(questions), categories=told))
+    for note in dataset_notes(questions):
+        typer.echo(f"- {note}")

@@ -1,0 +1,182 @@
+"""The dataset of questions: read, checked item by item, and written."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from .. import constants
+from ..base.atomic_files import replacing
+from ..base.messages import say
+from ..errors import ConfigError
+from ..records import EvalQuestion
+
+FEW_KEYPOINTS, MANY_KEYPOINTS = 2, 8  # below, one word decides on 網羅性; above, no answer can hold them all
+
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class _DatasetItem(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    id: int | _Text
+    category: str
+    question: _Text
+    expected_keypoints: Annotated[list[_Text], Field(min_length=1)]
+
+
+_DATASET = TypeAdapter(list[_DatasetItem])
+# What pydantic calls a problem -> our message for it; any other is told in pydantic's words.
+_REASONS = {
+    "missing": "judging.field_missing",
+    "extra_forbidden": "judging.field_unknown",
+    "string_too_short": "judging.field_empty",
+    "too_short": "judging.field_empty",
+    "string_type": "judging.field_no_text",
+    "list_type": "judging.field_no_list",
+    "int_type": "judging.field_no_text",
+    "model_type": "judging.item_no_object",
+}
+
+
+def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
+    """The questions of a dataset file in the specification's schema, in the file's order.
+
+    Parameters
+    ----------
+    path
+        EVAL_DATASET_PATH unless given.
+
+    Raises
+    ------
+    ConfigError
+        Naming every item and field that is wrong and what was expected: malformed JSON, missing or empty fields,
+        unknown categories, ids used twice.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> len(sj.load_eval_dataset())
+    10
+    """
+    path = path or constants.EVAL_DATASET_PATH
+    try:
+        raw = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(say("judging.dataset_missing", path=path)) from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(say("judging.dataset_unreadable", path=path, reason=error)) from None
+    try:
+        data = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_fields)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(say("judging.dataset_no_json", path=path, reason=error)) from None
+    questions, problems = _read(data)
+    if problems:
+        raise ConfigError(say("judging.dataset_unusable", path=path, problems="\n  ".join(problems)))
+    return questions
+
+
+def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Path:
+    """Write questions as a dataset file that `load_eval_dataset` reads; what is not fit for one is refused before.
+
+    Parameters
+    ----------
+    questions
+        In the order of the file.
+    path
+        A file of that name is replaced as a whole.
+
+    Raises
+    ------
+    ConfigError
+        As `load_eval_dataset`, or the file cannot be written.
+    """
+    rows = [
+        {
+            "id": question.id,
+            "category": question.category,
+            "question": question.question,
+            "expected_keypoints": list(question.expected_keypoints),
+        }
+        for question in questions
+    ]
+    _, problems = _read(rows)
+    if problems:
+        raise ConfigError(say("judging.dataset_unusable", path=path, problems="\n  ".join(problems)))
+    try:
+        with replacing(Path(path)) as file:
+            file.write((json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
+    except (OSError, UnicodeEncodeError) as error:
+        raise ConfigError(say("judging.dataset_not_written", path=path, reason=error)) from None
+    return Path(path)
+
+
+def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
+    """What is allowed in a dataset but makes its verdict weak: one keypoint or too many, a question asked twice, an
+    empty category, fewer than ten questions. In words for users, one a line; empty if there is nothing to say."""
+    notes = []
+    for question in questions:
+        if not FEW_KEYPOINTS <= (count := len(question.expected_keypoints)) <= MANY_KEYPOINTS:
+            notes.append(
+                say("judging.keypoint_count", id=question.id, count=count, fewest=FEW_KEYPOINTS, most=MANY_KEYPOINTS)
+            )
+    for text, count in Counter(question.question for question in questions).items():
+        if count > 1:
+            notes.append(say("judging.asked_twice", question=text, count=count))
+    asked = {question.category for question in questions}
+    if empty := [category for category in constants.QUESTION_CATEGORIES if category not in asked]:
+        notes.append(say("judging.category_empty", categories="、".join(empty)))
+    if len(questions) < 10:
+        notes.append(say("judging.few_questions", count=len(questions)))
+    return notes
+
+
+def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
+    """The questions in a parsed file, and everything that is wrong with it."""
+    problems: list[str] = []
+    items: list[_DatasetItem] = []
+    try:
+        items = _DATASET.validate_python(data)
+    except ValidationError as error:
+        problems += [_told(data, problem) for problem in error.errors()]
+    known = "、".join(constants.QUESTION_CATEGORIES)
+    for item in items:
+        if item.category not in constants.QUESTION_CATEGORIES:
+            problems.append(say("judging.category_unknown", id=item.id, category=item.category, known=known))
+    # 1 and "1" would be one question in a table.
+    for repeated, count in Counter(str(item.id) for item in items).items():
+        if count > 1:
+            problems.append(say("judging.id_twice", id=repeated, count=count))
+    if not items and not problems:
+        problems.append(say("judging.dataset_empty"))
+    return [EvalQuestion(it.id, it.category, it.question, tuple(it.expected_keypoints)) for it in items], problems
+
+
+def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of the file; json alone would silently keep the last of two values."""
+    names = [name for name, _ in pairs]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(say("judging.field_twice", fields=", ".join(sorted(twice)), item=f"{dict(pairs)!r:.80}"))
+    return dict(pairs)
+
+
+def _told(data: object, problem: Any) -> str:
+    """A problem in words, with the item's position and id where it has one, and the field."""
+    location = problem["loc"]
+    if not location or not isinstance(data, list):
+        return say("judging.dataset_no_list")
+    item = data[int(location[0])]
+    # Behind the field only a list position helps; pydantic also names the branches of a union there.
+    field = "".join(f"[{part}]" if isinstance(part, int) else "" for part in location[2:3])
+    field = str(location[1]) + field if len(location) > 1 else ""
+    key = _REASONS.get(problem["type"])
+    reason = say(key, field=field) if key else f"{field}: {problem['msg']}"
+    number = int(location[0]) + 1
+    if isinstance(item, dict) and "id" in item:
+        return say("judging.at_item_with_id", number=number, id=f"{item['id']!r:.40}", reason=reason)
+    return say("judging.at_item", number=number, reason=reason)
