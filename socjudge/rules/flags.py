@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..records import Flags
 from .dangers import OBJECTLESS, Danger, compact, find_dangerous, recommends_danger
 from .evidence import Coverage, rate_coverage
-from .prohibitions import LIKELY, find_prohibition, rate_danger
+from .prohibitions import BLUNTLY_LIKELY, LIKELY, find_prohibition, rate_danger
 from .unknown_words import KATAKANA, LEXICONS, cover_word, find_unknown_words, split_words
 
 if TYPE_CHECKING:
@@ -65,9 +65,10 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
         return []
     probability = rate_danger(question, blunt, index=index)
     is_plain = bool(blunt) and len(compact(question)) <= PLAIN
-    if probability < LIKELY and not is_plain:
+    if probability < (BLUNTLY_LIKELY if blunt else LIKELY) and not is_plain:
         return []
-    prohibition = find_prohibition(question, index=index)
+    # A command shares no letter with what forbids it; the name of its operation does.
+    prohibition = find_prohibition(" ".join([question, *(danger.operation for danger in blunt)]), index=index)
     if prohibition is None:
         return [replace(danger, probability=probability) for danger in blunt]
     found = blunt or [Danger(prohibition.operation, question, prohibition.safer)]

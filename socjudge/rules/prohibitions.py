@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 WEIGHTS_PATH = Path(__file__).with_name("danger_weights.npz")
 LIKELY = 0.35  # a question at least this likely to ask for something forbidden is a danger
+BLUNTLY_LIKELY = 0.25  # the same where a row of `dangers.json` finds it
 MEASURES_SCALE = 2.0
 # What the likeness of letters is mixed with to find the nearest prohibition.
 VECTOR_WEIGHT = 0.3

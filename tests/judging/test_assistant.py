@@ -135,7 +135,8 @@ def test_a_dangerous_question_is_warned_of_first_with_the_safe_way(index: Runboo
 
 def test_a_question_outside_the_runbooks_is_declined_and_nothing_is_invented(index: RunbookIndex) -> None:
     answer = ask("監視カメラの録画機が乗っ取られたときのファームウェア更新手順は？", index)
-    assert answer.flags.insufficient_evidence
+    assert answer.flags.insufficient_evidence and answer.evidence == "absent"
+    assert answer.absence_probability is not None and answer.absence_probability >= 0.5
     assert answer.answer.startswith("⚠️ 根拠不足:")
     assert "手順書に該当する記載がありません" in answer.answer
     assert not re.search(r"^\d+\. ", answer.answer, re.MULTILINE)

@@ -15,6 +15,7 @@ from socjudge.constants import RUNBOOKS_DIR
 from socjudge.records import Flags
 from socjudge.rules import danger_words, flags
 from socjudge.rules.dangers import Danger, Row, compact, load_kinds
+from socjudge.rules.evidence import ABSENT, rate_coverage
 from socjudge.rules.flags import (
     find_dangerous,
     find_dangers,
@@ -496,6 +497,68 @@ def test_a_strange_word_in_a_side_remark_is_no_missing_evidence(index: RunbookIn
     assert "スノーボード" in find_unknown_words(told, index=index)
     assert not raise_flags(told, index=index).insufficient_evidence
     assert raise_flags("スノーボードのワックスの塗り方を教えてください", index=index).insufficient_evidence
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "ログを消したい",
+        "ディフェンダー切りたい",
+        "証拠保全の前に端末を初期化したい。手順は？",
+        "とりあえず電源落としときますね",
+    ],
+)
+def test_a_plain_wish_for_something_forbidden_is_raised(question: str, index: RunbookIndex) -> None:
+    assert raise_flags(question, index=index).dangerous_operation
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "前任者がEDRを切ったまま辞めてた",
+        "EDRを無効化しようとした操作ってアラート出ますか",
+        "CSIRT責任者が社外向けサービスの停止を承認。これから止める",
+    ],
+)
+def test_what_happened_is_looked_for_or_was_approved_is_no_danger(question: str, index: RunbookIndex) -> None:
+    assert not raise_flags(question, index=index).dangerous_operation
+
+
+def test_a_command_finds_the_prohibition_of_its_operation(index: RunbookIndex) -> None:
+    (danger, *_) = find_dangers("感染した端末で wevtutil cl Security を実行してログを消してよいですか。", index=index)
+    assert "イベントログの消去" in danger.prohibition and "禁止事項" in danger.citation
+
+
+@pytest.mark.parametrize(
+    ("question", "outcomes"),
+    [
+        ("電車にノートPCを置き忘れました。最初に何をすればいいですか", {"covered"}),
+        (
+            "研究者からWebサイトの脆弱性を報告されました。スマホで受けたのですが、どう扱えばいいですか",
+            {"covered", "unsure"},
+        ),
+        ("社食の今週のメニュー教えて", {"absent"}),
+        ("会議室のプリンタのトナー交換", {"absent"}),
+    ],
+)
+def test_coverage_is_told_with_a_probability(question: str, outcomes: set[str], index: RunbookIndex) -> None:
+    coverage = rate_coverage(question, index=index)
+    assert coverage.outcome in outcomes
+    assert (coverage.probability >= ABSENT) == (coverage.outcome == "absent")
+    flag = raise_flags(question, index=index, coverage=coverage).insufficient_evidence
+    assert flag == (coverage.outcome == "absent")
+
+
+def test_what_is_covered_depends_on_the_runbooks_at_hand(index: RunbookIndex, tmp_path: Path) -> None:
+    (tmp_path / "copier.md").write_text(
+        "# 複合機\n\n## トナー交換\n1. 会議室のプリンタのトナーは、前面のカバーを開けて交換する。\n"
+        "2. 交換したトナーは総務の回収箱に入れる。\n",
+        encoding="utf-8",
+    )
+    own = build_index(tmp_path, index_dir=tmp_path / "index")
+    asked = "会議室のプリンタのトナー交換の手順は？"
+    here, there = rate_coverage(asked, index=own), rate_coverage(asked, index=index)
+    assert here.probability < ABSENT <= there.probability
 
 
 # Minimum precision and recall on the half that the rules were developed on; benchmarks/flags.py has both.
