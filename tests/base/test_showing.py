@@ -16,7 +16,7 @@ from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.estimate import Estimate
-from socjudge.runs.unfinished import UnfinishedRun
+from socjudge.runs.journal import UnfinishedRun
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>\n‮" + "長い" * 500
 
@@ -44,7 +44,7 @@ def test_a_terminal_shows_every_object_in_one_line(run: EvaluationRun) -> None:
     for shown in [*every_object(run), run.summary]:
         assert "\n" not in repr(shown) and len(repr(shown)) < 250, shown
     assert repr(run) == (
-        f"<EvaluationRun: passed, 10 of 10 questions, mean {run.summary.average_score:.1f}, judge 'offline-rubric-1' (no LLM), $0.0000, "
+        f"<EvaluationRun: passed, 10 of 10 questions, mean {run.summary.average_score:.1f}, judge 'offline-rubric-2' (no LLM), $0.0000, "
         f"'{run.log_path}'>"
     )
 
