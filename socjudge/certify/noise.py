@@ -67,7 +67,8 @@ def repeat_changes(marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _moved(rows: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
-    found = rows.rename(columns={"score": "after"}).merge(noise_limits(marks), how="left", on="criterion")
+    limits = noise_limits(marks).astype({"limit": float})  # of no marks at all pandas knows no type
+    found = rows.rename(columns={"score": "after"}).merge(limits, how="left", on="criterion")
     change = found["after"] - found["before"]
     return found.assign(change=change, moved=direction(change, found["limit"]))
 
