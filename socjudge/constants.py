@@ -15,10 +15,16 @@ JUDGE_EVALUATION_CRITERIA = [
 JUDGE_PASS_THRESHOLD = 70.0  # 合格ライン（平均70点以上）
 JUDGE_PASS_RATE = 0.7  # MVP合格率（10問中7問以上）
 
-# The model that "auto" means when a key or a base URL is configured. The vendor has announced that
-# gpt-4o-mini shuts down on 2027-01-14: change this line, then `socjudge rejudge` an old log to compare.
+# The models that "auto" means when a key or a base URL is configured, one for the judge and one for the assistant, so
+# that a change of judge does not change what is judged. The vendor has announced that gpt-4o-mini shuts down on
+# 2027-01-14: change these lines, then `socjudge rejudge` an old log to compare.
 DEFAULT_JUDGE_MODEL = "gpt-4o-mini"
+DEFAULT_ASSISTANT_MODEL = "gpt-4o-mini"
 OTHER_MODELS = ("gpt-4o",)  # which panels offer beside it; any other name can be typed
+
+# The prompts that are used where none is named: built in, or your own in eval/prompts/ by name.
+DEFAULT_JUDGE_PROMPT = "guide-1"
+DEFAULT_ASSISTANT_PROMPT = "assistant-2"
 
 JPY_PER_USD = 150  # a round figure for yen beside dollars; nobody asks a bank
 
@@ -37,6 +43,7 @@ EVAL_DATASET_PATH = EVAL_DIR / "eval_dataset.json"
 RUNBOOKS_DIR = EVAL_DIR / "runbooks"
 PROMPTS_DIR = EVAL_DIR / "prompts"
 LABELS_DIR = EVAL_DIR / "human_labels"
+EXAMPLES_DIR = EVAL_DIR / "examples"
 INDEX_DIR = PROJECT_DIR / ".socjudge" / "index"
 LOGS_DIR = PROJECT_DIR / "logs"
 PRICES_PATH = PROJECT_DIR / "prices.toml"  # your own prices; need not exist

@@ -11,7 +11,7 @@ from ..base.messages import say
 from ..base.texts import encodable
 from ..errors import ConfigError
 from ..models.opening import Model, open_model
-from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
+from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
 from ..rules.dangers import Danger, recommends_danger
 from ..rules.flags import find_dangers, raise_flags
@@ -72,9 +72,11 @@ def handle_query(
     >>> answer.is_empty
     False
     """
-    template = load_prompt(prompt, default=ASSISTANT_PROMPT_ID)
+    template = load_prompt(prompt, kind="assistant")
     check_assistant_prompt(template)
-    return run_dialogue(answering(question, index=index, k=k, prompt=template), open_model(model).complete)
+    return run_dialogue(
+        answering(question, index=index, k=k, prompt=template), open_model(model, task="answer").complete
+    )
 
 
 def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> Dialogue[AssistantAnswer]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from .. import constants
 from ..errors import ConfigError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 OFFLINE = "offline"
+Task = Literal["answer", "judge"]
 
 
 class Model(Protocol):
@@ -42,14 +43,15 @@ class Model(Protocol):
         ...
 
 
-def open_model(model: str | BaseChatModel | Model = "auto") -> Model:
+def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "judge") -> Model:
     """The model of that name, ready to be called; nothing is sent yet.
 
     "offline": the embedded default. "gpt-4o-mini" and other plain names: the OpenAI SDK with
     OPENAI_API_KEY and OPENAI_BASE_URL. "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
     A LangChain chat model, or a model opened before, is taken as it is. An object of your own needs
-    `complete(request)`, which is called in a thread and tried again like the others. "auto": DEFAULT_JUDGE_MODEL when
-    a key or a base URL is configured, else "offline"; which one is said once on stderr.
+    `complete(request)`, which is called in a thread and tried again like the others. "auto": DEFAULT_JUDGE_MODEL,
+    or for the task "answer" DEFAULT_ASSISTANT_MODEL, when a key or a base URL is configured, else "offline"; which one is
+    said once on stderr.
     Raises ConfigError when a key or a package is missing."""
     if not isinstance(model, str):
         if isinstance(model, type):
@@ -69,7 +71,7 @@ def open_model(model: str | BaseChatModel | Model = "auto") -> Model:
             return LangChainModel(model)
         raise ConfigError(f"{model!r:.80} is no model; pass a name such as 'offline', or a LangChain chat model")
     if model == "auto":
-        model = resolve_auto()
+        model = resolve_auto(task)
     if model == OFFLINE:
         from .offline import OfflineModel
 
@@ -81,10 +83,11 @@ def open_model(model: str | BaseChatModel | Model = "auto") -> Model:
     return _openai_model(model, key, base_url)
 
 
-def resolve_auto() -> str:
-    """The model that "auto" stands for just now; announced once on stderr."""
+def resolve_auto(task: Task) -> str:
+    """The model that "auto" stands for just now in that task; announced once on stderr."""
     hosted = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")
-    model = constants.DEFAULT_JUDGE_MODEL if hosted else OFFLINE
+    default = constants.DEFAULT_JUDGE_MODEL if task == "judge" else constants.DEFAULT_ASSISTANT_MODEL
+    model = default if hosted else OFFLINE
     _announce(model, bool(hosted))
     return model
 

@@ -24,7 +24,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        model: str = "offline",
+        model: str = "auto",
         runbooks: Path | str | None = None,
         index_dir: Path | str | None = None,
     ) -> None:

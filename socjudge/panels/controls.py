@@ -9,7 +9,8 @@ import ipywidgets as widgets
 
 from .. import constants
 from ..models.opening import OFFLINE
-from ..prompts.saved import Kind, list_prompts
+from ..prompts.saved import list_prompts
+from ..prompts.templates import Kind
 from .state.run import Session
 
 # As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
@@ -40,7 +41,7 @@ class SessionPanel(widgets.VBox):  # type: ignore[misc]
         super().close()
 
 
-def model_box(name: str, value: str = OFFLINE) -> Any:
+def model_box(name: str, value: str = "auto") -> Any:
     """A box for the name of a model, with some to choose from."""
     models = dict.fromkeys(["auto", OFFLINE, constants.DEFAULT_JUDGE_MODEL, *constants.OTHER_MODELS])
     return widgets.Combobox(

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
 
 from .. import constants
 from ..base.atomic_files import write_new
@@ -16,18 +15,16 @@ from ..base.messages import say
 from ..errors import ConfigError
 from .front_matter import with_front_matter
 from .templates import (
-    ASSISTANT_PROMPT_ID,
-    JUDGE_PROMPT_ID,
+    Kind,
     Prompt,
     built_in_ids,
     check_assistant_prompt,
     check_judge_prompt,
+    default_prompt_id,
     is_prompt_id,
     load_prompt,
     read_prompt_file,
 )
-
-Kind = Literal["judge", "assistant"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,7 @@ def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
     """The built-in prompts, the defaults first, then those in eval/prompts/ by name; of one kind, or all.
 
     Unreadable files are left out."""
-    defaults = (JUDGE_PROMPT_ID, ASSISTANT_PROMPT_ID)
+    defaults = (default_prompt_id("judge"), default_prompt_id("assistant"))
     built_in = sorted(built_in_ids(), key=lambda name: (name not in defaults, name))
     found = [_info(name, {}, load_prompt(name).text) for name in built_in]
     for path in sorted(constants.PROMPTS_DIR.glob("*.txt")):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from .. import constants
 from ..base.messages import say
@@ -18,8 +19,7 @@ from ..errors import ConfigError
 from ..records import AssistantAnswer, EvalQuestion, Flags
 from .front_matter import split_front_matter
 
-JUDGE_PROMPT_ID = "guide-1"
-ASSISTANT_PROMPT_ID = "assistant-2"
+Kind = Literal["judge", "assistant"]
 _FLAG_NAMES = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
 JUDGE_PLACEHOLDERS = ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints", "nonce")
 ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES)
@@ -59,8 +59,8 @@ class Prompt:
         return facts_html(self.id, facts, after=f"<pre>{escape(self.text)}</pre>")
 
 
-def load_prompt(prompt: Prompt | str | Path | None, *, default: str = JUDGE_PROMPT_ID) -> Prompt:
-    """The prompt of that id (built in, or eval/prompts/<id>.txt), in that file, or the default for None.
+def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge") -> Prompt:
+    """The prompt of that id (built in, or eval/prompts/<id>.txt), in that file, or the default of that kind for None.
 
     The block at the head of a saved prompt (`save_prompt`) is no part of its text. A UserWarning says that a saved
     prompt was edited since. Raises ConfigError that lists the known ids."""
@@ -68,7 +68,7 @@ def load_prompt(prompt: Prompt | str | Path | None, *, default: str = JUDGE_PROM
         return prompt
     if isinstance(prompt, Path) or (prompt or "").endswith(".txt"):
         return _read_prompt(Path(str(prompt)))
-    prompt_id = prompt or default
+    prompt_id = prompt or default_prompt_id(kind)
     if not is_prompt_id(prompt_id):
         raise ConfigError(say("prompts.no_id", prompt=prompt_id))
     if prompt_id in built_in_ids():
@@ -79,11 +79,16 @@ def load_prompt(prompt: Prompt | str | Path | None, *, default: str = JUDGE_PROM
         say(
             "prompts.not_found",
             prompt=prompt_id,
-            judge=JUDGE_PROMPT_ID,
-            assistant=ASSISTANT_PROMPT_ID,
+            judge="guide-1",
+            assistant="assistant-2",
             folder=constants.PROMPTS_DIR,
         )
     )
+
+
+def default_prompt_id(kind: Kind) -> str:
+    """The name of the prompt that is used where none is given, as constants.py has it just now."""
+    return constants.DEFAULT_JUDGE_PROMPT if kind == "judge" else constants.DEFAULT_ASSISTANT_PROMPT
 
 
 def is_prompt_id(name: str) -> bool:

@@ -18,7 +18,7 @@ from .._version import __version__
 from ..base.texts import encodable
 from ..errors import ConfigError
 from ..models.opening import Model, open_model
-from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
+from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, RunInfo
 
 if TYPE_CHECKING:
@@ -187,9 +187,9 @@ def _make_plan(
     judge = open_model(judge_model)
     if assistant_model is None:
         return Plan(judge, judging, judge_repeats, None, None, index, k)
-    answering = load_prompt(assistant_prompt, default=ASSISTANT_PROMPT_ID)
+    answering = load_prompt(assistant_prompt, kind="assistant")
     check_assistant_prompt(answering)
-    return Plan(judge, judging, judge_repeats, open_model(assistant_model), answering, index, k)
+    return Plan(judge, judging, judge_repeats, open_model(assistant_model, task="answer"), answering, index, k)
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ..base.showing import usage_html
 from ..errors import ConfigError
-from ..models.opening import OFFLINE, Model, open_model, resolve_auto
+from ..models.opening import OFFLINE, Model, Task, open_model, resolve_auto
 from ..models.prices import estimate_tokens, price_usd
-from ..prompts.templates import ASSISTANT_PROMPT_ID, Prompt, load_prompt
+from ..prompts.templates import Prompt, load_prompt
 from ..records import AssistantAnswer, EvalQuestion, Usage, total_usage
 
 if TYPE_CHECKING:
@@ -78,20 +78,20 @@ def estimate_run(
         given = [estimate_tokens(answer.context + answer.answer) for answer in answers]
     asked = [estimate_tokens(q.question + "".join(q.expected_keypoints)) for q in questions]
     judge_in = [template + question + answer for question, answer in zip(asked, given, strict=True)]
-    answering = estimate_tokens(load_prompt(assistant_prompt, default=ASSISTANT_PROMPT_ID).text) + _CONTEXT_TOKENS
+    answering = estimate_tokens(load_prompt(assistant_prompt, kind="assistant").text) + _CONTEXT_TOKENS
     answer_in = [] if answers is not None else [answering + estimate_tokens(q.question) for q in questions]
     parts = [
-        _estimate(judge_model, judge_in, _JUDGEMENT_TOKENS, answer_repeats * judge_repeats),
-        _estimate(assistant_model, answer_in, _ANSWER_TOKENS, answer_repeats),
+        _estimate(judge_model, "judge", judge_in, _JUDGEMENT_TOKENS, answer_repeats * judge_repeats),
+        _estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats),
     ]
     total = total_usage(parts)
     return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
 
 
 def _estimate(
-    model: str | BaseChatModel | Model, input_tokens: list[int], output_tokens_each: int, repeats: int
+    model: str | BaseChatModel | Model, task: Task, input_tokens: list[int], output_tokens_each: int, repeats: int
 ) -> Usage:
-    name = resolve_auto() if model == "auto" else model if isinstance(model, str) else open_model(model).name
+    name = resolve_auto(task) if model == "auto" else model if isinstance(model, str) else open_model(model).name
     if name == OFFLINE or not input_tokens:
         return Usage()
     calls = len(input_tokens) * repeats

@@ -32,12 +32,17 @@ _TINY = 1e-9
 
 
 def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str) -> None:
-    """ConfigError if `frame` lacks a column. who: the function that needs it; maker: the one that makes such frames."""
+    """ConfigError if `frame` lacks a column, or has a criterion of the mean's name. who: the function that needs it; maker: the one that makes such frames."""
     missing = [name for name in dict.fromkeys(names) if name not in frame.columns]
     if missing:
         raise ConfigError(
             f"{who}: the frame has no column {', '.join(map(repr, missing))}, only {', '.join(map(str, frame.columns))}; "
             f"take the frame from {maker}, or add the column"
+        )
+    if maker == "load_scores" and "criterion" in frame and (frame["criterion"] == OVERALL).any():
+        raise ConfigError(
+            f"{who}: a criterion is named {OVERALL}, as is the mean over all criteria in every table; rename it in "
+            "constants.py and in the logs"
         )
 
 

@@ -21,11 +21,13 @@ from socjudge import (
     constants,
     evaluate_answer,
     load_prompt,
+    run_evaluation_suite,
 )
 from socjudge.base.redact import redact
 from socjudge.errors import RequestRefused
 from socjudge.models import openai_model, pacing
 from socjudge.models import opening as providers
+from socjudge.runbooks.index import RunbookIndex
 
 QUESTION = EvalQuestion(1, "正常系", "感染端末の初動は？", ("端末の隔離", "管理者への報告"))
 ANSWER = AssistantAnswer(QUESTION.question, "端末を隔離します。", "[出典: a.md > 初動]\n端末を隔離する。")
@@ -565,6 +567,20 @@ def test_auto_means_offline_without_a_key_and_says_so(capsys: pytest.CaptureFixt
 def test_auto_means_the_default_model_with_a_key(service: Service) -> None:
     evaluate("auto")
     assert service.requests[0]["model"] == constants.DEFAULT_JUDGE_MODEL
+
+
+def test_another_default_judge_does_not_change_what_is_judged(
+    service: Service,
+    index: RunbookIndex,
+    questions: list[EvalQuestion],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(constants, "DEFAULT_JUDGE_MODEL", "gpt-4o")
+    monkeypatch.setattr(constants, "DEFAULT_JUDGE_PROMPT", "strict-1")
+    run = run_evaluation_suite(questions[:2], index=index, logs_dir=tmp_path)
+    assert sorted(request["model"] for request in service.requests) == ["gpt-4o"] * 2 + ["gpt-4o-mini"] * 2
+    assert (run.run.judge_prompt_id, run.run.assistant_prompt_id) == ("strict-1", "assistant-2")
 
 
 def test_an_unknown_price_is_unknown(service: Service) -> None:

@@ -255,7 +255,7 @@ def test_an_assistants_prompt_is_used_in_the_next_run(service: Service, index: R
     assert (panel.judge_prompt.options, panel.judge_prompt.value) == (("guide-1", "guide-1-hardened"), "guide-1")
     assert panel.assistant_prompt.value == "assistant-2"
     panel.assistant_prompt.value = "short"
-    panel.assistant_model.value = "gpt-4o-mini"
+    panel.judge_model.value, panel.assistant_model.value = "offline", "gpt-4o-mini"
     panel.allow_cost.value = True
     panel.run_button.click()
     panel.session.wait(60)

@@ -37,6 +37,7 @@ def panel(index: RunbookIndex, tmp_path: Path) -> Iterator[RunPanel]:
 def hosted(panel: RunPanel, service: Service) -> RunPanel:
     """The panel set to a hosted judge; one call at a time."""
     panel.judge_model.value = "gpt-4o-mini"
+    panel.assistant_model.value = "offline"
     panel.max_concurrency.value = 1
     return panel
 
@@ -227,7 +228,7 @@ def test_a_run_of_before_the_kernel_was_restarted_is_offered(
     run(hosted)
     monkeypatch.setattr(session, "_sessions", {})
     fresh = RunPanel(index_dir=index.index_dir, logs_dir=hosted.session.logs_dir)
-    fresh.judge_model.value = "gpt-4o-mini"
+    fresh.judge_model.value, fresh.assistant_model.value = "gpt-4o-mini", "offline"
     assert "前回の中断があります（4/10）" in fresh.status.value
     fresh.fresh.value = True
     assert "前回の中断" not in fresh.status.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,7 @@ import orjson
 
 from ...base.atomic_files import append_line
 from ...errors import ConfigError
-from ...prompts.saved import Kind
-from ...prompts.templates import JUDGE_PROMPT_ID, is_prompt_id
+from ...prompts.templates import Kind, default_prompt_id, is_prompt_id
 from ...runs.logs import is_log_name
 
 ALL, DISPUTED = "all", "disputed"
@@ -27,7 +26,7 @@ class TrialSettings:
 
     log: str = ""
     kind: Kind = "judge"
-    base: str = JUDGE_PROMPT_ID
+    base: str = field(default_factory=lambda: default_prompt_id("judge"))
     text: str = ""
     answers: str = ALL
     judge_model: str = "auto"

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from ... import constants
 from ...base.texts import encodable
 from ...errors import BudgetReached, ConfigError, RunStopped
-from ...prompts.saved import Kind, check_prompt, check_prompt_name, save_prompt
-from ...prompts.templates import ASSISTANT_PROMPT_ID, JUDGE_PROMPT_ID, Prompt, load_prompt
+from ...prompts.saved import check_prompt, check_prompt_name, save_prompt
+from ...prompts.templates import Prompt, default_prompt_id, load_prompt
 from ...records import UNKNOWN, EvaluationResult, EvaluationRun, is_embedded
 from ...runs.assignment import STORED
 from ...runs.estimate import Estimate
 from ...runs.load import load_run
 from ...runs.logs import log_files
-from ...runs.suite import RunOptions, run_assignment
+from ...runs.running import RunOptions, run_assignment
 from .run import Progress, Session, State
 from .trial_effect import Effect, disputed_questions, measure_effect
 from .trial_sides import Side, get_sides
@@ -28,8 +28,6 @@ from .trial_store import ALL, DISPUTED, Trial, TrialSettings, load_trials, save_
 
 if TYPE_CHECKING:
     from ...runbooks.index import RunbookIndex
-
-BUILT_IN: dict[Kind, str] = {"judge": JUDGE_PROMPT_ID, "assistant": ASSISTANT_PROMPT_ID}
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class TrialSession(Session):
         if changes.get("log", old.log) != old.log:
             changes = {**self._models_of(changes["log"]), "answers": ALL, **changes}
         if changes.get("kind", old.kind) != old.kind:
-            changes = {"base": BUILT_IN[changes["kind"]], **changes}
+            changes = {"base": default_prompt_id(changes["kind"]), **changes}
         if changes.get("base", old.base) != old.base:
             changes = {"text": load_prompt(changes["base"]).text, **changes}
             self._earlier += [old.text, changes["text"]]
