@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from .. import constants
-from ..base.storage import as_path
 from ..base.verdict import summarise_results
 from ..errors import BudgetReached, RequestRefused
 from ..models.opening import Model
@@ -19,8 +18,8 @@ from ..prompts.templates import Prompt
 from ..records import Evaluation, EvaluationRun, RunInfo, Usage, total_usage
 from ..runs.assignment import Assignment, assign_suite
 from ..runs.estimate import Estimate, estimate_run
-from ..runs.journal import journal_folder, load_unfinished, unfinished_runs
-from ..runs.suite import RunOptions, run_assignment
+from ..runs.running import RunOptions, run_assignment
+from ..runs.unfinished import load_unfinished, unfinished_runs
 from .subjects import Subject
 
 if TYPE_CHECKING:
@@ -112,8 +111,7 @@ def refused(cases: Sequence[Case], info: RunInfo, refusal: RequestRefused) -> Ju
 
 def _so_far(assignment: Assignment, options: RunOptions) -> EvaluationRun:
     """What the journal of a run that was broken off has; nothing where nothing was paid for."""
-    folder = journal_folder(as_path(options.logs_dir))
-    mine = [found.path for found in unfinished_runs(folder) if found.key == assignment.key]
+    mine = [found.path for found in unfinished_runs(options.logs_dir) if found.key == assignment.key]
     if mine:
         return load_unfinished(mine[-1])
     return EvaluationRun((), summarise_results([]), assignment.info)
