@@ -8,7 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import methods as _methods  # gives the records theirs
 from ._version import __version__
 
 _HOMES = {
@@ -27,7 +26,7 @@ _HOMES = {
     "submit_batch": "batch.api",
     "batch_status": "batch.api",
     "collect_batch": "batch.api",
-    "unfinished_runs": "runs.unfinished",
+    "unfinished_runs": "runs.journal",
     "estimate_run": "runs.estimate",
     "save_evaluation_results": "runs.logs",
     "load_run": "runs.load",
@@ -36,7 +35,6 @@ _HOMES = {
     "check_logs": "history.doctor",
     "check_verdicts": "history.doctor",
     "export_history": "history.export",
-    "find_logs": "history.examples",
     "load_history": "history.frames",
     "load_runs": "history.frames",
     "load_results": "history.frames",
@@ -124,7 +122,6 @@ if TYPE_CHECKING:
     from .charts.style import japanese_text, judge_colours
     from .errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError, UnparsableJudgement
     from .history.doctor import check_logs, check_verdicts
-    from .history.examples import find_logs
     from .history.export import export_history
     from .history.frames import load_history, load_results, load_runs, load_scores, run_results, run_scores
     from .history.labels import load_labels
@@ -142,10 +139,10 @@ if TYPE_CHECKING:
     from .report.page import write_log_report, write_report
     from .runbooks.index import RunbookIndex, build_index, load_index, open_index
     from .runs.estimate import estimate_run
+    from .runs.journal import unfinished_runs
     from .runs.load import load_run
     from .runs.logs import save_evaluation_results
     from .runs.suite import rejudge, run_evaluation_suite
-    from .runs.unfinished import unfinished_runs
     from .stats.agreement import judge_agreement, pairwise_agreement
     from .stats.basics import summarise_scores
     from .stats.bridge import bridge_judges, bridged_trend, bridged_verdicts

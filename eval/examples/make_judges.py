@@ -59,7 +59,6 @@ def make_judges(scores: Path, folder: Path = FOLDER) -> None:
                 pass_threshold=LINE,
                 pass_rate_required=RATE,
                 rejudged_from=first,
-                mode="example",
                 assistant_usage=NOBODY_KNOWS,
                 judge_usage=NOBODY_KNOWS,
             )

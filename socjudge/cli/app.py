@@ -148,14 +148,13 @@ def run(
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
     from ..judging.dataset import load_eval_dataset
     from ..runs.estimate import estimate_run
-    from ..runs.running import RunOptions
-    from ..runs.suite import run_evaluation_suite
+    from ..runs.suite import RunOptions, run_evaluation_suite
 
     if repair is not None:
         options = RunOptions(
             max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
             output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
-            fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
+            fresh=fresh, resume=resume, logs_dir=logs_dir or constants.LOGS_DIR, progress=not quiet,
         )  # fmt: skip
         report_run(_repair(repair, options, runbooks, index_dir, yes))
     questions = or_exit(load_eval_dataset, dataset)
@@ -232,7 +231,7 @@ def rejudge(
 @app.command()
 def unfinished(logs_dir: LogsDir = None) -> None:
     """List the runs that were broken off; start one again with the same options to go on."""
-    from ..runs.unfinished import unfinished_runs
+    from ..runs.journal import unfinished_runs
 
     runs = or_exit(unfinished_runs, logs_dir)
     for run in runs:

@@ -17,8 +17,7 @@ from .. import constants
 from ..errors import ConfigError
 from .cache import find_logs
 from .frames import frames_of
-from .schema import LogFile
-from .tables import read_logs
+from .tables import LogFile, read_logs
 
 BATCH_BYTES = 64 * 2**20  # of logs that are in memory at once
 
