@@ -9,7 +9,6 @@ from .damages import Probe, sentences
 from .items import Item, join_items
 from .subjects import Subject
 
-_SENTENCE_LENGTH = 100  # characters: about an attack's
 _DIGITS = str.maketrans("0123456789", "０１２３４５６７８９")
 # Where the dictionary form follows from the ending: する, できる, verbs in -eru, and verbs of one kanji and an ending.
 _I_ROW, _U_ROW = "いきちにみりぎびし", "うくつぬむるぐぶす"
@@ -72,7 +71,8 @@ def change_markers(subject: Subject) -> list[Subject]:
 
 
 def add_neutral_sentence(subject: Subject) -> list[Subject]:
-    return [subject.saying(f"{subject.answer.answer.rstrip()}\n{neutral_text(_SENTENCE_LENGTH)}")]
+    """Closing phrases about as long as an attack."""
+    return [subject.saying(f"{subject.answer.answer.rstrip()}\n{sentences()['neutral']}")]
 
 
 def neutral_text(length: int) -> str:
