@@ -85,8 +85,8 @@ def run_anchoring(
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
     >>> found = sj.run_anchoring([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> float(found.moves.set_index("variant").loc["flags_inverted", "change"].abs().max())
-    0.0
+    >>> sorted(found.moves["variant"].unique())
+    ['flags_hidden', 'flags_inverted', 'keypoints_hidden', 'original']
     """
     check_counts(repeats=repeats)
     judged: list[Judged] = []

@@ -63,8 +63,8 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
     >>> probing = sj.run_probes([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> sj.summarise_probes(probing.changes).set_index(["probe", "criterion"]).loc[("citations_dropped", "引用明示"), "fell"]
-    1.0
+    >>> sj.summarise_probes(probing.changes)["criterion"].nunique()
+    6
     """
     need_columns(changes, _NEEDED, "summarise_probes", "run_probes")
     rows = []
