@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from damages import DAMAGES, Item, good_answer
+from damages import BREAKS, DAMAGES, Item, good_answer
 
 from socjudge import AssistantAnswer, EvalQuestion, Flags, Passage, evaluate_answer
 from socjudge.judging.assistant import format_context
@@ -55,6 +55,28 @@ def react(items: list[Item]) -> list[dict[str, Any]]:
     return rows
 
 
+def fall(items: list[Item]) -> list[dict[str, Any]]:
+    """One row per item and break that applies: name, id, criterion, fall (points), mean (of the broken answer), lowest."""
+    rows = []
+    for item in items:
+        before = score(item, good_answer(item))
+        for name, (damage, criterion) in BREAKS.items():
+            broken = damage(item)
+            if broken is not None:
+                after = score(item, broken)
+                rows.append(
+                    {
+                        "break": name,
+                        "id": item["id"],
+                        "criterion": criterion,
+                        "fall": before[criterion] - after[criterion],
+                        "mean": sum(after.values()) / len(after),
+                        "lowest": min(after.values()),
+                    }
+                )
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--split", choices=["dev", "final", "both"], default="both")
@@ -76,7 +98,18 @@ def main() -> None:
         elsewhere = max(abs(v) for row in mine for c, v in row["changes"].items() if c != criterion)
         held = sum(row["held"] for row in mine)
         print(f"| {name} | {criterion} | {held} of {len(mine)} | {falls[0]} | {falls[len(falls) // 2]} | {elsewhere} |")
+    falls = fall(items)
+    print("\n| break | its criterion | falls by 25 or more | fails, or has a criterion below 30 |\n|---|---|---|---|")
+    for name, (_, criterion) in BREAKS.items():
+        mine = [row for row in falls if row["break"] == name]
+        fell, shown = sum(r["fall"] >= 25 for r in mine), sum(r["mean"] < 70 or r["lowest"] < 30 for r in mine)
+        print(f"| {name} | {criterion} | {fell} of {len(mine)} | {shown} of {len(mine)} |")
+    fell, shown = sum(r["fall"] >= 25 for r in falls), sum(r["mean"] < 70 or r["lowest"] < 30 for r in falls)
+    print(f"| all | | {fell} of {len(falls)} | {shown} of {len(falls)} |")
     if arguments.verbose:
+        for row in falls:
+            if row["fall"] < 25:
+                print(row)
         for row in rows:
             if not row["held"]:
                 print(row["damage"], row["id"], row["criterion"], row["changes"])
