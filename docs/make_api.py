@@ -16,7 +16,7 @@ DOORS = {
     "Ask": ["runbooks", "judging", "prompts"],
     "Run": ["runs", "batch"],
     "Load": ["base", "history"],
-    "Compare": ["stats", "charts"],
+    "Compare": ["stats", "certify", "charts"],
     "Report": ["report"],
     "Panels": ["panels"],
     "Records": ["records"],

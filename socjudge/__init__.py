@@ -64,6 +64,21 @@ _HOMES = {
     "bridge_judges": "stats.bridge",
     "bridged_verdicts": "stats.bridge",
     "bridged_trend": "stats.bridge",
+    "run_probes": "certify.probes",
+    "estimate_probes": "certify.probes",
+    "summarise_probes": "certify.findings",
+    "probe_matrix": "certify.findings",
+    "explain_probes": "certify.findings",
+    "run_injections": "certify.injection",
+    "estimate_injections": "certify.injection",
+    "summarise_injections": "certify.injection",
+    "compare_prompts": "certify.hardening",
+    "prompt_equivalence": "certify.hardening",
+    "estimate_prompts": "certify.hardening",
+    "estimate_anchoring": "certify.anchoring",
+    "run_anchoring": "certify.anchoring",
+    "summarise_anchoring": "certify.anchoring",
+    "plot_probe_matrix": "charts.certify",
     "plot_category_breakdown": "charts.scores",
     "plot_score_distribution": "charts.scores",
     "plot_gate_confidence": "charts.scores",
@@ -105,6 +120,12 @@ if TYPE_CHECKING:
     from .base.messages import use_language
     from .base.verdict import summary_text
     from .batch.api import batch_status, collect_batch, prepare_batch, submit_batch
+    from .certify.anchoring import estimate_anchoring, run_anchoring, summarise_anchoring
+    from .certify.findings import explain_probes, probe_matrix, summarise_probes
+    from .certify.hardening import compare_prompts, estimate_prompts, prompt_equivalence
+    from .certify.injection import estimate_injections, run_injections, summarise_injections
+    from .certify.probes import estimate_probes, run_probes
+    from .charts.certify import plot_probe_matrix
     from .charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
     from .charts.runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
     from .charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
