@@ -18,8 +18,8 @@ from ..prompts.templates import Prompt
 from ..records import Evaluation, EvaluationRun, RunInfo, Usage, total_usage
 from ..runs.assignment import Assignment, assign_suite
 from ..runs.estimate import Estimate, estimate_run
-from ..runs.journal import load_unfinished, unfinished_runs
-from ..runs.suite import RunOptions, run_assignment
+from ..runs.running import RunOptions, run_assignment
+from ..runs.unfinished import load_unfinished, unfinished_runs
 from .subjects import Subject
 
 if TYPE_CHECKING:
