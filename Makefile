@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 		|| { echo "socjudge needs Python 3.11 or newer; call: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,convert]'
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,lab,langchain,convert]'
 	@touch $@
 
 run: $(READY) ## Evaluate the assistant on the ten questions (offline without a key) and print the verdict

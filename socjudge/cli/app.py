@@ -1,4 +1,4 @@
-"""The command line: `socjudge index | ask | run | rejudge | unfinished | batch | doctor | history | report |
+"""The command line: `socjudge init | index | ask | run | rejudge | unfinished | batch | doctor | history | report |
 check-dataset`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
@@ -15,7 +15,7 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from . import batch, dataset, history
+from . import batch, dataset, history, project
 from .shared import COULD_NOT_JUDGE, open_index_or_exit, or_exit, report_run, shown, stop
 
 app = typer.Typer(
@@ -29,6 +29,8 @@ app = typer.Typer(
         f"'auto' is {constants.DEFAULT_JUDGE_MODEL} when a key or base URL is set, else 'offline'."
     ),
 )
+app.callback()(project.choose_project)
+app.command(help=say("cli.init_help"))(project.init)
 app.add_typer(batch.app, name="batch")
 app.add_typer(history.app, name="history")
 app.command()(history.doctor)
@@ -156,6 +158,8 @@ def run(
             fresh=fresh, resume=resume, logs_dir=logs_dir or constants.LOGS_DIR, progress=not quiet,
         )  # fmt: skip
         report_run(_repair(repair, options, runbooks, index_dir, yes))
+    if dataset is None and not constants.EVAL_DATASET_PATH.exists():
+        stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
     models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
     repeats = {"answer_repeats": answer_repeats, "judge_repeats": judge_repeats}

@@ -136,7 +136,9 @@ def test_environment_yml_is_in_step_with_pyproject() -> None:
         for entry in [*conda, *pip]
         if entry not in ("pip", "-e .")
     }
-    assert listed == {*project["dependencies"], f"python{project['requires-python']}"}
+    extras = project["optional-dependencies"]
+    whole = {*project["dependencies"], *extras["lab"], *extras["langchain"]}  # who takes conda wants the notebooks
+    assert listed == {*whole, f"python{project['requires-python']}"}
 
 
 def test_constraints_cover_the_dependencies() -> None:
@@ -144,7 +146,11 @@ def test_constraints_cover_the_dependencies() -> None:
     pinned = {
         line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()
     }
-    for entry in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+    extras = project["optional-dependencies"]
+    for entry in [
+        *project["dependencies"],
+        *(entry for name in ("dev", "lab", "langchain", "convert") for entry in extras[name]),
+    ]:
         assert re.match(r"[\w-]+", entry)[0].lower() in pinned, entry  # type: ignore[index]
 
 
