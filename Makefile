@@ -12,12 +12,17 @@ help: ## Show these commands
 
 setup: $(READY) ## Make the virtual environment (the other commands do it by themselves)
 
-$(READY): pyproject.toml constraints.txt
+# CI takes the very files that were tested, by their hashes; a developer the same versions.
+EXTRAS := dev,lab,langchain,convert
+INSTALL := $(if $(CI),--require-hashes -r requirements.lock,-c constraints.txt -e '.[$(EXTRAS)]')
+
+$(READY): pyproject.toml constraints.txt requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "socjudge needs Python 3.11 or newer; call: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,lab,langchain,convert]'
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet $(INSTALL)
+	$(if $(CI),$(BIN)/python -m pip install --quiet --no-deps -e .)
 	@touch $@
 
 run: $(READY) ## Evaluate the assistant on the ten questions (offline without a key) and print the verdict
