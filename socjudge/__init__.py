@@ -47,6 +47,14 @@ _HOMES = {
     "verdict_flips": "stats.comparison",
     "judge_agreement": "stats.agreement",
     "pairwise_agreement": "stats.agreement",
+    "judge_vs_people": "stats.people",
+    "judge_as_annotator": "stats.people",
+    "corrected_means": "stats.correction",
+    "corrected_pass_rate": "stats.correction",
+    "next_labels": "stats.correction",
+    "judge_flaws": "stats.trust",
+    "judge_trust": "stats.trust",
+    "gate_progress": "stats.sequential",
     "gate_confidence": "stats.gate",
     "gate_questions": "stats.gate",
     "judge_noise": "stats.noise",
@@ -126,8 +134,12 @@ if TYPE_CHECKING:
     from .stats.basics import summarise_scores
     from .stats.bridge import bridge_judges, bridged_trend, bridged_verdicts
     from .stats.comparison import compare_cohorts, compare_judges, verdict_flips
+    from .stats.correction import corrected_means, corrected_pass_rate, next_labels
     from .stats.gate import gate_confidence, gate_questions
     from .stats.noise import judge_noise, plan_repeats
+    from .stats.people import judge_as_annotator, judge_vs_people
+    from .stats.sequential import gate_progress
+    from .stats.trust import judge_flaws, judge_trust
 
 
 def __getattr__(name: str) -> Any:

@@ -149,7 +149,8 @@ class Completion:
 class AssistantAnswer:
     """The assistant's answer to one question. processing_time: seconds of the model's call; context: the passages as
     text; retries: what went wrong before the model answered, in order; truncated: whether the model stopped at its
-    output limit, None where nobody said."""
+    output limit, None where nobody said. evidence: covered, unsure (a near runbook, that may not apply) or absent, empty in
+    logs from before it was known; absence_probability: that the runbooks have nothing on the question, 0–1."""
 
     question: str
     answer: str
@@ -161,6 +162,8 @@ class AssistantAnswer:
     processing_time: float = field(default=0.0, metadata=_ASSISTANT)
     retries: tuple[str, ...] = field(default=(), metadata=_ASSISTANT)
     truncated: bool | None = field(default=None, metadata=_ASSISTANT)
+    evidence: str = field(default="", metadata=_ASSISTANT)
+    absence_probability: float | None = field(default=None, metadata=_ASSISTANT)
 
     @property
     def is_empty(self) -> bool:

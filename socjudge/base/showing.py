@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -37,6 +38,8 @@ STYLE = """<style>
 .socjudge .tile b { display: block; font-size: 1.3em; }
 .socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22em), 1fr)); gap: .8em 1.2em; }
 .socjudge .sides > * { min-width: 0; }
+.socjudge .step { display: grid; grid-template-columns: 2.2em 1fr; } .socjudge .step > b { text-align: right; padding-right: .6em;
+  white-space: nowrap; }
 .socjudge .question { border-top: 1px solid var(--jp-border-color2, #ddd); padding: .5em 0; }
 .socjudge.bad { border-left: 4px solid var(--jp-error-color1, #c62828); padding-left: .6em; }
 .socjudge.good { border-left: 4px solid var(--jp-success-color1, #2e7d32); padding-left: .6em; }
@@ -228,9 +231,39 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
     return block(
         "",
         f'<div class="question"><b>Q. {escape(question)}</b>',
-        f"<pre>{escape(body)}</pre>{flags}{passages}",
+        f"{steps_html(body)}{flags}{passages}",
         f"<small>{escape(answer.model)}、{answer.processing_time:.1f}秒、費用: {money(answer.usage.cost_usd)}</small></div>",
     )
+
+
+def steps_html(text: str) -> str:
+    """An answer in Markdown as it is read: steps with their numbers, commands below their step, citations small.
+
+    Numbers, headings (**…**), list items, commands and citations are all that is marked up; everything else is text."""
+    shown: list[str] = []
+    code: list[str] | None = None
+    for line in text.splitlines():
+        if line.startswith("```"):
+            shown += [] if code is None else [f"<pre>{escape(chr(10).join(code))}</pre>"]
+            code = [] if code is None else None
+        elif code is not None:
+            code.append(line)
+        elif step := re.match(r"(\d{1,3})\. (.*)", line):
+            shown.append(f'<div class="step"><b>{step[1]}</b><div>{_inline(step[2])}</div></div>')
+        elif item := re.match("- (.*)", line):
+            shown.append(f'<div class="step"><b>・</b><div>{_inline(item[1])}</div></div>')
+        elif line.strip():
+            shown.append(f"<div>{_inline(line)}</div>")
+    return "".join(shown) + ("" if code is None else f"<pre>{escape(chr(10).join(code))}</pre>")
+
+
+def _inline(text: str) -> str:
+    """One line: a heading bold, citations small, names of files as code; escaped first, so that nothing in it is markup."""
+    escaped = escape(text)
+    if heading := re.fullmatch(r"\*\*(.+)\*\*", escaped.strip()):
+        return f"<b>{heading[1]}</b>"
+    escaped = re.sub("`([^`]+)`", r"<code>\1</code>", escaped)
+    return re.sub(r"\[出典: [^\]]*\]", lambda cited: f'<small class="muted">{cited[0]}</small>', escaped)
 
 
 def _passage(passage: Passage) -> str:

@@ -13,7 +13,7 @@ _CITATION = re.compile(
     r"|[(（]\s*(?:出典|参照|source)\s*[:：]\s*(?P<round>[^)）]+)[)）])",
     re.IGNORECASE,
 )
-_MARKER = re.compile(r"^\s*(?:[-*・●]\s+(?:\[[ x]\]\s*)?|\(?\d+[.)）、．]\s*|[①-⑳]\s*)")
+_MARKER = re.compile(r"^\s*(?:[-*●]\s+(?:\[[ x]\]\s*)?|・\s*|\(?\d+[.)）、．]\s*|[①-⑳]\s*)")
 _FENCE = re.compile(r"^\s*```")
 _SENTENCE_END = re.compile(r"(?<=[。！？!?])\s*")
 _TABLE_RULE = re.compile(r"^[\s|:-]+$")
