@@ -5,6 +5,7 @@ Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also a
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 import warnings
@@ -16,7 +17,7 @@ import typer
 from .. import constants
 from ..base.messages import say
 from . import batch, dataset, history, project
-from .shared import COULD_NOT_JUDGE, open_index_or_exit, or_exit, report_run, shown, stop
+from .shared import COULD_NOT_JUDGE, PLAIN_SYMBOLS, open_index_or_exit, or_exit, report_run, shown, stop
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -295,6 +296,9 @@ def _ask_to_run(yes: bool) -> None:
 
 def main() -> None:
     """The `socjudge` command; warnings come as plain lines."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # none under pythonw
+            stream.reconfigure(errors=PLAIN_SYMBOLS)
     warnings.showwarning = lambda message, *_, **__: typer.echo(f"socjudge: {message}", err=True)
     try:
         app(prog_name="socjudge")
