@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the wheel carries this checkout's eval/, notebooks/ and logs/ as `socjudge/example`,
+"""What pyproject.toml cannot say: the wheel carries this checkout's eval/ and notebooks/ as `socjudge/example`,
 from where `socjudge init` copies them. No second copy is in git."""
 
 from pathlib import Path
@@ -12,8 +12,7 @@ CARRIED = (
     "eval/runbooks/*",
     "eval/runbooks_vectors/*.npz",
     "eval/prompts/*.txt",
-    "eval/examples/judges/*.json",
-    "logs/judge_eval_20261122_0835*.json",  # those that are in git
+    "eval/examples/*/judge_eval_*",
     "notebooks/*.ipynb",
     "notebooks/voila.json",
 )

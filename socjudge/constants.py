@@ -37,7 +37,8 @@ BACKGROUND_SECTIONS = ("目的", "発動条件", "事後対応", "関連手順�
 # In a checkout (also an editable install) the example project is the checkout itself; a wheel carries a copy (setup.py).
 _CHECKOUT = Path(__file__).resolve().parents[1]
 _IN_CHECKOUT = (_CHECKOUT / "eval" / "eval_dataset.json").is_file()
-EXAMPLE_DIR = _CHECKOUT if _IN_CHECKOUT else Path(__file__).resolve().parent / "example"
+CARRIED_DIR = _CHECKOUT if _IN_CHECKOUT else Path(__file__).resolve().parent / "example"
+EXAMPLES_DIR = CARRIED_DIR / "eval" / "examples"  # logs to look at as long as there are none of one's own
 
 PROJECT_MARK = "socjudge.toml"  # `socjudge init` writes it; a folder with eval/eval_dataset.json is a project too
 

@@ -17,8 +17,6 @@ OF_THE_EXAMPLE = (
     "eval/eval_dataset_extended.json",
     "eval/runbooks/*",
     "eval/prompts/*.txt",
-    "eval/examples/judges/*.json",
-    "logs/judge_eval_20261122_0835*.json",  # those that are in git
 )
 FOLDERS = ("eval/prompts", "eval/human_labels", "logs")
 # What an empty project begins with, each in the form that its reader expects.
@@ -69,7 +67,7 @@ def init(
 
 def _files(example: bool) -> dict[str, bytes]:
     """{path inside the project: content}."""
-    source = constants.EXAMPLE_DIR
+    source = constants.CARRIED_DIR
     patterns = OF_EVERY_PROJECT + (OF_THE_EXAMPLE if example else ())
     found = sorted(path for pattern in patterns for path in source.glob(pattern))
     readme = Path(__file__).with_name("project_readme.md").read_bytes()

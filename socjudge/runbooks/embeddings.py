@@ -21,11 +21,11 @@ from ..base.atomic_files import replacing
 from ..base.extras import missing_extra
 from ..base.redact import redact
 from ..base.texts import encodable
-from ..constants import EXAMPLE_DIR
+from ..constants import CARRIED_DIR
 from ..errors import ConfigError, ProviderError
 
 # Vectors of the bundled runbooks, one file per embedder, so that a fresh clone or example project embeds nothing.
-VECTOR_CACHE_DIR = EXAMPLE_DIR / "eval" / "runbooks_vectors"
+VECTOR_CACHE_DIR = CARRIED_DIR / "eval" / "runbooks_vectors"
 
 BATCH = 32  # texts that an embedder is given at once: about two seconds of work for the default one
 

@@ -23,7 +23,7 @@ from langchain_core.retrievers import BaseRetriever
 
 from .. import constants
 from ..base.showing import facts_html, shown_path
-from ..constants import BACKGROUND_SECTIONS, EXAMPLE_DIR
+from ..constants import BACKGROUND_SECTIONS, CARRIED_DIR
 from ..errors import ConfigError
 from ..records import Passage
 from . import bm25
@@ -487,7 +487,7 @@ def save_bundled_vectors(
     """Refresh the vectors that ship with the project, so that a fresh clone embeds nothing; their file.
 
     From the shell: python -c "from socjudge.runbooks.index import save_bundled_vectors as s; print(s())" """
-    runbooks = EXAMPLE_DIR / "eval" / "runbooks" if runbooks is None else runbooks
+    runbooks = CARRIED_DIR / "eval" / "runbooks" if runbooks is None else runbooks
     chunks = tuple(chunk for book in add_questions(load_runbooks(runbooks), runbooks) for chunk in book.chunks)
     stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), "", {}, Path(runbooks))
     name = get_embedder_name(embeddings)
