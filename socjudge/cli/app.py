@@ -1,10 +1,11 @@
-"""The command line: `socjudge index | ask | run | rejudge | unfinished | batch | doctor | history | report |
+"""The command line: `socjudge init | index | ask | run | rejudge | unfinished | batch | doctor | history | report |
 check-dataset | probe`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 import warnings
@@ -15,8 +16,18 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from . import batch, certify, dataset, history
-from .shared import COULD_NOT_JUDGE, ask_to_run, confirm, open_index_or_exit, or_exit, report_run, shown, stop
+from . import batch, certify, dataset, history, project
+from .shared import (
+    COULD_NOT_JUDGE,
+    PLAIN_SYMBOLS,
+    ask_to_run,
+    confirm,
+    open_index_or_exit,
+    or_exit,
+    report_run,
+    shown,
+    stop,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,6 +40,8 @@ app = typer.Typer(
         f"'auto' is {constants.DEFAULT_JUDGE_MODEL} when a key or base URL is set, else 'offline'."
     ),
 )
+app.callback()(project.choose_project)
+app.command(help=say("cli.init_help"))(project.init)
 app.add_typer(batch.app, name="batch")
 app.add_typer(history.app, name="history")
 app.command()(history.doctor)
@@ -158,6 +171,8 @@ def run(
             fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
         )  # fmt: skip
         report_run(_repair(repair, options, runbooks, index_dir, yes))
+    if dataset is None and not constants.EVAL_DATASET_PATH.exists():
+        stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
     models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
     repeats = {"answer_repeats": answer_repeats, "judge_repeats": judge_repeats}
@@ -272,6 +287,9 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
 
 def main() -> None:
     """The `socjudge` command; warnings come as plain lines."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # none under pythonw
+            stream.reconfigure(errors=PLAIN_SYMBOLS)
     warnings.showwarning = lambda message, *_, **__: typer.echo(f"socjudge: {message}", err=True)
     try:
         app(prog_name="socjudge")
