@@ -71,6 +71,11 @@ class UnfinishedRun:
         return facts_html("中断した実行（同じ設定で始めると続きから再開します）", facts)
 
 
+def find_unfinished(key: Mapping[str, Any], logs_dir: Path | str | None) -> UnfinishedRun | None:
+    """The newest broken-off run with this key, which would be taken up; None where there is none."""
+    return next((run for run in reversed(unfinished_runs(logs_dir)) if run.key == key), None)
+
+
 class Journal:
     """An open journal, held by this process alone: nobody else can take up the run meanwhile.
 
