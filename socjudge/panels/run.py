@@ -175,7 +175,7 @@ class RunPanel(SessionPanel):
 
     def _change(self, control: Any) -> None:
         self.session.stop_changed()  # if a run is under way, it has other settings than the person saw
-        if control is self.allow_cost or control in [getattr(self, name) for name in HOW if name != "fresh"]:
+        if control is self.allow_cost or control in [getattr(self, name) for name in HOW]:
             self._show_cost()  # it is the same run
             self._redraw()
         else:
