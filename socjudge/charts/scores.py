@@ -71,7 +71,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         draw_cells(ax, means)
         ax.set_xticks(range(len(means.columns)), [label(name) for name in means.columns])
         unscored = means.isna().all(axis=1)
-        names = [label(name) + "\n未採点" * unscored[name] for name in means.index]
+        names = [label(name) + ("\n未採点" if unscored[name] else "") for name in means.index]
         ax.set_yticks(range(len(means.index)), names)
         ax.set_xlabel("評価観点")
         ax.set_ylabel("カテゴリ")
