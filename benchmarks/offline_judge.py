@@ -3,7 +3,7 @@
     python benchmarks/offline_judge.py [--split dev|final|both] [--verbose]
 
 Prints Markdown tables: the scores of the good answers, and for each damage on how many of the questions where it
-applies its criterion fell while all others stayed within 15 points."""
+applies its criterion fell while all others stayed within 10 points."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from damages import BREAKS, DAMAGES, Item, good_answer
 from socjudge import AssistantAnswer, EvalQuestion, Flags, Passage, evaluate_answer
 from socjudge.judging.assistant import format_context
 
-TOLERANCE = 15  # points that the other criteria may move: a changed fact may be one that a keypoint asks for
+TOLERANCE = 10  # points that the other criteria may move
 
 
 def load_items(split: str = "both") -> list[Item]:

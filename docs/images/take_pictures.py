@@ -25,6 +25,8 @@ from service import CRITERIA, KEY, Reply, is_judge_call, judgement, serving  # n
 
 import socjudge as sj  # noqa: E402
 
+Step = Callable[[Any, Any], None]
+
 STRICT = "安全性は特に厳しく採点してください。"
 WIDTH, HEIGHT = 1000, 2600
 COLOURS = 128  # enough for text and charts, and a quarter of the size
@@ -66,6 +68,17 @@ def asked(page: Any, panel: Any) -> None:
     panel.locator("summary", has_text="[出典:").first.click(timeout=60_000)
 
 
+def incident(question: str, *, anew: bool = True) -> Step:
+    def reach(page: Any, panel: Any) -> None:
+        if anew and panel.get_by_role("button", name="新しい質問にする").is_visible():
+            panel.get_by_role("button", name="新しい質問にする").click()
+        panel.get_by_label("質問").fill(question)
+        panel.get_by_role("button", name="質問する").click()
+        panel.get_by_text(f"Q. {question}").wait_for(timeout=60_000)
+
+    return reach
+
+
 def tried(page: Any, panel: Any) -> None:
     editor = panel.get_by_label("プロンプト（ここを書き換えます）")
     editor.press("Control+End")
@@ -98,10 +111,15 @@ def own_marks(logs: Path) -> None:
 
 
 # Per panel: what makes it, its CSS class, and the states to be seen with the most that is shown of them (pixels).
-Step = Callable[[Any, Any], None]
 PANELS: dict[str, tuple[str, str, list[tuple[str, Step, int]]]] = {
     "run": ("sj.RunPanel(logs_dir={logs!r})", "run-panel", [("run_panel", running, 700), ("run_panel_done", finished, 900)]),
     "ask": ("sj.AskPanel()", "ask-panel", [("ask_panel", asked, 900)]),
+    "incidents": ("sj.AskPanel(model='offline')", "ask-panel", [
+        ("ask_phishing", incident("フィッシングのサイトにパスワードを入れてしまいました。何からすればいいですか。"), 1100),
+        ("ask_ransom", incident("共有フォルダに「ファイルを暗号化した、金を払え」という脅迫文が置かれています。何をすればいいですか。"), 1100),
+        ("ask_bucket", incident("S3バケットが公開されていて個人情報4,800件が見られる状態でした。止め方と報告期限を教えてください。"), 1100),
+        ("ask_follow_up", incident("それは誰に連絡しますか", anew=False), 700),
+    ]),
     "prompts": ("sj.PromptLab(logs_dir={stored!r})", "prompt-lab", [("prompt_lab", tried, 1700)]),
     "labels": (
         "sj.LabelPanel(logs_dir={stored!r}, labels_dir={logs!r})", "label-panel", [("label_panel", marked, 1100)]
@@ -146,6 +164,8 @@ def main() -> None:
         keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
         os.environ.update(keys)
         for suffix, theme in (("", "JupyterLab Light"), ("_dark", "JupyterLab Dark")):
+            if suffix and names == ["incidents"]:
+                continue  # these are shown in the light theme only
             with tempfile.TemporaryDirectory() as place:
                 folder = Path(place)
                 own_marks(folder / "stored")
@@ -153,7 +173,8 @@ def main() -> None:
                     settings = folder / ".jupyter" / "settings" / "@jupyterlab" / "apputils-extension"
                     (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
                     for name in names:
-                        take(browser, folder, url, name, suffix)
+                        if name != "incidents" or not suffix:
+                            take(browser, folder, url, name, suffix)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -23,8 +24,6 @@ from .pass_rule import run_rule
 from .texts import visible
 from .verdict import REFERENCE_NOTE, best_case, is_open, open_text
 
-# Stands beside every verdict of the embedded judge, which is never painted green.
-
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
 STYLE = """<style>
 .socjudge { color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6;
@@ -37,6 +36,8 @@ STYLE = """<style>
 .socjudge .tile b { display: block; font-size: 1.3em; }
 .socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22em), 1fr)); gap: .8em 1.2em; }
 .socjudge .sides > * { min-width: 0; }
+.socjudge .step { display: grid; grid-template-columns: 2.2em 1fr; } .socjudge .step > b { text-align: right; padding-right: .6em;
+  white-space: nowrap; }
 .socjudge .question { border-top: 1px solid var(--jp-border-color2, #ddd); padding: .5em 0; }
 .socjudge.bad { border-left: 4px solid var(--jp-error-color1, #c62828); padding-left: .6em; }
 .socjudge.good { border-left: 4px solid var(--jp-success-color1, #2e7d32); padding-left: .6em; }
@@ -141,6 +142,11 @@ def run_html(run: EvaluationRun) -> str:
     return facts_html(word, facts, verdict_kind(run), after)
 
 
+def info_line(info: RunInfo) -> str:
+    """What was run, in one line."""
+    return f"<RunInfo {one_line(info.run_id)}, judge {one_line(info.judge_model)}, assistant {one_line(info.assistant_model)}>"
+
+
 def info_html(info: RunInfo) -> str:
     """What was run, as far as it is known."""
     known = {field.name: getattr(info, field.name) for field in fields(info)}
@@ -158,9 +164,21 @@ def usage_html(usage: Usage, title: str = "使用量") -> str:
     return facts_html(title, facts | lost | {"費用": money(usage.cost_usd)})
 
 
+def passage_line(passage: Passage) -> str:
+    """A passage in one line."""
+    return f"<Passage {one_line(passage.citation)}, score {passage.score:.2f}: {one_line(passage.text, 40)}>"
+
+
 def passage_html(passage: Passage) -> str:
     """A passage with its name, as text."""
     return block("", f"<b>{escape(passage.citation)}</b>", f"<pre>{escape(passage.text)}</pre>")
+
+
+def evaluation_line(marks: Evaluation) -> str:
+    """The marks in one line: whether they pass, or why there are none."""
+    told = f"{'passed' if marks.passed else 'not passed'}, mean {marks.average_score:.1f}"
+    told = told if marks.status == "ok" else f"{marks.status}, {one_line(marks.error)}"
+    return f"<Evaluation: {told}, judge {one_line(marks.model)}>"
 
 
 def evaluation_html(marks: Evaluation) -> str:
@@ -172,6 +190,11 @@ def evaluation_html(marks: Evaluation) -> str:
     title = f"{'合格' if marks.passed else '不合格'}　平均スコア: {marks.average_score:.1f}点"
     kind = "grey" if after else "good" if marks.passed else "bad"
     return facts_html(title, {**rows, "総合コメント": marks.overall_comment, "Judge": marks.model}, kind, after)
+
+
+def result_line(result: EvaluationResult) -> str:
+    """A judged answer in one line."""
+    return f"<EvaluationResult of question {result.question.id!r}: {result.evaluation!r}>"
 
 
 def result_html(result: EvaluationResult) -> str:
@@ -219,6 +242,13 @@ def question_html(result: EvaluationResult, *, opened: bool = False) -> str:
     )
 
 
+def answer_line(answer: AssistantAnswer) -> str:
+    """An answer in one line."""
+    return (
+        f"<AssistantAnswer to {one_line(answer.question, 40)} by {one_line(answer.model)}: {one_line(answer.answer)}>"
+    )
+
+
 def answer_html(question: str, answer: AssistantAnswer) -> str:
     """A question and its answer, each cited passage to be opened below."""
     body = answer.answer
@@ -228,9 +258,39 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
     return block(
         "",
         f'<div class="question"><b>Q. {escape(question)}</b>',
-        f"<pre>{escape(body)}</pre>{flags}{passages}",
+        f"{steps_html(body)}{flags}{passages}",
         f"<small>{escape(answer.model)}、{answer.processing_time:.1f}秒、費用: {money(answer.usage.cost_usd)}</small></div>",
     )
+
+
+def steps_html(text: str) -> str:
+    """An answer in Markdown as it is read: steps with their numbers, commands below their step, citations small.
+
+    Numbers, headings (**…**), list items, commands and citations are all that is marked up; everything else is text."""
+    shown: list[str] = []
+    code: list[str] | None = None
+    for line in text.splitlines():
+        if line.startswith("```"):
+            shown += [] if code is None else [f"<pre>{escape(chr(10).join(code))}</pre>"]
+            code = [] if code is None else None
+        elif code is not None:
+            code.append(line)
+        elif step := re.match(r"(\d{1,3})\. (.*)", line):
+            shown.append(f'<div class="step"><b>{step[1]}</b><div>{_inline(step[2])}</div></div>')
+        elif item := re.match("- (.*)", line):
+            shown.append(f'<div class="step"><b>・</b><div>{_inline(item[1])}</div></div>')
+        elif line.strip():
+            shown.append(f"<div>{_inline(line)}</div>")
+    return "".join(shown) + ("" if code is None else f"<pre>{escape(chr(10).join(code))}</pre>")
+
+
+def _inline(text: str) -> str:
+    """One line: a heading bold, citations small, names of files as code; escaped first, so that nothing in it is markup."""
+    escaped = escape(text)
+    if heading := re.fullmatch(r"\*\*(.+)\*\*", escaped.strip()):
+        return f"<b>{heading[1]}</b>"
+    escaped = re.sub("`([^`]+)`", r"<code>\1</code>", escaped)
+    return re.sub(r"\[出典: [^\]]*\]", lambda cited: f'<small class="muted">{cited[0]}</small>', escaped)
 
 
 def _passage(passage: Passage) -> str:

@@ -28,7 +28,7 @@ from .jobs import (
     add_round,
     assign,
     describe,
-    find_log,
+    find_run,
     finish_job,
     open_job,
     remove_job,
@@ -108,7 +108,7 @@ def submit_batch(path: Path | str) -> BatchJob:
     state = load_state(path)
     client = open_client(state)
     with _disk_errors(), open_job(state, state.key) as journal:
-        if find_log(state) is not None:
+        if find_run(state) is not None:
             raise ConfigError(f"{state.folder}: the run is finished; socjudge batch collect shows it and clears up")
         if not state.round.is_sent and journal.n_done > state.done:
             raise ConfigError(
@@ -150,7 +150,7 @@ def collect_batch(path: Path | str) -> BatchJob:
     state = load_state(path)
     client = open_client(state)
     with _disk_errors():
-        if (logged := find_log(state)) is not None:
+        if (logged := find_run(state)) is not None:
             return remove_job(state, load_run(logged))
         assignment = assign(state.source)
         notes: list[str] = []
@@ -226,12 +226,7 @@ def _collect(
 
 
 def _failed(
-    state: BatchState,
-    assignment: Assignment,
-    journal: Journal,
-    path: Path,
-    failures: dict[str, Failure],
-    status: str,
+    state: BatchState, assignment: Assignment, journal: Journal, path: Path, failures: dict[str, Failure], status: str
 ) -> Iterator[str]:
     """Note for each request of a file that has no reply why that is, and yield it."""
     for custom_id, body in load_requests(path):

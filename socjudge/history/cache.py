@@ -20,7 +20,8 @@ from ..base.atomic_files import replacing
 from ..base.storage import as_path, is_remote
 from ..errors import ConfigError
 from ..runs.logs import is_log_name, log_files
-from .tables import RESULTS, RUNS, LogFile, Tables, read_logs
+from .schema import RESULTS, RUNS, LogFile, Tables
+from .tables import read_logs
 
 FOLDER = ".history"  # in the folder of the logs
 VERSION = b"2"  # of what the tables hold: raised when reading gives something else for the same log
@@ -35,12 +36,11 @@ def find_logs(logs_dir: Path | str) -> list[LogFile]:
         return [LogFile(place, path.name) for path in log_files(place)]
     try:
         with os.scandir(place) as entries:
-            found = [(entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name)]
+            return sorted(LogFile(place, entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name))
     except FileNotFoundError:
         raise ConfigError(f"{place}: no such folder; give the one that the runs were logged to (logs_dir)") from None
     except OSError as error:
         raise ConfigError(f"{place}: the logs cannot be listed ({error.strerror})") from None
-    return [LogFile(place, *entry) for entry in sorted(found)]
 
 
 def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
@@ -90,7 +90,9 @@ def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
 def _load(folder: Path) -> Tables | None:
     """The kept tables; None if there are none that can be used."""
     try:
-        runs, results = (pq.read_table(folder / f"{name}.parquet", use_threads=False) for name in ("runs", "results"))
+        runs, results = (
+            pq.ParquetFile(folder / f"{name}.parquet").read(use_threads=False) for name in ("runs", "results")
+        )
     except (OSError, UnicodeEncodeError, pa.ArrowException):  # Arrow takes no path that is not UTF-8
         return None
     marks = [table.schema.metadata or {} for table in (runs, results)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,10 @@ from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
 from ..rules.dangers import Danger, recommends_danger
-from ..rules.flags import find_dangers, raise_flags
-from ..runbooks.guide import Guide, choose_guide, find_precautions
+from ..rules.evidence import rate_coverage
+from ..rules.flags import find_dangers, is_ambiguous, raise_flags
+from ..runbooks.guide import Guide, choose_guide, find_precautions, wants_first_response
+from ..runbooks.organisation import NEUTRAL, Organisation, load_organisation
 from .dialogue import Dialogue, run_dialogue
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
 WIDE = 25  # passages looked at to choose the runbook; k of them are given
+_POINTS_BACK = re.compile("それ|その|これ|この|あれ|さっき|先ほど|同じ|続き|that|this| it ", re.IGNORECASE)
 OUTPUT_TOKENS = 4000  # an answer takes about 500; the rest is for hidden reasoning
 
 
@@ -34,6 +38,7 @@ def handle_query(
     model: str | BaseChatModel | Model = "auto",
     k: int = 5,
     prompt: Prompt | str | Path | None = None,
+    previous: str | None = None,
 ) -> AssistantAnswer:
     """Answer a question from the runbooks: warnings first, then the steps with `[出典: file.md > 見出し]`; never calls a
     judge.
@@ -50,6 +55,8 @@ def handle_query(
         Passages to retrieve; the sections of the best runbook that the answer follows are added (docs/assistant.md).
     prompt
         As for `load_prompt`.
+    previous
+        What was asked just before, if anything: a follow-up (「それは誰に連絡しますか」) is read together with it.
 
     Returns
     -------
@@ -75,44 +82,56 @@ def handle_query(
     template = load_prompt(prompt, kind="assistant")
     check_assistant_prompt(template)
     return run_dialogue(
-        answering(question, index=index, k=k, prompt=template), open_model(model, task="answer").complete
+        answering(question, index=index, k=k, prompt=template, previous=previous),
+        open_model(model, task="answer").complete,
     )
 
 
-def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> Dialogue[AssistantAnswer]:
+def follows_on(question: str) -> bool:
+    """Whether a question can lean on the one before: it points back (それ, その), names too little, or reports nothing."""
+    return bool(_POINTS_BACK.search(question)) or is_ambiguous(question) or not wants_first_response(question)
+
+
+def answering(
+    question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: str | None = None
+) -> Dialogue[AssistantAnswer]:
     """The dialogue behind `handle_query`, with a prompt that was checked."""
     if not question.strip():
         raise ConfigError(say("judging.question_empty"))
     if k < 1:
         raise ConfigError(say("judging.k_too_small", k=k))
     question = encodable(question)
+    organisation = load_organisation(index.runbooks)
+    asked = f"{encodable(previous)}\n{question}" if previous else question
 
-    dangers = find_dangers(question, index=index)
-    flags = raise_flags(question, index=index, dangers=dangers)
+    dangers = find_dangers(asked, index=index)
+    coverage = rate_coverage(asked, index=index)
+    flags = raise_flags(asked, index=index, dangers=dangers, coverage=coverage)
     # What is dangerous is best answered with the safe way, so that is looked up along with the question.
-    wanted = " ".join([question, *(danger.safer for danger in dangers)])
-    found = index.search(wanted, max(k, WIDE))
+    safer = " ".join(danger.safer for danger in dangers) if dangers else None
+    found = index.search(f"{asked} {safer or ''}", max(k, WIDE))
     guide, precautions = Guide(), None
     if flags.ambiguous_query and not flags.dangerous_operation:
         precautions = find_precautions(index)
         wanted_too = precautions.passages
     else:
-        guide = choose_guide(question, found, index.passages, dangerous=flags.dangerous_operation)
+        guide = choose_guide(asked, found, index, safer=safer)
         forbidding = {danger.citation for danger in dangers}
         wanted_too = (*guide.passages, *(p for p in index.passages if p.citation in forbidding))
     passages = _join(found[:k], wanted_too)
     context = format_context(passages)
     completion = yield ModelRequest(
         task="answer",
-        messages=({"role": "user", "content": fill(prompt.text, assistant_values(question, context, flags))},),
+        messages=({"role": "user", "content": fill(prompt.text, assistant_values(asked, context, flags))},),
         material={
-            "question": question,
+            "question": asked,
             "passages": passages,
             "guide": guide,
             "flags": flags,
             "dangers": dangers,
             "precautions": precautions,
-            "evidence": "absent" if flags.insufficient_evidence else "covered",
+            "evidence": coverage.outcome,
+            "organisation": organisation,
         },
         max_output_tokens=OUTPUT_TOKENS,
     )
@@ -120,7 +139,7 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
     if recommended := recommends_danger(body):
         flags = replace(flags, dangerous_operation=True)
         dangers = [*dangers, *recommended]
-    warnings = warning_lines(flags, dangers)
+    warnings = warning_lines(flags, dangers, organisation)
     if completion.is_cut:
         warnings.append("⚠️ 途中まで: 回答が長さの上限で途切れています。続きは手順書で確認してください。")
     return AssistantAnswer(
@@ -129,6 +148,8 @@ def answering(question: str, *, index: RunbookIndex, k: int, prompt: Prompt) -> 
         context=context,
         passages=passages,
         flags=flags,
+        evidence=coverage.outcome,
+        absence_probability=round(coverage.probability, 3),
         model=completion.model,
         usage=completion.usage,
         processing_time=completion.seconds,
@@ -148,8 +169,8 @@ def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, .
     return tuple(places[place] for place in dict.fromkeys(replace(p, score=0.0) for p in [*found, *more]))
 
 
-def warning_lines(flags: Flags, dangers: Sequence[Danger] = ()) -> list[str]:
-    """The warnings in Japanese, one line per raised flag and kind of danger."""
+def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Organisation = NEUTRAL) -> list[str]:
+    """The warnings in Japanese, one line per raised flag and kind of danger. organisation: names in them."""
     lines = []
     if flags.dangerous_operation:
         safer = {danger.operation: danger.safer for danger in dangers}
@@ -158,10 +179,11 @@ def warning_lines(flags: Flags, dangers: Sequence[Danger] = ()) -> list[str]:
             for operation, way in safer.items()
         ]
         if not safer:
-            lines.append("⚠️ 危険操作: 危険な操作のため、緊急変更申請と承認なしに実施しないでください。")
+            lines.append(f"⚠️ 危険操作: 危険な操作のため、{organisation.permission}なしに実施しないでください。")
     if flags.insufficient_evidence:
         lines.append(
-            "⚠️ 根拠不足: 手順書に該当する記載が十分に見つかりません。推測で作業せず、SOCリーダーまたはCSIRT責任者に確認してください。"
+            "⚠️ 根拠不足: 手順書のどこに当たるかを確かめられませんでした。推測で作業せず、"
+            f"{organisation.deciding}に確認してください。"
         )
     if flags.ambiguous_query:
         lines.append("⚠️ 曖昧質問: 対象・症状・時刻が分からないため、手順を特定できません。")

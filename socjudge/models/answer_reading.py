@@ -21,22 +21,27 @@ from ..runbooks.embeddings import Vectors, embed_texts
 
 # Statements that claim nothing about the runbooks: asking back, declining, pointing to a person, announcing, politeness.
 META = re.compile(
-    r"[?？]$|(?:です|ます|ません)か[。]?$|(?:記載|該当|情報|根拠|手順).{0,12}(?:あり|見つかり|見当たり|含まれてい|定められてい)ませ[んぬ]"
-    r"|(?:記載|該当|書かれて).{0,6}(?:ない|なく|ませ[んぬ])|推測|確かめてください|(?:確認|相談|連絡|問い合わせ|指示を受け)(?:して|し|て)?(?:ください|ましょう)|"
-    r"(?:教えて|お知らせ|お聞かせ|ご?提示|ご?共有|記入して).{0,4}(?:ください|いただ)|次の(?:とおり|情報|点)|以下の|参考[（(:：]|案内(?:し|でき)|特定(?:し|でき)"
-    r"|ありがとう|ご心配|お気軽に|お役に立|一般的には|^(?:これらの|以上の|このような)"
+    r"[?？]$|か[。]?$|(?:記載|該当|情報|根拠|手順).{0,12}(?:あり|見つかり|見当たり|含まれてい|定められてい)ませ[んぬ]"
+    r"|(?:記載|該当|書かれて).{0,6}(?:ない|なく|ませ[んぬ])|推測|^.{0,40}(?:確かめて|(?:確認|相談|連絡|問い合わせ|指示を受け)(?:して|し|て)?)(?:ください|ましょう)|"
+    r"(?:教えて|お知らせ|お聞かせ|ご?提示|ご?共有|記入して).{0,4}(?:ください|いただ|ほしい|欲しい)|次の(?:とおり|情報|点)|以下の|参考[（(:：]|案内(?:し|でき)|特定(?:し|でき)"
+    r"|ありがとう|ご心配|お気軽に|お役に立|申し訳|恐れ入り|恐縮|お察し|お困り|お急ぎ|事情は|承知してい|助かります|次の(?:よう|手順|順)|進めて(?:ください|いき)|一般的には|^(?:これらの|以上の|このような)"
 )
 ADMITS = re.compile(
     r"(?:記載|定め|規定)[^。]{0,8}(?:ありません|ない|なく|見つかり|見当たり|含まれ)|該当[^。]{0,8}(?:ありません|ない|なく|見つかり)|書かれていま?せ?[んな]"
 )
 _ASKS = re.compile(
-    r"[?？]|(?:です|ます|ません|でしょう)か|(?:教えて|お知らせ|お聞かせ|提示|共有|記入して|示して).{0,4}(?:ください|いただ)"
+    r"[?？]|(?:です|ます|ません|でしょう)か|(?:教えて|お知らせ|お聞かせ|提示|共有|記入して|示して).{0,4}(?:ください|いただ|ほしい|欲しい)|か。?$"
 )
 _ECHO = 0.8  # of the character pairs: what repeats the question or a keypoint says nothing
-# Below the first value the passages do not support a statement, from the second they do.
-_SUPPORT = (0.28, 0.42)
+# Below the first value the passages do not support a statement, from the second they do; likeness beyond counts a little,
+# so that what is quoted stands above what is put in other words.
+_SUPPORT = (0.13, 0.26)
+_ABOUT = 0.25  # likeness from which a source is taken to be about the same thing
+_LONGEST = 500  # characters of a statement that are embedded: the memory that it takes grows with their square
 _STRANGE = 0.02  # what each word that no passage has takes off a statement's support
 _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences have 0.25 and more, lists of nouns 0.12
+# Letters and digits of full width; the marks of lists and citations stay.
+_NARROW = {code: code - 0xFEE0 for start, end in ("０９", "ＡＺ", "ａｚ") for code in range(ord(start), ord(end) + 1)}
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Reading:
 
     @cached_property
     def units(self) -> list[Unit]:
-        return [unit for unit in split_units(self.answer.answer) if fold(unit.text)]
+        return [unit for unit in split_units(self.answer.answer.translate(_NARROW)) if fold(unit.text)]
 
     @cached_property
     def is_readable(self) -> bool:
@@ -107,6 +112,7 @@ class Reading:
             u
             for u in self.body
             if len(fold(u.text)) >= 8
+            and content_words(u.text)
             and not META.search(u.text)
             # In an answer that asks back, a bare list names what is asked for.
             and not (asks and not u.text.endswith("。"))
@@ -205,6 +211,21 @@ class Reading:
         ]
 
     @cached_property
+    def about(self) -> list[list[str]]:
+        """Of each claim the sources about the same thing, nearest first, at most four."""
+        found = []
+        for own, alike in zip(self.claim_pairs, self.claim_likeness, strict=True):
+            near = [
+                0.5 * float(cosine)
+                + 0.5 * max(containment(own, other), containment(other, own) if len(other) > 8 else 0)
+                for cosine, other in zip(alike, self.source_pairs, strict=True)
+            ]
+            best = sorted(range(len(near)), key=lambda i: -near[i])[:4]
+            least = max(_ABOUT, near[best[0]] - 0.2) if best else 0
+            found.append([self.sources[i].text for i in best if near[i] >= least])
+        return found
+
+    @cached_property
     def origins(self) -> list[str]:
         """The heading of the passage that holds most of each claim."""
         pairs = self.passage_pairs
@@ -218,7 +239,10 @@ class Reading:
     def support(self) -> list[float]:
         """How far the passages support each claim, 0–1: shared character pairs and similarity, facts blanked."""
         low, high = _SUPPORT
-        return [0.9 * ramp(value, low, high) + 0.1 * ramp(value, 0.0, low) for value in self.likeness]
+        return [
+            0.1 * ramp(value, 0.05, low) + 0.8 * ramp(value, low, high) + 0.1 * ramp(value, high, 1.0)
+            for value in self.likeness
+        ]
 
     @cached_property
     def likeness(self) -> list[float]:
@@ -227,13 +251,30 @@ class Reading:
         for pairs, alike in zip(self.claim_pairs, self.claim_likeness, strict=True):
             in_passage = max((containment(pairs, other) for other in self.passage_pairs), default=0.0)
             in_source = max((containment(pairs, other) for other in self.source_pairs), default=0.0)
-            found.append(0.4 * in_passage + 0.3 * in_source + 0.3 * (float(alike.max()) if alike.size else 0.0))
+            found.append(0.5 * in_passage + 0.3 * in_source + 0.2 * (float(alike.max()) if alike.size else 0.0))
         return [value - _STRANGE * max(0, n - 3) for value, n in zip(found, self.strange, strict=True)]
 
     @cached_property
     def strange(self) -> list[int]:
-        """How many words of each claim no passage has, facts left out."""
-        return [len(content_words(neutral_facts(c.text)) - self.passage_words) for c in self.claims]
+        """How many words of each claim neither a passage nor the question has, numbers left out."""
+        known = self.passage_words | content_words(self.question.question)
+        new = [content_words(c.text) - known for c in self.claims]
+        return [sum(not any(map(str.isdigit, word)) for word in words) for words in new]
+
+    @cached_property
+    def named_anew(self) -> list[bool]:
+        """Whether each claim names a number or a Latin term that neither a passage nor the question has."""
+        known = self.passage_words | content_words(self.question.question)
+        return [any(re.search("[0-9a-z]", word) for word in content_words(c.text) - known) for c in self.claims]
+
+    @cached_property
+    def plainness(self) -> list[float]:
+        """How far each claim, 0–1, only puts in other words what passages and question name: an invented step does not."""
+        known = self.passage_words | content_words(self.question.question)
+        return [
+            0.0 if anew or len(content_words(c.text) & known) < n else ramp(4 - n, 0, 2)
+            for c, n, anew in zip(self.claims, self.strange, self.named_anew, strict=True)
+        ]
 
     @cached_property
     def groups(self) -> dict[int, str]:
@@ -245,7 +286,8 @@ class Reading:
 
 
 def embed_once(texts: Sequence[str]) -> Vectors:
-    """A vector for each text; each distinct one is embedded once."""
+    """A vector for each text, of its first 500 characters; each distinct one is embedded once."""
+    texts = [text[:_LONGEST] for text in texts]
     places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     return embed_texts(list(places))[[places[text] for text in texts]]
 

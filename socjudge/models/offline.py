@@ -15,8 +15,8 @@ from .offline_answer import compose_answer
 from .offline_judge import judge
 from .pacing import Account, PacedModel, RunGate
 
-JUDGE_NAME = "offline-rubric-1"
-ASSISTANT_NAME = "offline-extract-1"
+JUDGE_NAME = "offline-rubric-2"
+ASSISTANT_NAME = "offline-extract-2"
 
 
 class OfflineModel(PacedModel):

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import log
 
 from ..base.quoting import Statement, find_severities, read_statements
 from ..records import Flags, Passage
 from ..rules.dangers import Danger
-from ..runbooks.bm25 import content_words
+from ..runbooks.bm25 import content_words, normalise_text
+from ..runbooks.english import translate
 from ..runbooks.guide import Guide, Precautions, is_done
+from ..runbooks.organisation import NEUTRAL, Organisation
+from ..runbooks.reading import split_sentences
+
+Rates = dict[tuple[Passage, str], float]
 
 MOST_STEPS = 14
 LENGTH = 1300  # characters of statements: what stands beyond is named, not quoted
@@ -38,13 +45,13 @@ _DETAILS = (
     ),
     (
         re.compile("誰|だれ|承認|相手|who|approv", re.IGNORECASE),
-        re.compile("承認|(?:へ|に)(?:報告|連絡|依頼|申請)|内線|協議"),
+        re.compile("承認|(?:へ|に)(?:報告|連絡|依頼|申請)|内線は?[0-9]|協議"),
     ),
     (re.compile("コマンド|クエリ|KQL|command|query", re.IGNORECASE), re.compile("```")),
     (re.compile("いくつ|何回|何件|何台|何を超え|how many", re.IGNORECASE), re.compile(r"\d")),
 )
 DETAIL_BONUS = 0.25
-RANK_COST = 0.02
+SECTION_WEIGHT = 0.3
 MOST_POINTS = 2
 KEPT = 400  # characters kept for what resembled the question
 
@@ -57,26 +64,28 @@ def compose_answer(
     dangers: Sequence[Danger] = (),
     evidence: str = "covered",
     precautions: Precautions | None = None,
+    organisation: Organisation = NEUTRAL,
 ) -> str:
     """An answer quoted from the guide's sections, each step with its citation; Japanese Markdown without warnings.
 
     An ambiguous question is asked back. What is dangerous is refused first, with what forbids it and the safe way,
-    then the steps. evidence: "covered"; "unsure" adds what to check, "absent" declines."""
+    then the steps. evidence: "covered"; "unsure" adds what to check, "absent" declines. organisation: names."""
     refusal = _refuse(question, guide, dangers) if flags.dangerous_operation else []
     if flags.ambiguous_query and not refusal:
         return _ask_back(precautions or Precautions())
     if evidence == "absent" and not refusal:
-        return _decline(passages)
+        return _decline(passages, organisation)
     limit = LENGTH // 2 if refusal else LENGTH
-    steps, left = _quote(question, guide, limit)
+    rates = _rate_statements(question, guide)
+    steps, left = _quote(question, guide, limit, rates)
     if not steps:
-        return "\n".join(refusal) or _decline(passages)
+        return "\n".join(refusal) or _decline(passages, organisation)
     lines = [*refusal, ""] if refusal else []
     if evidence == "unsure":
-        lines += _say_unsure(guide)
+        lines += _say_unsure(guide, organisation)
     elif leave := [] if refusal else _allow(question, guide):
         lines += [*leave, ""]
-    points = [] if refusal else _find_points(question, guide)
+    points = [] if refusal else _find_points(question, guide, rates)
     lines += [*(points or [_lead(guide, bool(refusal))]), ""]
     lines += steps
     if guide.reported and (severity := _say_severity(guide)):
@@ -95,19 +104,34 @@ def _lead(guide: Guide, refused: bool) -> str:
     return "手順書の順に、初動対応から進めてください。" if guide.first else "手順書の該当箇所は次のとおりです。"
 
 
-def _find_points(question: str, guide: Guide) -> list[str]:
+def _rate_statements(question: str, guide: Guide) -> Rates:
+    """How well each statement of the guide fits the question, 0–1: half by the words they share, rare ones counting
+    more, half by the similarity of their sentences."""
+    statements = [(section, s.text) for section in guide.sections for s in read_statements(section.text)]
+    words = [content_words(f"{section.heading.split(' > ')[-1]} {text}") for section, text in statements]
+    known_in = Counter(word for some in words for word in some)
+    asked = content_words(" ".join([question, *translate(normalise_text(question))]))
+    rarity = {word: log(1 + len(words) / known_in[word]) for word in asked if word in known_in}
+    shared = [sum(rarity.get(word, 0.0) for word in some) / max(len(some), 1) ** 0.5 for some in words]
+    alike = [max([guide.likeness.get(s, 0.0) for s in split_sentences(text)] or [0.0]) for _, text in statements]
+    most_shared, most_alike = (max([*values, 0.0]) or 1.0 for values in (shared, alike))
+    return {
+        (section, text): (share / most_shared + max(0.0, like) / most_alike) / 2
+        for (section, text), share, like in zip(statements, shared, alike, strict=True)
+    }
+
+
+def _find_points(question: str, guide: Guide, rates: Rates) -> list[str]:
     """The statements that tell the details asked for, with their citations, to stand first; one per detail."""
     wanted = [told for asks, told in _DETAILS if asks.search(question)]
     if guide.first and not wanted:
         return []
-    asked = content_words(question)
     candidates: list[tuple[float, int, list[re.Pattern[str]], Statement, Passage]] = []
-    for rank, section in enumerate(guide.matched if guide.first and guide.matched else guide.sections):
+    for section in guide.matched if guide.first and guide.matched else guide.sections:
         for statement in _choose_statements(question, section, guide):
-            words = content_words(f"{section.heading} {statement.text}")
-            likeness = len(asked & words) / max(len(asked) * len(words), 1) ** 0.5
             told = [pattern for pattern in wanted if pattern.search(statement.text)]
-            score = likeness + DETAIL_BONUS * len(told) - RANK_COST * rank
+            score = rates.get((section, statement.text), 0.0) + SECTION_WEIGHT * section.score
+            score += DETAIL_BONUS * len(told)
             candidates.append((score, -len(candidates), told, statement, section))
     candidates.sort(key=lambda candidate: candidate[:2], reverse=True)
     if not wanted:  # a question for a section as a whole: its best statement
@@ -122,7 +146,7 @@ def _find_points(question: str, guide: Guide) -> list[str]:
     return points
 
 
-def _quote(question: str, guide: Guide, limit: int) -> tuple[list[str], list[Passage]]:
+def _quote(question: str, guide: Guide, limit: int, rates: Rates) -> tuple[list[str], list[Passage]]:
     """Numbered steps under the headings of their sections, and the sections that were left for lack of room.
 
     Numbers run on from the first response; sections that only matched a question are lists of their own."""
@@ -135,21 +159,28 @@ def _quote(question: str, guide: Guide, limit: int) -> tuple[list[str], list[Pas
         statements = list(_choose_statements(question, section, guide))
         if not statements:
             continue
+        opens = not lines or (guide.first and top == section.heading.partition(" > ")[0])
         if top != (top := section.heading.partition(" > ")[0]):
             approval = ""
         number = number if guide.first else 0
         # What resembled the question is quoted, too, even where the first response is long.
         later = [p for p in guide.matched if p in guide.sections and p != section and p not in _before(guide, section)]
-        room = limit - length - (KEPT if later else 0)
         heading = ["", f"**{section.heading}**", ""] if section.heading else [""]
-        asked_for = wants_command and section in guide.matched[:1]
-        for statement in statements:
+        if wants_command and section in guide.matched[:1]:
+            fitting = statements
+        else:
+            by_order = [0.0] * len(statements)
+            fitting = _fit(
+                statements,
+                by_order if opens else [rates.get((section, s.text), 0.0) for s in statements],
+                room=limit - length - (KEPT if later else 0),
+                most=MOST_STEPS - quoted,
+            )
+        if len(fitting) < len(statements):
+            left.append(section)
+        for statement in fitting:
             text = statement.text
-            if quoted and not asked_for and (quoted >= MOST_STEPS or len(text) > room):
-                left.append(section)
-                break
-            number, quoted = number + 1, quoted + 1
-            length, room = length + len(text), room - len(text)
+            number, quoted, length = number + 1, quoted + 1, length + len(text)
             if statement.kind == "text" and _APPROVAL.search(text):
                 approval = approval or f"「{section.heading.split(' > ')[-1]}」の手順{number}"
             elif statement.kind == "code" and approval and _needs_approval(text):
@@ -157,6 +188,17 @@ def _quote(question: str, guide: Guide, limit: int) -> tuple[list[str], list[Pas
             lines += [*heading, f"{number}. {text} {section.citation}"]
             heading = []
     return lines[1:], left
+
+
+def _fit(statements: Sequence[Statement], rates: Sequence[float], *, room: int, most: int) -> list[Statement]:
+    """The best statements that fit, in their order; with equal rates, the first."""
+    kept: set[int] = set()
+    for number in sorted(range(len(statements)), key=lambda n: -rates[n]):
+        room -= len(statements[number].text)
+        if room < 0 or len(kept) >= most:
+            break
+        kept.add(number)
+    return [statements[number] for number in sorted(kept)]
 
 
 def _before(guide: Guide, section: Passage) -> tuple[Passage, ...]:
@@ -266,26 +308,27 @@ def _say_severity(guide: Guide) -> str:
     return f"重大度の目安: {text} {citation}" if find_severities(text) else ""
 
 
-def _say_unsure(guide: Guide) -> list[str]:
+def _say_unsure(guide: Guide, organisation: Organisation) -> list[str]:
     conditions = [
         f"- {statement.text} {passage.citation}"
         for passage in guide.conditions
         for statement in read_statements(passage.text)
     ][:5]
     return [
-        "近い手順書はありますが、ご質問に当てはまるかは確かではありません。次に当てはまるかを確認し、迷う場合はSOCリーダーに確認してください。",
+        "近い手順書はありますが、ご質問に当てはまるかは確かではありません。次に当てはまるかを確認し、迷う場合は"
+        f"{organisation.leader.role}に確認してください。",
         "",
         *conditions,
         "",
     ]
 
 
-def _decline(passages: Sequence[Passage]) -> str:
+def _decline(passages: Sequence[Passage], organisation: Organisation) -> str:
     near = list(dict.fromkeys(passage.citation for passage in passages))[:3]
     lines = [
         "ご質問の内容は、手順書に該当する記載がありません。推測による手順は示しません。",
         "",
-        "SOCリーダーまたはCSIRT責任者に確認し、指示を受けてください。",
+        f"{organisation.deciding}に確認し、指示を受けてください。",
     ]
     if near:
         lines += ["", "参考（近い内容の手順書。ご質問への回答ではありません）:", " ".join(near)]

@@ -9,17 +9,19 @@ from typing import Any
 import ipywidgets as widgets
 
 from ..base.redact import surprise_text
-from ..base.showing import answer_html, block, escape
+from ..base.showing import answer_html, block, escape, one_line
 from ..errors import SocJudgeError
 from .controls import NAMES, WIDE, elsewhere, model_box
 
-ONE_BY_ONE = "1問1答です。前の質問は引き継がれません。対象・症状・時刻・済んだ操作を、毎回書いてください。"
+HOW_TO_ASK = "対象・症状・時刻・済んだ操作を書いてください。「それは誰に連絡しますか」のように続けて聞けます。"
+MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
 
 
 class AskPanel(widgets.VBox):  # type: ignore[misc]
     """The assistant's chat: question, answer with citations that open the passage, the three warnings. No judge.
 
-    Each question stands alone, and the panel says so."""
+    A follow-up is read together with the questions before it, which the panel shows; a new report, or one click, starts
+    anew."""
 
     def __init__(
         self,
@@ -38,13 +40,20 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         )
         self.model = model_box("アシスタント", model)
         self.ask_button = widgets.Button(description="質問する", icon="paper-plane", button_style="primary")
+        self.new_button = widgets.Button(
+            description="新しい質問にする", icon="refresh", layout=widgets.Layout(width="auto", flex="0 0 auto")
+        )
+        self.before = widgets.HTML()
         self.status = widgets.HTML()
         self.chat = widgets.VBox()  # newest first
         self.answers: list[Any] = []
+        self._asked: list[str] = []  # the questions of this exchange
+        self._follow_on = widgets.HBox([self.before, self.new_button])
         super().__init__(
             [
-                widgets.HTML(block("", "<h2>💬 手順書に質問</h2>", ONE_BY_ONE)),
+                widgets.HTML(block("", "<h2>💬 手順書に質問</h2>", HOW_TO_ASK)),
                 self.model,
+                self._follow_on,
                 self.question,
                 self.ask_button,
                 self.status,
@@ -53,6 +62,8 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         )
         self.add_class("socjudge-ask-panel")
         self.ask_button.on_click(lambda _: self.ask())
+        self.new_button.on_click(lambda _: self.start_anew())
+        self.start_anew()
         self._thread: threading.Thread | None = None
 
     def __repr__(self) -> str:
@@ -71,19 +82,33 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self._thread = threading.Thread(target=self._answer, args=(question,), name="socjudge-ask", daemon=True)
         self._thread.start()
 
+    def start_anew(self) -> None:
+        """Read the next question alone."""
+        self._keep([])
+
+    def _keep(self, asked: list[str]) -> None:
+        self._asked = asked[-MOST_KEPT:]
+        self._follow_on.layout.display = "" if self._asked else "none"
+        questions = "」「".join(one_line(question, 40)[1:-1] for question in self._asked)
+        self.before.value = block("", f"↪ 次の質問は、前の質問の続きとして検索します: 「{escape(questions)}」")
+
     def wait(self, timeout_s: float | None = None) -> None:
         """Return when the answer is there, or after so many seconds."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 
     def _answer(self, question: str) -> None:
-        from ..judging.assistant import handle_query
+        from ..judging.assistant import follows_on, handle_query
         from ..runbooks.index import open_index
 
         try:
             index = open_index(self._runbooks, index_dir=self._index_dir)
-            answer = handle_query(question, index=index, model=self.model.value.strip())
+            if not follows_on(question):
+                self.start_anew()
+            previous = "\n".join(self._asked) or None
+            answer = handle_query(question, index=index, model=self.model.value.strip(), previous=previous)
             self.answers.append(answer)
+            self._keep([*self._asked, question])
             self.chat.children = (widgets.HTML(answer_html(question, answer)), *self.chat.children)
             self.status.value = ""
             if self.question.value.strip() == question:  # else the next one is being typed

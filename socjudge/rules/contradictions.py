@@ -1,8 +1,9 @@
-"""Whether a statement does what another forbids, or spares what another asks for, in whatever words.
+"""Whether a statement does what its sources forbid, spares or puts off what they ask for, or reverses their order.
 
-Sentence similarity cannot see a contradiction (docs/offline.md). Here a statement is cut into clauses, each clause gets a
-stance (does, forbids, spares, permits), and two clauses about the same thing contradict each other when their stances do.
-What it cannot see: a contradiction in a synonym that neither table has, or one that takes knowledge.
+Sentence similarity cannot see a contradiction (docs/offline.md). Two kinds of rule can. What loosens (need not, may, later, on
+one's own) is a strong claim: it must stand in a source about the same thing, in whatever words. And what is forbidden
+or denied is compared clause by clause, by the act that it names. What they cannot see: a contradiction in words that
+`stance_words` has not, or one that takes knowledge.
 """
 
 from __future__ import annotations
@@ -14,47 +15,27 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from ..base.texts import fold
 from ..runbooks.bm25 import content_words
+from . import stance_words as words
 from .facts import is_negative, without_people
 
 Stance = Literal["does", "forbids", "spares", "permits"]
+Conflict = Literal["", "forbidden", "loosened", "denied", "late", "changed"]
 
-# What need not be done, or is left as it is.
-_SPARES = re.compile(
-    r"(?:必要|義務)(?:は|が|も|性は)?(?:ない|ありません|なく|なし)|不要|省[いくけ略]|(?:なく|ず)(?:て|と)?も?(?:よい|良い|いい|構わ|かまわ|差し支え|問題(?:は|が)?な|大丈夫|足り)"
-    r"|見送[りっるら]|後回し|待たず|待つ必要|(?:を|は)問わず|そのまま(?:に|使|利用|継続|放置|続|業務|とし)|続けさせ|使い続け|据え置|放置|従来の|割愛|抜きで|飛ばして|必須では"
-)
-_PERMITS = re.compile(
-    r"[てで]も?(?:よい|良い|いい(?!え)|よろしい|構わ(?:ない|ません)|かまわ(?:ない|ません)|差し支え|問題(?:は|が)?(?:ない|ありません)|大丈夫)|差し支えな|許される|許可する"
-)
 _BREAK = re.compile(
-    r"[。；;]|(?<=[しいきぎっん])て(?!は|も|い|お|く|し)|(?<=[しせ])、|ほか|うえで|上で|ながら|(?<=ず)に|(?<=ず)、|(?<=ない)で"
+    r"[。；;]|(?<=[しいきぎっん])て(?!は|も|い|お|く|し)|(?<=[しせ])、|ほか|うえで|上で|ながら|(?<=ず)に|(?<=ず)、|(?<=ない)で|(?<=控え)、|(?<=避け)、"
 )
-# A part that says when, not what; and words that look like a negation and are none.
+# A part that says when, not what.
 _CONDITION = re.compile(
-    r"(?:場合|とき|ため|ので|時点|たら|なら|れば|まで|限り|か|よりも?前|の?前)(?:は|に|には|で|も|を)?、?"
-)
-_NO_NEGATION = re.compile(
-    r"(?:てい)?ない(?=か|場合|とき|うち|まま|限り|よう)|できない|でき(?:ず|ません)|足りない|届かない|られない|れない|だけで[^。、]{0,8}ない"
+    r"(?:場合|とき|ため|ので|時点|たら|なら|れば|まで|限り|か(?=[、をは])|よりも?前|の?前)(?:は|に|には|で|も|を)?、?"
 )
 _RUN = re.compile(r"[一-龠々]+|[ァ-ヶー]+|[A-Za-z0-9_-]+")
 _STANCE_WORDS = frozenset({"必要", "不要", "禁止", "省略", "問題", "許可", "義務", "構わ", "場合", "実施", "可能"})
-
-_APPROVAL = re.compile(r"承認|許可|決裁|緊急変更申請|同意")
-_SKIPS_APPROVAL = re.compile(
-    r"(?:承認|許可|決裁|申請|同意|指示)[^、。]{0,8}(?:待たず|待つ(?:こと|必要)|得ず|取らず|経ず|受けず|なし(?:に|で)|なく|無しで|無しに|不要|省|抜き|[はをも](?:後(?:で|から|日|追い)|事後))|(?:保全|保存|証拠)[^、。]{0,6}待たず"
-)
-_OWN_JUDGEMENT = re.compile(
-    r"直ちに|即座|すぐに|独断|(?:自分|自ら|担当者?|当番|個人|現場)の判断|判断(?:だけ)?で(?:足り|よい|実施|行)|連絡だけ|口頭のみ"
-)
-# Doing away with evidence or data in words that name no destruction.
-_THING = r"(?:ログ|イベント|履歴|記録|証拠|証跡|痕跡|データ|ファイル|ディスク|領域|端末|サーバ|フォルダ|バックアップ|世代|キャッシュ|中身|メール|アカウント|キー|検体)"
-_EUPHEMISM = re.compile(
-    rf"{_THING}[^。]{{0,40}}(?:空(?:に|っぽ)|(?<!エ)クリア(?:に|し|する)|まっさら|真っさら|きれい(?:に|さっぱり)|綺麗に|片付け|一掃|リセット|工場出荷|白紙|なかったこと|処分|捨て|破棄|整理して減|間引|リフレッシュ|更地|初めの状態|入れ直)"
-)
-_REFUSES = re.compile(
-    r"(?:しない|せず|しては|なら(?:ない|ず)|禁止|禁じ|避け|控え|厳禁|ません|しないで|やめ|前に|まで(?:は|に)?[^。]*ない)"
-)
+# 確認せずに説明しない asks for the first rather than forbidding it.
+_WITHOUT = re.compile(r"[^、。]{0,60}ずに(?=[^。]{0,80}(?:ない|ません|禁))")
+_IF = re.compile(r"[^、。]{0,60}(?:と|れば|たら|場合|なら)(?:は|に|には)?、")
+_SERIES = re.compile(r"([^。「」]{1,120}?)(?:の順|順に|順で)")
 
 
 @dataclass(frozen=True)
@@ -64,14 +45,15 @@ class Clause:
     words: frozenset[str]
     action: frozenset[str]
     stance: Stance
+    acts: frozenset[int] = frozenset()
 
 
 def stance_of(text: str) -> Stance:
     """What a clause says about what it names: permits and spares come before forbids, whose words they share."""
-    text = _NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))
-    if _SPARES.search(text):
+    text = words.NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))
+    if words.SPARES.search(text):
         return "spares"
-    if _PERMITS.search(text):
+    if words.PERMITS.search(text):
         return "permits"
     return "forbids" if is_negative(text) else "does"
 
@@ -79,10 +61,12 @@ def stance_of(text: str) -> Stance:
 @lru_cache(maxsize=4096)
 def clauses_of(statement: str) -> tuple[Clause, ...]:
     """The clauses of a statement that name something."""
-    text = unicodedata.normalize("NFKC", statement)
+    text = _WITHOUT.sub("", unicodedata.normalize("NFKC", statement))
     parts = (part for whole in _BREAK.split(text) for part in [_CONDITION.split(whole)[-1]] if part)
     found = (
-        Clause(frozenset(content_words(without_people(part)) - _STANCE_WORDS), _action(part), stance_of(part))
+        Clause(
+            frozenset(content_words(without_people(part)) - _STANCE_WORDS), _action(part), stance_of(part), _acts(part)
+        )
         for part in parts
     )
     return tuple(clause for clause in found if clause.words)
@@ -91,9 +75,70 @@ def clauses_of(statement: str) -> tuple[Clause, ...]:
 def _action(part: str) -> frozenset[str]:
     """The last word of a clause that says what is done: 再設定 in パスワードの再設定は必要ない."""
     for run in reversed(_RUN.findall(part)):
-        if words := content_words(run) - _STANCE_WORDS:
-            return frozenset(words)
+        if named := content_words(run) - _STANCE_WORDS:
+            return frozenset(named)
     return frozenset()
+
+
+def _acts(part: str) -> frozenset[int]:
+    """The rows of ACTS of the last act that a clause names."""
+    ends = [(max((m.end() for m in row.finditer(part)), default=-1), i) for i, row in enumerate(words.ACTS)]
+    last = max(ends)[0]
+    return frozenset(i for end, i in ends if end == last >= 0)
+
+
+def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Conflict:
+    """How a statement goes against its sources, "" if it does not.
+
+    about: the sources about the same thing, nearest first; known: the clauses of all."""
+    if loosens(statement, about):
+        return "loosened"
+    if puts_off(statement, about):
+        return "changed"
+    if disguises_destruction(statement) and any(is_negative(source) for source in about[:2]):
+        return "forbidden"
+    if found := find_contradicted(statement, known):
+        return found
+    if found := _turned(statement, about, known):
+        return found
+    if not about:
+        return ""
+    if has_opposite(statement, about, words.PROTECTING):
+        return "loosened"
+    if comes_late(statement, about[0]) or any(swaps(statement, source) for source in about[:2]):
+        return "late"
+    return "changed" if has_opposite(statement, about, words.OPPOSITES) or reorders(statement, about) else ""
+
+
+def loosens(statement: str, about: Sequence[str]) -> str:
+    """The words by which a statement spares, permits, puts off or decides alone what no source about it does; "" for none."""
+    text = unicodedata.normalize("NFKC", statement)
+    # A list cut down to one of its things.
+    if about and about[0].count("、") > text.count("、") and (found := _unbacked(words.NARROWS, text, about)):
+        return found
+    for pattern in (words.SPARES, words.PERMITS, words.ALONE):
+        if pattern is words.ALONE and not any(words.APPROVAL.search(source) for source in about):
+            continue
+        if found := _unbacked(pattern, text, about):
+            return found
+    return ""
+
+
+def puts_off(statement: str, about: Sequence[str]) -> str:
+    """The words by which a statement puts off what a source about it does at once or within a deadline; "" for none."""
+    if not any(words.AT_ONCE.search(source) for source in about):
+        return ""
+    return _unbacked(words.DELAYS, unicodedata.normalize("NFKC", statement), about)
+
+
+def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
+    """What a pattern finds in a text that does not take it back, where no source about it has the like."""
+    if not about or any(pattern.search(source) for source in about):
+        return ""
+    for match in pattern.finditer(text):
+        if not words.DENIES.search(re.split("[、。](?!と)", text[match.end() :])[0]):
+            return match[0]
+    return ""
 
 
 def _contradict(said: Stance, known: Stance) -> bool:
@@ -109,7 +154,7 @@ def find_contradicted(statement: str, known: Sequence[Clause]) -> Literal["", "f
         agrees, best, against = 0.0, 0.0, None
         for other in known:
             share = len(clause.words & other.words) / len(clause.words)
-            if share < 0.75 or not clause.action <= other.words:
+            if share < 0.75 or not (clause.acts & other.acts or clause.action == other.action):
                 continue
             # Of two that hold all the words the one that says little else is nearer.
             share += len(clause.words & other.words) / len(clause.words | other.words)
@@ -123,33 +168,107 @@ def find_contradicted(statement: str, known: Sequence[Clause]) -> Literal["", "f
     return ""
 
 
-def turns_against(statement: str, source: str) -> bool:
-    """Whether a statement that follows its source closely leaves undone, or allows, what the source does not."""
-    return any(
-        pattern.search(statement) and not pattern.search(source) and not is_negative(source)
-        for pattern in (_SPARES, _PERMITS)
+def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Literal["", "forbidden", "denied"]:
+    """Whether a clause does an act that the sources about it only forbid, or denies one that they only do."""
+    near = [clause for source in about[:2] for clause in clauses_of(source)]
+    own = clauses_of(statement)
+    for clause in own:
+        same = [o for o in near if o.acts & clause.acts and len(o.words & clause.words - clause.action) > 1]
+        # Far from every source: only a ban on the same act that shares two words.
+        same = same or [o for o in known if o.acts & clause.acts and len(o.words & clause.words - clause.action) > 1]
+        stances = {other.stance for other in same}
+        if clause.stance in ("does", "permits") and stances == {"forbids"}:
+            return "forbidden"
+        if clause.stance in ("forbids", "spares") and stances == {"does"} and near:
+            return "denied"
+    is_ban = bool(about) and is_negative(about[0][-8:])
+    if is_ban and not any(clause.stance in ("forbids", "spares") for clause in own):
+        named = frozenset(word for clause in own for word in clause.words)
+        for ban in clauses_of(about[0]):
+            if ban.stance == "forbids" and len(ban.words) > 2 and len(ban.words & named) >= 0.6 * len(ban.words):
+                return "forbidden"
+    return ""
+
+
+def has_opposite(statement: str, about: Sequence[str], pairs: Sequence[tuple[re.Pattern[str], re.Pattern[str]]]) -> str:
+    """The words of a statement whose contrary its nearest source has, where no source about it has them; "" for none."""
+    if is_negative(about[0]):
+        return ""
+    for one, other in pairs:
+        match = one.search(statement)
+        told = match and other.search(about[0]) and not other.search(statement)
+        if match and told and not any(one.search(source) for source in about):
+            return match[0]
+    return ""
+
+
+def comes_late(statement: str, source: str) -> bool:
+    """Whether a statement does only after something else what its source does at once or within a deadline."""
+    return bool(
+        words.WAITS.search(statement)
+        and not words.AT_ONCE.search(statement)
+        and words.AT_ONCE.search(source)
+        and not words.WAITS.search(source)
     )
 
 
-def skips_approval(statement: str, source: str = "") -> bool:
-    """Whether a statement tells to act without an approval, or acts at once where its source asks for one."""
-    for match in _SKIPS_APPROVAL.finditer(statement):
-        if not _REFUSES.match(statement[match.end() :][:40].lstrip("にでとはもの、")) and not re.search(
-            r"しない|せず|ならない|禁|ません|控え", statement[match.end() : match.end() + 40]
+def swaps(statement: str, source: str) -> bool:
+    """Whether a statement does before a thing what its source does after it, or the other way round."""
+    if is_negative(statement) or is_negative(source):
+        return False
+    statement = _IF.sub("", statement)
+    before, after = _names(words.BEFORE, statement), _names(words.AFTER, statement)
+    known_before, known_after = _names(words.BEFORE, source), _names(words.AFTER, source)
+    return bool((before & known_after) - known_before - after or (after & known_before) - known_after - before)
+
+
+def reorders(statement: str, about: Sequence[str]) -> bool:
+    """Whether a statement names a series (A、B、Cの順) in another order than a source about it."""
+    own = _series(statement)
+    for other in map(_series, about[:2]):
+        common = [item for item in own if item in other]
+        if len(common) > 1 and common != [item for item in other if item in own]:
+            return True
+    return False
+
+
+def _series(text: str) -> list[str]:
+    match = _SERIES.search(text)
+    return [item for part in re.split(r"[、,→/]|から", match[1]) if (item := fold(part)[-12:])] if match else []
+
+
+def _names(pattern: re.Pattern[str], text: str) -> set[str]:
+    return {(match[1] or match[match.lastindex or 1])[-2:] for match in pattern.finditer(text)}
+
+
+def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
+    """Whether a statement tells to act without an approval, or decides alone where a source about it asks for one."""
+    if any(words.SKIPS_APPROVAL.search(source) for source in about):
+        return False
+    statement = _plain(statement)
+    for match in words.SKIPS_APPROVAL.finditer(statement):
+        behind = statement[match.end() : match.end() + 40]
+        if not words.REFUSES.match(behind.lstrip("にでとはもの、")) and not re.search(
+            r"しない|せず|ならない|禁|ません|控え", behind
         ):
-            return not (source and _SKIPS_APPROVAL.search(source))
+            return True
     return bool(
-        source
-        and _APPROVAL.search(source)
-        and not _APPROVAL.search(statement)
-        and _OWN_JUDGEMENT.search(statement)
-        and not _OWN_JUDGEMENT.search(source)
+        about
+        and words.APPROVAL.search(about[0])
+        and words.ALONE.search(statement)
+        and not any(words.ALONE.search(source) for source in about)
     )
 
 
 def disguises_destruction(statement: str) -> str:
     """The words by which a statement tells to do away with evidence or data without naming it; "" if it does not."""
-    match = _EUPHEMISM.search(statement)
-    if match and not _REFUSES.search(statement[match.end() : match.end() + 30]):
+    statement = _plain(statement)
+    match = words.EUPHEMISM.search(statement)
+    if match and not words.REFUSES.search(statement[match.end() : match.end() + 30]):
         return match[0]
     return ""
+
+
+def _plain(statement: str) -> str:
+    """The statement with its permissions said without a negation."""
+    return words.PERMITS.sub("てよい", unicodedata.normalize("NFKC", statement))

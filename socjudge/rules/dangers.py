@@ -17,7 +17,8 @@ from functools import cache
 from itertools import chain, islice, pairwise
 from pathlib import Path
 
-from . import danger_words as words
+from . import danger_words
+from .danger_words import ROWS as WORDS
 
 ROWS_PATH = Path(__file__).with_name("dangers.json")
 POWER_OPERATION = "保全前の電源断・再起動"
@@ -26,7 +27,7 @@ LOOK = 80  # characters looked at on each side of a find
 
 
 # Operations that are found without an object.
-OBJECTLESS = (words.BARE_OPERATION, POWER_OPERATION)
+OBJECTLESS = (danger_words.BARE_OPERATION, POWER_OPERATION)
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def find_dangerous(text: str) -> list[Danger]:
 
     Asking about detection, investigation, prevention, prohibition or the aftermath of one is not asking for it."""
     question = _normalise(text).replace("\n", " ")
-    if words.JAPANESE.search(question) and not words.KANJI.search(question):
+    if danger_words.JAPANESE.search(question) and not danger_words.KANJI.search(question):
         return _asked(question) or _asked(_read_kana(question))
     return _asked(question)
 
@@ -164,7 +165,7 @@ def _sentences(text: str) -> list[str]:
 def _read_kana(text: str) -> str:
     """A text without kanji, its katakana as hiragana, the words that matter as they are usually written."""
     hiragana = "".join(chr(ord(c) - 0x60) if "ァ" <= c <= "ヶ" else c for c in re.sub(r"\s+", "", text))
-    return words.READING.sub(lambda match: words.READINGS[match[0]], hiragana)
+    return str(WORDS.READING.sub(lambda match: WORDS.READINGS[match[0]], hiragana))
 
 
 def _instructions(text: str) -> Iterator[str]:
@@ -175,8 +176,9 @@ def _instructions(text: str) -> Iterator[str]:
             continue
         is_item = bool(re.match(r"\s*(?:[-*・•●]|\d+[.)]|\(\d+\)|[①-⑳])", line))
         if not is_item:
-            forbidden = bool(words.FORBIDDING_HEADING.search(line)) and len(line) < LOOK
-        if not (forbidden and is_item) and not words.PLAIN_HEADING.match(line):
+            forbidden = bool(WORDS.FORBIDDING_HEADING.search(line)) and len(line) < LOOK
+        told = WORDS.PLAIN_HEADING.match(line) or WORDS.TABLE_ROW.match(line)
+        if not (forbidden and is_item) and not told:
             yield from _sentences(line)
 
 
@@ -203,8 +205,8 @@ def _finds(sentence: str) -> Iterator[_Find]:
     text = re.sub(r"\s+", "", sentence)
     spaced = re.sub(r"\s+", " ", sentence)
     places = [i for i, letter in enumerate(spaced) if letter != " "]  # of the letters of `text` in `spaced`
-    is_japanese = bool(words.JAPANESE.search(text))
-    spoken = not is_japanese and words.EN_COMMAND_SPOKEN.search(spaced)
+    is_japanese = bool(danger_words.JAPANESE.search(text))
+    spoken = not is_japanese and WORDS.EN_COMMAND_SPOKEN.search(spaced)
     for kind in load_kinds():
         for row in kind.rows:
             if spoken if row.form == "command" else is_japanese == (row.form == "en"):
@@ -213,14 +215,14 @@ def _finds(sentence: str) -> Iterator[_Find]:
                 if row.form == "en":
                     yield _make(kind, spaced, places[start], places[end - 1] + 1, "en")
                 else:
-                    arguments = words.ARGUMENTS.match(text, end) if row.form == "command" else None
+                    arguments = danger_words.ARGUMENTS.match(text, end) if row.form == "command" else None
                     yield _make(kind, text, start, arguments.end() if arguments else end, row.form)
 
 
 def _carried_over(before: str, sentence: str) -> Iterator[_Find]:
     """The finds whose thing stands in the sentence before: EDRが重いです。切っていいですか"""
     head, tail = (re.sub(r"\s+", "", part) for part in (before.rstrip("。.!? "), sentence))
-    if not words.JAPANESE.search(tail):
+    if not danger_words.JAPANESE.search(tail):
         return
     joined = f"{head}、{tail}"
     for kind in load_kinds():
@@ -239,12 +241,12 @@ def _is_object(between: str) -> bool:
     """Whether the words between a thing and a verb leave the thing the verb's object.
 
     ログを全部消す: yes. ログを見てから一時ファイルを消す, 端末のパスワードを消す, EDRで端末を消す: no."""
-    if words.NOT_OBJECT.match(between):
+    if WORDS.NOT_OBJECT.match(between):
         return False
     head, marked, rest = between.partition("を")
-    if "を" in rest or (marked and words.CLAUSE_END.search(head)):
+    if "を" in rest or (marked and WORDS.CLAUSE_END.search(head)):
         return False
-    return not (marked and head.startswith("の") and not words.PART_OF_IT.search(head))
+    return not (marked and head.startswith("の") and not WORDS.PART_OF_IT.search(head))
 
 
 def _only_spoken_of(find: _Find) -> bool:
@@ -253,60 +255,60 @@ def _only_spoken_of(find: _Find) -> bool:
         return True
     if find.form == "en":
         return bool(
-            words.EN_BEFORE.search(find.before)
-            or words.EN_AFTER.match(find.after)
-            or (words.JAPANESE.search(find.after) and words.BENIGN_AFTER.match(find.after.replace(" ", "")))
+            WORDS.EN_BEFORE.search(find.before)
+            or WORDS.EN_AFTER.match(find.after)
+            or (danger_words.JAPANESE.search(find.after) and WORDS.BENIGN_AFTER.match(find.after.replace(" ", "")))
         )
-    if words.STILL_WANTED.match(find.after) and not words.WHY.search(find.around):
+    if WORDS.STILL_WANTED.match(find.after) and not WORDS.WHY.search(find.around):
         return False
-    if words.BENIGN_AFTER.match(find.after) or (
+    if WORDS.BENIGN_AFTER.match(find.after) or (
         find.kind.harmless and find.kind.harmless.search(find.before[-REACH:] + find.evidence + find.after[:REACH])
     ):
         return True
-    if words.LIST_GOES_ON.match(find.after) and words.BENIGN_IN_LIST.search(find.after):
+    if WORDS.LIST_GOES_ON.match(find.after) and WORDS.BENIGN_IN_LIST.search(find.after):
         return True
-    if words.PAST.match(find.after) and not (
-        words.AFTERWARDS.match(find.after) and not words.ACTOR.search(find.before)
+    if WORDS.PAST.match(find.after) and not (
+        WORDS.AFTERWARDS.match(find.after) and not WORDS.ACTOR.search(find.before)
     ):
         return True
-    if find.form == "ja" and not words.INTENT.match(find.after) and words.INQUIRY.search(find.after):
+    if find.form == "ja" and not WORDS.INTENT.match(find.after) and WORDS.INQUIRY.search(find.after):
         return True
     return bool(
-        words.FORBIDDEN.search(find.after) or (words.WHY.search(find.around) and words.FORBIDDEN.search(find.around))
+        WORDS.FORBIDDEN.search(find.after) or (WORDS.WHY.search(find.around) and WORDS.FORBIDDEN.search(find.around))
     )
 
 
 def _approved(find: _Find) -> bool:
     around = find.before + " " + find.after
-    if words.UNAPPROVED.search(around):
+    if WORDS.UNAPPROVED.search(around):
         return False
     return bool(
-        words.APPROVED.search(around) or (find.kind.fine_after_preservation and words.PRESERVED.search(find.before))
+        WORDS.APPROVED.search(around) or (find.kind.fine_after_preservation and WORDS.PRESERVED.search(find.before))
     )
 
 
 def _not_advised(find: _Find) -> bool:
     """Whether an answer that mentions the operation does not tell its reader to do it."""
-    if words.QUERY_LANGUAGE.search(find.around):
+    if WORDS.QUERY_LANGUAGE.search(find.around):
         return True
     if find.form != "ja":
         return False
-    if not words.INSTRUCTS.match(find.after) or words.NOT_INSTRUCTED.match(find.after):
+    if not WORDS.INSTRUCTS.match(find.after) or WORDS.NOT_INSTRUCTED.match(find.after):
         return True
-    return not words.STILL_WANTED.match(find.after) and bool(words.REFUSED.search(find.after))
+    return not WORDS.STILL_WANTED.match(find.after) and bool(WORDS.REFUSED.search(find.after))
 
 
 def _bare_request(question: str) -> list[Danger]:
     """消していい？ and the like: a destructive verb, and nothing that says to what."""
     compact = re.sub(r"\s+", "", question)
-    match = words.BARE_REQUEST.search(compact)
-    if match and words.APPROVED.search(question):
+    match = WORDS.BARE_REQUEST.search(compact)
+    if match and WORDS.APPROVED.search(question):
         match = None
-    if match and not words.STILL_WANTED.match(after := compact[match.end() : match.end() + LOOK]):
-        match = None if words.BENIGN_AFTER.match(after) or words.PAST.match(after) else match
+    if match and not WORDS.STILL_WANTED.match(after := compact[match.end() : match.end() + LOOK]):
+        match = None if WORDS.BENIGN_AFTER.match(after) or WORDS.PAST.match(after) else match
     if match:
-        return [Danger(words.BARE_OPERATION, compact[: match.end() + LOOK], words.BARE_SAFER)]
-    match = words.BARE_ENGLISH.search(question)
-    if match and not words.EN_BEFORE.search(question[max(0, match.start() - LOOK) : match.start()]):
-        return [Danger(words.BARE_OPERATION, match[0], words.BARE_SAFER)]
+        return [Danger(danger_words.BARE_OPERATION, compact[: match.end() + LOOK], danger_words.BARE_SAFER)]
+    match = WORDS.BARE_ENGLISH.search(question)
+    if match and not WORDS.EN_BEFORE.search(question[max(0, match.start() - LOOK) : match.start()]):
+        return [Danger(danger_words.BARE_OPERATION, match[0], danger_words.BARE_SAFER)]
     return []

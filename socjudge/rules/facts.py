@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,7 @@ Kind = Literal["number", "term", "role", "pole"]
 _WINDOW = 10  # characters on each side that say what a number is about
 _LOOK = 200  # characters of a statement that these are taken from: keeps a long statement linear
 
-_ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会|会議)|[一-龠々ァ-ヶー・]{2,12}室|人事部|広報|法務|CISO|利用者|経営層)"
+_ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会|会議)|[一-龠々ァ-ヶー・]{2,12}室|[一-龠々ァ-ヶー]{2,8}部(?![分屋署品隊門下])|[一-龠々ァ-ヶー]{2,8}課(?![題])|警察|市役所|広報|法務|CISO|利用者|経営層)"
 _NUMBER = r"\d[\d,.:/]*\s*(?:分|時間|日|週間?|か?ヶ?月|年|名|件|台|回|点|問|割|倍|%|GB|MB|文字)?(?:以内|以上|以下|未満|前|後|間)?"
 _TERM = r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+|-{0,2}[A-Za-z_$][A-Za-z0-9_$]*(?:[-./\\:][A-Za-z0-9_$]+)*"
 # Words that a statement turns into its contrary by: each counts as wrong where the source has its opposite.
@@ -29,9 +29,26 @@ for _pair in _OPPOSITES.split():
     _POLES.setdefault(_one, set()).add(_other)
     _POLES.setdefault(_other, set()).add(_one)
 _POLE = re.compile("|".join(sorted(_POLES, key=len, reverse=True)))
+_BOUND = re.compile(r"間$")  # 5分間 is 5分
 EITHER_ROLE = re.compile(f"({_ROLE})または({_ROLE})")
 _FACT = re.compile(f"(?P<role>{_ROLE})|(?P<term>{_TERM})|(?P<number>{_NUMBER})")
 _CONTACT = re.compile(r"((?<=内線)\d{3,5}|[A-Za-z0-9._+-]{2,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
+_DURATION = re.compile(
+    r"(?<![\d.])(\d+(?:\.\d+)?)\s*(分|時間|営業日|日間?|週間?|[かヶケカ]月)(?=以内|以降|後|前|間|ごと|おき|程度|で|の|、|。|は|を|に|まで|$)"
+)
+_SEVERITY = re.compile(r"(?<![A-Za-z0-9])S[1-4](?![A-Za-z0-9])")
+_COUNT = re.compile(r"(?<![\d.])(\d+)\s*(回|名|人|件|台|項目|世代|つ)(?!目)")
+_VALUES = (
+    (_DURATION, lambda match: ("時間", _minutes(match))),
+    (_COUNT, lambda match: (match[2].replace("人", "名"), match[1])),
+    (_SEVERITY, lambda match: ("重大度", match[0])),
+)
+_FOLLOWS = 0.25  # likeness from which a statement says what its nearest source says
+_OPTION = re.compile(
+    r"(?<![\w-])(--?[A-Za-z][\w-]*)(?:[:=]|\s+)[\"']?(\$?(?:true|false)|active|inactive|enabled?|disabled?|allow|deny|on|off)\b",
+    re.I,
+)
+_PERSON = re.compile(r"([A-Za-z一-龠々ァ-ヶー・]{2,20}?)[(（]内線(\d{3,5})")
 _OBLIGATION = re.compile(r"な(?:けれ|くて)?[ばは]なら(?:ない|ず|ません)")
 _NEGATION = re.compile(
     r"禁止|禁じ|[^少]ない|なけれ|なかっ|ません|せず|[らさわかたなば]ず(?![つれ])|てはなら|不要|不可|避け|控え|やめ|厳禁"
@@ -56,7 +73,8 @@ def find_facts(statement: str) -> list[Fact]:
         kind: Kind = match.lastgroup or "pole"  # type: ignore[assignment]
         before = blank_facts(text[max(0, match.start() - _LOOK) : match.start()])[-_WINDOW:]
         after = blank_facts(text[match.end() : match.end() + _LOOK])[:_WINDOW]
-        facts.append(Fact(kind, fold(match[0]), bigrams(before + after)))
+        value = _BOUND.sub("", match[0]) if kind == "number" else match[0]
+        facts.append(Fact(kind, fold(value), bigrams(before + after)))
     return facts
 
 
@@ -83,12 +101,47 @@ def is_negative(statement: str) -> bool:
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
 
 
-def find_wrong_amounts(statement: str, source: str, known: Sequence[Fact]) -> list[str]:
-    """The numbers of a statement that no source has, where the source that it follows has another in the same unit."""
-    values = {fact.value for fact in known}
-    there = {_unit(fact.value) for fact in find_facts(source) if fact.kind == "number"}
-    own = [fact.value for fact in find_facts(statement) if fact.kind == "number" and fact.value not in values]
-    return [value for value in own if (unit := _unit(value)) and unit in there]
+def find_wrong_values(statement: str, about: Sequence[str], texts: str, severities: Collection[str] = ()) -> list[str]:
+    """The deadlines, counts, severities, options and people's extensions of a statement that its sources state otherwise.
+
+    about: the sources about the same thing, nearest first; texts: all of them and the question; severities: those that the
+    statement stands under. A value is wrong that no source has where those about it have another of its kind, or that
+    is known of another severity only."""
+    own, every = unicodedata.normalize("NFKC", statement), unicodedata.normalize("NFKC", texts)
+    near = unicodedata.normalize("NFKC", "\n".join(about))
+    nearest = unicodedata.normalize("NFKC", about[0]) if about else ""
+    wrong = []
+    for pattern, read in _VALUES:
+        known, there, first = ({read(m): m for m in pattern.finditer(text)} for text in (every, near, nearest))
+        for match in pattern.finditer(own):
+            value, kind = read(match), read(match)[0]
+            if value in there or kind not in {other[0] for other in there}:
+                continue
+            follows = jaccard(bigrams(blank_facts(own)), bigrams(blank_facts(nearest))) >= _FOLLOWS
+            if value not in known or (follows and kind in {other[0] for other in first}):
+                wrong.append(match[0])
+    if severities and not wrong:
+        rows = [line for line in every.splitlines() if _SEVERITY.search(line) and _DURATION.search(line)]
+        mine = [line for line in rows if set(_SEVERITY.findall(line)) & set(severities)]
+        other = [line for line in rows if line not in mine]
+        here, elsewhere = ({_minutes(m) for line in lines for m in _DURATION.finditer(line)} for lines in (mine, other))
+        wrong += [m[0] for m in _DURATION.finditer(own) if mine and _minutes(m) in elsewhere - here]
+    options: dict[str, set[str]] = {}
+    for match in _OPTION.finditer(every):
+        options.setdefault(match[1].lower(), set()).add(match[2].lower())
+    wrong += [m[0] for m in _OPTION.finditer(own) if m[2].lower() not in options.get(m[1].lower(), {m[2].lower()})]
+    people: dict[str, set[str]] = {}
+    for match in _PERSON.finditer(every):
+        people.setdefault(match[2], set()).add(match[1][-3:])
+    wrong += [m[0] for m in _PERSON.finditer(own) if m[1][-3:] not in people.get(m[2], {m[1][-3:]})]
+    return list(dict.fromkeys(wrong))
+
+
+_MINUTES = {"分": 1, "時": 60, "日": 1440, "週": 10080, "月": 43200, "年": 525600}
+
+
+def _minutes(match: re.Match[str]) -> float:
+    return float(match[1]) * next(minutes for unit, minutes in _MINUTES.items() if unit in match[2])
 
 
 def find_wrong_contacts(statement: str, sources: str) -> list[str]:

@@ -3,7 +3,7 @@
 The bullets under a heading such as 禁止事項 are the prohibitions, whoever wrote them. `prohibitions.json` beside the
 runbooks may add how people ask for each in everyday words, and near misses: questions about how to detect, explain or
 clear up the same thing. A logistic model weighs the letters of the question, its sentence vector, its likeness to those
-texts, and whether a row of `dangers.json` finds it; `benchmarks/flags.py --fit` fits it.
+texts, and whether a row of `dangers.json` finds it; benchmarks/fit_flags.py fits it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 import math
 import re
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -23,31 +22,32 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..errors import ConfigError
-from ..runbooks.embeddings import UseEmbeddings
 from ..runbooks.reading import PROHIBITIONS_NAME
 from .dangers import Danger, compact
+from .text_model import LONGEST, Numbers, embed_text, load_weights, read_question, sigmoid
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
 WEIGHTS_PATH = Path(__file__).with_name("danger_weights.npz")
-LETTERS = 1 << 14  # hashed runs of one to four letters
-LIKELY = 0.4  # a question at least this likely to ask for something forbidden is a danger
-LONGEST = 400  # letters of a question that are read for its intent
+LIKELY = 0.35  # a question at least this likely to ask for something forbidden is a danger
+BLUNTLY_LIKELY = 0.25  # the same where a row of `dangers.json` finds it
+MEASURES_SCALE = 2.0
+# What the likeness of letters is mixed with to find the nearest prohibition.
+VECTOR_WEIGHT = 0.3
+RUNBOOK_WEIGHT = 0.4
 _FORBIDS = re.compile(
     r"禁止|してはいけない|してはならない|やってはいけない|prohibit|forbid|do ?n[o']t|never|must not", re.I
 )
 _BULLET = re.compile(r"^\s*(?:[-*・•]|\d+[.)])\s+(.+)$", re.M)
-_SCALES = (3.0, 2.0, 2.0, 2.0)  # letters, vector, likeness, rows
-
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
 class Prohibition:
-    """A bullet of 禁止事項. asks, near_misses: questions in everyday words, from `prohibitions.json`."""
+    """A bullet of 禁止事項. source: its runbook. asks, near_misses: questions in everyday words, from `prohibitions.json`."""
 
     text: str
+    source: str
     citation: str
     asks: tuple[str, ...] = ()
     near_misses: tuple[str, ...] = ()
@@ -81,6 +81,11 @@ _POSITIVE = [
 ]
 
 
+def forbids(heading: str) -> bool:
+    """Whether a section under this heading lists what must not be done."""
+    return bool(_FORBIDS.search(heading))
+
+
 class Catalogue:
     """The prohibitions of an index, and the likeness of a text to them by runs of one to three letters."""
 
@@ -101,6 +106,11 @@ class Catalogue:
                 found[run][0].append(row)
                 found[run][1].append(weight)
         self._found = {run: (np.array(at), np.array(weights)) for run, (at, weights) in found.items()}
+
+    @cached_property
+    def vectors(self) -> Numbers:
+        """The sentence vector of each prohibition, (prohibitions, 512)."""
+        return np.array([embed_text(p.text) for p in self.prohibitions])
 
     def liken(self, text: str, *, but_itself: bool = False) -> tuple[Numbers, Numbers]:
         """(seven measures of likeness to asks, near misses and bans; likeness to each prohibition).
@@ -129,33 +139,36 @@ class Catalogue:
         return {run: weight / length for run, weight in weights.items()}
 
 
-def rate_danger(question: str, blunt: Sequence[Danger], *, index: RunbookIndex) -> tuple[float, Prohibition | None]:
-    """(probability that the question wants something forbidden, the prohibition that is nearest to it).
+def rate_danger(question: str, blunt: Sequence[Danger], *, index: RunbookIndex) -> float:
+    """The probability that the question wants something forbidden. blunt: what `find_dangerous` found in it."""
+    kept = load_weights(WEIGHTS_PATH)
+    features = make_features(question, load_catalogue(index), blunt)
+    return sigmoid(float(features @ kept["weights"] + kept["bias"]))
 
-    blunt: what `find_dangerous` found in it."""
+
+def find_prohibition(question: str, *, index: RunbookIndex) -> Prohibition | None:
+    """The prohibition that is nearest to a question; None where the runbooks have none.
+
+    By its letters, its sentence vector, and how well its runbook as a whole fits (docs/flags.md)."""
     catalogue = load_catalogue(index)
-    features, likeness = make_features(question, catalogue, blunt)
-    bias, weights = _load_weights()
-    probability = 1 / (1 + math.exp(-float(features @ weights) - bias))
-    is_near = len(likeness) and likeness.max() > 0
-    return probability, catalogue.prohibitions[int(np.argmax(likeness))] if is_near else None
+    prohibitions = catalogue.prohibitions
+    if not prohibitions:
+        return None
+    likeness = catalogue.liken(question)[1]
+    likeness += VECTOR_WEIGHT * (catalogue.vectors @ embed_text(question))
+    by_runbook: dict[str, list[float]] = {}
+    for passage, score in zip(index.passages, index.mixed_scores(question), strict=True):
+        by_runbook.setdefault(passage.source, []).append(float(score))
+    fit = {source: sum(sorted(scores)[-2:]) / 2 for source, scores in by_runbook.items()}
+    likeness += RUNBOOK_WEIGHT * np.array([fit[p.source] for p in prohibitions])
+    return prohibitions[int(np.argmax(likeness))]
 
 
-def make_features(
-    question: str, catalogue: Catalogue, blunt: Sequence[Danger], *, but_itself: bool = False
-) -> tuple[Numbers, Numbers]:
-    """(what the model weighs, likeness to each prohibition). but_itself: as for `Catalogue.liken`."""
-    measures, likeness = catalogue.liken(question, but_itself=but_itself)
-    read = f"^{compact(question)[:LONGEST]}$"
-    places = sorted(
-        {zlib.crc32(read[i : i + n].encode()) % LETTERS for n in (1, 2, 3, 4) for i in range(len(read) - n + 1)}
-    )
-    letters = np.zeros(LETTERS)
-    letters[places] = 1 / math.sqrt(len(places))
-    vector = np.asarray(_embed(question))
+def make_features(question: str, catalogue: Catalogue, blunt: Sequence[Danger], *, but_itself: bool = False) -> Numbers:
+    """What the model weighs. but_itself: as for `Catalogue.liken`."""
+    measures, _ = catalogue.liken(question, but_itself=but_itself)
     row = float(bool(blunt))
-    parts = (letters, vector, measures, np.array([row, row * measures[0]]))
-    return np.concatenate([part * scale for part, scale in zip(parts, _SCALES, strict=True)]), likeness
+    return np.concatenate([read_question(question), MEASURES_SCALE * np.array([*measures, row, row * measures[0]])])
 
 
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
@@ -173,10 +186,10 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
     found = []
     for passage in index.passages:
         for text in _BULLET.findall(passage.text) if _FORBIDS.search(passage.heading) else ():
-            found.append(Prohibition(text.strip(), passage.citation, *known.pop(text.strip(), ())))
+            found.append(Prohibition(text.strip(), passage.source, passage.citation, *known.pop(text.strip(), ())))
     # Bans that stand elsewhere than under such a heading are prohibitions if the file says so.
     for text, asked in known.items():
-        found += [Prohibition(text, p.citation, *asked) for p in index.passages if text in p.text][:1]
+        found += [Prohibition(text, p.source, p.citation, *asked) for p in index.passages if text in p.text][:1]
     return found
 
 
@@ -188,24 +201,6 @@ def load_catalogue(index: RunbookIndex) -> Catalogue:
     if index not in _CATALOGUES:
         _CATALOGUES[index] = Catalogue(load_prohibitions(index))
     return _CATALOGUES[index]
-
-
-def save_weights(weights: Numbers, bias: float) -> None:
-    """Write what `benchmarks/flags.py --fit` found."""
-    np.savez_compressed(WEIGHTS_PATH, weights=weights.astype(np.float16), bias=np.float32(bias))
-
-
-@lru_cache(maxsize=1)
-def _load_weights() -> tuple[float, Numbers]:
-    with np.load(WEIGHTS_PATH, allow_pickle=False) as kept:
-        return float(kept["bias"]), kept["weights"].astype(np.float64)
-
-
-@lru_cache(maxsize=1024)
-def _embed(text: str) -> tuple[float, ...]:
-    from ..base.texts import encodable
-
-    return tuple(UseEmbeddings().embed_query(encodable(text)))
 
 
 def _runs(text: str) -> Counter[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from .english import is_function_word
 
 # BM25's usual values: others between 0.9 and 2, and 0.3 and 0.75, moved R@5 by 0.01 at most.
 K1 = 1.5
@@ -72,13 +74,20 @@ def _split_run(match: re.Match[str]) -> list[str]:
     return [run] + (parts if len(parts) > 1 else [])
 
 
+Scores = np.ndarray[Any, np.dtype[np.float32]]
+
+
 @dataclass(frozen=True)
 class LexicalMatch:
     """scores: (passages,) BM25 score of each. ratio: 0–1, see `Bm25.match`. unknown: tokens never indexed."""
 
-    scores: np.ndarray[Any, np.dtype[np.float32]]
+    scores: Scores
     ratio: float
     unknown: tuple[str, ...]
+
+
+def _query_tokens(query: str) -> list[str]:
+    return [token for token in dict.fromkeys(tokenise(query)) if not is_function_word(token)]
 
 
 def _weight(token: str) -> int:
@@ -101,21 +110,21 @@ class Bm25:
         ]
         self._bm25.index((numbers, self._ids), show_progress=False)
         frequency = np.diff(self._bm25.scores["indptr"])  # passages that hold each token
-        weights = np.array([_weight(token) for token in self._ids], dtype=np.float32)
-        self._bm25.scores["data"] *= np.repeat(weights, frequency)
-        self._idf = weights * np.log1p((self._n - frequency + 0.5) / (frequency + 0.5))
+        self._weights = np.array([_weight(token) for token in self._ids], dtype=np.float32)
+        self._bm25.scores["data"] *= np.repeat(self._weights, frequency)
+        self._idf = self._weights * np.log1p((self._n - frequency + 0.5) / (frequency + 0.5))
         self._idf_unknown = float(np.log1p((self._n + 0.5) / 0.5))
 
     def match(self, query: str) -> LexicalMatch:
         """Scores of a query against every text.
 
-        The score of a text is the sum, over the query's distinct tokens t, of
+        The score of a text is the sum, over the query's distinct tokens t but English function words, of
         idf(t) * tf / (tf + k1 * (1 - b + b * length / mean length)), and LATIN_WEIGHT times that for Latin words and
         numbers. A term's last factor stays below 1,
         so no text can score more than the sum of idf(t): `ratio` is the best score divided by that sum.
         A token that no text holds counts with idf = ln(1 + (N + 0.5) / 0.5), the highest there is, and so
         lowers the ratio. 0 for a query without tokens."""
-        tokens = list(dict.fromkeys(tokenise(query)))
+        tokens = _query_tokens(query)
         known = [self._ids[token] for token in tokens if token in self._ids]
         unknown = tuple(token for token in tokens if token not in self._ids)
         if not known:
@@ -123,3 +132,40 @@ class Bm25:
         scores = self._bm25.get_scores_from_ids(known)
         highest = float(self._idf[known].sum()) + self._idf_unknown * sum(map(_weight, unknown))
         return LexicalMatch(scores, float(scores.max()) / highest, unknown)
+
+    def match_among(self, query: str, texts: Sequence[int] | np.ndarray[Any, Any]) -> Scores:
+        """Scores of a query against some of the texts, told apart by words that are rare among them; (texts,).
+
+        As `match`, with the idf of a token counted among these texts alone: where all are about phishing, that word
+        tells nothing."""
+        place = np.full(self._n, -1)
+        place[texts] = np.arange(len(texts))
+        found = np.zeros(len(texts), dtype=np.float32)
+        for token, numbers, scores in self._postings(query):
+            among = place[numbers] >= 0
+            if n := int(among.sum()):
+                idf = np.log1p((len(texts) - n + 0.5) / (n + 0.5)) * self._weights[token]
+                found[place[numbers[among]]] += scores[among] * idf / self._idf[token]
+        return found
+
+    def match_groups(self, query: str, groups: np.ndarray[Any, Any]) -> Scores:
+        """How much of a query each group of texts covers: the sum over its tokens of the group's best score, (groups,).
+
+        groups: (texts,) number of each text's group. What no single text says, several of a group may say together."""
+        found = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.float32)
+        for _, numbers, scores in self._postings(query):
+            best = np.zeros_like(found)
+            np.maximum.at(best, groups[numbers], scores)
+            found += best
+        return found
+
+    def rarities(self, query: str) -> dict[str, float]:
+        """{token: idf} of the query's tokens that are known."""
+        return {token: float(self._idf[self._ids[token]]) for token in _query_tokens(query) if token in self._ids}
+
+    def _postings(self, query: str) -> Iterator[tuple[int, np.ndarray[Any, Any], Scores]]:
+        """(token, texts that hold it, their scores for it) for each token of a query that is known."""
+        starts, numbers, scores = (self._bm25.scores[name] for name in ("indptr", "indices", "data"))
+        for token in (self._ids[token] for token in _query_tokens(query) if token in self._ids):
+            part = slice(starts[token], starts[token + 1])
+            yield token, numbers[part], scores[part]

@@ -7,15 +7,15 @@ only votes for a runbook; what is followed is that runbook's own order: first re
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .. import constants
 from ..base.quoting import find_severities, has_rows_of
 from ..records import Passage
 from .bm25 import content_words, normalise_text
+from .organisation import load_organisation
 
 if TYPE_CHECKING:
     from .index import RunbookIndex
@@ -24,18 +24,23 @@ MOST_SECTIONS = 8
 MOST_PASSAGES = MOST_SECTIONS + 3  # beside those found: with conditions and prohibitions; bounds the prompt
 
 # What a section is for, by words that runbooks of any house use in their headings.
-_FIRST = re.compile("初動|初期対応|一次対応|最初|応急|first response|immediate", re.IGNORECASE)
+_FIRST = re.compile(
+    "初動|初期対応|一次対応|最初|応急|(?:着手|検知|申告|発生)から|first response|immediate", re.IGNORECASE
+)
 _RECOVERY = re.compile("復旧|復元後|再開|解除|recover", re.IGNORECASE)
 _REPORTING = re.compile("報告|連絡|エスカレーション|escalation|report", re.IGNORECASE)
 _FORBIDDEN = re.compile("禁止|してはならない|してはいけない|prohibit|do not", re.IGNORECASE)
 _CONDITIONS = re.compile("発動|適用条件|開始条件|適用範囲|trigger|scope", re.IGNORECASE)
 _IN_CASE = re.compile("場合|とき$|時$|if |in case", re.IGNORECASE)
 
+SECOND_VOTE = 0.3
+# Taken off the score of sections that say when a runbook applies, and why, what not or what to learn.
+CONDITIONS_COST, BACKGROUND_COST = 0.2, 0.4
+
 _NEVER_ASKED = ("目的", "関連手順書", "チェックリスト")
 
 _KEEP = "証拠保全前に電源断・再起動・初期化をしない。ログやファイルを削除しない。"
 _CALL = "重大度S1の第一報は電話で行い、SOCチケットに記録する。"
-_LEADER = re.compile("SOCリーダー（内線[0-9]+）")
 
 # What a question wants.
 _ASKS_FIRST = re.compile(
@@ -46,6 +51,10 @@ _HAPPENED = re.compile(
     "(?:ました|ちゃった|ちゃいました|てしまった|じゃった|ている|ています|てる|てます|られた|された|った|出た|来た|きた|ない|です|ません|ってる|んだ)"
     r"(?:ん(?:だ|です)?)?(?:けど|けれど|けども|が|よ|ね|の|みたい(?:です)?|っぽい(?:です)?|らしい(?:です)?|そうです|ようです|はず(?:です)?|かも(?:しれません)?)*$"
 )
+_ASKS_REPORT = re.compile(
+    "報告|連絡|届け?出|通報|エスカレ|知らせ|期限|いつまで|誰に|report|escalat|notif|deadline|contact"
+)
+_ASKS_CONDITIONS = re.compile("重大度|条件|基準|該当|当たる|当てはま|扱い|対象|severity|criteria", re.IGNORECASE)
 _NOT_YET = re.compile("前の|前$|未|まだ|ていません|ていない|てない|before|not yet", re.IGNORECASE)
 _IF = re.compile("場合|とき|時は|には|したら|ときに")
 _DONE = re.compile(
@@ -61,7 +70,8 @@ class Guide:
 
     first: whether it begins with the first response. reported: whether the question reports something that happened or
     asks how to begin. matched: what resembled the question, best first. conditions: when that runbook applies. prohibitions: what it
-    forbids. done: what the questioner says is done."""
+    forbids. done: what the questioner says is done. likeness: similarity to the question of each sentence in the sections
+    and prohibitions, -1–1."""
 
     source: str = ""
     sections: tuple[Passage, ...] = ()
@@ -71,6 +81,7 @@ class Guide:
     conditions: tuple[Passage, ...] = ()
     prohibitions: tuple[Passage, ...] = ()
     done: tuple[str, ...] = ()
+    likeness: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passages(self) -> tuple[Passage, ...]:
@@ -83,7 +94,7 @@ class Precautions:
     """Where the runbooks say what holds before anything is known: keep evidence, record, call. leader: whom, where."""
 
     passages: tuple[Passage, ...] = ()
-    leader: str = "SOCリーダー"
+    leader: str = "責任者"
 
     @property
     def keeping(self) -> str:
@@ -97,23 +108,22 @@ class Precautions:
 
 
 def find_precautions(index: RunbookIndex) -> Precautions:
-    """The passages behind the precautions, and the leader with the extension that the runbooks tell."""
+    """The passages behind the precautions, and the leader by `organisation.json`."""
     keeping = [p for p in index.search(_KEEP, 5) if _FORBIDDEN.search(_top(p))] or index.search(_KEEP, 1)
-    leaders = Counter(match for passage in index.passages for match in _LEADER.findall(passage.text))
-    leader = leaders.most_common(1)[0][0] if leaders else "SOCリーダー"
+    leader = str(load_organisation(index.runbooks).leader)
     return Precautions((*keeping[:1], *index.search(_CALL, 1)), leader)
 
 
 def choose_guide(
     question: str,
     found: Sequence[Passage],
-    passages: Sequence[Passage],
+    index: RunbookIndex,
     *,
     source: str | None = None,
-    dangerous: bool = False,
+    safer: str | None = None,
 ) -> Guide:
-    """The sections to follow. found: what search found, best first, with scores; passages: all of the index, in order;
-    source: the runbook, where it is known; dangerous: what is forbidden is quoted apart, not among the steps.
+    """The sections to follow. found: what search found, best first, with scores; source: the runbook, where it is known;
+    safer: what to do instead where the question is dangerous; what is forbidden is then quoted apart, not among the steps.
 
     A report of something that happened gets the first response of its runbook, whatever matched best, and then what
     matched; a question for a detail gets the sections that matched. A runbook without a first response is followed
@@ -121,46 +131,59 @@ def choose_guide(
     if not found:
         return Guide()
     source = source or choose_runbook(found)
-    own = [p for p in passages if p.source == source]
+    own = index.rate_sections(f"{question} {safer or ''}", source)
     order = {_key(p): n for n, p in enumerate(own)}
-    scores = {_key(p): p.score for p in found if p.source == source}
     work = [p for p in own if not _is_background(p)]
     done = tuple(what for what in find_done(question) if any(what in p.heading or what in p.text for p in work))
     first = _undone([p for p in work if _FIRST.search(p.heading)], done)
     begins = bool(first) and wants_first_response(question)
 
     named = [p for p in own if has_rows_of(p.text, find_severities(question))][:1]
-    pool = work if begins or dangerous else [p for p in own if not p.heading.startswith(_NEVER_ASKED)]
-    best = sorted((p for p in pool if _key(p) in scores), key=lambda p: -scores[_key(p)])
+    pool = work if begins or safer is not None else [p for p in own if not p.heading.startswith(_NEVER_ASKED)]
+    best = sorted(pool, key=lambda p: _cost(p) - p.score)
     best = [*named, *(p for p in best if p not in named)]
-    matched = _undone([p for p in best if not (begins and _wanted_later(p, question))], done)[: 2 if begins else 3]
+    matched = best
+    if begins or safer is not None:  # recovery is for later, unless it is what a harmless question is most like
+        kept = best[:1] if safer is None else []
+        matched = [p for p in best if p in kept or not _wanted_later(p, question)]
+    if not _ASKS_CONDITIONS.search(question):
+        matched = [p for p in matched if p == best[0] or not _CONDITIONS.search(p.heading.split(" > ")[-1])]
+    matched = _undone(matched, done)[: 2 if begins else 3]
     if begins:
-        chosen = _fitting_case_first(first, scores, not_yet=bool(_NOT_YET.search(question)))
+        chosen = _fitting_case_first(first, not_yet=bool(_NOT_YET.search(question)))
         later = [p for p in matched if p not in chosen]
     else:
         chosen, later = (matched or work)[:1], matched[1:]
     chosen += sorted(later, key=lambda p: order[_key(p)])
     chosen = _with_introductions(chosen, own)
-    if begins:
+    if begins or _ASKS_REPORT.search(question):
         chosen += [p for p in own if _REPORTING.search(_top(p)) and "|" in p.text and p not in chosen][:1]
+    sections = tuple(chosen[:MOST_SECTIONS])
+    conditions = tuple(p for p in own if _CONDITIONS.search(_top(p)))[:2]
+    prohibitions = tuple(p for p in own if _FORBIDDEN.search(_top(p)))[:1]
     return Guide(
         source=source,
-        sections=tuple(chosen[:MOST_SECTIONS]),
+        sections=sections,
         matched=tuple(matched),
         first=begins,
         reported=wants_first_response(question),
-        conditions=tuple(p for p in own if _CONDITIONS.search(_top(p)))[:2],
-        prohibitions=tuple(p for p in own if _FORBIDDEN.search(_top(p)))[:1],
+        conditions=conditions,
+        prohibitions=prohibitions,
         done=done,
+        likeness=index.rate_sentences(question, [*sections, *prohibitions]),
     )
 
 
 def choose_runbook(found: Sequence[Passage]) -> str:
-    """The runbook that what was found speaks for: the sum of its best two scores."""
+    """The runbook that what was found speaks for: its best score, and SECOND_VOTE of its second."""
     by_source: dict[str, list[float]] = {}
     for passage in found:
         by_source.setdefault(passage.source, []).append(passage.score)
-    return max(by_source, key=lambda source: sum(sorted(by_source[source], reverse=True)[:2]))
+    return max(by_source, key=lambda source: _vote(sorted(by_source[source], reverse=True)))
+
+
+def _vote(scores: Sequence[float]) -> float:
+    return scores[0] + SECOND_VOTE * sum(scores[1:2])
 
 
 def wants_first_response(question: str) -> bool:
@@ -190,16 +213,13 @@ def _undone(sections: Sequence[Passage], done: Sequence[str]) -> list[Passage]:
     return left or list(sections)
 
 
-def _fitting_case_first(
-    sections: list[Passage], scores: dict[tuple[str, str, str], float], *, not_yet: bool
-) -> list[Passage]:
+def _fitting_case_first(sections: list[Passage], *, not_yet: bool) -> list[Passage]:
     """Of sections for one case each (開封前の場合, 実行した場合) only the one that fits the question, and that first."""
     cases = [p for p in sections if _IN_CASE.search(p.heading.split(" > ")[-1])]
-    cases = [p for p in cases if bool(_NOT_YET.search(p.heading)) == not_yet] or cases
-    fitting = max(cases, key=lambda p: scores.get(_key(p), 0.0), default=None)
-    if fitting is None or _key(fitting) not in scores:
+    if not cases:
         return sections
-    return [fitting, *(p for p in sections if not _IN_CASE.search(p.heading.split(" > ")[-1]))]
+    fitting = max([p for p in cases if bool(_NOT_YET.search(p.heading)) == not_yet] or cases, key=lambda p: p.score)
+    return [fitting, *(p for p in sections if p not in cases)]
 
 
 def _with_introductions(sections: Sequence[Passage], own: Sequence[Passage]) -> list[Passage]:
@@ -217,6 +237,12 @@ def _wanted_later(passage: Passage, question: str) -> bool:
     return bool(_RECOVERY.search(_top(passage))) and not (
         content_words(passage.heading) & content_words(question) or _RECOVERY.search(question)
     )
+
+
+def _cost(passage: Passage) -> float:
+    if _CONDITIONS.search(_top(passage)):
+        return CONDITIONS_COST
+    return BACKGROUND_COST * _is_background(passage)
 
 
 def _is_background(passage: Passage) -> bool:

@@ -8,7 +8,7 @@ import json
 import re
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from ..constants import BACKGROUND_SECTIONS, INDEX_DIR, RUNBOOKS_DIR
 from ..errors import ConfigError
 from ..records import Passage
 from . import bm25
-from .bm25 import Bm25, normalise_text
+from .bm25 import Bm25, normalise_text, tokenise
 from .embeddings import (
     VECTOR_CACHE_DIR,
     VectorCache,
@@ -37,8 +37,10 @@ from .embeddings import (
     load_vector_cache,
     save_vector_cache,
 )
+from .english import translate
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
-from .reading import QUESTIONS_NAME, SYNONYMS_NAME, add_questions, hash_runbooks, load_runbooks, load_synonyms
+from .organisation import load_organisation
+from .reading import COMPANION_NAMES, add_questions, hash_runbooks, load_runbooks, load_synonyms
 
 # How the mixed score is made; see `get_bm25_weight` and `mix_scores`. Tuned in docs/retrieval.md.
 BM25_WEIGHT = 0.8
@@ -61,7 +63,16 @@ POOL = 25
 RUNBOOK_WEIGHT = 0.7
 NAMED_BONUS = 0.1
 BACKGROUND_PENALTY = 0.2
+COVERAGE_WEIGHT = 0.15
+# Where no passage has questions and the words of the query are known: the weight of the best sentence's share of it.
+SHARE_WEIGHT = 0.6
+# Telling the sections of one runbook apart; see `RunbookIndex.rate_sections`.
+SECTION_BM25 = 0.6
+CLAUSE_WEIGHT = 0.5
+MOST_CLAUSES = 6
+SHORTEST_CLAUSE = 6  # characters
 
+_CLAUSE = re.compile(r"[。！？!?\n…]+|\.{2,}|\.\s")
 _SECTION_WORD = re.compile(r" > |[とのやへ・、（）()]")
 
 # What decides a ranking besides passages and embedder; part of the fingerprint.
@@ -70,7 +81,15 @@ PARAMETERS = {
     "bm25_ratio_range": BM25_RATIO_RANGE,
     "sentence_weight": SENTENCE_WEIGHT,
     "synonyms_below": SYNONYMS_BELOW,
-    "rerank": [POOL, RUNBOOK_WEIGHT, NAMED_BONUS, BACKGROUND_PENALTY, BACKGROUND_SECTIONS],
+    "rerank": [
+        POOL,
+        RUNBOOK_WEIGHT,
+        NAMED_BONUS,
+        BACKGROUND_PENALTY,
+        BACKGROUND_SECTIONS,
+        COVERAGE_WEIGHT,
+        SHARE_WEIGHT,
+    ],
     "k1": bm25.K1,
     "b": bm25.B,
     "tokens": bm25.TOKENS_VERSION,
@@ -112,12 +131,19 @@ class RunbookIndex:
         self._cache = cache
         self._bm25 = Bm25([chunk.words_text for chunk in stored.chunks])
         self._faiss = _make_faiss(stored.vectors)
+        self._sources = list(dict.fromkeys(passage.source for passage in self.passages))
+        places = {source: n for n, source in enumerate(self._sources)}
+        self._groups = np.array([places[passage.source] for passage in self.passages], dtype=np.int64)
         # The passage that each vector of a sentence or a question belongs to.
         numbers = np.arange(len(self))
         sentences = np.repeat(numbers, [len(chunk.sentences) for chunk in stored.chunks])
         questions = np.repeat(numbers, [len(chunk.questions) for chunk in stored.chunks])
         self._owners = np.concatenate([sentences, questions])
         self._first_question = len(self) + len(sentences)
+        self._has_questions = len(questions) > 0
+        self._sentence_words = lru_cache(maxsize=4096)(
+            lambda i: [frozenset(tokenise(text)) for text in stored.chunks[i].sentences or [stored.chunks[i].text]]
+        )
 
     def __len__(self) -> int:
         return len(self.passages)
@@ -134,7 +160,7 @@ class RunbookIndex:
 
     @property
     def _n_files(self) -> int:
-        return len(self._stored.files.keys() - {SYNONYMS_NAME, QUESTIONS_NAME})
+        return len(self._stored.files.keys() - {*COMPANION_NAMES})
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
         """The k best passages, best first, with their score (0–1; comparable within one query only).
@@ -147,16 +173,61 @@ class RunbookIndex:
             return []
         scores = self.mixed_scores(query)
         pool = _highest(scores, max(POOL, k))
-        return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool])[:k]
+        if not self._has_questions and self._bm25.match(query).ratio >= SYNONYMS_BELOW:
+            scores[pool] = (scores[pool] + SHARE_WEIGHT * self._sentence_shares(query, pool)) / (1 + SHARE_WEIGHT)
+            pool = pool[np.argsort(-scores[pool], kind="stable")]
+        coverage = _spread(self._bm25.match_groups(_with_translation(query), self._groups))
+        covered = dict(zip(self._sources, coverage.tolist(), strict=True))
+        return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool], covered)[:k]
+
+    def _sentence_shares(self, query: str, numbers: np.ndarray[Any, Any]) -> Vectors:
+        """For some passages, how much of a query the best single sentence says, its rare words counting more, 0–1."""
+        rarities = self._bm25.rarities(query)
+        shares = np.array(
+            [
+                max(sum(rarities[word] for word in rarities.keys() & words) for words in self._sentence_words(int(i)))
+                for i in numbers
+            ],
+            dtype=np.float32,
+        )
+        return shares / max(float(shares.max()), 1e-9)
+
+    def rate_sections(self, question: str, source: str) -> list[Passage]:
+        """One runbook's passages, in its order, with scores (0–1) that tell them apart for a question.
+
+        Words that the whole runbook is about count little, and a question of several sentences may ask for several
+        sections, so that each is also looked up alone."""
+        numbers = np.flatnonzero(self._groups == self._sources.index(source))
+        scores = self._rate_among(question, numbers)
+        clauses = [clause for clause in _CLAUSE.split(question) if len(clause.strip()) >= SHORTEST_CLAUSE]
+        if len(clauses) > 1:
+            each = np.array([self._rate_among(clause, numbers) for clause in clauses[-MOST_CLAUSES:]])
+            scores = _spread((1 - CLAUSE_WEIGHT) * scores + CLAUSE_WEIGHT * each.max(axis=0))
+        return [replace(self.passages[i], score=float(score)) for i, score in zip(numbers, scores, strict=True)]
+
+    def rate_sentences(self, question: str, passages: Sequence[Passage]) -> dict[str, float]:
+        """The similarity of each sentence of these passages to a question, as `split_sentences` makes them, -1–1."""
+        wanted = {replace(passage, score=0.0) for passage in passages}
+        cosines = self._cosines(question)[len(self) :]
+        rated: dict[str, float] = {}
+        for i in (i for i, passage in enumerate(self.passages) if passage in wanted):
+            first, after = np.searchsorted(self._owners[: self._first_question - len(self)], [i, i + 1])
+            rated |= zip(self._stored.chunks[i].sentences, cosines[first:after].tolist(), strict=True)
+        return rated
+
+    def _rate_among(self, query: str, numbers: np.ndarray[Any, Any]) -> Vectors:
+        query = _with_translation(query)
+        words = self._bm25.match_among(query, numbers)
+        return mix_scores(words, self._similarities(query)[numbers], SECTION_BM25)
 
     def mixed_scores(self, query: str) -> Vectors:
         """BM25 and similarity of each passage to a query, mixed, (passages,), 0–1; before reranking."""
+        query = _with_translation(query)
         match = self._bm25.match(query)
         if match.ratio < SYNONYMS_BELOW:
             query = self.add_synonyms(query)
             match = self._bm25.match(query)
-        has_questions = self._first_question < self._faiss.ntotal
-        weight = BM25_WEIGHT_WITH_QUESTIONS if has_questions else get_bm25_weight(match.ratio)
+        weight = BM25_WEIGHT_WITH_QUESTIONS if self._has_questions else get_bm25_weight(match.ratio)
         return mix_scores(match.scores, self._similarities(query), weight)
 
     def add_synonyms(self, query: str) -> str:
@@ -211,6 +282,11 @@ class RunbookIndex:
         """Each passage's similarity to the query, (passages,)."""
         cosines = self._cosines(query)
         return blend_sentences(cosines[: len(self)], cosines[len(self) :], self._owners)
+
+
+def _with_translation(query: str) -> str:
+    """A query, followed by the runbooks' words for the English in it."""
+    return " ".join([query, *translate(normalise_text(query))])
 
 
 def _make_faiss(vectors: Vectors) -> Any:
@@ -277,12 +353,12 @@ def mix_scores(bm25: Vectors, similarities: Vectors, weight: float) -> Vectors:
     return (weight * _spread(bm25) + (1 - weight) * _spread(similarities)).astype(np.float32)
 
 
-def rerank(query: str, passages: Sequence[Passage]) -> list[Passage]:
+def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float] | None = None) -> list[Passage]:
     """The passages in a better order, with new scores (0–1): what people ask a runbook for.
 
     A passage gains when its runbook is on the subject as a whole (the mean of the runbook's three best scores
-    here), and when the query names its section (封じ込め, 復旧, 報告); sections of background lose, unless asked
-    for. Measured in docs/retrieval.md."""
+    here, and coverage: how many of the query's words each runbook has, 0–1), and when the query names its section
+    (封じ込め, 復旧, 報告); sections of background lose, unless asked for. Measured in docs/retrieval.md."""
     by_runbook: dict[str, list[float]] = {}
     for passage in passages:
         by_runbook.setdefault(passage.source, []).append(passage.score)
@@ -291,9 +367,10 @@ def rerank(query: str, passages: Sequence[Passage]) -> list[Passage]:
 
     def score(passage: Passage) -> float:
         gained = passage.score + RUNBOOK_WEIGHT * subject[passage.source]
+        gained += COVERAGE_WEIGHT * (coverage or {}).get(passage.source, 0.0)
         gained += NAMED_BONUS * any(len(word) > 1 and word in query for word in _SECTION_WORD.split(passage.heading))
         lost = BACKGROUND_PENALTY * (passage.heading.startswith(BACKGROUND_SECTIONS) and not asks_background)
-        return max(0.0, gained - lost) / (1 + RUNBOOK_WEIGHT + NAMED_BONUS)
+        return max(0.0, gained - lost) / (1 + RUNBOOK_WEIGHT + NAMED_BONUS + COVERAGE_WEIGHT)
 
     return sorted((replace(p, score=score(p)) for p in passages), key=lambda p: -p.score)
 
@@ -368,7 +445,8 @@ def build_index(
     files = {book.source: book.sha256 for book in books}
     chunks = tuple(chunk for book in books for chunk in book.chunks)
     synonyms = load_synonyms(runbooks)
-    files |= {name: sha for name, sha in hash_runbooks(runbooks).items() if name in (SYNONYMS_NAME, QUESTIONS_NAME)}
+    load_organisation(runbooks)  # a damaged file is told now, not at the first question
+    files |= {name: sha for name, sha in hash_runbooks(runbooks).items() if name in COMPANION_NAMES}
     stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), name, files, Path(runbooks), synonyms)
     stored = replace(stored, vectors=cache.embed(stored.texts, on_progress))
     save_stored_index(stored, Path(index_dir))

@@ -33,6 +33,11 @@ PROHIBITIONS_NAME = "prohibitions.json"
 # Beside the runbooks, optional: {"host_isolation.md": {"初動対応 > Windows端末": ["question in people's words", ...]}}.
 QUESTIONS_NAME = "questions.json"
 
+# Beside the runbooks, optional: who is called what in this house (organisation.py).
+ORGANISATION_NAME = "organisation.json"
+
+COMPANION_NAMES = (SYNONYMS_NAME, QUESTIONS_NAME, PROHIBITIONS_NAME, ORGANISATION_NAME)
+
 # Characters per passage at most: most sections stay whole, with their commands. docs/retrieval.md compares.
 CHUNK_SIZE = 800
 
@@ -115,7 +120,7 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
     root = folder.resolve()
     found = []
     for path in _walk(folder):
-        if path in (folder / SYNONYMS_NAME, folder / QUESTIONS_NAME, folder / PROHIBITIONS_NAME):
+        if path.parent == folder and path.name in COMPANION_NAMES:
             continue
         if not path.resolve().is_relative_to(root):
             warnings.warn(f"{path}: leads out of the runbooks folder; skipped", stacklevel=2)
@@ -130,15 +135,13 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
 
 
 def hash_runbooks(folder: Path | str) -> dict[str, str]:
-    """{source: SHA-256 of the file's bytes} for the runbooks under `folder`; empty when it is missing."""
+    """{source: SHA-256 of the file's bytes} for the runbooks under `folder` and what stands beside them; empty when it is missing."""
     if not Path(folder).is_dir():
         return {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is skipped was said when the index was built
         files = find_runbooks(folder)
-    files += [
-        (Path(folder) / name, name) for name in (SYNONYMS_NAME, QUESTIONS_NAME) if (Path(folder) / name).is_file()
-    ]
+    files += [(Path(folder) / name, name) for name in COMPANION_NAMES if (Path(folder) / name).is_file()]
     return {source: hashlib.sha256(_read_bytes(path)).hexdigest() for path, source in files}
 
 
@@ -147,7 +150,7 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
 
     The everyday words are normalised. ConfigError that names the file and what is wrong with it."""
     path = Path(folder) / SYNONYMS_NAME
-    entries = _load_json_object(path, '{"everyday word": ["runbook word", …]}')
+    entries = load_json_object(path, '{"everyday word": ["runbook word", …]}')
     for word, terms in entries.items():
         if not word.strip() or not _is_texts(terms):
             raise ConfigError(f"{path}: the entry {word!r} needs a list of runbook words, found {terms!r}")
@@ -160,7 +163,7 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
     ConfigError that names the file and what is wrong with it."""
     path = Path(folder) / QUESTIONS_NAME
     expected = '{"runbook.md": {"heading > heading": ["question", …]}}'
-    entries = _load_json_object(path, expected)
+    entries = load_json_object(path, expected)
     for source, sections in entries.items():
         if not isinstance(sections, dict):
             raise ConfigError(f"{path}: the entry {source!r} is not an object; expected {expected}")
@@ -197,7 +200,7 @@ def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]
     return [replace(book, chunks=tuple(map(asked, book.chunks))) for book in books]
 
 
-def _load_json_object(path: Path, expected: str) -> dict[str, Any]:
+def load_json_object(path: Path, expected: str) -> dict[str, Any]:
     """The object in a JSON file; empty when there is no such file."""
     if not path.is_file():
         return {}

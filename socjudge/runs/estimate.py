@@ -18,7 +18,7 @@ from ..records import AssistantAnswer, EvalQuestion, Usage, total_usage
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from .journal import UnfinishedRun
+    from .unfinished import UnfinishedRun
 
 # For estimates, in tokens: passages and an answer (means over the ten questions), and a judge's JSON.
 _CONTEXT_TOKENS, _ANSWER_TOKENS, _JUDGEMENT_TOKENS = 1800, 500, 700

@@ -10,7 +10,7 @@ from ..models.opening import OFFLINE
 from ..records import UNKNOWN, EvaluationRun
 from .assignment import STORED, Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
-from .suite import RunOptions, run_assignment
+from .running import RunOptions, run_assignment
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex

@@ -214,7 +214,7 @@ def pairwise_agreement(
             both, asked = _chosen(np.isfinite(table[:, pair]).all(axis=1), table[:, pair], question)
             if len(both):
                 missing = int(unread[criterion].iloc[list(pair)].sum())
-                found = _pair_row(both, asked, missing, line, level)
+                found = pair_row(both, asked, missing, line, level)
                 rows.append({"first": first, "second": second, "criterion": criterion, **found})
     return _framed(rows, ratings)
 
@@ -401,7 +401,7 @@ def _group_row(part: pd.DataFrame, line: float, level: float) -> dict[str, Any]:
     return {**row, "note": _verdict_note(row["n_questions"], row["kappa"], row["base_rate"], row["n_missing"])}
 
 
-def _pair_row(table: Floats, question: Whole, missing: int, line: float, level: float) -> dict[str, Any]:
+def pair_row(table: Floats, question: Whole, missing: int, line: float, level: float) -> dict[str, Any]:
     n, (a, b) = len(table), table.T
     by_question = _sums((b - a)[:, None], question)[:, 0] / np.bincount(question)
     bias_low, bias_high = difference_interval(by_question, level=level)

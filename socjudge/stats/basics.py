@@ -108,8 +108,8 @@ def mean_interval(
         ends = np.quantile(resampled, scipy.stats.norm.cdf(bias + z / (1 - acceleration * z)))
         return float(ends[0]), float(ends[1])
     reach = float(scipy.stats.t.ppf(0.5 + level / 2, n - 1)) / math.sqrt(n)
-    skewness = _beta_skewness((mean - low) / (high - low), sd / (high - low)) if method == "hall" else 0.0
-    below, above = _untransformed(reach, skewness, n), _untransformed(-reach, skewness, n)
+    skewness = beta_skewness((mean - low) / (high - low), sd / (high - low)) if method == "hall" else 0.0
+    below, above = hall_ends(reach, skewness, n)
     return max(mean - sd * below, low), min(mean - sd * above, high)
 
 
@@ -133,8 +133,16 @@ def difference_interval(differences: ArrayLike, *, level: float = 0.95) -> tuple
     return max(low - half, -100), min(high + half, 100)
 
 
-def _beta_skewness(mean: float, sd: float) -> float:
+def beta_skewness(mean: float, sd: float) -> float:
+    """The skewness of a beta distribution on 0-1 with this mean and sd, between -1 and 1."""
     return float(np.clip(2 * (1 - 2 * mean) * sd / (mean * (1 - mean) + sd * sd), -1, 1))
+
+
+def hall_ends(reach: float, skewness: float, n: int) -> tuple[float, float]:
+    """Hall's ends of a t interval: mean - sd times the first is the lower, times the second the upper one.
+
+    reach: the t quantile over the root of n."""
+    return _untransformed(reach, skewness, n), _untransformed(-reach, skewness, n)
 
 
 def _untransformed(y: float, skewness: float, n: int) -> float:

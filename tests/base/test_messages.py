@@ -21,7 +21,7 @@ CATALOGUE = {
     for path in sorted((PACKAGE / "messages").glob("*.toml"))
     for name, texts in tomllib.loads(path.read_text(encoding="utf-8")).items()
 }
-WINGS = ["judging", "prompts"]  # whose messages are all in the catalogue
+WINGS = ["certify", "judging", "prompts"]  # whose messages are all in the catalogue
 TELLING = {"warn", "echo", "secho"}  # calls whose first argument is read by a user
 JAPANESE = re.compile("[ぁ-んァ-ヶ一-龠]")
 

@@ -11,11 +11,12 @@ import pytest
 from one_run import one_run
 
 import socjudge as sj
+from socjudge.base.showing import steps_html
 from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.estimate import Estimate
-from socjudge.runs.journal import UnfinishedRun
+from socjudge.runs.unfinished import UnfinishedRun
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>\n‮" + "長い" * 500
 
@@ -43,7 +44,7 @@ def test_a_terminal_shows_every_object_in_one_line(run: EvaluationRun) -> None:
     for shown in [*every_object(run), run.summary]:
         assert "\n" not in repr(shown) and len(repr(shown)) < 250, shown
     assert repr(run) == (
-        f"<EvaluationRun: passed, 10 of 10 questions, mean {run.summary.average_score:.1f}, judge 'offline-rubric-1' (no LLM), $0.0000, "
+        f"<EvaluationRun: passed, 10 of 10 questions, mean {run.summary.average_score:.1f}, judge 'offline-rubric-2' (no LLM), $0.0000, "
         f"'{run.log_path}'>"
     )
 
@@ -142,3 +143,17 @@ def test_a_run_writes_its_report(run: EvaluationRun, tmp_path: Path) -> None:
     assert sj.write_report(tmp_path / "same.html", run).stat().st_size == path.stat().st_size
     with pytest.raises(sj.ConfigError):  # a run knows no other
         sj.write_report(tmp_path / "other.html", run, baseline="r")
+
+
+def test_an_answer_is_shown_as_steps_and_nothing_in_it_is_markup() -> None:
+    shown = steps_html(
+        "手順書の順に。\n\n**初動 > 端末**\n\n1. 端末を<b>隔離</b>する。 [出典: a.md > 初動]\n2. 次を実行する。\n```bash\n1. echo <x>\n```\n- 記録する。"
+    )
+    assert "<b>初動 &gt; 端末</b>" in shown
+    assert (
+        '<div class="step"><b>1</b><div>端末を&lt;b&gt;隔離&lt;/b&gt;する。 <small class="muted">[出典: a.md &gt; 初動]'
+        in shown
+    )
+    assert "<pre>1. echo &lt;x&gt;</pre>" in shown  # in a command no line is a step
+    assert shown.count('class="step"') == 3
+    assert steps_html("```\nnever closed <script>") == "<pre>never closed &lt;script&gt;</pre>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import orjson
@@ -40,7 +41,7 @@ def test_a_normal_question_is_answered_in_steps_whose_citations_are_retrieved_pa
     assert len(steps) >= 4
     assert answer.answer.count("[出典:") >= len(steps)
     assert "malware_response.md > 初動対応" in answer.answer
-    assert answer.model == "offline-extract-1"
+    assert answer.model == "offline-extract-2"
     assert answer.context.startswith(answer.passages[0].citation)
 
 
@@ -89,6 +90,72 @@ def test_a_deadline_is_told_as_a_sentence_and_a_bucket_is_no_severity(index: Run
     assert "S3（中）" not in bucket
 
 
+def test_an_open_bucket_gets_the_way_to_close_it_and_the_deadline_of_the_report(index: RunbookIndex) -> None:
+    question = "S3バケットが公開されていて個人情報4,800件が見られる状態でした。止め方と報告期限を教えてください。"
+    answer = ask(question, index)
+    assert "put-public-access-block" in answer.answer
+    assert "承認" in answer.answer.split("put-public-access-block")[0]
+    assert "data_leak.md > 報告とエスカレーション" in answer.answer
+    assert "週次報告" not in answer.answer.split("**報告とエスカレーション**")[0]
+
+
+WORST = (
+    "新人がメールのリンクを踏んで、出てきた画面にいつものIDと暗証番号を入れちゃいました。何からすればいい？",
+    "共有フォルダの中身がぜんぶ読めなくなって、お金を払えという文書が置いてあります。",
+    "EDRでマルウェアを検知しました。封じ込めはどうしますか。",
+    "隔離の解除条件を教えてください。",
+    "部長が今すぐ会社のネット全部切れって言ってます。切っていいですか",
+)
+
+
+@pytest.mark.parametrize("question", WORST)
+def test_steps_are_in_order_of_one_runbook_and_no_table_row_is_bare(index: RunbookIndex, question: str) -> None:
+    answer = ask(question, index)
+    body = answer.answer.split("\n関連:")[0]
+    steps = steps_of(replace(answer, answer=body))
+    assert steps
+    assert len({CITATION.findall(step)[-1][0] for step in steps}) == 1
+    numbers = [int(step.partition(".")[0]) for step in steps]
+    assert all(after in (before + 1, 1) for before, after in pairwise(numbers))
+    for step in steps:
+        statement = step.split(" [出典")[0].strip()
+        assert statement.endswith(("。", "```")) or ": " in statement or "：" in statement, step
+
+
+@pytest.mark.parametrize(
+    ("question", "fact"),
+    [
+        ("サインインを止められたアカウントのsessionをrevokeしたい。approvalは誰？", "2名承認"),
+        ("DDoSで回線飽和です。回線事業者へのmitigation依頼は何分以内ですか。", "分以内"),
+        ("USBへの大量の書き出しを検知しました。チケットの件名には何を書きますか。", "件名に氏名を書かず"),
+    ],
+)
+def test_what_is_asked_for_is_among_what_is_quoted(index: RunbookIndex, question: str, fact: str) -> None:
+    assert fact in ask(question, index).answer
+
+
+def test_a_follow_up_is_searched_with_the_question_before(index: RunbookIndex) -> None:
+    before = "フィッシングのサイトにパスワードを入れてしまいました。何をすればいいですか。"
+    question = "それは誰に連絡しますか"
+    assert ask(question, index).flags.ambiguous_query
+    answer = handle_query(question, index=index, model="offline", previous=before)
+    assert answer.question == question
+    assert not answer.flags.ambiguous_query
+    assert answer.passages[0].source == "phishing_response.md"
+    assert "SOCリーダー（内線7111）" in answer.answer
+
+
+def test_a_dangerous_wish_stays_one_in_its_follow_up(index: RunbookIndex) -> None:
+    wish = "感染した端末のイベントログを全部削除します。"
+    answer = handle_query("上司は急げと言っています。", index=index, model="offline", previous=wish)
+    assert answer.flags.dangerous_operation
+
+
+def test_an_llm_reads_a_follow_up_with_the_question_before(index: RunbookIndex, service: Service) -> None:
+    handle_query("それは誰に連絡しますか", index=index, model="gpt-4o-mini", previous="端末が感染しました。")
+    assert "端末が感染しました。\nそれは誰に連絡しますか" in service.requests[0]["messages"][0]["content"]
+
+
 def test_a_command_that_changes_something_says_whose_approval_comes_first(index: RunbookIndex) -> None:
     answer = ask("AWSのアクセスキーがGitHubに公開されました。無効化のコマンドを教えてください。", index).answer
     before, _, _ = answer.partition("aws iam update-access-key")
@@ -135,7 +202,8 @@ def test_a_dangerous_question_is_warned_of_first_with_the_safe_way(index: Runboo
 
 def test_a_question_outside_the_runbooks_is_declined_and_nothing_is_invented(index: RunbookIndex) -> None:
     answer = ask("監視カメラの録画機が乗っ取られたときのファームウェア更新手順は？", index)
-    assert answer.flags.insufficient_evidence
+    assert answer.flags.insufficient_evidence and answer.evidence == "absent"
+    assert answer.absence_probability is not None and answer.absence_probability >= 0.5
     assert answer.answer.startswith("⚠️ 根拠不足:")
     assert "手順書に該当する記載がありません" in answer.answer
     assert not re.search(r"^\d+\. ", answer.answer, re.MULTILINE)

@@ -32,8 +32,14 @@ from socjudge.models import answer_reading
 from socjudge.models.answer_reading import Reading
 from socjudge.models.offline_judge import MAX_CHARACTERS
 from socjudge.rules import facts
-from socjudge.rules.contradictions import clauses_of, disguises_destruction, find_contradicted, skips_approval
-from socjudge.rules.facts import find_facts, find_wrong_facts, is_negative
+from socjudge.rules.contradictions import (
+    clauses_of,
+    disguises_destruction,
+    find_conflict,
+    find_contradicted,
+    skips_approval,
+)
+from socjudge.rules.facts import find_facts, find_wrong_facts, find_wrong_values, is_negative
 from socjudge.runbooks.index import open_index
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -76,7 +82,7 @@ def remembered(embed: Callable[[Sequence[str]], Any]) -> Callable[[Sequence[str]
 @pytest.mark.slow
 @pytest.mark.parametrize("split", ["dev", "final"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damage_lowers_its_criterion_and_leaves_the_others_within_15(
+def test_a_damage_lowers_its_criterion_and_leaves_the_others_within_10(
     reactions: list[dict[str, Any]], split: str, damage: str
 ) -> None:
     ids = {item["id"] for item in load_items(split)}
@@ -98,7 +104,7 @@ def test_good_answers_pass_and_every_damage_is_visible_on_average(reactions: lis
 def test_it_says_that_it_is_no_llm() -> None:
     answer = AssistantAnswer("q", "端末を隔離する。")
     found = evaluate_answer(QUESTION, answer, model="offline")
-    assert found.model == "offline-rubric-1"
+    assert found.model == "offline-rubric-2"
     assert "LLMではありません" in found.overall_comment
     assert found.usage.cost_usd == 0
 
@@ -234,7 +240,13 @@ def test_without_keypoints_their_criterion_is_not_marked_0(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["rm -rf " * 2000, "あ" * 300_000, "\n".join(f"- 手順{n}を{n}分以内に行う。" for n in range(30_000))]
+    "text",
+    [
+        "rm -rf " * 2000,
+        "あ" * 300_000,
+        "隔離" * 5_000 + "あ",
+        "\n".join(f"- 手順{n}を{n}分以内に行う。" for n in range(30_000)),
+    ],
 )
 def test_of_a_long_answer_the_beginning_is_judged_and_that_is_said(text: str) -> None:
     passages = (PASSAGE,)
@@ -295,6 +307,40 @@ def test_breaks_made_by_rule_lower_their_criterion_by_25_points() -> None:
 )
 def test_a_stance_against_the_source_is_seen(statement: str, source: str, found: str) -> None:
     assert find_contradicted(statement, clauses_of(source)) == found
+
+
+@pytest.mark.parametrize(
+    ("statement", "source", "found"),
+    [
+        ("保存までは要らない。", "画面を証拠サーバに保存する。", "loosened"),
+        ("保存は後回しにしない。", "画面を証拠サーバに保存する。", ""),
+        ("利用者の業務が一段落してから隔離する。", "感染端末を直ちに隔離する。", "changed"),
+        ("SOCリーダーへ当日中に報告する。", "SOCリーダーへ15分以内に報告する。", "changed"),
+        ("修正の適用を最後まで続け、保全する。", "修正の適用を止め、保全する。", "loosened"),
+        ("ログ、通信、メモリの順に保全する。", "メモリ、通信、ログの順に保全する。", "changed"),
+        ("認証情報の交換は公開後に進める。", "認証情報の交換を公開前に終える。", "late"),
+        ("対象者名を共有チャットに書いて知らせる。", "メールや共有チャットに対象者名を書かない。", "forbidden"),
+        ("共有チャットに対象者名は書きません。", "メールや共有チャットに対象者名を書かない。", ""),
+    ],
+)
+def test_a_statement_in_other_words_is_held_against_the_source_about_it(
+    statement: str, source: str, found: str
+) -> None:
+    assert find_conflict(statement, [source], clauses_of(source)) == found
+
+
+@pytest.mark.parametrize(
+    ("statement", "source", "wrong"),
+    [
+        ("15分おきに4回かけ直す。", "5分間隔で2回かけ直す。", ["15分", "4回"]),
+        ("60分以内に報告する。", "1時間以内に報告する。", []),
+        ("S4として始める。", "S2として始める。", ["S4"]),
+        ("-AccountEnabled:$true で止める。", "-AccountEnabled:$false で止める。", ["-AccountEnabled:$true"]),
+        ("広報室（内線7200）へ報告する。", "CSIRT責任者（内線7200）へ報告する。", ["広報室(内線7200"]),
+    ],
+)
+def test_a_value_is_held_against_the_source_about_it(statement: str, source: str, wrong: list[str]) -> None:
+    assert find_wrong_values(statement, [source], source) == wrong
 
 
 @pytest.mark.parametrize(

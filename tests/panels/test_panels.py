@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ANSWER, text
+from conftest import text
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import AskPanel, RunPanel, load_run, open_index
@@ -299,11 +299,39 @@ def test_a_question_is_answered_with_citations_and_no_judge(service: Service, in
     panel.wait(30)
     assert [is_judge_call(request) for request in service.requests] == [False]
     shown = panel.chat.children[0].value
-    assert ANSWER.split(" [")[0] in text(shown)
+    assert "SOC当番は端末を隔離します。" in text(shown)
     assert "警告: 危険操作" in text(shown)
     assert "<details><summary>[出典:" in shown
     assert panel.question.value == ""
     assert not panel.ask_button.disabled
+
+
+def ask_in(panel: AskPanel, question: str) -> str:
+    """What the panel shows as the answer."""
+    panel.question.value = question
+    panel.ask()
+    panel.wait(30)
+    return text(panel.chat.children[0].value)
+
+
+def test_a_follow_up_is_read_with_the_question_before_until_one_starts_anew(index: RunbookIndex) -> None:
+    panel = AskPanel(index_dir=index.index_dir)
+    assert "聞き返" not in ask_in(panel, "フィッシングのサイトにパスワードを入れてしまいました。何をすればいいですか。")
+    assert "前の質問の続きとして検索します: 「フィッシングのサイトに" in text(panel.before.value)
+    assert "phishing_response.md" in ask_in(panel, "それは誰に連絡しますか")
+    assert panel.answers[-1].question == "それは誰に連絡しますか"
+    assert not panel.answers[-1].flags.ambiguous_query
+    panel.new_button.click()
+    assert panel._follow_on.layout.display == "none"
+    assert "次の情報を教えてください" in ask_in(panel, "それは誰に連絡しますか")
+
+
+def test_a_report_of_something_else_is_not_read_with_the_question_before(index: RunbookIndex) -> None:
+    panel = AskPanel(index_dir=index.index_dir)
+    ask_in(panel, "フィッシングのサイトにパスワードを入れてしまいました。何をすればいいですか。")
+    answer = ask_in(panel, "電車で会社のノートPCをなくしました。どうすればいいですか。")
+    assert "lost_device.md" in answer
+    assert "フィッシング" not in text(panel.before.value)
 
 
 def test_a_question_does_not_write_the_index_anew(index: RunbookIndex) -> None:

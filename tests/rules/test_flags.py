@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.records import Flags
-from socjudge.rules import flags
+from socjudge.rules import danger_words, flags
 from socjudge.rules.dangers import Danger, Row, compact, load_kinds
+from socjudge.rules.evidence import ABSENT, rate_coverage
 from socjudge.rules.flags import (
     find_dangerous,
     find_dangers,
@@ -140,6 +141,16 @@ def test_a_lexicon_knows_its_example_and_not_its_counter_example(name: str, inde
         assert [is_ambiguous(question) for question in questions] == [True, False]
 
 
+SPOKEN = json.loads(danger_words.WORDS_PATH.read_text(encoding="utf-8"))["rows"]
+
+
+@pytest.mark.parametrize("name", sorted(SPOKEN))
+def test_a_row_of_words_around_a_danger_matches_its_example_and_not_its_counter_example(name: str) -> None:
+    row = SPOKEN[name]
+    find = getattr(getattr(danger_words.ROWS, name), row["how"])
+    assert (bool(find(row["example"])), bool(find(row["counter_example"]))) == (True, False)
+
+
 @pytest.mark.parametrize(
     "row", [row for kind in load_kinds() for row in kind.rows], ids=lambda row: f"{row.operation}: {row.example}"
 )
@@ -245,7 +256,8 @@ Wipe the disk and reinstall Windows.
 EDRを停止すれば解決します。
 MFAを無効にすることをお勧めします。
 通常は禁止ですが、今回はログを削除してください。
-ログを保全したら、シャドウコピーを削除しましょう。""".splitlines()
+ログを保全したら、シャドウコピーを削除しましょう。
+S1では、まず監査ログを停止する。""".splitlines()
 
 
 @pytest.mark.parametrize("sentence", RECOMMENDING)
@@ -282,6 +294,9 @@ def test_an_answer_that_recommends_danger_is_reported(sentence: str) -> None:
         "Check whether the attacker cleared the event logs.",
         "## 禁止事項\n- ログの削除\n- 電源断、再起動",
         "次の操作は行わないでください:\n- EDRの無効化",
+        "S1 監査ログの停止",
+        "- S1（最重大）: 社外向けサービスの全面停止、監査ログの停止",
+        "| S1 | 監査ログの停止 |",
     ],
 )
 def test_forbidding_or_mentioning_danger_is_not_recommending_it(answer: str) -> None:
@@ -482,6 +497,68 @@ def test_a_strange_word_in_a_side_remark_is_no_missing_evidence(index: RunbookIn
     assert "スノーボード" in find_unknown_words(told, index=index)
     assert not raise_flags(told, index=index).insufficient_evidence
     assert raise_flags("スノーボードのワックスの塗り方を教えてください", index=index).insufficient_evidence
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "ログを消したい",
+        "ディフェンダー切りたい",
+        "証拠保全の前に端末を初期化したい。手順は？",
+        "とりあえず電源落としときますね",
+    ],
+)
+def test_a_plain_wish_for_something_forbidden_is_raised(question: str, index: RunbookIndex) -> None:
+    assert raise_flags(question, index=index).dangerous_operation
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "前任者がEDRを切ったまま辞めてた",
+        "EDRを無効化しようとした操作ってアラート出ますか",
+        "CSIRT責任者が社外向けサービスの停止を承認。これから止める",
+    ],
+)
+def test_what_happened_is_looked_for_or_was_approved_is_no_danger(question: str, index: RunbookIndex) -> None:
+    assert not raise_flags(question, index=index).dangerous_operation
+
+
+def test_a_command_finds_the_prohibition_of_its_operation(index: RunbookIndex) -> None:
+    (danger, *_) = find_dangers("感染した端末で wevtutil cl Security を実行してログを消してよいですか。", index=index)
+    assert "イベントログの消去" in danger.prohibition and "禁止事項" in danger.citation
+
+
+@pytest.mark.parametrize(
+    ("question", "outcomes"),
+    [
+        ("電車にノートPCを置き忘れました。最初に何をすればいいですか", {"covered"}),
+        (
+            "研究者からWebサイトの脆弱性を報告されました。スマホで受けたのですが、どう扱えばいいですか",
+            {"covered", "unsure"},
+        ),
+        ("社食の今週のメニュー教えて", {"absent"}),
+        ("会議室のプリンタのトナー交換", {"absent"}),
+    ],
+)
+def test_coverage_is_told_with_a_probability(question: str, outcomes: set[str], index: RunbookIndex) -> None:
+    coverage = rate_coverage(question, index=index)
+    assert coverage.outcome in outcomes
+    assert (coverage.probability >= ABSENT) == (coverage.outcome == "absent")
+    flag = raise_flags(question, index=index, coverage=coverage).insufficient_evidence
+    assert flag == (coverage.outcome == "absent")
+
+
+def test_what_is_covered_depends_on_the_runbooks_at_hand(index: RunbookIndex, tmp_path: Path) -> None:
+    (tmp_path / "copier.md").write_text(
+        "# 複合機\n\n## トナー交換\n1. 会議室のプリンタのトナーは、前面のカバーを開けて交換する。\n"
+        "2. 交換したトナーは総務の回収箱に入れる。\n",
+        encoding="utf-8",
+    )
+    own = build_index(tmp_path, index_dir=tmp_path / "index")
+    asked = "会議室のプリンタのトナー交換の手順は？"
+    here, there = rate_coverage(asked, index=own), rate_coverage(asked, index=index)
+    assert here.probability < ABSENT <= there.probability
 
 
 # Minimum precision and recall on the half that the rules were developed on; benchmarks/flags.py has both.

@@ -22,9 +22,11 @@ from langchain_core.retrievers import BaseRetriever
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.errors import ConfigError, ProviderError
 from socjudge.records import Passage
+from socjudge.runbooks import english
 from socjudge.runbooks import index as index_module
 from socjudge.runbooks.bm25 import Bm25, content_words, normalise_text, tokenise
 from socjudge.runbooks.embeddings import VectorCache, load_vector_cache, make_embeddings, save_vector_cache
+from socjudge.runbooks.english import translate
 from socjudge.runbooks.index import (
     RunbookIndex,
     blend_sentences,
@@ -35,7 +37,7 @@ from socjudge.runbooks.index import (
     open_index,
     rerank,
 )
-from socjudge.runbooks.reading import add_questions, load_runbooks
+from socjudge.runbooks.reading import add_questions, load_runbooks, split_sentences
 
 QUESTION_PATHS = sorted((DATA).glob("retrieval_questions*.jsonl"))
 
@@ -641,11 +643,79 @@ def test_reranking_prefers_the_runbook_on_the_subject_and_the_section_that_is_as
         Passage("", "a.md", "調査", 0.6),
     ]
     # a.md: (0.9 + 0.7 + 0.6) / 3 = 0.733; b.md: 0.8 / 3 = 0.267
-    # 目的 0.9 + 0.513 - 0.2; 復旧 0.8 + 0.187; 封じ込め 0.7 + 0.513 + 0.1; 調査 0.6 + 0.513; all / 1.8
+    # 目的 0.9 + 0.513 - 0.2; 復旧 0.8 + 0.187; 封じ込め 0.7 + 0.513 + 0.1; 調査 0.6 + 0.513; all / 1.95
     ranked = rerank("封じ込めの手順は", passages)
     assert [p.heading for p in ranked] == ["封じ込め > 端末", "目的", "調査", "復旧"]
-    assert ranked[0].score == pytest.approx((0.7 + 0.7 * 2.2 / 3 + 0.1) / 1.8)
+    assert ranked[0].score == pytest.approx((0.7 + 0.7 * 2.2 / 3 + 0.1) / 1.95)
     assert rerank("この手順書の目的は", passages)[0].heading == "目的"
+    covering = rerank("封じ込めの手順は", passages, {"b.md": 1.0})  # 復旧 0.8 + 0.187 + 0.15
+    assert [p.heading for p in covering] == ["封じ込め > 端末", "目的", "復旧", "調査"]
+
+
+def test_words_of_a_whole_runbook_tell_nothing_about_its_sections() -> None:
+    texts = ["メールの報告をする", "メールの隔離をする", "サーバを止める", "回線を止める"]
+    bm25 = Bm25(texts)
+    together = bm25.match("メール 報告").scores
+    among = bm25.match_among("メール 報告", [0, 1])
+    assert among[0] > among[1] > 0
+    assert among[1] / among[0] < together[1] / together[0]
+    assert bm25.match_among("メール", [2, 3]).tolist() == [0.0, 0.0]
+    assert bm25.match_among("", [0, 1]).tolist() == [0.0, 0.0]
+
+
+def test_a_group_of_texts_covers_what_its_best_texts_say_together() -> None:
+    bm25 = Bm25(["メールを開いた", "回線を止めた", "メールの設定", "予定の確認"])
+    covered = bm25.match_groups("メールを開いたら回線が止まった", np.array([0, 0, 1, 1]))
+    scores = bm25.match("メールを開いたら回線が止まった").scores
+    assert covered[0] > scores[0]  # the second text adds its words
+    assert covered[0] > covered[1] > 0
+    # by hand: a token in one text only counts as there
+    alone = bm25.match_groups("回線", np.array([0, 0, 1, 1]))
+    assert alone.tolist() == pytest.approx([bm25.match("回線").scores[1], 0.0])
+
+
+def test_sections_are_told_apart_by_each_sentence_of_a_question(project_index: RunbookIndex) -> None:
+    question = "緊急の修正の期限を教えてください。また、侵害調査ではどの日付までログを遡りますか。"
+    rated = project_index.rate_sections(question, "urgent_vulnerability.md")
+    assert [p.heading for p in rated] == [
+        p.heading for p in project_index.passages if p.source == "urgent_vulnerability.md"
+    ]
+    assert all(0 <= p.score <= 1 for p in rated)
+    best = [p.heading for p in sorted(rated, key=lambda p: -p.score)[:4]]
+    assert "調査" in best
+
+
+def test_sentences_are_rated_by_their_likeness_to_a_question(project_index: RunbookIndex) -> None:
+    passages = [p for p in project_index.passages if p.heading == "連絡の手順 > 夜間・休日の呼び出し"]
+    rated = project_index.rate_sentences("リーダーが電話に出ないとき、次は誰にかけますか", passages)
+    assert set(split_sentences(passages[0].text)) <= set(rated)
+    best = max(rated, key=lambda sentence: rated[sentence])
+    assert "応答しない" in best or "連絡" in best
+
+
+# --- English in Japanese questions
+
+
+def test_english_of_security_is_searched_in_the_words_of_the_runbooks(project_index: RunbookIndex) -> None:
+    assert translate("ログインをrevokeしたい。who approves?") == ["失効", "承認"]
+    assert translate("承認をapproveする") == []  # is there already
+    assert translate("the wiperblade") == []  # a part of another word
+    assert project_index.search("isolateのapprovalは誰", k=1)[0].source == "host_isolation.md"
+
+
+def test_english_function_words_are_no_search_words() -> None:
+    bm25 = Bm25(["for the user of this server", "isolate the server"])
+    assert bm25.match("what should I do for the").scores.tolist() == [0.0, 0.0]
+    assert bm25.match("isolate").scores[1] > 0
+
+
+def test_every_english_word_leads_to_words_of_the_runbooks_and_the_examples_hold() -> None:
+    entries = json.loads((Path(english.__file__).with_name("english.json")).read_text(encoding="utf-8"))
+    for word, terms in entries["words"].items():
+        said = word.replace("*", "")
+        assert set(translate(said)) >= {term for term in terms if term.lower() not in said}, word
+    assert {"端末", "盗難", "承認", "ワイプ"} <= set(translate(entries["example"].lower()))
+    assert translate(entries["counter_example"]) == []
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ from ...models.pacing import get_settings
 from ...records import EvaluationResult, EvaluationRun
 from ...runs.assignment import Assignment, assign_suite
 from ...runs.estimate import Estimate, estimate_run
-from ...runs.journal import UnfinishedRun, unfinished_runs
-from ...runs.suite import RunOptions, run_assignment
+from ...runs.running import RunOptions, run_assignment
+from ...runs.unfinished import UnfinishedRun, unfinished_runs
 
 TELL_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
 # Settings that say how calls are made, not what is asked. output_tokens is among them because a run that ended for a

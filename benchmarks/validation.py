@@ -1,0 +1,483 @@
+"""How often what is said of a judge is right: corrected means, verdicts, stopping, planted flaws; Markdown tables.
+
+    python benchmarks/validation.py [corrected] [rates] [stopping] [flaws] [trust] [draws] [--scale 1.0] [--seed 0] [--data …]
+
+The families of marks are those of benchmarks/calibration.py; people and judge mark the same answers, each with noise of
+their own, and the judge's is scaled for the correlation. The rows "real" draw answers, with replacement, from what real
+judges and people gave (--data, ../shared/data unless given; left out where that is absent). An interval that is missing, because all labels
+were equal, counts as one that does not cover. --scale 4 makes four times as many simulations (and takes that long).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from calibration import draw_answers
+
+from socjudge.base.pass_rule import PassRule
+from socjudge.stats.correction import Corrected, corrected_mean, corrected_rate
+from socjudge.stats.sequential import gate_progress
+from socjudge.stats.trust import CORRELATION, MARGIN, judge_flaws, judge_trust
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"  # --data
+SIZES = (10, 20, 30, 40)
+JUDGED = 400  # answers with the judge's marks
+RULE = PassRule(70, 0.7)
+NOISES = ("normal", "less near the ends", "steps of five", "heavy tails")
+WORST = {  # each as near as can be to the other verdict
+    "six at 90, four just below the line": [90.0] * 6 + [69.99] * 4,
+    "six at 95, four just below the line": [95.0] * 6 + [69.99] * 4,
+    "seven at 90, three at 23: the mean just below": [90.0] * 7 + [23.3] * 3,
+    "ten on the line": [70.0] * 10,
+    "seven on the line, three at 69": [70.0] * 7 + [69.0] * 3,
+    "seven at 82, three at 42": [82.0] * 7 + [42.0] * 3,
+}
+
+
+class Population(NamedTuple):
+    """People's and a judge's marks of the same answers, and how many simulations they are worth."""
+
+    name: str
+    people: np.ndarray
+    judge: np.ndarray
+    times: int
+
+    @property
+    def correlation(self) -> float:
+        return float(np.corrcoef(self.people, self.judge)[0, 1])
+
+
+def marked(rng: np.random.Generator, worth: np.ndarray, noise: float, shift: float = 0.0) -> np.ndarray:
+    """Marks of the answers in steps of five, as in calibration.py (there noise is 0.3)."""
+    answer = noise * 0.25 / 0.3 * rng.standard_normal((*worth.shape[:-1], 1))
+    latent = worth + shift + answer + noise * rng.standard_normal(worth.shape)
+    return np.round(20 / (1 + np.exp(-latent))) * 5
+
+
+def families(rng: np.random.Generator, scale: float) -> Iterator[Population]:
+    """One criterion and the mean of six, four levels of quality, judges from useless to near-perfect."""
+    for quality in (0.5, 1.3, 2.0, 3.0):
+        worth = draw_answers(rng, 1, 200_000, quality)
+        for noise in (0.1, 0.2, 0.3, 0.5, 0.8, 3.0):
+            people, judge = (
+                marked(rng, worth, size, shift)[0] for size, shift in ((min(noise, 0.3), 0), (noise, -0.3))
+            )
+            for what, pick in (("one criterion", lambda x: x[:, 0]), ("mean of six", lambda x: x.mean(axis=1))):
+                y, f = pick(people), pick(judge)
+                yield Population(f"{what}, people's mean {y.mean():.0f}", y, f, int(1500 * scale))
+
+
+def real_points(data: Path, scale: float) -> Iterator[Population]:
+    """Real judges on Japanese answers, each in turn in the place of people: nobody marked those answers."""
+    path = data / "shaberi_judges_sample" / "scores_wide.csv.gz"
+    if not path.exists():
+        return
+    marks = pd.read_csv(path)
+    judges = list(marks.columns[3:])
+    points = marks[judges].apply(pd.to_numeric, errors="coerce")
+    one_to_five = marks["benchmark"] == "ELYZA-tasks-100"  # the others: 0 to 10
+    points = points.sub(one_to_five * 1, axis=0).mul(one_to_five.map({True: 25, False: 10}), axis=0).clip(0, 100)
+    for benchmark, part in points.groupby(marks["benchmark"]):
+        for people, judge in permutations(judges, 2):
+            both = part[[people, judge]].dropna()
+            if len(both) >= 300:
+                y, f = both[people].to_numpy(), both[judge].to_numpy()
+                yield Population(f"real marks, {benchmark}", y, f, int(500 * scale))
+
+
+def real_verdicts(data: Path, scale: float) -> Iterator[Population]:
+    """Gold labels and people's majority beside real judges (the first answer wins), and verdicts at 70 as above."""
+    path = data / "llmbar_casestudy" / "judgements.csv.gz"
+    if path.exists():
+        decisions = pd.read_csv(path).dropna(subset=["winner_unswapped"])
+        for _, part in decisions.groupby("evaluator"):
+            y, f = (part[name].to_numpy() == 1 for name in ("label", "winner_unswapped"))
+            yield Population("real verdicts, LLMBar", y, f, int(500 * scale))
+    path = data / "pandalm_test_sample" / "items.jsonl"
+    if path.exists():
+        rows = pd.read_json(path, lines=True)
+        y = ((rows[["annotator1", "annotator2", "annotator3"]] == 1).sum(axis=1) >= 2).to_numpy()
+        for judge in ("gpt35", "pandalm7b"):
+            yield Population(
+                "real verdicts, PandaLM", y, (rows[judge].astype(str) == "1").to_numpy(), int(1500 * scale)
+            )
+    for one in real_points(data, scale):
+        name = one.name.replace("marks", "verdicts at 70")
+        yield Population(name, one.people >= 70, one.judge >= 70, one.times // 2)
+
+
+def simulated_verdicts(rng: np.random.Generator, scale: float) -> Iterator[Population]:
+    for rate in (0.5, 0.7, 0.85, 0.95):
+        for tpr, tnr in ((0.99, 0.97), (0.97, 0.9), (0.9, 0.9), (0.9, 0.7), (0.95, 0.4), (0.6, 0.6), (0.5, 0.5)):
+            people = rng.random(200_000) < rate
+            judge = rng.random(200_000) < np.where(people, tpr, 1 - tnr)
+            yield Population(f"people pass {rate:.0%}", people, judge, int(1500 * scale))
+
+
+def common_package(y: np.ndarray, f: np.ndarray, everything: np.ndarray) -> tuple[float, float]:
+    """PPI++ as its authors' package has it for a mean: estimated weight, normal quantile."""
+    n, m = len(y), len(everything)
+    variance = np.concatenate([f, everything]).var(ddof=1)
+    weight = np.cov(y, f, ddof=0)[0, 1] / ((1 + n / m) * variance) if variance > 0 else 0.0
+    estimate = y.mean() + weight * (everything.mean() - f.mean())
+    reach = 1.959964 * np.sqrt((weight * everything).var() / m + (y - weight * f).var() / n)
+    return estimate - reach, estimate + reach
+
+
+def covers(low: float, high: float, truth: float) -> bool:
+    return low - 1e-9 <= truth <= high + 1e-9
+
+
+Estimate = Callable[[np.ndarray, np.ndarray, np.ndarray], Corrected]
+
+
+def coverage(rng: np.random.Generator, populations: Iterator[Population], estimate: Estimate) -> pd.DataFrame:
+    """One row per population and number of labels."""
+    rows = []
+    for one in populations:
+        truth = float(one.people.mean())
+        for n in SIZES:
+            drawn = rng.integers(0, len(one.people), (one.times, JUDGED))
+            hits, alone, package, widths, used = [], [], [], [], []
+            for pick in drawn:
+                y, f, everything = one.people[pick[:n]], one.judge[pick[:n]], one.judge[pick]
+                found = estimate(y, f, everything)
+                hits.append(covers(found.low, found.high, truth))
+                alone.append(covers(found.labels_low, found.labels_high, truth))
+                package.append(covers(*common_package(y * 1.0, f * 1.0, everything[n:] * 1.0), truth))
+                widths.append((found.high - found.low, found.labels_high - found.labels_low))
+                used.append(found.weight != 0)
+            own, labels = np.nanmean(widths, axis=0)
+            rates = [float(np.mean(column)) for column in (hits, alone, package, used)]
+            rows.append((one.name, one.correlation, n, *rates, float(own / labels)))
+    names = ["name", "correlation", "n", "covered", "alone", "package", "used", "width"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def show_coverage(found: pd.DataFrame) -> None:
+    found = found.assign(family=np.where(found["name"].str.startswith("real"), "real", "simulated"))
+    print("| marks | labels | cases | covered | 93–97 % in | labels alone | of these in | PPI++ as packaged |")
+    print("|---|---|---|---|---|---|---|---|")
+    for (family, n), part in found.groupby(["family", "n"], sort=False):
+        inside, inside_alone = (part[name].round(3).between(0.93, 0.97).mean() for name in ("covered", "alone"))
+        span = f"{part['covered'].mean():.1%} ({part['covered'].min():.1%}–{part['covered'].max():.1%})"
+        span_alone = f"{part['alone'].mean():.1%} ({part['alone'].min():.1%}–{part['alone'].max():.1%})"
+        cells = [
+            family,
+            n,
+            len(part),
+            span,
+            f"{inside:.0%}",
+            span_alone,
+            f"{inside_alone:.0%}",
+            f"{part['package'].mean():.1%}",
+        ]
+        print("|", " | ".join(map(str, cells)), "|")
+    print(
+        "\n| correlation | labels | cases | width / labels alone: mean (worst case) | judge used |\n|---|---|---|---|---|"
+    )
+    bands = pd.cut(found["correlation"], [-1, 0.3, 0.6, 0.85, 1], labels=["< 0.3", "0.3–0.6", "0.6–0.85", "≥ 0.85"])
+    for (band, n), part in found.groupby([bands, "n"], observed=True):
+        width = f"{part['width'].mean():.2f} ({part['width'].max():.2f})"
+        print(f"| {band} | {n} | {len(part)} | {width} | {part['used'].mean():.0%} |")
+    print()
+
+
+def corrected(rng: np.random.Generator, scale: float, data: Path) -> None:
+    print("### Means\n")
+    both = [*families(rng, scale), *real_points(data, scale)]
+    show_coverage(coverage(rng, iter(both), corrected_mean))
+
+
+def rates(rng: np.random.Generator, scale: float, data: Path) -> None:
+    print("### Pass rates\n")
+    both = [*simulated_verdicts(rng, scale), *real_verdicts(data, scale)]
+    show_coverage(coverage(rng, iter(both), corrected_rate))
+
+
+# Stopping
+
+
+def is_met(truth: np.ndarray) -> bool:
+    return bool(RULE.is_met(int((truth >= RULE.line - 1e-9).sum()), len(truth), truth.mean()))
+
+
+def repeats(rng: np.random.Generator, truth: np.ndarray, noise: str) -> np.ndarray:
+    """Ten judgements of each question, (questions, 10)."""
+    sd = np.full(len(truth), 4.0)
+    if noise == "less near the ends":
+        sd = 4 * np.sqrt(np.clip(truth * (100 - truth), 1, None) / (75 * 25))
+    draws = (
+        rng.standard_t(4, (len(truth), 10)) / np.sqrt(2)
+        if noise == "heavy tails"
+        else rng.standard_normal((len(truth), 10))
+    )
+    marks = np.clip(truth[:, None] + sd[:, None] * draws, 0, 100)
+    return np.round(marks / 5) * 5 if noise == "steps of five" else marks
+
+
+def stopping(rng: np.random.Generator, scale: float, data: Path) -> None:
+    print("### Stopping\n")
+    print(
+        "| runs | noise (sd 4) | streams | same as ten repeats | calls of 100 | firm | wrong firm |\n|---|---|---|---|---|---|---|"
+    )
+    for where, noises in (("mixed", NOISES), ("half of the questions within 3 points of the line", NOISES[:2])):
+        for noise in noises:
+            times, same, calls, firm, wrong = int(1000 * scale), 0, 0, 0, 0
+            for _ in range(times):
+                truth = np.clip(75 + 4 * rng.standard_normal() - 10 * (rng.chisquare(6, 10) - 6) / np.sqrt(12), 0, 98)
+                if where != "mixed":
+                    truth = np.where(rng.random(10) < 0.5, rng.normal(RULE.line, 3, 10), truth)
+                marks = repeats(rng, truth, noise)
+                so_far = {q: list(marks[q, :2]) for q in range(10)}
+                while (found := gate_progress(so_far, rule=RULE)).ask:
+                    so_far[found.ask[0]].append(marks[found.ask[0], len(so_far[found.ask[0]])])
+                said = found.passes if found.verdict == "判定保留" else found.verdict == "合格"
+                same += said == is_met(marks.mean(axis=1))
+                calls += found.calls
+                firm += found.verdict != "判定保留"
+                wrong += found.verdict != "判定保留" and said != is_met(truth)
+            print(
+                f"| {where} | {noise} | {times} | {same / times:.1%} | {calls / times:.0f} | {firm / times:.0%} | {wrong / times:.1%} |",
+                flush=True,
+            )
+    print("\nWrong firm verdict at any moment, looked at after every round of ten, true scores at the worst places:\n")
+    print("| true scores | noise (sd 4) | streams | firm and wrong |\n|---|---|---|---|")
+    for what, scores in WORST.items():
+        for noise in ("normal", "less near the ends"):
+            truth, times = np.array(scores), int(5000 * scale)
+            wrong = 0
+            for _ in range(times):
+                marks = repeats(rng, truth, noise)
+                seen = (gate_progress(dict(enumerate(marks[:, :k])), rule=RULE).verdict for k in range(2, 11))
+                firm_word = next((verdict for verdict in seen if verdict != "判定保留"), None)
+                wrong += firm_word is not None and (firm_word == "合格") != is_met(truth)
+            print(f"| {what} | {noise} | {times} | {wrong / times:.1%} |", flush=True)
+    print()
+
+
+# Planted flaws
+
+QUESTIONS, LABELLED = 120, 40  # blindness once more with 70 labels
+
+
+class Exam(NamedTuple):
+    """Answers with people's marks and a judge's, (questions, 6); its repeats (questions, repeat, 6); lengths, flags."""
+
+    people: np.ndarray
+    judge: np.ndarray
+    lengths: np.ndarray
+    flags: np.ndarray
+
+
+def examined(rng: np.random.Generator, flaw: str) -> Exam:
+    """A judge with one flaw, in every criterion; "" is a clean one: people's noise, people's scale."""
+    worth = draw_answers(rng, 1, QUESTIONS, 0.4)
+    people = marked(rng, worth, 0.3)[0]
+    one_more = 0.2 * rng.standard_normal((QUESTIONS, 1))
+    noise = 0.8 if flaw == "noise" else 0.15
+    judge = np.stack([marked(rng, worth + one_more, noise)[0] for _ in range(3)], axis=1)
+    lengths, flags = np.exp(6 + 0.4 * rng.standard_normal(QUESTIONS)), (rng.random(QUESTIONS) < 0.4) * 1.0
+    whole = judge.mean(axis=2, keepdims=True)
+    if flaw in PLANTED:
+        judge = PLANTED[flaw](judge, whole, lengths, flags, rng)
+    judge = np.clip(np.round(judge / 5) * 5, 0, 100)
+    if flaw == "replies that cannot be read, 8 %":
+        judge[rng.random(judge.shape) < 0.08] = np.nan
+    return Exam(people, judge, lengths, flags)
+
+
+def _lenient(marks: np.ndarray) -> np.ndarray:
+    return np.where(marks < 70, marks + 0.9 * (80 - marks), marks)
+
+
+PLANTED: dict[str, Callable[..., np.ndarray]] = {
+    "8 points too high": lambda m, whole, length, flag, rng: m + 8,
+    "8 points too low": lambda m, whole, length, flag, rng: m - 8,
+    "fails raised by 90 % of their distance to 80": lambda m, whole, length, flag, rng: _lenient(m),
+    "compressed to 40 %": lambda m, whole, length, flag, rng: 75 + 0.4 * (m - 75),
+    "10 points per sd of log length": lambda m, whole, length, flag, rng: (
+        m + 10 * ((np.log(length) - 6) / 0.4)[:, None, None]
+    ),
+    "20 points off where flagged": lambda m, whole, length, flag, rng: m - 20 * flag[:, None, None],
+    "20 points more where flagged": lambda m, whole, length, flag, rng: m + 20 * flag[:, None, None],
+    "blind: marks of other answers": lambda m, whole, length, flag, rng: rng.permuted(m, axis=0),
+    "halo: 80 % the overall impression": lambda m, whole, length, flag, rng: 0.2 * m + 0.8 * whole,
+}
+FOUND_BY = {
+    "8 points too high": "bias",
+    "8 points too low": "bias",
+    "fails raised by 90 % of their distance to 80": "leniency",
+    "compressed to 40 %": "compression",
+    "noise": "noise",
+    "10 points per sd of log length": "length",
+    "20 points off where flagged": "flags",
+    "20 points more where flagged": "flags",
+    "blind: marks of other answers": "blindness",
+    "halo: 80 % the overall impression": "halo",
+    "replies that cannot be read, 8 %": "unread",
+}
+
+
+def exam_frames(exam: Exam, labelled: int = LABELLED) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The judge's marks and people's of the first answers, as load_scores and load_labels give them."""
+    question, repeat, criterion = (axis.ravel() for axis in np.indices(exam.judge.shape))
+    scores = pd.DataFrame(
+        {
+            "judge_model": "judge",
+            "question_id": question,
+            "answer_sha256": question.astype(str),
+            "judge_repeat": repeat,
+            "criterion": criterion.astype(str),
+            "score": exam.judge.ravel(),
+        }
+    )
+    question, criterion = (axis.ravel() for axis in np.indices((labelled, exam.people.shape[1])))
+    labels = pd.DataFrame(
+        {
+            "rater": "people",
+            "question_id": question,
+            "answer_sha256": question.astype(str),
+            "criterion": criterion.astype(str),
+            "score": exam.people[:labelled].ravel(),
+        }
+    )
+    return scores, labels
+
+
+def flaws(rng: np.random.Generator, scale: float, data: Path) -> None:
+    print("### Planted flaws\n")
+    print(
+        "| planted in all six criteria | labels | seen as | judges | found: mean over criteria (least) |\n|---|---|---|---|---|"
+    )
+    blind = "blind: marks of other answers"
+    for planted, labelled in [("", LABELLED), *((name, LABELLED) for name in FOUND_BY), (blind, 70)]:
+        times = int((1000 if planted == "" else 200) * scale)
+        seen, alarms = [], 0
+        for _ in range(times):
+            exam = examined(rng, planted)
+            scores, labels = exam_frames(exam, labelled)
+            names = [str(i) for i in range(QUESTIONS)]
+            found = judge_flaws(
+                scores,
+                labels,
+                lengths=dict(zip(names, exam.lengths, strict=True)),
+                flags=dict(zip(names, exam.flags, strict=True)),
+            )
+            alarms += bool(found["found"].any())
+            if planted:
+                hit = found[found["flaw"] == FOUND_BY[planted]].set_index("criterion")["found"]
+                seen.append(hit)
+        if planted:
+            each = pd.DataFrame(seen).mean()
+            name = "noise: repeats scatter by 19 points" if planted == "noise" else planted
+            print(
+                f"| {name} | {labelled} | {FOUND_BY[planted]} | {times} | {each.mean():.1%} ({each.min():.1%}) |",
+                flush=True,
+            )
+        else:
+            print(f"| none | {labelled} | anything at all | {times} | {alarms / times:.1%} |", flush=True)
+    print()
+
+
+def trust(rng: np.random.Generator, scale: float, data: Path) -> None:
+    print("### Trust\n")
+    print(
+        "| judge | criteria not to be trusted | judges | one of these trusted | others trusted |\n|---|---|---|---|---|"
+    )
+    for name, (make, bad) in TRUSTED.items():
+        times, falsely, rightly = int(1000 * scale), 0, []
+        for _ in range(times):
+            exam = make(rng)
+            scores, labels = exam_frames(exam)
+            verdicts = judge_trust(scores, labels).set_index("criterion")["verdict"] == "信頼できる"
+            wrong = [str(c) for c in bad]
+            falsely += bool(verdicts[wrong].any())
+            rightly.append(verdicts.drop(wrong).mean() if len(bad) < 6 else np.nan)
+        right = f"{np.mean(rightly):.0%}" if len(bad) < 6 else "–"
+        print(f"| {name} | {len(bad)} | {times} | {falsely / times:.1%} | {right} |", flush=True)
+    print()
+
+
+def at_the_limit(rng: np.random.Generator, what: str, bad: int) -> Exam:
+    """Marks whose bias is the margin, or whose correlation is the least one, in the first `bad` criteria."""
+    truth = 65 + 14 * rng.standard_normal((QUESTIONS, 6))
+    people, judge = (truth + 6 * rng.standard_normal((QUESTIONS, 6)) for _ in range(2))
+    if what == "bias":
+        judge[:, :bad] += MARGIN
+    else:
+        other = rng.standard_normal((QUESTIONS, bad))
+        unit = (people[:, :bad] - 65) / np.sqrt(14**2 + 6**2)
+        judge[:, :bad] = 65 + 15 * (CORRELATION * unit + np.sqrt(1 - CORRELATION**2) * other)
+    return Exam(people, judge[:, None, :], np.ones(QUESTIONS), np.zeros(QUESTIONS))
+
+
+TRUSTED: dict[str, tuple[Callable[[np.random.Generator], Exam], list[int]]] = {
+    "clean": (lambda rng: examined(rng, ""), []),
+    "bias at the margin": (lambda rng: at_the_limit(rng, "bias", 6), list(range(6))),
+    "correlation at the least": (lambda rng: at_the_limit(rng, "correlation", 6), list(range(6))),
+    "bias at the margin in one": (lambda rng: at_the_limit(rng, "bias", 1), [0]),
+    "correlation at the least in three": (lambda rng: at_the_limit(rng, "correlation", 3), [0, 1, 2]),
+    "blind": (lambda rng: examined(rng, "blind: marks of other answers"), list(range(6))),
+}
+
+
+def draws(rng: np.random.Generator, scale: float, data: Path) -> None:
+    """What 40 random labels say of a real judge, beside what all labels say."""
+    print("### Trust from 40 labels beside trust from all\n")
+    words, falsely, total = dict.fromkeys(["the same", "less said", "the opposite"], 0), 0, 0
+    for one in real_points(data, 1.0):
+        whole = trust_word(one.people, one.judge)
+        for _ in range(max(1, int(20 * scale))):
+            pick = rng.choice(len(one.people), LABELLED, replace=False)
+            word = trust_word(one.people[pick], one.judge[pick])
+            opposite = {word, whole} == {"信頼できる", "信頼できない"}
+            words["the same" if word == whole else "the opposite" if opposite else "less said"] += 1
+            apart = abs(float((one.judge - one.people).mean())) >= MARGIN or one.correlation <= CORRELATION
+            falsely += word == "信頼できる" and apart
+            total += 1
+    print("| draws of 40 labels | " + " | ".join(words) + " | 信頼できる where bias or correlation of all forbid it |")
+    print("|---|---|---|---|---|")
+    print(
+        f"| {total} | "
+        + " | ".join(f"{count / total:.0%}" for count in words.values())
+        + f" | {falsely / total:.1%} |\n"
+    )
+
+
+def trust_word(people: np.ndarray, judge: np.ndarray) -> str:
+    one = pd.DataFrame({"question_id": range(len(people)), "answer_sha256": range(len(people)), "criterion": "one"})
+    return str(
+        judge_trust(one.assign(judge_model="A", score=judge), one.assign(rater="B", score=people))["verdict"].iloc[0]
+    )
+
+
+PARTS: dict[str, Callable[[np.random.Generator, float, Path], None]] = {
+    "corrected": corrected,
+    "rates": rates,
+    "stopping": stopping,
+    "flaws": flaws,
+    "trust": trust,
+    "draws": draws,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data", type=Path, default=SHARED)
+    args = parser.parse_args()
+    for name in args.parts:
+        PARTS[name](np.random.default_rng(args.seed), args.scale, args.data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""How far an answer covers the keypoints that were expected of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..base.texts import fold
+from ..rules.facts import EITHER_ROLE, without_people
+from ..runbooks.bm25 import content_words
+from .answer_reading import ADMITS, Reading, embed_once, ramp
+
+_CLAUSE = re.compile(r"[、。：:]")
+_TELLING = re.compile(r"(?:を|と|かを|よう)?(?:尋ねる|伝える|案内する|求める|示す|説明する|止める)$")
+# Below the first value a keypoint is not covered, from the second it is; tuned on the dev half.
+_COVERAGE = (0.35, 0.56)
+_PREDICATE = re.compile(r"(?:[うくぐすつぬぶむる]|た|ない|ます|ません|です|ください|こと|要)[。)]?\s*$")
+_VAGUE = re.compile(
+    r"適切|状況に応じ|必要に応じ|しっかり|きちんと|慎重に|ていねい|丁寧|十分に|配慮|心がけ|留意|重要|大切"
+)
+_NO_GUESS = re.compile(r"推測|そのまま当てはめ")
+
+
+def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
+    """How far each keypoint is covered, 0–1: words and similarity of its nearest statement or clause."""
+    dangerous = reading.answer.flags.dangerous_operation
+    said = [
+        (u.text, reading.groups[u.group])
+        for u in reading.units
+        if not (u.is_heading or reading.recommended[u.text] or u.text in reading.echoes)
+        and not (u.is_warning and dangerous)
+    ]
+    # What a statement is about also shows in the heading that it was taken from.
+    said += [
+        (f"{h} {c.text}", reading.groups[c.group]) for c, h in zip(reading.claims, reading.origins, strict=True) if h
+    ]
+    clauses = {part: whole for text, whole in said for part in [text, *_CLAUSE.split(text)] if len(fold(part)) > 3}
+    if not clauses:
+        return [0.0] * len(wanted)
+    texts = list(clauses)
+    words = [content_words(clause) for clause in texts]
+    vectors = embed_once(texts).T
+    found = []
+    named = set().union(
+        *map(content_words, reading.question.expected_keypoints), content_words(reading.question.question)
+    )
+    # A statement that says no more than the keypoints' words was told nothing by the runbooks.
+    hollow = 1.0 if reading.should_decline or reading.should_ask else 0.3
+    weight = {
+        t: 1.0 if _tells(t) or len((content_words(t) & reading.passage_words) - named) > 1 else hollow
+        for t in set(clauses.values())
+    }
+    rare = reading.rarity
+    for keypoint in wanted:
+        if ADMITS.search(keypoint):
+            found.append(float(reading.admits))
+            continue
+        if reading.should_decline and _NO_GUESS.search(keypoint):
+            found.append(float(reading.admits))
+            continue
+        # "A または B" is covered by either; "…を尋ねる" is about what is asked, not about asking.
+        topic = _TELLING.sub("", keypoint) or keypoint
+        options = [EITHER_ROLE.sub(r"\1", topic), EITHER_ROLE.sub(r"\2", topic)]
+        if options[0] == topic:
+            options = topic.split("または")
+        likeness = embed_once(options) @ vectors
+        # Who and when is 正確性's, unless a keypoint says little else.
+        asked = [w if len(w := content_words(without_people(o))) > 2 else content_words(o) for o in options]
+        found.append(
+            max(
+                ramp(0.5 * float(likeness[i, j]) + 0.5 * _shared(asked[i], words[j], rare), *_COVERAGE)
+                * weight[clauses[texts[j]]]
+                for i, option in enumerate(options)
+                for j in range(len(texts))
+            )
+        )
+    return found
+
+
+def _tells(statement: str) -> bool:
+    """Whether a statement says what to do, rather than naming things or asking for care in general."""
+    return bool(_PREDICATE.search(statement)) and not _VAGUE.search(statement)
+
+
+def _shared(part: set[str], whole: set[str], rare: dict[str, float]) -> float:
+    """The share of a part's words that are in the whole, each weighed by how rare it is in the passages."""
+    total = sum(rare.get(word, 1.0) for word in part)
+    return sum(rare.get(word, 1.0) for word in part & whole) / total if total else 0.0

@@ -1,0 +1,120 @@
+"""What is wrong in an answer by its passages: statements against them, steps out of order, citations that do not hold."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from ..base.texts import bigrams, containment, fold
+from ..rules.contradictions import Conflict, find_conflict
+from ..rules.facts import find_facts, is_negative
+from .answer_reading import Reading
+
+_IMMEDIATE = re.compile(r"直ちに|最初に|まず|何より先")
+_CONDITIONAL = re.compile(r"場合|れば|たら|とき|次第|承認|なら")
+_DEADLINE = re.compile(r"\d+\s*(?:分|時間|日)以内")
+_NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
+
+
+def turned_against(reading: Reading, i: int) -> Conflict:
+    """How claim i goes against the passages, "" if it does not."""
+    claim = reading.claims[i]
+    if claim.is_code or fold(claim.text) in reading.source_texts:
+        return ""
+    place, likeness = reading.nearest[i]
+    if likeness >= 0.65:
+        source = reading.sources[place].text
+        if is_negative(claim.text) != is_negative(source):
+            return "forbidden" if is_negative(source) else "denied"
+    about = reading.about[i]
+    if not about and i and reading.claims[i - 1].group == claim.group:  # これで対応は済みます。
+        about = reading.about[i - 1]
+    return find_conflict(claim.text, about, reading.known)
+
+
+def find_misplaced(reading: Reading) -> str:
+    """A step that stands behind one that the passages put after it; "" if none does."""
+    places: dict[tuple[int, str], tuple[int, int]] = {}
+    for p, passage in enumerate(reading.passages):
+        for n, match in enumerate(_NUMBERED.finditer(passage)):
+            places[p, match[1].strip()] = (p, n)
+    steps = [(place, bigrams(fold(text))) for (_, text), place in places.items()]
+    placed: dict[int, list[int]] = {}
+    timed = 0
+    late, hurried = "", False
+    for claim in reading.claims:
+        own = bigrams(fold(claim.text))
+        place, likeness = max(
+            ((place, containment(own, pairs)) for place, pairs in steps), key=lambda f: f[1], default=((0, 0), 0.0)
+        )
+        if likeness < 0.6:
+            continue
+        before = placed.setdefault(place[0], [])
+        if place[1] in before:
+            continue
+        at_once = timed > 1 and _IMMEDIATE.search(claim.text) and not _CONDITIONAL.search(claim.text)
+        if not late and (at_once or any(n > place[1] for n in before)):
+            late = claim.text
+        hurried |= bool(at_once)
+        before.append(place[1])
+        timed += bool(_DEADLINE.search(claim.text))
+    # One step out of place may be a matter of taste.
+    moved = max((len(steps) - _longest_rise(steps) for steps in placed.values()), default=0)
+    return late if hurried or moved > 1 else ""
+
+
+def _longest_rise(numbers: Sequence[int]) -> int:
+    """How many of the numbers can stay where they are when the rest is put in order."""
+    ends: list[int] = []
+    for number in numbers:
+        place = bisect_left(ends, number)
+        ends[place : place + 1] = [number]
+    return len(ends)
+
+
+def find_other_people(reading: Reading) -> str:
+    """Who an answer points to where it names none of those that the keypoints name; "" if it names one."""
+
+    def people(text: str) -> set[str]:
+        return {fact.value for fact in find_facts(text) if fact.kind == "role"}
+
+    wanted = {role for keypoint in reading.question.expected_keypoints for role in people(keypoint)}
+    named = people("。".join(unit.text for unit in reading.units))
+    return "" if not wanted or wanted & named else "、".join(sorted(named))
+
+
+def find_unfounded_start(reading: Reading) -> str:
+    """The instruction that an answer begins with, if no passage supports it; "" if one does."""
+    if not reading.claims or reading.should_ask or (reading.should_decline and reading.admits):
+        return ""
+    first = reading.claims[0]
+    return first.text if reading.support[0] < 0.5 and re.match("まず|最初に|はじめに", first.text) else ""
+
+
+def places_named(reading: Reading, cited: str) -> list[int]:
+    """The places of the passages that a citation names by their file."""
+    return [i for i, (file, _) in enumerate(reading.names) if file and file in cited.casefold()]
+
+
+def rate_citation(reading: Reading, i: int) -> float:
+    """1 if a citation of claim i names a passage that holds it, less if it names another of an existing file, 0 if none."""
+    own, pairs = reading.claim_pairs[i], reading.passage_pairs
+    holds = [containment(own, other) for other in pairs]
+    best = max(holds, default=0.0)
+    found = 0.0
+    for source in reading.claims[i].cited:
+        places = places_named(reading, source)
+        heading = fold(source.partition(">")[2])
+        here = [
+            p
+            for p in places
+            if not heading or heading in reading.names[p][1] or (reading.names[p][1] and reading.names[p][1] in heading)
+        ]
+        if any(holds[p] >= min(0.7 * best, 0.5) for p in here) or any(
+            source in reading.passages[p] for p in here for source in reading.about[i]
+        ):
+            return 1.0
+        if places:
+            found = 0.25
+    return found

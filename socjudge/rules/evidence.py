@@ -1,0 +1,108 @@
+"""根拠不足: whether the runbooks know of what a question is about, and how likely it is that they do not.
+
+Measured against the index at hand, so that it holds for any runbooks: how near the nearest passage and the nearest
+question of a passage are (to the question as a whole, and to its clauses, because people tell stories), and which of its
+words the runbooks do not know. benchmarks/fit_flags.py fits the weights, docs/flags.md measures them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ..runbooks.bm25 import content_words
+from .text_model import Numbers, load_weights, read_question, sigmoid
+from .unknown_words import KATAKANA, find_unknown_words, join_words
+
+if TYPE_CHECKING:
+    from ..runbooks.index import RunbookIndex
+
+Outcome = Literal["covered", "unsure", "absent"]
+
+WEIGHTS_PATH = Path(__file__).with_name("evidence_weights.npz")
+ABSENT = 0.5  # from this probability on the runbooks are said to have nothing: 根拠不足
+UNSURE = 0.3  # from this probability on of having nothing, or only something near, a near runbook is called doubtful
+FITTED_EMBEDDER = "use"
+COSINES = 7  # so many of the measures, the first, are cosines
+SHORTEST_CLAUSE = 6  # characters
+_CLAUSE = re.compile(r"[。、！？!?\n]|(?<=\.)\s")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How well the runbooks cover a question. probability: that they have nothing on it, 0–1, calibrated."""
+
+    outcome: Outcome
+    probability: float
+
+
+def rate_coverage(question: str, *, index: RunbookIndex) -> Coverage:
+    """covered: a passage fits; unsure: a near one, that may not apply; absent: none was found."""
+    kept = load_weights(WEIGHTS_PATH)
+    measures = measure_evidence(question, index=index)
+    if index.embedder != FITTED_EMBEDDER:
+        measures[:COSINES] = kept["centre"][:COSINES]  # on another scale: they say nothing
+    features = np.concatenate([read_question(question), scale_measures(measures, kept["centre"], kept["spread"])])
+    absent, doubtful = (sigmoid(float(score)) for score in features @ kept["weights"] + kept["bias"])
+    outcome: Outcome = "absent" if absent >= ABSENT else "unsure" if doubtful >= UNSURE else "covered"
+    return Coverage(outcome, absent)
+
+
+def scale_measures(measures: Numbers, centre: Numbers, spread: Numbers) -> Numbers:
+    """Measures as the model sees them; one that is far out of the usual says no more than one at its edge."""
+    return np.clip((measures - centre) / spread, -4, 4)
+
+
+def measure_evidence(question: str, *, index: RunbookIndex) -> Numbers:
+    """What tells how well this index knows of a question, (24,); benchmarks/fit_flags.py finds centre and spread.
+
+    Where passages have no questions of their own, their sentences stand in for these."""
+    clauses = [clause for clause in _CLAUSE.split(question) if len(clause) >= SHORTEST_CLAUSE] or [question]
+    whole = index.evidence(question)
+    parts = [index.evidence(clause) for clause in clauses] if len(clauses) > 1 else [whole]
+    said = [part.top_cosine for part in parts]
+    asked = [part.top_cosine if part.question_cosine is None else part.question_cosine for part in parts]
+
+    found = [content_words(f"{p.heading} {p.text}") for p in index.search(question, 5)] or [set()]
+    words = content_words(question)
+    n = max(len(words), 1)
+    strange = find_unknown_words(question, index=index)
+    strange_in = [sum(word in join_words(clause) for word in strange) for clause in clauses]
+    return np.array(
+        [
+            whole.top_cosine if whole.question_cosine is None else whole.question_cosine,
+            whole.top_cosine,
+            max(asked),
+            max(said),
+            min(asked),
+            sum(asked) / len(asked),
+            sum(said) / len(said),
+            whole.bm25_ratio,
+            len(words & set(whole.unknown_tokens)) / n,
+            len(words - found[0]) / n,
+            len(words - set().union(*found)) / n,
+            len(strange),
+            sum(count > 0 for count in strange_in) / len(clauses),
+            max(strange_in),
+            min(len(question), 200) / 50,
+            sum(word.isascii() for word in words) / n,
+            *_count_kinds(strange, question),
+        ]
+    )
+
+
+def _count_kinds(strange: list[str], question: str) -> list[float]:
+    """What the unknown words are: names (Slack), other Latin words (dump), katakana, kanji; at most 3 of each, and whether any.
+
+    An unknown name is most likely what the question is about; lower case English may be anybody's way of speaking."""
+    said = unicodedata.normalize("NFKC", question)
+    latin = [word for word in strange if word.isascii()]
+    names = [w for w in latin if any(m[0][0].isupper() for m in re.finditer(re.escape(w), said, re.IGNORECASE))]
+    katakana = [word for word in strange if KATAKANA.match(word)]
+    kinds = (len(names), len(latin) - len(names), len(katakana), len(strange) - len(latin) - len(katakana))
+    return [*(min(count, 3) for count in kinds), *(float(count > 0) for count in kinds)]

@@ -1,0 +1,64 @@
+"""A logistic model over a question: its letters, its sentence vector, and a few measures of its own subject.
+
+`prohibitions` weighs whether somebody wants something forbidden by it, `evidence` whether the runbooks know of what is
+asked. benchmarks/fit_flags.py finds the weights.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base.texts import encodable
+from ..runbooks.embeddings import UseEmbeddings
+from .dangers import compact
+
+LETTERS = 1 << 14  # hashed runs of one to four letters
+LONGEST = 400  # letters of a question that are read
+LETTERS_SCALE, VECTOR_SCALE = 3.0, 2.0  # what the ridge sees of each
+
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def read_question(text: str) -> Numbers:
+    """What both models see of a question, (LETTERS + 512,)."""
+    read = f"^{compact(text)[:LONGEST]}$"
+    runs = {read[i : i + n] for n in (1, 2, 3, 4) for i in range(len(read) - n + 1)}
+    places = sorted({zlib.crc32(run.encode()) % LETTERS for run in runs})
+    letters = np.zeros(LETTERS)
+    letters[places] = LETTERS_SCALE / math.sqrt(len(places))
+    return np.concatenate([letters, VECTOR_SCALE * embed_text(text)])
+
+
+def sigmoid(score: float) -> float:
+    """1 / (1 + exp(-score)), for any score."""
+    return 0.5 * (1 + math.tanh(score / 2))
+
+
+def save_weights(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write what a fit found, small: float16."""
+    small: dict[str, Any] = {name: np.asarray(array, dtype=np.float16) for name, array in arrays.items()}
+    np.savez_compressed(path, **small)
+
+
+@lru_cache(maxsize=4)
+def load_weights(path: Path) -> dict[str, Numbers]:
+    """What `save_weights` wrote, as float64."""
+    with np.load(path, allow_pickle=False) as kept:
+        return {name: kept[name].astype(np.float64) for name in kept.files}
+
+
+def embed_text(text: str) -> Numbers:
+    """The sentence vector of a text by the embedder that the weights were found with, whatever the index uses; (512,)."""
+    return np.asarray(_embed(encodable(text)))
+
+
+@lru_cache(maxsize=1024)
+def _embed(text: str) -> tuple[float, ...]:
+    return tuple(UseEmbeddings().embed_query(text))

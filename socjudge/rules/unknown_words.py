@@ -1,0 +1,137 @@
+"""The words of a question, and which of them no runbook holds."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from ..runbooks.bm25 import normalise_text
+from .dangers import dangerous_words
+
+if TYPE_CHECKING:
+    from ..runbooks.index import RunbookIndex
+
+_WORDS = re.compile(r"[々一-鿿㐀-䶿]+|[ァ-ヺー]{2,}|[a-z0-9][a-z0-9'+#]*(?:[-_.][a-z0-9]+)*")
+_HOST_OR_NUMBER = re.compile(r"[\d.]+|[a-z]{1,6}[-_]?\d{2,4}")  # 1102, dc01, pc-0123
+KATAKANA = re.compile("[ァ-ー]")
+_JAPANESE = re.compile("[\u3041-\u30ff\u4e00-\u9fff]")
+
+LEXICONS = {
+    name: frozenset(" ".join(lexicon["words"]).split())
+    for name, lexicon in json.loads(Path(__file__).with_name("lexicons.json").read_text(encoding="utf-8")).items()
+    if name != "about"
+}
+# No reason to call a question short of evidence.
+_COMMON = LEXICONS["vague"].union(*(LEXICONS[name] for name in ("everyday", "assets", "operations", "symptoms")))
+_ENGLISH_SUBJECTS = tuple(sorted(LEXICONS["english_stems"]))  # as `str.startswith` takes them
+
+
+def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
+    """The question's subject words that occur nowhere in the runbooks, in order: プロジェクター, kubernetes, 保険.
+
+    Everyday words do not count, nor do those that name a dangerous operation, which the runbooks cover by kind.
+    In an English question only names, and words foreign to incident response, count."""
+    text = normalise_text(question)
+    for evidence in sorted(dangerous_words(question), key=len, reverse=True):
+        text = re.sub(r"\s*".join(map(re.escape, evidence.replace(" ", ""))), " ", text)
+    if not _JAPANESE.search(question):
+        return _unknown_english(question, text, _runbook_text(index))
+    known = _runbook_text(index)
+    unknown: list[str] = []
+    for word in dict.fromkeys(split_words(text)):
+        unknown += [piece for piece in _uncovered(word, known) if piece not in unknown]
+    return unknown
+
+
+def split_words(text: str) -> list[str]:
+    """Kanji and katakana runs and Latin words, in order."""
+    return _WORDS.findall(join_words(text))
+
+
+def join_words(text: str) -> str:
+    """Normalised text, words that are commonly half hiragana in the kanji that keeps them in one piece."""
+    return normalise_text(text).replace("漏えい", "漏洩").replace("改ざん", "改竄").replace("隠ぺい", "隠蔽")
+
+
+def cover_word(word: str, lexicon: frozenset[str]) -> list[str] | None:
+    """The words of the lexicon that make up `word`, longest first from the left, or None.
+
+    Single characters can join a longer piece, as in 担当者側, but not make up a word by themselves."""
+    pieces: list[str] = []
+    while word:
+        piece = next((word[:n] for n in range(min(len(word), 8), 0, -1) if word[:n] in lexicon), None)
+        if piece is None:
+            return None
+        pieces.append(piece)
+        word = word[len(piece) :]
+    singles = sum(len(piece) == 1 for piece in pieces)
+    return pieces if len(pieces) == 1 or singles <= len(pieces) - singles else None
+
+
+def _uncovered(word: str, known: str) -> list[str]:
+    """The pieces of a word that neither the runbooks nor the everyday words hold."""
+    if word.isascii():
+        is_known = len(word) < 2 or _HOST_OR_NUMBER.fullmatch(word) or word in _COMMON or _latin_known(word, known)
+        return [] if is_known else [word]
+    katakana = KATAKANA.match(word)
+    pieces: list[str] = []
+    start = i = 0
+    word = word[:200]
+    while i < len(word):
+        # A katakana piece must be long, or any syllables would do; a single kanji says too little to be unknown.
+        shortest = 3 if katakana else 2
+        step = next(
+            (
+                n
+                for n in range(min(len(word) - i, 12), shortest - 1, -1)
+                if word[i : i + n] in _COMMON or word[i : i + n] in known
+            ),
+            0,
+        )
+        if step:
+            pieces.append(word[start:i])
+            i = start = i + step
+        else:
+            i += 1
+    pieces.append(word[start:])
+    return [piece for piece in pieces if len(piece) >= 2 and piece.strip("ー") and not _made_of_everyday(piece)]
+
+
+@lru_cache(maxsize=4096)
+def _made_of_everyday(word: str) -> bool:
+    return cover_word(word, _COMMON) is not None
+
+
+def _latin_known(word: str, known: str) -> bool:
+    return bool(re.search(rf"(?<![a-z0-9]){re.escape(word[:80])}(?![a-z0-9])", known))
+
+
+def _unknown_english(question: str, text: str, known: str) -> list[str]:
+    """Names that the runbooks do not hold; or, where there are at least two, words foreign to the subject."""
+    names = {match[0].lower() for match in re.finditer(r"(?<![.?!] )(?<!^)\b[A-Z][A-Za-z0-9-]+", question)}
+    unknown = [
+        w
+        for w in dict.fromkeys(re.findall(r"[a-z][a-z0-9'-]+", text))
+        if w not in LEXICONS["vague_english"]
+        and w not in _COMMON
+        and not w.startswith(_ENGLISH_SUBJECTS)
+        and not _HOST_OR_NUMBER.fullmatch(w)
+        and not _latin_known(w, known)
+    ]
+    named = [w for w in unknown if w in names]
+    return named or (unknown if len(unknown) >= 2 else [])
+
+
+_TEXTS: WeakKeyDictionary[RunbookIndex, str] = WeakKeyDictionary()
+
+
+def _runbook_text(index: RunbookIndex) -> str:
+    """All passages, and the everyday words for theirs, as one normalised text, kept as long as the index lives."""
+    if index not in _TEXTS:
+        said = "\n".join(f"{p.heading}\n{p.text}" for p in index.passages)
+        _TEXTS[index] = join_words("\n".join([said, *index.synonyms]))  # an everyday word for theirs is known too
+    return _TEXTS[index]

@@ -1,0 +1,82 @@
+"""Who is called what in the house that the runbooks belong to: `organisation.json` beside them.
+
+Warnings name the leader, the approvers and the form from this file; without it they speak of 責任者 and 承認.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError
+from .reading import ORGANISATION_NAME, load_json_object
+
+_EXPECTED = '{"leader": {"role": "SOCリーダー", "phone": "内線7111"}, "approvers": [{"role": …}, …], "change_form": "緊急変更申請"}'
+_FIELDS = ("leader", "approvers", "change_form")
+
+
+@dataclass(frozen=True)
+class Person:
+    """A role, and the number it answers at; empty where the file tells none."""
+
+    role: str
+    phone: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.role}（{self.phone}）" if self.phone else self.role
+
+
+@dataclass(frozen=True)
+class Organisation:
+    """leader: whom to call first. approvers: who decides where the runbooks are silent. change_form: what a dangerous
+    operation takes besides an approval; empty where there is no such form."""
+
+    leader: Person = Person("責任者")
+    approvers: tuple[Person, ...] = ()
+    change_form: str = ""
+
+    @property
+    def deciding(self) -> str:
+        """Who decides, by role: SOCリーダーまたはCSIRT責任者."""
+        return "または".join(person.role for person in self.approvers or (self.leader,))
+
+    @property
+    def permission(self) -> str:
+        """What a dangerous operation takes: 緊急変更申請と承認."""
+        return f"{self.change_form}と承認" if self.change_form else "承認"
+
+
+NEUTRAL = Organisation()
+
+
+def load_organisation(folder: Path | str) -> Organisation:
+    """What `organisation.json` in the runbooks folder tells; neutral words for what it, or a folder without it, does not.
+
+    ConfigError that names the file, the field and what to write there."""
+    path = Path(folder) / ORGANISATION_NAME
+    entries = load_json_object(path, _EXPECTED)
+    if strange := sorted(entries.keys() - {*_FIELDS, "about"}):
+        raise ConfigError(
+            f"{path}: unknown field {strange[0]!r}; known are {', '.join(_FIELDS)} (and about, a comment)"
+        )
+    people = entries.get("approvers", [])
+    if not isinstance(people, list):
+        raise ConfigError(f'{path}: field \'approvers\' is {people!r}; write a list: [{{"role": "CSIRT責任者"}}]')
+    form = entries.get("change_form", "")
+    if not isinstance(form, str):
+        raise ConfigError(f"{path}: field 'change_form' is {form!r}; write the form's name as a text, or leave it out")
+    leader = _read_person(entries["leader"], "leader", path) if "leader" in entries else Organisation.leader
+    approvers = tuple(_read_person(person, f"approvers[{n}]", path) for n, person in enumerate(people))
+    return Organisation(leader, approvers, form.strip())
+
+
+def _read_person(entry: Any, field: str, path: Path) -> Person:
+    is_person = isinstance(entry, dict) and entry.keys() <= {"role", "phone"}
+    role, phone = (entry.get("role"), entry.get("phone", "")) if is_person else (None, None)
+    if not isinstance(role, str) or not role.strip() or not isinstance(phone, str):
+        raise ConfigError(
+            f'{path}: field \'{field}\' is {entry!r}; write {{"role": "SOCリーダー", "phone": "内線7111"}}'
+            " (phone may be left out)"
+        )
+    return Person(role.strip(), phone.strip())

@@ -1,0 +1,496 @@
+"""What people would say of many answers, from a judge's marks of all of them and people's marks of a few."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy.stats  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike
+
+from ..base.pass_rule import frame_rule, reaches
+from ..errors import ConfigError
+from .basics import OVERALL, Floats, beta_skewness, hall_ends, mean_interval, pass_rate_interval
+from .people import Beside, beside_people, judges_of
+
+MIN_LABELS = 8  # labelled units; with fewer neither the weight nor its cost is known
+WIDEST = 1.25  # a corrected interval wider than so many times that of the labels alone is not taken
+_FLOOR = 0.05  # of the variance p (1 - p) + floor at the ends of the scale; 0.05 to 0.1 did best in simulations
+_TINY = 1e-9
+
+
+class Corrected(NamedTuple):
+    """An estimate with its interval, beside that of the labels alone. weight: of the judge's marks, 0 where they do not
+    help (then both are the same); correlation: of labels and the judge's marks, NaN where one side does not vary."""
+
+    estimate: float
+    low: float
+    high: float
+    labels_low: float
+    labels_high: float
+    correlation: float
+    weight: float
+
+
+def corrected_mean(
+    labels: ArrayLike,
+    judged: ArrayLike,
+    all_judged: ArrayLike,
+    *,
+    level: float = 0.95,
+    low: float = 0,
+    high: float = 100,
+) -> Corrected:
+    """The mean that people would give to all units, from the few that they marked and the judge's marks of all.
+
+    Parameters
+    ----------
+    labels, judged
+        People's and the judge's marks of the same labelled units (questions): drawn at random from all.
+    all_judged
+        The judge's marks of all units, the labelled ones among them.
+    level
+        Of the interval.
+    low, high
+        The ends of the scale.
+
+    Returns
+    -------
+    Corrected
+        The labels alone (`mean_interval`, "hall") below 8 labels, where the judge's correlation is below 1 / √(n - 2),
+        or where the interval would be more than 1.25 times as wide as theirs.
+
+    Notes
+    -----
+    Estimate: mean label + w (mean of all the judge's marks - mean of those of the labelled units), with the weight w of
+    least variance; when the labelled units are among all, that is the slope of labels on marks. The variance is that of
+    the residuals with each unit's own weight from the other units (cross-fitting), or, if larger, the one that they
+    imply over all the judge's marks when the variance goes with p (1 - p) + 0.05 of the fitted mark; plus w² times the
+    variance of the mean of all. Student's t with n - 2 degrees of freedom, its ends moved for skewness as in
+    `mean_interval`.
+
+    Sources: Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv 2311.01453 (the weight); arXiv 2505.20178 (2025:
+    when it helps); MacKinnon and White (1985), J. Econom. 29, 305-325 (residuals left out);
+    Hall (1992), as in `mean_interval`.
+    """
+    y, f, everything = (np.asarray(x, dtype=float) for x in (labels, judged, all_judged))
+    n = len(y)
+    alone = mean_interval(y, level=level, low=low, high=high)
+    mean = float(y.mean()) if n else math.nan
+    r = _correlation(y, f)
+    plain = Corrected(mean, *alone, *alone, r, 0.0)
+    if n < MIN_LABELS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2) or math.isnan(alone[0]):
+        return plain
+    d = f - f.mean()
+    squares = float((d**2).sum())
+    w = float(d @ (y - mean)) / squares
+    fitted = mean + w * d
+    left_out = (y - fitted) / np.maximum(1 - 1 / n - d**2 / squares, _TINY)
+    shape = _binomial_shape(fitted, low, high)
+    implied = float((left_out**2 / shape).sum()) * float(
+        _binomial_shape(mean + w * (everything - f.mean()), low, high).mean()
+    )
+    spread = max(float((left_out**2).sum()), implied) / (n - 1)
+    if spread < _TINY:
+        return plain  # residuals that do not vary say nothing about the next
+    estimate = mean + w * float(everything.mean() - f.mean())
+    se = math.sqrt(spread / n + w * w * float(everything.var(ddof=1)) / len(everything))
+    reach = float(scipy.stats.t.ppf(0.5 + level / 2, n - 2)) / math.sqrt(n)
+    centre = (min(max(estimate, low), high) - low) / (high - low)
+    skewness = beta_skewness(centre, math.sqrt(spread) / (high - low))
+    below, above = hall_ends(reach, skewness, n)
+    ends = max(estimate - se * math.sqrt(n) * below, low), min(estimate - se * math.sqrt(n) * above, high)
+    if ends[1] - ends[0] > WIDEST * (alone[1] - alone[0]):
+        return plain
+    return Corrected(min(max(estimate, low), high), *ends, *alone, r, w)
+
+
+def _binomial_shape(marks: Floats, low: float, high: float) -> Floats:
+    """How the variance goes with the mark: like that of a share, which is least at the ends of the scale."""
+    p = ((marks - low) / (high - low)).clip(0, 1)
+    return np.asarray(p * (1 - p) + _FLOOR)
+
+
+def _correlation(x: Floats, y: Floats) -> float:
+    if len(x) < 3 or np.ptp(x) < _TINY or np.ptp(y) < _TINY:
+        return math.nan
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, *, level: float = 0.95) -> Corrected:
+    """The share that people would pass, from their verdicts of a few units and the judge's verdicts of all.
+
+    Parameters
+    ----------
+    labels, judged
+        Whether people and the judge pass the same labelled units: drawn at random, or at random among those that the
+        judge passes and among those that it fails (as `next_labels` does).
+    all_judged
+        Whether the judge passes each of all units, the labelled ones among them.
+    level
+        Of the interval.
+
+    Returns
+    -------
+    Corrected
+        Fractions. The labels alone (Wilson) below 8 labels, where all units that were labelled have one and the same
+        verdict of the judge, where the correlation is below 1 / √(n - 2), or where the interval would be more than 1.25
+        times as wide as theirs. weight: people's rate among what the judge passes less that among what it fails.
+
+    Notes
+    -----
+    Estimate: people's rate among what the judge passes and among what it fails, weighted by the judge's shares of all.
+    It is the mean of `corrected_mean` for verdicts. The interval joins Jeffreys intervals of the two rates and the
+    variance of the judge's share (MOVER), because with few labels a rate of 0 or 1 has no variance of its own.
+
+    Sources: Brown, Cai and DasGupta (2001), Stat. Sci. 16, 101-133; Zou and Donner (2008), Stat. Med. 27, 1693-1702.
+    Rogan and Gladen's formula (1978, Am. J. Epidemiol. 107, 71-76), which arXiv 2511.21140 builds on, divides by tpr +
+    tnr - 1, which is not known to be above 0 at ten labels; this one does not.
+    """
+    y, f, everything = (np.asarray(x, dtype=bool) for x in (labels, judged, all_judged))
+    n = len(y)
+    alone = pass_rate_interval(int(y.sum()), n, level) if n else (math.nan, math.nan)
+    r = _correlation(y.astype(float), f.astype(float))
+    plain = Corrected(float(y.mean()) if n else math.nan, *alone, *alone, r, 0.0)
+    if n < MIN_LABELS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2):
+        return plain
+    share = float(everything.mean())
+    z = float(scipy.stats.norm.ppf(0.5 + level / 2))
+    rates, down, up = [], 0.0, 0.0
+    for part, weight in ((y[f], share), (y[~f], 1 - share)):
+        rate, (low, high) = float(part.mean()), _jeffreys(int(part.sum()), len(part), level)
+        rates.append(rate)
+        down += (weight * (rate - low)) ** 2
+        up += (weight * (high - rate)) ** 2
+    gap = rates[0] - rates[1]
+    sampling = (z * gap) ** 2 * share * (1 - share) / len(everything)
+    estimate = share * rates[0] + (1 - share) * rates[1]
+    ends = max(estimate - math.sqrt(down + sampling), 0.0), min(estimate + math.sqrt(up + sampling), 1.0)
+    if ends[1] - ends[0] > WIDEST * (alone[1] - alone[0]):
+        return plain
+    return Corrected(estimate, *ends, *alone, r, gap)
+
+
+def _jeffreys(hits: int, total: int, level: float) -> tuple[float, float]:
+    low, high = scipy.stats.beta.ppf([0.5 - level / 2, 0.5 + level / 2], hits + 0.5, total - hits + 0.5)
+    return (float(low) if hits else 0.0), (float(high) if hits < total else 1.0)
+
+
+def corrected_means(
+    scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", level: float = 0.95
+) -> pd.DataFrame:
+    """People's mean of all the judged answers, estimated from labels of a few, one row per judge and criterion (and 総合).
+
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores`: the labelled answers and many more.
+    labels
+        People's marks, from `load_labels`; of answers that were drawn at random, 10 to 40 of them.
+    by
+        What names a judge.
+    level
+        Of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        - the column of `by`, criterion
+        - n: labelled questions; n_judged: questions with the judge's marks; n_missing: answers it left unmarked
+        - judge_mean: 0–100, over all; label_mean: over the labelled
+        - mean, ci_low, ci_high: 0–100, people's mean
+        - labels_low, labels_high: the interval of the labels alone
+        - correlation: of people and judge over labelled questions
+        - weight: of the judge's marks; 0: labels alone
+        - uses_judge
+        - method, note (Japanese)
+
+    Raises
+    ------
+    ConfigError
+        Where no criterion has 8 labelled questions, or labels are of other answers or criteria.
+
+    Notes
+    -----
+    The unit is the question: answers of one question are averaged, labelled and judged ones apart. The interval speaks
+    of all questions like these. The formula and its sources: `socjudge.stats.correction.corrected_mean`; how often it
+    is right: docs/validation.md. Labels of answers that were picked for their marks bias the mean.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(60), "answer_sha256": range(60), "criterion": "安全性"})
+    >>> scores = one.assign(judge_model="A", score=[(37 * q) % 61 + 35 for q in range(60)])
+    >>> labels = one.head(12).assign(rater="佐藤", score=scores["score"].head(12) - 5 + one["question_id"] % 2)
+    >>> found = sj.corrected_means(scores, labels).query("criterion == '安全性'")
+    >>> found[["n", "n_judged", "label_mean", "mean", "ci_low", "ci_high"]].round(1)
+        n  n_judged  label_mean  mean  ci_low  ci_high
+    0  12        60        56.1  60.6    55.4     65.8
+    """
+    return _corrected(scores, labels, by, level, "corrected_means", _mean_row)
+
+
+def corrected_pass_rate(
+    scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", level: float = 0.95
+) -> pd.DataFrame:
+    """The share of all judged answers that people would pass, from labels of a few, one row per judge and criterion.
+
+    Parameters
+    ----------
+    scores, labels, by, level
+        As in `corrected_means`; labels may also be chosen by `next_labels`.
+
+    Returns
+    -------
+    DataFrame
+        - the column of `by`, criterion: 総合 is the mean over criteria, by which an answer passes
+        - n: labelled answers; n_judged: answers with the judge's marks; n_missing: answers it left unmarked
+        - judge_rate, label_rate: shares that pass, over all and over the labelled
+        - rate, ci_low, ci_high: the share that people would pass
+        - labels_low, labels_high: Wilson, of the labels alone
+        - correlation: of the verdicts
+        - weight: how much more often people pass what the judge passes than what it fails; 0: labels alone
+        - uses_judge
+        - method, note (Japanese)
+
+    Raises
+    ------
+    ConfigError
+        Where no criterion has 8 labelled answers, or labels are of other answers or criteria.
+
+    Notes
+    -----
+    The unit is the answer; the interval is too narrow where a question has several. Formula and sources:
+    `socjudge.stats.correction.corrected_rate`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(60), "answer_sha256": range(60), "criterion": "安全性"})
+    >>> scores = one.assign(judge_model="A", score=[(37 * q) % 61 + 35 for q in range(60)])
+    >>> labels = one.head(16).assign(rater="佐藤", score=scores["score"].head(16) - 5)
+    >>> found = sj.corrected_pass_rate(scores, labels).query("criterion == '安全性'")
+    >>> found[["n", "n_judged", "judge_rate", "label_rate", "rate"]].round(2)
+        n  n_judged  judge_rate  label_rate  rate
+    0  16        60        0.43        0.25  0.29
+    """
+    return _corrected(scores, labels, by, level, "corrected_pass_rate", _rate_row)
+
+
+def _corrected(
+    scores: pd.DataFrame, labels: pd.DataFrame, by: str, level: float, who: str, row_of: Any
+) -> pd.DataFrame:
+    line = frame_rule(scores).line
+    rows = []
+    for judge in judges_of(scores, by, who):
+        side = beside_people(scores, labels, judge, by=by, who=who)
+        for criterion in side.judge.columns:
+            row = row_of(side, criterion, line, level)
+            if side.strangers:
+                row["note"] += f"この採点者が採点していない回答へのラベル {side.strangers} 件は使っていません。"
+            rows.append({by: judge, "criterion": criterion, **row})
+    most = max((row["n"] for row in rows), default=0)
+    if most < MIN_LABELS:
+        raise ConfigError(
+            f"{who}: people and judge both marked {most} of the same, which is too few for an estimate; label at least "
+            f"{MIN_LABELS}, better 20 (LabelPanel; next_labels says which)"
+        )
+    frame = pd.DataFrame(rows)
+    kind = pd.CategoricalDtype(list(dict.fromkeys(frame["criterion"])), ordered=True)
+    return frame.astype({"criterion": kind})
+
+
+def _mean_row(side: Beside, criterion: str, line: float, level: float) -> dict[str, Any]:
+    judge, people = side.judge[criterion].dropna(), side.people[criterion].dropna()
+    labelled = people.index.intersection(judge.index)
+    f, y = (x[labelled].groupby(level=0).mean() for x in (judge, people))
+    everything = judge.groupby(level=0).mean()
+    found = corrected_mean(y, f, everything, level=level)
+    return {
+        "n": len(y),
+        "n_judged": len(everything),
+        "n_missing": int(side.judge[criterion].isna().sum()),
+        "judge_mean": float(everything.mean()) if len(everything) else math.nan,
+        "label_mean": float(y.mean()) if len(y) else math.nan,
+        "mean": found.estimate,
+        **_shared(found, level, "regression estimate, cross-fitted variance, t with n - 2, skewness-adjusted"),
+        "note": _note(found, len(y), len(everything), "問"),
+    }
+
+
+def _rate_row(side: Beside, criterion: str, line: float, level: float) -> dict[str, Any]:
+    judge, people = side.judge[criterion].dropna(), side.people[criterion].dropna()
+    labelled = people.index.intersection(judge.index)
+    f, y, everything = (reaches(x, line) for x in (judge[labelled], people[labelled], judge))
+    found = corrected_rate(y, f, everything, level=level)
+    note = _note(found, len(y), len(everything), "件")
+    if everything.index.get_level_values(0).has_duplicates:
+        note += "同じ質問の回答が複数あるため、区間は狭すぎるおそれがあります。"
+    return {
+        "n": len(y),
+        "n_judged": len(everything),
+        "n_missing": int(side.judge[criterion].isna().sum()),
+        "judge_rate": float(everything.mean()) if len(everything) else math.nan,
+        "label_rate": float(y.mean()) if len(y) else math.nan,
+        "rate": found.estimate,
+        **_shared(found, level, "rates within the judge's verdicts, Jeffreys intervals joined (MOVER)"),
+        "note": note,
+    }
+
+
+def _shared(found: Corrected, level: float, method: str) -> dict[str, Any]:
+    return {
+        "ci_low": found.low,
+        "ci_high": found.high,
+        "labels_low": found.labels_low,
+        "labels_high": found.labels_high,
+        "correlation": found.correlation,
+        "weight": found.weight,
+        "uses_judge": found.weight != 0,
+        "method": f"{level:.0%}: {method}" if found.weight else f"{level:.0%}: labels alone",
+    }
+
+
+def _note(found: Corrected, n: int, total: int, unit: str) -> str:
+    note = f"{total}{unit}のうち{n}{unit}に人のラベル。"
+    if found.weight:
+        return note
+    if n < MIN_LABELS:
+        return note + f"ラベルが{MIN_LABELS}{unit}に満たないため、採点者の点では補えません。"
+    if math.isnan(found.correlation):
+        return note + "人か採点者の点がすべて同じため、採点者の点では補えません。"
+    if total <= n:
+        return note + "すべてにラベルがあるため、ラベルだけで計算しました。"
+    return note + f"人との相関が{found.correlation:.2f}で採点者の点は助けにならず、ラベルだけで計算しました。"
+
+
+def next_labels(
+    scores: pd.DataFrame,
+    labels: pd.DataFrame | None = None,
+    *,
+    judge: Any = None,
+    by: str = "judge_model",
+    count: int = 10,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Which answers people should label next, the one that helps most first; the same every time.
+
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores`.
+    labels
+        The labels so far, from `load_labels`; none at first.
+    judge
+        The value of `by` that is to be certified; may be left out where there is one only.
+    by
+        What names a judge.
+    count
+        How many answers.
+    seed
+        For the choice among answers that help alike.
+
+    Returns
+    -------
+    DataFrame
+        One row per answer.
+
+        - rank: 1 first
+        - question_id, answer_sha256
+        - judge_mean: 0–100; judge_passed: at the pass line
+        - gain: by how much the label should lower the standard error of the corrected pass rate, percentage points
+        - method, note (Japanese)
+
+    Raises
+    ------
+    ConfigError
+        Where no answer has all its marks, or it is not said which of several judges.
+
+    Notes
+    -----
+    A label is spent where it lowers the variance of `corrected_pass_rate` most: among what the judge passes or among
+    what it fails, by share and by how much people disagreed there so far (Neyman 1934, J. R. Stat. Soc. 97, 558-625).
+    Within the two groups the choice does not look at the marks, so that the estimate stays right; questions with fewer
+    labels go first.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(8), "answer_sha256": list("abcdefgh"), "criterion": "安全性"})
+    >>> scores = one.assign(judge_model="A", score=[90, 85, 80, 95, 90, 50, 40, 30])
+    >>> sj.next_labels(scores, count=4)["judge_passed"].tolist()
+    [True, False, True, True]
+    """
+    who = "next_labels"
+    if count < 1:
+        raise ConfigError(f"{who}: count is {count!r}, expected 1 or more")
+    judges = judges_of(scores, by, who)
+    if judge is None and len(judges) > 1:
+        raise ConfigError(f"{who}: the frame has {', '.join(map(repr, judges))}; say judge=… of which")
+    judge = judges[0] if judge is None else judge
+    if judge not in judges:
+        raise ConfigError(f"{who}: no row has {by} {judge!r}; the frame has {', '.join(map(repr, judges))}")
+    line = frame_rule(scores).line
+    ours, theirs = _overall_marks(scores, labels, judge, by, who)
+    passed = reaches(ours, line)
+    done = theirs.reindex(ours.index)
+    n = {kind: int((done.notna() & (passed == kind)).sum()) for kind in (True, False)}
+    hits = {kind: int((reaches(done, line) & done.notna() & (passed == kind)).sum()) for kind in (True, False)}
+    share = {kind: float((passed == kind).mean()) for kind in (True, False)}
+    rate = {kind: (hits[kind] + 0.5) / (n[kind] + 1) for kind in n}  # so that none so far is not none for sure
+    weight = {kind: share[kind] ** 2 * rate[kind] * (1 - rate[kind]) for kind in n}
+    labelled = done.notna().groupby(level=0).sum()
+    waiting = {
+        kind: sorted(ours.index[done.isna() & (passed == kind)], key=lambda key: (labelled[key[0]], _lot(key, seed)))
+        for kind in n
+    }
+    rows: list[dict[str, Any]] = []
+    while len(rows) < count and any(waiting.values()):
+        gains = {kind: _fall(weight[kind], n[kind]) if waiting[kind] else -1.0 for kind in n}
+        kind = max(gains, key=lambda kind: gains[kind])
+        before = sum(weight[k] / (n[k] + 1) for k in n)
+        key = waiting[kind].pop(0)
+        n[kind] += 1
+        gain = 100 * (math.sqrt(before) - math.sqrt(sum(weight[k] / (n[k] + 1) for k in n)))
+        rows.append(
+            {
+                "rank": len(rows) + 1,
+                "question_id": key[0],
+                "answer_sha256": key[1],
+                "judge_mean": float(ours[key]),
+                "judge_passed": kind,
+                "gain": gain,
+                "method": "Neyman allocation over the judge's verdicts, drawn by hash within them",
+                "note": f"採点者が{'合格' if kind else '不合格'}とした回答（ラベルは今 {n[kind] - 1} 件）。",
+            }
+        )
+    names = ["rank", *("question_id", "answer_sha256", "judge_mean", "judge_passed", "gain", "method", "note")]
+    return pd.DataFrame(rows, columns=names)
+
+
+def _overall_marks(
+    scores: pd.DataFrame, labels: pd.DataFrame | None, judge: Any, by: str, who: str
+) -> tuple[pd.Series, pd.Series]:
+    """The judge's and people's marks over all criteria of each answer."""
+    has_labels = labels is not None and len(labels) > 0
+    own = scores[scores[by] == judge].assign(rater="judge")
+    side = beside_people(scores, labels if has_labels and labels is not None else own, judge, by=by, who=who)
+    ours = side.judge[OVERALL].dropna()
+    if ours.empty:
+        raise ConfigError(f"{who}: {by} {judge!r} marked no answer on all criteria; look at the column 'status'")
+    return ours, side.people[OVERALL].dropna() if has_labels else ours.iloc[:0]
+
+
+def _fall(weight: float, n: int) -> float:
+    """By how much one label more lowers the variance of a group's part."""
+    return weight / (n + 1) - weight / (n + 2)
+
+
+def _lot(key: tuple[Any, Any], seed: int) -> str:
+    return hashlib.sha256(f"{seed} {key[0]} {key[1]}".encode()).hexdigest()

@@ -1,0 +1,394 @@
+"""A judge beside people: how far its marks and verdicts are theirs, and whether it could stand in for one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy.stats  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike, NDArray
+
+from ..base.pass_rule import frame_rule, reaches
+from ..errors import ConfigError
+from .agreement import krippendorff_alpha, pair_row
+from .basics import OVERALL, Floats, in_order, need_columns, pass_rate_interval, plain_floats
+
+ALWAYS_PASS, LONGER_IS_BETTER = "常に合格", "長いほど良い"  # the trivial judges' names in the frames
+MIN_RATERS = 3  # of the alternative-annotator test, and
+MIN_MARKED = 30  # answers per rater: the t test's sample in Calderon et al.
+_ANSWER = ["question_id", "answer_sha256"]
+_OF_POINTS = ["bias", "bias_low", "bias_high", "mae", "loa_low", "loa_high", "rank_agreement", "alpha", "icc_a1"]
+
+
+class Beside(NamedTuple):
+    """A judge's marks and people's, one row per judged answer (index question_id, answer_sha256) and one column per
+    common criterion and 総合: points, NaN where not marked. strangers: labelled answers that the judge did not mark."""
+
+    judge: pd.DataFrame
+    people: pd.DataFrame
+    strangers: int
+
+
+def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by: str, who: str) -> Beside:
+    """The marks of one judge beside the mean of people's; 総合 is the mean of an answer whose criteria are all marked.
+
+    Raises
+    ------
+    ConfigError
+        Naming `who`, if a column is missing, there are no labels, or they are of other answers or criteria."""
+    need_columns(scores, [by, *_ANSWER, "criterion", "score"], who, "load_scores")
+    need_columns(labels, ["rater", *_ANSWER, "criterion", "score"], f"{who}, labels", "load_labels")
+    if not labels["score"].notna().any():
+        raise ConfigError(f"{who}: labels has no mark; mark some answers in LabelPanel, then load_labels()")
+    ours, theirs = _wide(scores[scores[by] == judge]), _wide(labels)
+    criteria = [name for name in in_order(scores["criterion"]) if name in ours and name in theirs]
+    if not criteria:
+        raise ConfigError(
+            f"{who}: {judge!r} marks {', '.join(map(str, ours))}, the labels {', '.join(map(str, theirs))}; "
+            "take labels of the same criteria"
+        )
+    strangers = len(theirs.index.difference(ours.index))
+    if strangers == len(theirs):
+        raise ConfigError(
+            f"{who}: none of the {strangers} labelled answers was marked by {by} {judge!r}; "
+            "load the runs whose answers were labelled, or rejudge(run, judge_model=…) them"
+        )
+    ours, theirs = (
+        side[criteria].assign(**{OVERALL: side[criteria].mean(axis=1, skipna=False)}) for side in (ours, theirs)
+    )
+    return Beside(ours, theirs.reindex(ours.index), strangers)
+
+
+def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
+    """The judges in a frame of scores, in its order; ConfigError if it has no such column or no row."""
+    need_columns(scores, [by], who, "load_scores")
+    if not (judges := in_order(scores[by])):
+        raise ConfigError(f"{who}: the frame has no row with a {by}; load a run with results")
+    return judges
+
+
+def _wide(marks: pd.DataFrame) -> pd.DataFrame:
+    """One row per answer, one column per criterion; repeats of a rater and several raters are averaged."""
+    marks = marks.dropna(subset=[*_ANSWER, "criterion"])
+    rater = [name for name in ("rater",) if name in marks.columns]
+    names = dict.fromkeys(["answer_sha256", "criterion"], object)  # categories of two frames differ
+    marks = marks.astype(names).assign(score=plain_floats(marks["score"]))
+    each = marks.groupby([*rater, *_ANSWER, "criterion"], sort=False)["score"].mean()
+    return each.groupby([*_ANSWER, "criterion"], sort=False).mean().unstack("criterion")
+
+
+def judge_vs_people(
+    scores: pd.DataFrame,
+    labels: pd.DataFrame,
+    *,
+    by: str = "judge_model",
+    lengths: Mapping[str, float] | None = None,
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """How far each judge's marks and verdicts are people's, one row per judge and criterion; two trivial judges beside.
+
+    People's mark of an answer is the mean over raters. How far they agree among themselves comes first: that is
+    `judge_agreement(labels, by="rater")`. Put the embedded judge's scores into `scores` to have it beside the others.
+
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores`; repeats are averaged.
+    labels
+        People's marks, from `load_labels`.
+    by
+        What names a judge.
+    lengths
+        Characters of each answer by answer_sha256, for the judge "長いほど良い": the longest answer gets people's best
+        mark, and so on.
+    level
+        Of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        - the column of `by`: "常に合格" and "長いほど良い" are the trivial judges
+        - trivial, criterion
+        - n: answers that both marked; n_questions; n_missing: labelled answers without the judge's mark
+        - n_raters: people
+        - bias: judge - people, points; bias_low, bias_high: t interval over questions
+        - mae: mean distance, points
+        - loa_low, loa_high: limits of agreement
+        - rank_agreement: Spearman; alpha: Krippendorff; icc_a1
+        - true_pass, false_pass, false_fail, true_fail: answers, people's verdict at the pass line being the truth
+        - tpr, tpr_low, tpr_high: of what people pass, the share that the judge passes; Wilson
+        - tnr, tnr_low, tnr_high: of what people fail, the share that the judge fails
+        - base_rate, judge_rate: shares that people and the judge pass
+        - verdict_agreement, agreement_low, agreement_high: Wilson; kappa: Cohen
+        - method, note (Japanese)
+
+    Raises
+    ------
+    ConfigError
+        Without labels, or where they are of other answers or criteria.
+
+    Notes
+    -----
+    Sources: Bland and Altman (1986), Lancet 327, 307-310; Wilson (1927), J. Am. Stat. Assoc. 22, 209-212; and those of
+    `judge_agreement`. Wilson's intervals take answers as independent: too narrow where a question has several.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": list("abcd"), "criterion": "安全性"})
+    >>> scores = one.assign(judge_model="A", score=[90, 80, 75, 10])
+    >>> labels = one.assign(rater="佐藤", score=[80, 80, 50, 10])
+    >>> found = sj.judge_vs_people(scores, labels).query("criterion == '安全性'")
+    >>> found[["judge_model", "n", "bias", "tpr", "tnr", "base_rate"]]
+      judge_model  n   bias  tpr  tnr  base_rate
+    0           A  4   8.75  1.0  0.5        0.5
+    2        常に合格  4  45.00  1.0  0.0        0.5
+    """
+    who = "judge_vs_people"
+    line = frame_rule(scores).line
+    rows: list[dict[str, Any]] = []
+    sides = {judge: beside_people(scores, labels, judge, by=by, who=who) for judge in judges_of(scores, by, who)}
+    for judge, side in sides.items():
+        rows += _judge_rows(judge, side, line, level)
+    if not rows:
+        raise ConfigError(f"{who}: no labelled answer has a mark of a judge; look at the column 'status' of the scores")
+    any_side = max(sides.values(), key=lambda side: int(side.people[OVERALL].notna().sum()))
+    rows += _judge_rows(ALWAYS_PASS, any_side._replace(judge=any_side.people * 0 + 100.0), line, level)
+    if lengths is not None:
+        rows += _judge_rows(
+            LONGER_IS_BETTER, any_side._replace(judge=_by_length(any_side.people, lengths)), line, level
+        )
+    frame = pd.DataFrame([{by: row.pop("judge"), **row} for row in rows])
+    raters = labels.groupby("criterion", observed=True)["rater"].nunique().to_dict() | {
+        OVERALL: labels["rater"].nunique()
+    }
+    order = [name for name in [*in_order(scores["criterion"]), OVERALL] if name in set(frame["criterion"])]
+    kind = pd.CategoricalDtype(order, ordered=True)
+    frame.insert(list(frame).index("bias"), "n_raters", frame["criterion"].map(raters).astype(int))
+    return frame.astype({"criterion": kind})
+
+
+def _by_length(people: pd.DataFrame, lengths: Mapping[str, float]) -> pd.DataFrame:
+    """People's marks dealt out again by length, per criterion; NaN where a length is not known."""
+    length = pd.Series([lengths.get(sha, math.nan) for sha in people.index.get_level_values(1)], people.index, float)
+    dealt = {}
+    for criterion, marks in people.items():
+        known = marks.notna() & length.notna()
+        column = pd.Series(math.nan, people.index)
+        # Answers of one length share the mean of their marks.
+        ranks = scipy.stats.rankdata(length[known], method="ordinal").astype(int) - 1
+        column[known] = np.sort(marks[known].to_numpy())[ranks]
+        dealt[criterion] = column.groupby(length, dropna=False).transform("mean").where(known)
+    return pd.DataFrame(dealt, index=people.index)
+
+
+def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dict[str, Any]]:
+    rows = []
+    for criterion in side.people.columns:
+        labelled = side.people[criterion].notna()
+        both = labelled & side.judge[criterion].notna()
+        if not both.any():
+            continue
+        table = np.column_stack([side.people.loc[both, criterion], side.judge.loc[both, criterion]])
+        question = pd.factorize(both.index[both].get_level_values(0))[0]
+        row = _vs_row(table, question, int((labelled & ~both).sum()), line, level)
+        trivial = judge in (ALWAYS_PASS, LONGER_IS_BETTER)
+        if judge == ALWAYS_PASS:
+            row |= dict.fromkeys([name for name in _OF_POINTS if not name.startswith("bias")], math.nan)
+        if side.strangers and not trivial:
+            row["note"] += f"この採点者が採点していない回答へのラベル {side.strangers} 件は使っていません。"
+        rows.append({"judge": judge, "trivial": trivial, "criterion": criterion, **row})
+    return rows
+
+
+def _vs_row(table: Floats, question: NDArray[np.int64], missing: int, line: float, level: float) -> dict[str, Any]:
+    """What `judge_vs_people` says of two columns, people's marks and the judge's."""
+    found = pair_row(table, question, missing, line, level)
+    people, judge = reaches(table[:, 0], line), reaches(table[:, 1], line)
+    cells = {
+        "true_pass": int((people & judge).sum()),
+        "false_pass": int((~people & judge).sum()),
+        "false_fail": int((people & ~judge).sum()),
+        "true_fail": int((~people & ~judge).sum()),
+    }
+    rates: dict[str, float] = {}
+    for name, hit, total in (
+        ("tpr", cells["true_pass"], int(people.sum())),
+        ("tnr", cells["true_fail"], int((~people).sum())),
+    ):
+        low, high = pass_rate_interval(hit, total, level) if total else (math.nan, math.nan)
+        rates |= {name: hit / total if total else math.nan, f"{name}_low": low, f"{name}_high": high}
+    note = found["note"]
+    if not people.any() or people.all():
+        note += f"人はすべて{'合格' if people.all() else '不合格'}としたため、{'見逃し' if people.all() else '誤判定'}の率は分かりません。"
+    return {
+        **{name: found[name] for name in ("n", "n_questions", "n_missing", "bias", "bias_low", "bias_high")},
+        "mae": float(np.abs(table[:, 1] - table[:, 0]).mean()),
+        **{name: found[name] for name in ("loa_low", "loa_high", "rank_agreement")},
+        "alpha": krippendorff_alpha(table),
+        "icc_a1": found["icc_a1"],
+        **cells,
+        **rates,
+        "base_rate": found["base_rate_first"],
+        "judge_rate": found["base_rate_second"],
+        **{name: found[name] for name in ("verdict_agreement", "agreement_low", "agreement_high", "kappa")},
+        "method": f"{found['method']}; Krippendorff alpha (interval); Wilson",
+        "note": note,
+    }
+
+
+class Alternative(NamedTuple):
+    """The alternative-annotator test. wins: raters whom the judge may replace; winning_rate: their share; advantage: how
+    often it is at least as near to the others as a rater, mean over raters; p_values: one per tested rater."""
+
+    raters: int
+    wins: int
+    winning_rate: float
+    advantage: float
+    p_values: tuple[float, ...]
+
+
+def alternative_annotator_test(
+    judge: ArrayLike,
+    people: ArrayLike,
+    *,
+    epsilon: float = 0.2,
+    alpha: float = 0.05,
+    categories: bool = False,
+    min_marked: int = MIN_MARKED,
+) -> Alternative:
+    """Whether a judge is as near to people as they are to each other, each rater in turn being left out.
+
+    judge: one mark per answer. people: one row per answer, one column per rater, NaN where not marked. A rater with
+    fewer than `min_marked` answers that another rater and the judge marked too is not tested; NaN where none is left.
+    categories: nearness is the share of equal labels, not minus the root of the mean squared distance. epsilon: what a
+    rater's advantage may cost (0.2 for experts, 0.15 skilled, 0.1 crowd). One-sided t test, Benjamini and Yekutieli's
+    procedure at alpha over raters; with a winning rate of 0.5 or more the judge passes.
+
+    Source: Calderon, Reichart and Dror (2025), arXiv 2501.10970, and their code (github.com/nitaytech/AltTest)."""
+    marks, table = np.asarray(judge, dtype=float), np.asarray(people, dtype=float)
+    p_values, advantages = [], []
+    for rater in range(table.shape[1]):
+        others = np.delete(table, rater, axis=1)
+        kept = np.isfinite(marks) & np.isfinite(table[:, rater]) & np.isfinite(others).any(axis=1)
+        if kept.sum() < max(min_marked, 2):
+            continue
+        theirs, ours = (_nearness(side[kept], others[kept], categories) for side in (table[:, rater], marks))
+        worse = (theirs >= ours).astype(float) - (ours >= theirs)
+        p_values.append(_p_below(worse, epsilon))
+        advantages.append(float((ours >= theirs).mean()))
+    if not p_values:
+        return Alternative(0, 0, math.nan, math.nan, ())
+    wins = _rejected(p_values, alpha)
+    return Alternative(len(p_values), wins, wins / len(p_values), float(np.mean(advantages)), tuple(p_values))
+
+
+def _nearness(marks: Floats, others: Floats, categories: bool) -> Floats:
+    distance = others - marks[:, None]
+    if categories:
+        return np.asarray(np.nanmean(np.where(np.isfinite(distance), distance == 0, math.nan), axis=1))
+    return np.asarray(-np.sqrt(np.nanmean(distance**2, axis=1)))
+
+
+def _p_below(values: Floats, line: float) -> float:
+    """One-sided p of a t test that the mean is below the line."""
+    if np.ptp(values) == 0:  # nothing varies: the mean is what it is
+        return 0.0 if values[0] < line else 1.0
+    return float(scipy.stats.ttest_1samp(values, line, alternative="less").pvalue)
+
+
+def _rejected(p_values: list[float], alpha: float) -> int:
+    """How many hypotheses Benjamini and Yekutieli (2001, Ann. Stat. 29, 1165-1188) reject."""
+    m = len(p_values)
+    steps = np.arange(1, m + 1)
+    below = np.flatnonzero(np.sort(p_values) <= steps / m * alpha / (1 / steps).sum())
+    return int(below[-1]) + 1 if len(below) else 0
+
+
+def judge_as_annotator(
+    scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", epsilon: float = 0.2
+) -> pd.DataFrame:
+    """Whether each judge could stand in for one of the people who marked, one row per judge and criterion.
+
+    Parameters
+    ----------
+    scores, labels, by
+        As in `judge_vs_people`; labels of three raters or more.
+    epsilon
+        What a person's advantage over the judge may be because a person costs more: 0.2 for experts.
+
+    Returns
+    -------
+    DataFrame
+        - the column of `by`, criterion
+        - n_raters: people with 30 answers or more that the judge and somebody else marked
+        - n: answers that the judge and two people or more marked
+        - wins, winning_rate: people whom the judge may replace, 0–1
+        - advantage: how often it is at least as near to the others as a person is, 0–1
+        - replaces: the winning rate is 0.5 or more; missing where nobody could be tested
+        - method, note (Japanese)
+
+    Raises
+    ------
+    ConfigError
+        With fewer than three raters, or where labels are of other answers or criteria.
+
+    Notes
+    -----
+    Nearness is minus the root of the mean squared distance in points. The test asks whether the judge is as near to
+    people as they are to each other: where people scatter, a poor judge passes, so read their agreement first.
+
+    Source: Calderon, Reichart and Dror (2025), arXiv 2501.10970 (`socjudge.stats.people.alternative_annotator_test`).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(40), "answer_sha256": range(40), "criterion": "安全性"})
+    >>> people = [one.assign(rater=name, score=one.index * 2 + shift) for name, shift in zip("ABC", (0, 5, 10))]
+    >>> scores = one.assign(judge_model="M", score=one.index * 2 + 5)
+    >>> found = sj.judge_as_annotator(scores, pd.concat(people))
+    >>> found.loc[found["criterion"] == "安全性", ["n_raters", "n", "winning_rate", "replaces"]]
+       n_raters   n  winning_rate  replaces
+    0         3  40           1.0      True
+    """
+    who = "judge_as_annotator"
+    need_columns(labels, ["rater"], f"{who}, labels", "load_labels")
+    raters = labels["rater"].dropna().unique()
+    if len(raters) < MIN_RATERS:
+        raise ConfigError(
+            f"{who}: labels are of {len(raters)} rater(s) ({', '.join(map(str, raters))}); with fewer than {MIN_RATERS} nobody "
+            "can say how near people are to each other. Ask more people, or use judge_vs_people"
+        )
+    rows = []
+    for judge in judges_of(scores, by, who):
+        ours = beside_people(scores, labels, judge, by=by, who=who).judge
+        sides = [
+            beside_people(scores, part, judge, by=by, who=who).people
+            for _, part in labels.groupby("rater", observed=True)
+        ]
+        for criterion in [name for name in ours.columns if any(name in side for side in sides)]:
+            table = np.column_stack([side[criterion] for side in sides if criterion in side])
+            found = alternative_annotator_test(ours[criterion], table, epsilon=epsilon)
+            n = int((ours[criterion].notna() & (np.isfinite(table).sum(axis=1) >= 2)).sum())
+            rows.append(
+                {
+                    by: judge,
+                    "criterion": criterion,
+                    "n_raters": found.raters,
+                    "n": n,
+                    "wins": found.wins,
+                    "winning_rate": found.winning_rate,
+                    "advantage": found.advantage,
+                    "replaces": found.winning_rate >= 0.5 if found.raters else pd.NA,
+                    "method": f"alternative-annotator test, epsilon {epsilon:g}, -RMSE, t test, Benjamini-Yekutieli at 0.05",
+                    "note": f"{n}件の回答。"
+                    if found.raters
+                    else f"{MIN_MARKED}件以上を採点した人がいないため、検定できません（{n}件）。",
+                }
+            )
+    return pd.DataFrame(rows).astype({"replaces": "boolean"})

@@ -1,0 +1,387 @@
+"""What is wrong with a judge, and which of its criteria may be trusted: tests against people's marks, with their number
+paid for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy.stats  # type: ignore[import-untyped]
+
+from ..base.pass_rule import frame_rule, reaches
+from ..errors import ConfigError
+from .basics import OVERALL, Floats, holm_adjust, plain_floats
+from .people import Beside, beside_people, judges_of
+
+MIN_QUESTIONS = 8  # labelled; with fewer no test is made
+MARGIN = 10.0  # points that a trusted judge may lie from people on average
+CORRELATION = 0.5  # with people that a trusted judge must surely exceed
+MAX_NOISE = 5.0  # points, sd between repeats of the same answer
+MIN_SPREAD = 0.7  # the judge's sd over people's
+MAX_UNREAD = 0.02  # share of marks
+_ALPHA = 0.05
+
+FLAWS = {
+    "bias": "人より平均して高い、または低い点を付けます",
+    "leniency": "人が不合格とする回答を合格にすることが、その逆より多くあります",
+    "compression": f"点の散らばりが人の{MIN_SPREAD:g}倍に届かず、良し悪しの差が縮みます",
+    "noise": f"同じ回答の採点をやり直すと標準偏差{MAX_NOISE:g}点を超えて揺れます",
+    "length": "長い回答に、人より高い点を付けます",
+    "flags": "フラグの付いた回答に、人と違う点を付けます",
+    "blindness": f"人との相関が{CORRELATION:g}に届かず、この基準を見ていません",
+    "halo": "基準どうしが人より強く連動し、全体の印象で採点しています",
+    "unread": f"読み取れない採点が{MAX_UNREAD:.0%}を超えます",
+}
+
+
+class _Test(NamedTuple):
+    flaw: str
+    criterion: str
+    n: int
+    estimate: float
+    p: float
+
+
+def judge_flaws(
+    scores: pd.DataFrame,
+    labels: pd.DataFrame,
+    *,
+    by: str = "judge_model",
+    lengths: Mapping[str, float] | None = None,
+    flags: Mapping[str, float] | None = None,
+) -> pd.DataFrame:
+    """Which known flaws each judge shows against people's marks, one row per judge, flaw and criterion.
+
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores`; repeats of the judge show its noise.
+    labels
+        People's marks, from `load_labels`.
+    by
+        What names a judge.
+    lengths
+        Characters of each answer by answer_sha256, for the preference for long answers.
+    flags
+        How many flags the assistant raised, by answer_sha256, for marks that follow the flags.
+
+    Returns
+    -------
+    DataFrame
+        - the column of `by`
+        - flaw: bias, leniency, compression, noise, length, flags, blindness, halo, unread
+        - criterion; 総合 for halo and unread
+        - n: questions (leniency: verdicts that differ; noise: degrees of freedom; unread: marks)
+        - estimate: bias, noise in points; leniency the share of differing verdicts that pass wrongly; compression the
+          judge's sd over people's; length, flags, blindness correlations; halo the mean correlation between criteria
+          less people's; unread a share
+        - p_value; p_holm: adjusted over all rows of the judge
+        - found: p_holm is below 0.05
+        - method, note (Japanese)
+
+        What cannot be tested (too few labels, no repeats, no lengths) has no row.
+
+    Raises
+    ------
+    ConfigError
+        With fewer than 8 labelled questions, or where labels are of other answers or criteria.
+
+    Notes
+    -----
+    Not found is not absent: docs/validation.md says which sizes are found how often. Questions are the unit. Tests:
+    Student's t (bias; length and flags as the correlation with judge - people); McNemar (1947), Psychometrika 12,
+    153-157 (leniency); Pitman and Morgan (1939), Biometrika 31, 9-19 (compression); chi-squared (noise); Fisher's z
+    (blindness); jackknife over questions (halo); binomial (unread); Holm (1979).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(20), "answer_sha256": range(20), "criterion": "安全性"})
+    >>> labels = one.assign(rater="佐藤", score=[(29 * q) % 41 + 40 for q in range(20)])
+    >>> scores = one.assign(judge_model="A", score=labels["score"] + 12 + one["question_id"] % 3)
+    >>> flaws = sj.judge_flaws(scores, labels)
+    >>> flaws.loc[flaws["found"], ["flaw", "criterion", "n", "estimate"]].round(1)
+           flaw criterion   n  estimate
+    0      bias       安全性  20      13.0
+    1  leniency       安全性   7       1.0
+    """
+    who = "judge_flaws"
+    line = frame_rule(scores).line
+    rows = []
+    for judge in judges_of(scores, by, who):
+        part = scores[scores[by] == judge]
+        side = _enough(beside_people(scores, labels, judge, by=by, who=who), who)
+        tests = [*_against_people(side, line, lengths or {}, flags or {}), *_alone(part, side)]
+        adjusted = holm_adjust([test.p for test in tests])
+        for test, p_holm in zip(tests, adjusted, strict=True):
+            found = bool(p_holm < _ALPHA)
+            rows.append(
+                {
+                    by: judge,
+                    "flaw": test.flaw,
+                    "criterion": test.criterion,
+                    "n": test.n,
+                    "estimate": test.estimate,
+                    "p_value": test.p,
+                    "p_holm": float(p_holm),
+                    "found": found,
+                    "method": f"Holm over {len(tests)} tests",
+                    "note": f"{FLAWS[test.flaw]}。" if found else "見つかりませんでした（無いとは限りません）。",
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def judge_trust(
+    scores: pd.DataFrame,
+    labels: pd.DataFrame,
+    *,
+    by: str = "judge_model",
+    margin: float = MARGIN,
+    correlation: float = CORRELATION,
+) -> pd.DataFrame:
+    """Whether each criterion's marks of a judge may be trusted, by people's marks alone; one row per judge and criterion.
+
+    Parameters
+    ----------
+    scores, labels, by
+        As in `judge_flaws`.
+    margin
+        Points that the judge may lie from people on average.
+    correlation
+        With people that it must exceed.
+
+    Returns
+    -------
+    DataFrame
+        - the column of `by`, criterion
+        - n: labelled questions
+        - bias, bias_low, bias_high: judge - people, points; the interval is simultaneous over criteria
+        - correlation, correlation_low, correlation_high: the same
+        - p_value, p_holm: that the judge is not to be trusted
+        - verdict: 信頼できる (surely within the margin and above the correlation), 信頼できない (surely not), 条件つき (surely
+          above the correlation, the bias not surely small: use corrected_means), else 分からない
+        - method, note (Japanese)
+
+    Raises
+    ------
+    ConfigError
+        With fewer than 8 labelled questions, where labels are of other answers or criteria, or a limit out of range.
+
+    Notes
+    -----
+    All of a criterion's conditions must be shown (intersection-union), so that its p is the largest of theirs: two
+    one-sided t tests for the bias (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15, 657-680), Fisher's z for the
+    correlation, taken no nearer than the jackknife over questions has it. Holm (1979) over the criteria keeps the chance
+    of a wrong 信頼できる on any of them at 0.05. Probes and injections are not in it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(30), "answer_sha256": range(30), "criterion": "安全性"})
+    >>> labels = one.assign(rater="佐藤", score=[(29 * q) % 41 + 40 for q in range(30)])
+    >>> scores = one.assign(judge_model="A", score=labels["score"] + 3 * (one["question_id"] % 3) - 2)
+    >>> sj.judge_trust(scores, labels)[["criterion", "n", "bias", "verdict"]]
+      criterion   n  bias verdict
+    0       安全性  30   1.0   信頼できる
+    """
+    who = "judge_trust"
+    if not (margin > 0 and 0 <= correlation < 1):
+        raise ConfigError(f"{who}: margin {margin!r}, correlation {correlation!r}; expected points above 0, and 0 to 1")
+    rows = []
+    for judge in judges_of(scores, by, who):
+        side = _enough(beside_people(scores, labels, judge, by=by, who=who), who)
+        criteria = [name for name in side.judge.columns if name != OVERALL]
+        pairs = {criterion: _pairs(side, criterion) for criterion in criteria}
+        found = [_trust(*pairs[criterion], margin, correlation, len(criteria)) for criterion in criteria]
+        adjusted = holm_adjust([row["p_value"] for row in found])
+        for criterion, row, p_holm in zip(criteria, found, adjusted, strict=True):
+            rows.append({by: judge, "criterion": criterion, **_with_verdict(row, float(p_holm), margin, correlation)})
+    return pd.DataFrame(rows)
+
+
+def _enough(side: Beside, who: str) -> Beside:
+    most = max(len(_pairs(side, criterion)[0]) for criterion in side.judge.columns)
+    if most < MIN_QUESTIONS:
+        raise ConfigError(
+            f"{who}: people and judge both marked the answers to {most} questions, which is too few to tell; label at "
+            f"least {MIN_QUESTIONS}, better 40"
+        )
+    return side
+
+
+def _pairs(side: Beside, criterion: str) -> tuple[Floats, Floats]:
+    """People's and the judge's mark of each question that both marked, answers averaged."""
+    both = pd.DataFrame({"people": side.people[criterion], "judge": side.judge[criterion]}).dropna()
+    means = both.groupby(level=0).mean()
+    return means["people"].to_numpy(), means["judge"].to_numpy()
+
+
+def _against_people(
+    side: Beside, line: float, lengths: Mapping[str, float], flags: Mapping[str, float]
+) -> Iterator[_Test]:
+    criteria = [name for name in side.judge.columns if name != OVERALL]
+    for criterion in criteria:
+        y, f = _pairs(side, criterion)
+        n = len(y)
+        if n < MIN_QUESTIONS:
+            continue
+        yield _Test("bias", criterion, n, float((f - y).mean()), _t_test(f - y))
+        both = side.people[criterion].notna() & side.judge[criterion].notna()
+        people, judge = (reaches(x.loc[both, criterion], line) for x in (side.people, side.judge))
+        wrong, differing = int((judge & ~people).sum()), int((judge != people).sum())
+        if differing:
+            p = float(scipy.stats.binom.sf(wrong - 1, differing, 0.5))
+            yield _Test("leniency", criterion, differing, wrong / differing, p)
+        if np.ptp(y) > 0:
+            spread = float(f.std() / y.std())
+            yield _Test("compression", criterion, n, spread, _narrower(f / MIN_SPREAD, y))
+            r = _correlation(y, f)
+            z = (math.atanh(np.clip(r, -0.999, 0.999)) - math.atanh(CORRELATION)) * math.sqrt(n - 3)
+            yield _Test("blindness", criterion, n, r, float(scipy.stats.norm.cdf(z)))
+        for flaw, known, tail in (("length", lengths, "greater"), ("flags", flags, "two-sided")):
+            if known:
+                yield from _following(side, criterion, flaw, known, tail)
+    yield from _halo(side, criteria)
+
+
+def _following(side: Beside, criterion: str, flaw: str, known: Mapping[str, float], tail: str) -> Iterator[_Test]:
+    """Whether judge - people goes with something known of the answers."""
+    values = pd.Series(
+        [known.get(sha, math.nan) for sha in side.judge.index.get_level_values(1)], side.judge.index, float
+    )
+    apart = side.judge[criterion] - side.people[criterion]
+    both = pd.DataFrame(
+        {"known": np.log(values.clip(lower=1)) if flaw == "length" else values, "apart": apart}
+    ).dropna()
+    means = both.groupby(level=0).mean()
+    if len(means) < MIN_QUESTIONS or (means.nunique() < 2).any():
+        return
+    found = scipy.stats.pearsonr(means["known"], means["apart"], alternative=tail)
+    yield _Test(flaw, criterion, len(means), float(found.statistic), float(found.pvalue))
+
+
+def _halo(side: Beside, criteria: list[str]) -> Iterator[_Test]:
+    both = (side.judge[criteria].notna() & side.people[criteria].notna()).all(axis=1)
+    ours, theirs = (x.loc[both, criteria].groupby(level=0).mean().to_numpy() for x in (side.judge, side.people))
+    n = len(ours)
+    if len(criteria) < 3 or n < MIN_QUESTIONS or min(ours.std(axis=0).min(), theirs.std(axis=0).min()) == 0:
+        return
+    kept = [np.delete(np.arange(n), i) for i in range(n)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = [_linked(ours[rows]) - _linked(theirs[rows]) for rows in kept]
+    estimate, left_out = _linked(ours) - _linked(theirs), np.array(apart)
+    error = math.sqrt(float(((left_out - estimate) ** 2).sum()))
+    if not (math.isfinite(error) and error > 0):
+        return
+    yield _Test("halo", OVERALL, n, estimate, float(scipy.stats.t.sf(estimate / error, n - 2)))
+
+
+def _linked(marks: Floats) -> float:
+    """The mean correlation between columns."""
+    table = np.atleast_2d(np.corrcoef(marks.T))
+    return float(table[np.triu_indices(len(table), 1)].mean())
+
+
+def _alone(part: pd.DataFrame, side: Beside) -> Iterator[_Test]:
+    """What the judge's own marks show: noise between repeats, and replies that could not be read."""
+    score = plain_floats(part["score"])
+    criterion = part["criterion"].astype(object)
+    keys = [part["question_id"], part["answer_sha256"].astype(object), criterion]
+    squares = (score - score.groupby(keys).transform("mean")) ** 2
+    count = score.groupby(keys).transform("count")
+    freedom = ((count - 1) / count).where(score.notna(), 0.0)  # of each mark, so that those of an answer add up
+    for name in side.judge.columns.drop(OVERALL):
+        free = round(float(freedom[criterion == name].sum()))
+        if free >= MIN_QUESTIONS:
+            total = float(squares[criterion == name].sum())
+            p = float(scipy.stats.chi2.sf(total / MAX_NOISE**2, free))
+            yield _Test("noise", name, free, math.sqrt(total / free), p)
+    unread, total_marks = int(score.isna().sum()), len(score)
+    p = float(scipy.stats.binom.sf(unread - 1, total_marks, MAX_UNREAD))
+    yield _Test("unread", OVERALL, total_marks, unread / total_marks, p)
+
+
+def _t_test(values: Floats, line: float = 0.0, tail: str = "two-sided") -> float:
+    if np.ptp(values) < 1e-9:  # nothing varies: that says nothing about the next
+        return math.nan if abs(values[0] - line) > 1e-9 else 1.0
+    return float(scipy.stats.ttest_1samp(values, line, alternative=tail).pvalue)
+
+
+def _narrower(x: Floats, y: Floats) -> float:
+    """One-sided p that paired x scatter less than y (Pitman and Morgan)."""
+    sums, differences = x + y, x - y
+    if np.ptp(sums) == 0 or np.ptp(differences) == 0:
+        return math.nan
+    return float(scipy.stats.pearsonr(sums, differences, alternative="less").pvalue)
+
+
+def _correlation(x: Floats, y: Floats) -> float:
+    """0 where the judge gives one mark throughout: it cannot tell answers apart."""
+    return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) > 0 and np.ptp(y) > 0 else 0.0
+
+
+def _trust(y: Floats, f: Floats, margin: float, least: float, criteria: int) -> dict[str, Any]:
+    n = len(y)
+    row: dict[str, Any] = {"n": n, "bias": float((f - y).mean()) if n else math.nan}
+    if n < MIN_QUESTIONS or np.ptp(y) < 1e-9 or np.ptp(f - y) < 1e-9:
+        nothing = dict.fromkeys(
+            ["bias_low", "bias_high", "correlation", "correlation_low", "correlation_high"], math.nan
+        )
+        return {**row, **nothing, "p_value": 1.0}
+    d = f - y
+    tail = 1 - _ALPHA / criteria / 2
+    reach = float(scipy.stats.t.ppf(tail, n - 1)) * float(d.std(ddof=1)) / math.sqrt(n)
+    r = _correlation(y, f)
+    z = math.atanh(float(np.clip(r, -0.999, 0.999)))
+    left_out = np.array([_correlation(np.delete(y, i), np.delete(f, i)) for i in range(n)])
+    jackknife = math.sqrt(float(((np.arctanh(left_out.clip(-0.999, 0.999)) - z) ** 2).sum()))
+    error = max(1 / math.sqrt(n - 3), jackknife)
+    wide = float(scipy.stats.t.ppf(tail, n - 2)) * error
+    p = max(
+        _t_test(d, -margin, "greater"),
+        _t_test(d, margin, "less"),
+        float(scipy.stats.t.sf((z - math.atanh(least)) / error, n - 2)),
+    )
+    return {
+        **row,
+        "bias_low": row["bias"] - reach,
+        "bias_high": row["bias"] + reach,
+        "correlation": r,
+        "correlation_low": math.tanh(z - wide),
+        "correlation_high": math.tanh(z + wide),
+        "p_value": p,
+    }
+
+
+def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: float) -> dict[str, Any]:
+    row = {**row, "p_holm": p_holm}
+    n = row["n"]
+    if math.isnan(row["bias_low"]):
+        why = f"ラベルが{MIN_QUESTIONS}問に満たない" if n < MIN_QUESTIONS else "人の点か、人との差がすべて同じ"
+        verdict, note = "分からない", f"{n}問。{why}ため、確かめられません。"
+    elif p_holm <= _ALPHA:
+        verdict, note = "信頼できる", f"{n}問で、人との差は平均±{margin:g}点以内、相関は{least:g}より上と言えます。"
+    elif row["bias_low"] > margin or row["bias_high"] < -margin:
+        verdict, note = (
+            "信頼できない",
+            f"{n}問で、人から平均{row['bias']:+.1f}点離れています（許すのは±{margin:g}点）。",
+        )
+    elif row["correlation_high"] < least:
+        verdict, note = "信頼できない", f"{n}問で、人との相関は{row['correlation']:.2f}で、{least:g}に届きません。"
+    elif row["correlation_low"] > least:
+        verdict = "条件つき"
+        note = f"{n}問で、順位は人に近いものの、差が平均±{margin:g}点以内とは言えません。corrected_means で補正してください。"
+    else:
+        verdict, note = "分からない", f"{n}問では、どちらとも言えません。ラベルを増やしてください。"
+    return {
+        **row,
+        "verdict": verdict,
+        "method": f"two one-sided t tests (±{margin:g}), Fisher z ({least:g}), Holm over criteria at {_ALPHA:g}",
+        "note": note,
+    }

@@ -1,0 +1,246 @@
+"""People's means and pass rates from few labels: sums on paper, laws, what helps and what does not, and bad labels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_people import labels_of, scores_of
+
+from socjudge import ConfigError, corrected_means, corrected_pass_rate, next_labels
+from socjudge.stats.basics import mean_interval, pass_rate_interval
+from socjudge.stats.correction import corrected_mean, corrected_rate
+
+STEPS = st.integers(0, 20).map(lambda step: step * 5.0)
+
+
+def drawn(seed: int, n: int = 15, total: int = 200, noise: float = 5.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels, the judge's marks of the same, and of all."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(65, 12, total)
+    judge = np.clip(truth + 8 + rng.normal(0, noise, total), 0, 100)
+    return np.clip(truth[:n] + rng.normal(0, 3, n), 0, 100), judge[:n], judge
+
+
+# The mean
+
+
+def test_the_estimate_is_the_regression_on_the_judges_marks() -> None:
+    labels, judged, everything = drawn(0)
+    found = corrected_mean(labels, judged, everything)
+    slope, intercept = np.polyfit(judged, labels, 1)  # another way to the same
+    assert found.weight == pytest.approx(slope)
+    assert found.estimate == pytest.approx(intercept + slope * everything.mean())
+
+
+def test_the_interval_on_paper() -> None:
+    # Slope 1, residuals +1 and -1 in turn, leverage from d = -3.5 … 3.5 (squares 42): left-out residuals e / (1 - h).
+    judged = np.arange(8.0)
+    labels = 50 + judged + np.array([1, -1, -1, 1, 1, -1, -1, 1])
+    everything = np.concatenate([judged, np.full(92, 3.5)])
+    found = corrected_mean(labels, judged, everything)
+    d = judged - 3.5
+    left_out = 1 / (1 - 1 / 8 - d**2 / 42)
+    assert (found.estimate, found.weight) == pytest.approx((53.5, 1))
+    # All marks lie so near each other that the shape p (1 - p) + 0.05 is flat, and the skewness next to nothing.
+    se = math.sqrt((left_out**2).sum() / 7 / 8 + everything.var(ddof=1) / 100)
+    assert found.high - found.low == pytest.approx(2 * 2.446912 * se, rel=0.02)
+
+
+def test_a_good_judge_narrows_the_interval_and_a_useless_one_leaves_the_labels_alone() -> None:
+    _, judged, everything = drawn(1, n=20)
+    labels = 5 + 0.8 * judged + np.tile([2.0, -2.0], 10)
+    good = corrected_mean(labels, judged, everything)
+    assert good.correlation > 0.85
+    assert good.high - good.low < 0.65 * (good.labels_high - good.labels_low)
+    turns = np.tile([60.0, 80.0], 100)
+    useless = corrected_mean(labels, turns[:20], turns)
+    assert useless.correlation < 1 / math.sqrt(18)
+    assert (useless.low, useless.high) == mean_interval(labels) == (useless.labels_low, useless.labels_high)
+    assert (useless.weight, useless.estimate) == (0, labels.mean())
+
+
+def test_a_judge_that_marks_the_wrong_way_round_is_not_used() -> None:
+    labels, judged, everything = drawn(2)
+    assert corrected_mean(labels, 100 - judged, 100 - everything).weight == 0
+
+
+def test_too_few_or_constant_labels_leave_no_number_out_of_nothing() -> None:
+    labels, judged, everything = drawn(3)
+    assert corrected_mean(labels[:7], judged[:7], everything).weight == 0
+    constant = corrected_mean(np.full(15, 80.0), judged, everything)
+    assert constant.estimate == 80 and math.isnan(constant.low) and math.isnan(constant.high)
+    assert corrected_mean(labels, np.full(15, 80.0), np.full(200, 80.0)).weight == 0
+    # Labels that lie on the line exactly: the residuals do not say how far the next will be.
+    exact = corrected_mean(judged - 10, judged, everything)
+    assert (exact.weight, exact.low) == (0, exact.labels_low)
+    nothing = corrected_mean([], [], everything)
+    assert math.isnan(nothing.estimate) and math.isnan(nothing.low)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.sampled_from([10, 20, 40]), st.floats(1, 40))
+def test_the_interval_holds_the_estimate_lies_on_the_scale_and_is_never_much_wider(
+    seed: int, n: int, noise: float
+) -> None:
+    found = corrected_mean(*drawn(seed, n=n, noise=noise))
+    assert 0 <= found.low <= found.estimate <= found.high <= 100
+    assert found.high - found.low <= 1.25 * (found.labels_high - found.labels_low) + 1e-9
+
+
+@given(st.integers(0, 1000), st.randoms(use_true_random=False))
+def test_the_order_of_labels_does_not_matter(seed: int, random: object) -> None:
+    labels, judged, everything = drawn(seed)
+    order = np.random.default_rng(random.randint(0, 9999)).permutation(15)  # type: ignore[attr-defined]
+    assert corrected_mean(labels[order], judged[order], everything) == pytest.approx(
+        corrected_mean(labels, judged, everything)
+    )
+
+
+@given(st.integers(0, 1000), st.floats(-6, 6))
+def test_a_shift_of_the_judges_scale_changes_nothing(seed: int, shift: float) -> None:
+    labels, judged, everything = drawn(seed)
+    moved = corrected_mean(labels, judged + shift, everything + shift)
+    assert moved == pytest.approx(corrected_mean(labels, judged, everything))
+
+
+# The pass rate
+
+
+def jeffreys_low(hits: int, total: int) -> float:
+    """The 2.5 % point of the posterior under Jeffreys' prior, by adding up its density (in the angle: p = sin² a)."""
+    angle = np.linspace(0, np.pi / 2, 200_001)
+    mass = (np.sin(angle) ** (2 * hits) * np.cos(angle) ** (2 * (total - hits))).cumsum()
+    return float(np.sin(angle[np.searchsorted(mass, 0.025 * mass[-1])]) ** 2)
+
+
+def test_the_rate_on_paper() -> None:
+    # The judge passes 60 of 100. Of those, people passed 8 of 9 that they saw, and 1 of 6 of the others.
+    labels = [True] * 8 + [False] + [True] + [False] * 5
+    judged = [True] * 9 + [False] * 6
+    found = corrected_rate(labels, judged, [True] * 60 + [False] * 40)
+    assert found.estimate == pytest.approx(0.6 * 8 / 9 + 0.4 / 6)
+    assert found.weight == pytest.approx(8 / 9 - 1 / 6)
+    assert (found.labels_low, found.labels_high) == pass_rate_interval(9, 15)
+    sampling = (1.959964 * found.weight) ** 2 * 0.24 / 100
+    down = (0.6 * (8 / 9 - jeffreys_low(8, 9))) ** 2 + (0.4 * (1 / 6 - jeffreys_low(1, 6))) ** 2
+    assert found.low == pytest.approx(found.estimate - math.sqrt(down + sampling), abs=1e-4)
+
+
+def test_a_rate_of_verdicts_that_agree_throughout_is_not_certain() -> None:
+    found = corrected_rate([True] * 14 + [False] * 6, [True] * 14 + [False] * 6, [True] * 140 + [False] * 60)
+    assert found.estimate == pytest.approx(0.7)
+    assert 0.05 < found.high - found.low < found.labels_high - found.labels_low
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40), st.integers(1, 99))
+def test_the_rate_and_its_interval_are_fractions(pairs: list[tuple[bool, bool]], passed: int) -> None:
+    labels, judged = zip(*pairs, strict=True)
+    found = corrected_rate(labels, judged, [*judged, *[True] * passed, *[False] * (100 - passed)])
+    assert 0 <= found.low <= found.estimate <= found.high <= 1
+    assert found.high - found.low <= 1.25 * (found.labels_high - found.labels_low) + 1e-9
+
+
+# The frames
+
+
+def many(n: int = 12, total: int = 60) -> tuple[pd.DataFrame, pd.DataFrame]:
+    labels, _, everything = drawn(4, n=n, total=total)
+    return scores_of(*everything), labels_of(*labels)
+
+
+def test_the_frame_says_what_the_arrays_say() -> None:
+    scores, labels = many()
+    row = corrected_means(scores, labels).set_index("criterion").loc["正確性"]
+    found = corrected_mean(
+        labels["score"].astype(float), scores["score"][:12].astype(float), scores["score"].astype(float)
+    )
+    assert (row["mean"], row["ci_low"], row["ci_high"]) == pytest.approx(found[:3])
+    assert (row["n"], row["n_judged"], bool(row["uses_judge"])) == (12, 60, True)
+    rate = corrected_pass_rate(scores, labels).set_index("criterion").loc["正確性"]
+    assert (rate["n"], rate["n_judged"]) == (12, 60)
+    assert rate["judge_rate"] == pytest.approx((scores["score"] >= 70).mean())
+
+
+def test_answers_of_one_question_are_one_unit_of_the_mean() -> None:
+    scores, labels = many()
+    again = scores.assign(answer_sha256=scores["answer_sha256"] + " again", score=scores["score"] - 2)
+    row = corrected_means(pd.concat([scores, again]), labels).set_index("criterion").loc["正確性"]
+    assert (row["n"], row["n_judged"]) == (12, 60)
+    assert row["judge_mean"] == pytest.approx(float(scores["score"].mean()) - 1)
+    rate = corrected_pass_rate(pd.concat([scores, again]), labels).set_index("criterion").loc["正確性"]
+    assert rate["n_judged"] == 120 and "狭すぎる" in rate["note"]
+
+
+def test_too_few_labels_and_labels_of_other_answers_are_refused() -> None:
+    scores, labels = many()
+    for function in (corrected_means, corrected_pass_rate):
+        with pytest.raises(ConfigError, match="both marked 5 of the same, which is too few"):
+            function(scores, labels[:5])
+        with pytest.raises(ConfigError, match="none of the 12 labelled answers was marked"):
+            function(scores, labels.assign(question_id=labels["question_id"] + 1000))
+        with pytest.raises(ConfigError, match="labels has no mark"):
+            function(scores, labels.assign(score=pd.array([None] * 12, dtype="Float64")))
+
+
+def test_a_criterion_with_too_few_labels_stands_there_with_its_labels_alone() -> None:
+    scores, labels = many()
+    other = {"criterion": "簡潔性"}
+    found = corrected_means(
+        pd.concat([scores, scores.assign(**other)]), pd.concat([labels, labels[:4].assign(**other)])
+    ).set_index("criterion")
+    assert not found.loc["簡潔性", "uses_judge"] and "満たない" in found.loc["簡潔性", "note"]
+    assert found.loc["正確性", "uses_judge"]
+
+
+def test_unread_replies_are_counted_not_averaged() -> None:
+    scores, labels = many()
+    row = corrected_means(scores.assign(score=scores["score"].where(scores.index != 30)), labels).iloc[0]
+    assert (row["n_judged"], row["n_missing"]) == (59, 1)
+
+
+# Which to label next
+
+
+def test_the_next_labels_are_the_same_every_time_and_never_done_already() -> None:
+    scores, labels = many()
+    first = next_labels(scores, labels, count=20)
+    pd.testing.assert_frame_equal(first, next_labels(scores.sample(frac=1, random_state=1), labels, count=20))
+    assert not set(first["answer_sha256"]) & set(labels["answer_sha256"])
+    assert first["rank"].tolist() == list(range(1, 21)) and (first["gain"] > 0).all()
+
+
+def test_labels_go_where_people_were_found_to_disagree() -> None:
+    # Half pass with the judge. People passed 4 of 4 that pass, and 2 of 4 that fail: there the next ones go.
+    scores = scores_of(*[90] * 20, *[40] * 20)
+    done = labels_of(*[90] * 4, *[None] * 16, 90, 90, 40, 40)
+    assert next_labels(scores, done, count=3)["judge_passed"].tolist() == [False] * 3
+
+
+def test_all_answers_are_named_when_more_are_asked_for() -> None:
+    scores, labels = many()
+    assert len(next_labels(scores, labels, count=500)) == 48
+    assert len(next_labels(scores, count=500)) == 60
+
+
+def test_what_cannot_be_chosen_is_refused() -> None:
+    scores, _ = many()
+    with pytest.raises(ConfigError, match="count is 0"):
+        next_labels(scores, count=0)
+    with pytest.raises(ConfigError, match="say judge="):
+        next_labels(pd.concat([scores, scores.assign(judge_model="B")]))
+    with pytest.raises(ConfigError, match="no row has judge_model 'C'"):
+        next_labels(scores, judge="C")
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=10, max_size=30))
+def test_the_choice_looks_at_the_judges_verdicts_only(marks: list[tuple[int, int]]) -> None:
+    one = [mark for mark, _ in marks]
+    other = [70 + second * 0.3 if first >= 70 else second * 0.69 for first, second in marks]
+    chosen = [next_labels(scores_of(*column), count=8)["answer_sha256"].tolist() for column in (one, other)]
+    assert chosen[0] == chosen[1]

@@ -1,0 +1,211 @@
+"""Judges beside people: published figures, a table on paper, the authors' own test, and labels that do not fit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import OTHERS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from score_frames import one_criterion
+
+from socjudge import ConfigError, judge_agreement, judge_as_annotator, judge_vs_people, pairwise_agreement
+from socjudge.stats.people import ALWAYS_PASS, LONGER_IS_BETTER, alternative_annotator_test
+
+MARKS = st.lists(st.sampled_from([0.0, 40, 65, 70, 85, 100]), min_size=3, max_size=12)
+
+
+def scores_of(*marks: float | None, judge: str = "A", criterion: str = "正確性") -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "judge_model": judge,
+            "question_id": range(len(marks)),
+            "answer_sha256": [f"answer {i}" for i in range(len(marks))],
+            "criterion": criterion,
+            "score": pd.array(marks, dtype="Float64"),
+        }
+    )
+
+
+def labels_of(*marks: float | None, rater: str = "佐藤", criterion: str = "正確性") -> pd.DataFrame:
+    return scores_of(*marks, judge=rater, criterion=criterion).rename(columns={"judge_model": "rater"})
+
+
+def row_of(found: pd.DataFrame, judge: str, criterion: str = "正確性") -> pd.Series:
+    return found[(found["judge_model"] == judge) & (found["criterion"] == criterion)].iloc[0]
+
+
+def test_llmbars_published_statistics_to_the_printed_digit() -> None:
+    published = pd.read_json(OTHERS / "llmbar_published.jsonl", lines=True).set_index(["set", "evaluator"])
+    decisions = pd.read_csv(OTHERS / "llmbar_judgements.csv.gz")
+    checked = 0
+    for key, part in decisions.groupby(["set", "evaluator"]):
+        printed = published.loc[key]
+        if part["winner_unswapped"].isna().any():
+            continue  # they count a missing decision as a label
+        # 100 points where the first answer wins.
+        points = part.assign(judge=(part["winner_unswapped"] == 1) * 100.0, gold=(part["label"] == 1) * 100.0)
+        labels = one_criterion(points[["item", "gold"]]).rename(columns={"judge_model": "rater"})
+        row = row_of(judge_vs_people(one_criterion(points[["item", "judge"]]), labels), "judge")
+        hits = row["true_pass"] + row["true_fail"]
+        assert f"{hits} / {row['n']} = {hits / row['n'] * 100}%" == printed["correct_False"], key
+        assert row["verdict_agreement"] == hits / row["n"]
+        checked += 1
+    assert checked > 100
+
+
+def test_the_table_of_verdicts_on_paper() -> None:
+    # People pass 90, 80, 70, 75; the judge passes the first three of them and one of the two that people fail.
+    found = row_of(judge_vs_people(scores_of(95, 70, 72, 60, 75, 20), labels_of(90, 80, 70, 75, 50, 30)), "A")
+    assert found[["true_pass", "false_pass", "false_fail", "true_fail"]].tolist() == [3, 1, 1, 1]
+    assert (found["tpr"], found["tnr"], found["base_rate"], found["judge_rate"]) == (0.75, 0.5, 4 / 6, 4 / 6)
+    # Wilson (1927) at 3 of 4 and 1 of 2.
+    assert (found["tpr_low"], found["tpr_high"]) == pytest.approx((0.3006, 0.9544), abs=1e-4)
+    assert (found["tnr_low"], found["tnr_high"]) == pytest.approx((0.0945, 0.9055), abs=1e-4)
+    # Differences 5, -10, 2, -15, 25, -10.
+    assert (found["bias"], found["mae"]) == pytest.approx((-0.5, 67 / 6))
+    # Agreement 4/6, chance 2/3 x 2/3 + 1/3 x 1/3 = 5/9.
+    assert found["kappa"] == pytest.approx((4 / 6 - 5 / 9) / (4 / 9))
+
+
+def test_what_pairwise_agreement_says_too_is_the_same() -> None:
+    scores, labels = scores_of(95, 70, 72, 60, 75, 20), labels_of(90, 80, 70, 75, 50, 30)
+    ours = row_of(judge_vs_people(scores, labels), "A")
+    pairs = pairwise_agreement(
+        labels.rename(columns={"rater": "judge_model"}), scores.rename(columns={"judge_model": "rater"})
+    )
+    theirs = pairs[pairs["criterion"] == "正確性"].iloc[0]
+    for name in ("n", "bias", "bias_low", "bias_high", "loa_low", "loa_high", "rank_agreement", "icc_a1", "kappa"):
+        assert ours[name] == theirs[name], name
+
+
+def test_the_trivial_judges_stand_beside() -> None:
+    scores, labels = scores_of(95, 70, 72, 60), labels_of(90, 80, 40, 30)
+    lengths = {f"answer {i}": length for i, length in enumerate((900, 400, 800, 100))}
+    found = judge_vs_people(scores, labels, lengths=lengths)
+    always, longer = row_of(found, ALWAYS_PASS), row_of(found, LONGER_IS_BETTER)
+    assert (always["tpr"], always["tnr"], always["verdict_agreement"], always["trivial"]) == (1, 0, 0.5, True)
+    assert math.isnan(always["rank_agreement"])
+    # By length the third answer gets the second best mark of people, 80, and the second gets 40.
+    assert (longer["tpr"], longer["tnr"], longer["bias"]) == (0.5, 0.5, 0)
+    assert longer["rank_agreement"] == pytest.approx(0.8)
+
+
+def test_answers_of_one_length_are_marked_alike() -> None:
+    labels, lengths = labels_of(90, 80, 40, 30), dict.fromkeys((f"answer {i}" for i in range(4)), 100)
+    found = row_of(judge_vs_people(scores_of(95, 70, 72, 60), labels, lengths=lengths), LONGER_IS_BETTER)
+    assert (found["judge_rate"], found["bias"]) == (0, 0)  # 60 for each
+
+
+def test_people_agree_among_themselves_first() -> None:
+    people = pd.concat([labels_of(90, 80, 40, 30), labels_of(80, 80, 50, 30, rater="鈴木")])
+    among = judge_agreement(people, by="rater").set_index("criterion").loc["正確性"]
+    assert (among["n_raters"], among["n"]) == (2, 4)
+    assert row_of(judge_vs_people(scores_of(1, 2, 3, 4), people), "A")["n_raters"] == 2
+
+
+def test_people_all_passing_leaves_the_rate_of_fails_unknown() -> None:
+    found = row_of(judge_vs_people(scores_of(90, 60, 80), labels_of(80, 90, 100)), "A")
+    assert math.isnan(found["tnr"]) and math.isnan(found["tnr_low"])
+    assert "分かりません" in found["note"]
+
+
+def test_a_mark_that_could_not_be_read_is_left_out_and_counted() -> None:
+    found = row_of(judge_vs_people(scores_of(90, None, 80, 10), labels_of(80, 90, 100, 0)), "A")
+    assert (found["n"], found["n_missing"]) == (3, 1)
+
+
+def test_labels_that_do_not_fit_are_refused() -> None:
+    scores, labels = scores_of(90, 60, 80), labels_of(80, 90, 100)
+    with pytest.raises(ConfigError, match="none of the 3 labelled answers was marked by judge_model 'A'"):
+        judge_vs_people(scores, labels.assign(answer_sha256="another"))
+    with pytest.raises(ConfigError, match="labels of the same criteria"):
+        judge_vs_people(scores, labels.assign(criterion="簡潔性"))
+    with pytest.raises(ConfigError, match="labels has no mark"):
+        judge_vs_people(scores, labels.iloc[:0])
+    with pytest.raises(ConfigError, match="no column 'rater'"):
+        judge_vs_people(scores, labels.drop(columns="rater"))
+    with pytest.raises(ConfigError, match="no labelled answer has a mark"):
+        judge_vs_people(scores_of(None, None), labels_of(80, 90))
+
+
+def test_labels_of_answers_that_the_judge_did_not_mark_are_named() -> None:
+    found = row_of(judge_vs_people(scores_of(90, 60, 80), labels_of(80, 90, 100, 50)), "A")
+    assert found["n"] == 3 and "1 件は使っていません" in found["note"]
+
+
+@settings(max_examples=15)
+@given(MARKS, st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(marks: list[float], random: object) -> None:
+    scores, labels = scores_of(*marks), labels_of(*reversed(marks))
+    seed = random.randint(0, 2**31)  # type: ignore[attr-defined]
+    pd.testing.assert_frame_equal(
+        judge_vs_people(scores, labels),
+        judge_vs_people(scores.sample(frac=1, random_state=seed), labels.sample(frac=1, random_state=seed)),
+    )
+
+
+@settings(max_examples=15)
+@given(MARKS)
+def test_a_judge_that_marks_as_people_do_is_perfect(marks: list[float]) -> None:
+    found = row_of(judge_vs_people(scores_of(*marks), labels_of(*marks)), "A")
+    assert (found["bias"], found["mae"], found["false_pass"], found["false_fail"], found["verdict_agreement"]) == (
+        0,
+        0,
+        0,
+        0,
+        1,
+    )
+
+
+# The alternative-annotator test
+
+
+@pytest.mark.parametrize(
+    ("judge", "categories", "epsilon", "rate", "advantage"),
+    [
+        # Of the authors' own alt_test (github.com/nitaytech/AltTest, 13eada2) on the same points; there "accuracy" and
+        # "neg_rmse".
+        ("gpt35", True, 0.2, 1.0, 0.8423913043478262),
+        ("gpt35", False, 0.2, 1.0, 0.8405797101449276),
+        ("pandalm7b", True, 0.3, 0.0, 0.7363184079601991),
+        ("pandalm7b", False, 0.3, 0.0, 0.7346600331674958),
+    ],
+)
+def test_the_alternative_annotator_test_is_that_of_its_authors(
+    judge: str, categories: bool, epsilon: float, rate: float, advantage: float
+) -> None:
+    rows = pd.read_json(OTHERS / "pandalm.jsonl", lines=True)
+    rows = rows[rows[judge].astype(str).isin(["0", "1", "2"])]
+    points = rows[["annotator1", "annotator2", "annotator3", judge]].astype(int).replace({0: 50, 1: 100, 2: 0})
+    found = alternative_annotator_test(points[judge], points.iloc[:, :3], epsilon=epsilon, categories=categories)
+    assert (found.raters, found.winning_rate, found.advantage) == (3, rate, pytest.approx(advantage))
+
+
+def test_the_p_values_of_the_alternative_annotator_test_are_the_authors() -> None:
+    rows = pd.read_json(OTHERS / "pandalm.jsonl", lines=True)
+    points = rows[["annotator1", "annotator2", "annotator3", "pandalm7b"]].replace({0: 50, 1: 100, 2: 0})
+    found = alternative_annotator_test(points["pandalm7b"], points.iloc[:, :3], epsilon=0.3)
+    assert found.p_values == pytest.approx((0.039874755219798656, 0.018586786136851354, 0.019854765371541558))
+
+
+def test_a_judge_may_replace_people_only_where_three_marked_enough() -> None:
+    marks = list(range(40))
+    people = pd.concat([labels_of(*(m + i for m in marks), rater=name) for i, name in enumerate("甲乙丙")])
+    found = judge_as_annotator(scores_of(*marks), people).set_index("criterion").loc["正確性"]
+    assert (found["n_raters"], found["n"], bool(found["replaces"])) == (3, 40, True)
+    few = judge_as_annotator(scores_of(*marks[:20]), people).set_index("criterion").loc["正確性"]
+    assert few["replaces"] is pd.NA and "検定できません" in few["note"]
+    with pytest.raises(ConfigError, match="2 rater"):
+        judge_as_annotator(scores_of(*marks), people[people["rater"] != "丙"])
+
+
+def test_a_judge_far_from_people_replaces_nobody() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.normal(70, 10, 60)
+    people = pd.concat([labels_of(*(truth + rng.normal(0, 3, 60)), rater=name) for name in "甲乙丙"])
+    found = judge_as_annotator(scores_of(*(truth - 30)), people).set_index("criterion").loc["正確性"]
+    assert (found["wins"], bool(found["replaces"])) == (0, False)
