@@ -160,6 +160,7 @@ def run(
 
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
     from ..judging.dataset import load_eval_dataset
+    from ..runs.assignment import assign_suite
     from ..runs.estimate import estimate_run
     from ..runs.running import RunOptions
     from ..runs.suite import run_evaluation_suite
@@ -176,9 +177,16 @@ def run(
     questions = or_exit(load_eval_dataset, dataset)
     models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
     repeats = {"answer_repeats": answer_repeats, "judge_repeats": judge_repeats}
-    confirm(or_exit(estimate_run, questions, **models, **repeats), yes)
+    estimate = or_exit(estimate_run, questions, **models, **repeats)
+    index = open_index_or_exit(runbooks, index_dir)
+    if estimate.calls and not fresh:
+        same = or_exit(
+            assign_suite, questions, index=index, answers=None, assistant_prompt=None, k=k, **models, **repeats
+        )
+        estimate = _left(estimate, same, logs_dir)
+    confirm(estimate, yes)
     finished = or_exit(
-        run_evaluation_suite, questions, index=open_index_or_exit(runbooks, index_dir), **models, **repeats,
+        run_evaluation_suite, questions, index=index, **models, **repeats,
         k=k, max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
     )  # fmt: skip
@@ -186,21 +194,12 @@ def run(
 
 
 def _repair(log: str, options: Any, runbooks: Path | None, index_dir: Path | None, yes: bool) -> Any:
-    from ..runs.assignment import STORED
-    from ..runs.estimate import estimate_run
     from ..runs.load import load_run
-    from ..runs.repair import repair_run
+    from ..runs.repair import asks_assistant, estimate_repair, repair_run
 
     earlier = or_exit(load_run, log)
-    failed = [result for result in earlier.results if result.evaluation.status == "failed"]
-    info, is_stored = earlier.run, bool(earlier.run.rejudged_from or earlier.run.assistant_model == STORED)
-    estimate = or_exit(
-        estimate_run, [result.question for result in failed], judge_model=info.judge_model,
-        answers=[result.answer for result in failed] if is_stored else None,
-        **({} if is_stored else {"assistant_model": info.assistant_model}),
-    )  # fmt: skip
-    confirm(estimate, yes)
-    index = None if is_stored else open_index_or_exit(runbooks, index_dir)
+    confirm(or_exit(estimate_repair, earlier), yes)
+    index = open_index_or_exit(runbooks, index_dir) if asks_assistant(earlier) else None
     return or_exit(repair_run, earlier, options, index=index)
 
 
@@ -226,6 +225,7 @@ def rejudge(
 
     Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"""
     from ..runs import suite
+    from ..runs.assignment import assign_rejudging
     from ..runs.estimate import estimate_run
     from ..runs.load import load_run
 
@@ -235,6 +235,9 @@ def rejudge(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
         judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
     )  # fmt: skip
+    if estimate.calls and not fresh:
+        how = {"judge_model": judge_model, "judge_prompt": judge_prompt, "judge_repeats": judge_repeats}
+        estimate = _left(estimate, or_exit(assign_rejudging, earlier, **how), logs_dir)
     confirm(estimate, yes)
     finished = or_exit(
         suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
@@ -283,6 +286,14 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
             write_questions, runbooks, model=model, max_cost_usd=max_cost_usd, on_progress=lambda *_: bar.update()
         )
     typer.echo(f"{runbooks / 'questions.json'}: {written} sections written; read and edit them")
+
+
+def _left(estimate: Any, assignment: Any, logs_dir: str | None) -> Any:
+    """What is still to be paid where the run will be taken up."""
+    from ..runs.unfinished import unfinished_runs
+
+    same = [run for run in or_exit(unfinished_runs, logs_dir) if run.key == assignment.key]
+    return estimate.left(same[-1]) if same else estimate
 
 
 def main() -> None:

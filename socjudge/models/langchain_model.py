@@ -84,7 +84,9 @@ class LangChainModel(PacedModel):
 
     def __init__(self, chat_model: Any, name: str = "") -> None:
         self._chat_model = _without_retries(chat_model)
-        found = getattr(chat_model, "model_name", None) or getattr(chat_model, "model", None)
+        found = next(
+            filter(None, (getattr(chat_model, name, None) for name in ("model_name", "model", "model_id"))), None
+        )
         self.settings = "" if name else _settings_of(chat_model)  # a name says it all
         name = name or f"langchain:{found or type(chat_model).__name__}"
         super().__init__(name, name, _account_of(chat_model))

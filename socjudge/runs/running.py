@@ -70,10 +70,12 @@ def run_assignment(
     )  # fmt: skip
     discard = False
     try:
+        unit = "問" if plan.judge_repeats == 1 else "件の採点"
+        if resumed := journal.n_done:
+            print(f"{resumed}/{total}{unit}は前回の中断から再開（{journal.path}）", file=sys.stderr)
         _take_over(journal, assignment, known)
-        if journal.n_done:
-            unit = "問" if plan.judge_repeats == 1 else "件の採点"
-            print(f"{journal.n_done}/{total}{unit}は前回の中断から再開（{journal.path}）", file=sys.stderr)
+        if taken := journal.n_done - resumed:
+            print(f"{taken}/{total}{unit}は元のログから引き継ぎ、残りだけをもう一度依頼します", file=sys.stderr)
         gate = RunGate(
             max_concurrency=options.max_concurrency, max_cost_usd=options.max_cost_usd, signal=options.stop,
             spent_usd=journal.noted_usd if options.max_cost_usd is None else journal.spent_usd,
