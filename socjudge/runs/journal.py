@@ -26,6 +26,7 @@ import filelock
 import orjson
 
 from .. import constants
+from ..base.messages import os_reason, say
 from ..base.pass_rule import run_rule
 from ..base.showing import dollars, facts_html, money, one_line, shown_path
 from ..base.storage import as_path, is_remote, load_bytes
@@ -222,7 +223,7 @@ class Journal:
             ours, there = os.fstat(self._handle), self.path.stat()
             # Not by the inode alone: some network drives make one up at each look.
             if not os.path.samestat(ours, there) and there.st_size != self._size:
-                raise FileNotFoundError(errno.ENOENT, "it was replaced")
+                raise FileNotFoundError(errno.ENOENT, say("runs.journal_replaced"))
 
     def _move(self, problem: OSError, data: bytes = b"") -> None:
         """Go on in the fallback folder, with a warning. data: a line that could not be written."""
@@ -243,8 +244,13 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self._size)  # half a line
             raise ConfigError(
-                f"{old}: the journal cannot be written ({problem.strerror}), nor can {fallback_folder()} ({error.strerror}); "
-                "free some disk space or fix the permissions, then run the same command again"
+                say(
+                    "runs.journal_nowhere",
+                    path=old,
+                    reason=os_reason(problem),
+                    fallback=fallback_folder(),
+                    fallback_reason=os_reason(error),
+                )
             ) from None
         ours = False
         with contextlib.suppress(OSError):
@@ -257,9 +263,7 @@ class Journal:
         if ours:
             with contextlib.suppress(OSError):
                 old.unlink()
-        warnings.warn(
-            f"{old}: the journal cannot be written ({problem.strerror}); the run goes on in {path}", stacklevel=2
-        )
+        warnings.warn(say("runs.journal_moved", path=old, reason=os_reason(problem), to=path), stacklevel=2)
 
     def _create(self, folder: Path, info: RunInfo, key: Mapping[str, Any]) -> None:
         self.info, self.key = info, dict(key)
@@ -334,9 +338,7 @@ def open_journal(
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        raise ConfigError(
-            f"{folder}: the same run is under way in another process; wait for it, or stop it first"
-        ) from None
+        raise ConfigError(say("runs.under_way", folder=folder)) from None
     try:
         found = _fitting(path, key) if path is not None else None if fresh else _newest(folder, key)
         journal = Journal(folder, lock, total=total, judge_repeats=info.judge_repeats)
@@ -418,7 +420,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
         if "row" in line:
             rows[line["sample"], line["repeat"]] = line["row"]
     if not header:
-        raise ConfigError(f"{path}: the journal is empty; nothing was finished before the run was broken off")
+        raise ConfigError(say("runs.journal_empty", path=path))
     results = tuple(result_from_dict(rows[place], where=f"{path}: sample {place[0]}") for place in sorted(rows))
     info = run_info_from_dict(header["run"], where=str(path))
     return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
@@ -461,17 +463,14 @@ def _is_logged(journal: Journal, logs_dir: Path) -> bool:
 def _fitting(path: Path, key: Mapping[str, Any]) -> Path:
     there = _read_header(path).get("key")
     if not isinstance(there, dict):
-        raise ConfigError(f"{path}: no journal of an unfinished run; they are named judge_eval_…{SUFFIX}")
+        raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
     differences = [
-        f"{name} is {_shown(there.get(name))} there and {_shown(key.get(name))} here"
+        say("runs.there_and_here", name=name, there=_shown(there.get(name)), here=_shown(key.get(name)))
         for name in sorted({*there, *key})
         if there.get(name) != key.get(name)
     ]
     if differences:
-        raise ConfigError(
-            f"{path}: the journal is of another run: {'; '.join(differences)}. Start that run again with its own "
-            "settings, or leave resume out to start this one"
-        )
+        raise ConfigError(say("runs.journal_of_another", path=path, differences="; ".join(differences)))
     return path
 
 
@@ -481,7 +480,7 @@ def _read_header(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             line = orjson.loads(file.readline())
     except OSError as error:
-        raise ConfigError(f"{path}: the journal cannot be read ({error.strerror})") from None
+        raise ConfigError(say("runs.journal_unreadable", path=path, reason=os_reason(error))) from None
     except orjson.JSONDecodeError:
         return {}
     return line if isinstance(line, dict) else {}
@@ -497,11 +496,9 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 line = orjson.loads(raw)
                 if not isinstance(line, dict) or (number == 1) != ("journal" in line):
-                    raise ValueError("not a line of a journal")
+                    raise ValueError(say("runs.journal_no_line"))
             except ValueError as error:
-                raise ConfigError(
-                    f"{path}: line {number} is damaged ({error}); mend or remove the line, or start anew with fresh"
-                ) from None
+                raise ConfigError(say("runs.journal_damaged", path=path, number=number, reason=error)) from None
             yield start, {**line, "raw": raw}
             start += len(raw)
 
@@ -526,5 +523,5 @@ def _short(key: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = "nothing" if value in (None, "") else str(value)
+    text = say("runs.nothing") if value in (None, "") else str(value)
     return f"{text[:12]}…" if len(text) == 64 else text  # a hash

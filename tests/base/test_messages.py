@@ -21,7 +21,7 @@ CATALOGUE = {
     for path in sorted((PACKAGE / "messages").glob("*.toml"))
     for name, texts in tomllib.loads(path.read_text(encoding="utf-8")).items()
 }
-WINGS = ["base", "judging", "prompts"]  # whose messages are all in the catalogue
+WINGS = ["base", "judging", "prompts", "runs"]  # whose messages are all in the catalogue
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
 ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
 ERRORS += ("ValueError", "OSError", "FileNotFoundError")  # which become the end of a message
