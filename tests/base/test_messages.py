@@ -21,10 +21,11 @@ CATALOGUE = {
     for path in sorted((PACKAGE / "messages").glob("*.toml"))
     for name, texts in tomllib.loads(path.read_text(encoding="utf-8")).items()
 }
-WINGS = ["base", "judging", "prompts", "runs"]  # whose messages are all in the catalogue
+WINGS = ["base", "history", "judging", "prompts", "runs"]  # whose messages are all in the catalogue
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
 ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
 ERRORS += ("ValueError", "OSError", "FileNotFoundError")  # which become the end of a message
+NO_MESSAGES = {"AssertionError", "TypeError", "_Unusual", "compile", "Condition"}  # for us, or in both languages
 JAPANESE = re.compile("[ぁ-んァ-ヶ一-龠]")
 
 
@@ -38,18 +39,12 @@ def calls() -> Iterator[tuple[Path, ast.Call, str]]:
 
 
 def sentences(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """(line, text) of each English sentence in the code: three words at least, and no HTML, docstring, repr
-    or assertion; nor the table of conditions, which has both languages."""
+    """(line, text) of each English sentence in the code: three words at least, and no HTML, docstring or repr."""
     for child in ast.iter_child_nodes(node):
         is_docstring = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
         is_repr = isinstance(child, ast.FunctionDef) and child.name == "__repr__"
         called = child.func if isinstance(child, ast.Call) else None
-        is_for_us = getattr(called, "id", getattr(called, "attr", "")) in (
-            "AssertionError",
-            "TypeError",
-            "compile",
-            "Condition",
-        )
+        is_for_us = getattr(called, "id", getattr(called, "attr", "")) in NO_MESSAGES
         if is_docstring or is_repr or is_for_us:
             continue
         text = child.value if isinstance(child, ast.Constant) else None
