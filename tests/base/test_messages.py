@@ -8,12 +8,15 @@ import string
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import socjudge
 from socjudge.base import messages
 from socjudge.base.messages import say
+from socjudge.cli.shared import _cause
+from socjudge.judging.judge import count_retries
 
 PACKAGE = Path(socjudge.__file__).parent
 CATALOGUE = {
@@ -21,7 +24,8 @@ CATALOGUE = {
     for path in sorted((PACKAGE / "messages").glob("*.toml"))
     for name, texts in tomllib.loads(path.read_text(encoding="utf-8")).items()
 }
-WINGS = ["base", "history", "judging", "prompts", "runs"]  # whose messages are all in the catalogue
+# Whose messages are all in the catalogue.
+WINGS = ["base", "batch", "history", "judging", "prompts", "runs", "records.py"]
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
 ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
 ERRORS += ("ValueError", "OSError", "FileNotFoundError")  # which become the end of a message
@@ -102,6 +106,15 @@ def test_no_sentence_waits_in_the_code_to_become_a_message(wing: str) -> None:
         for line, text in sentences(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert not stray
+
+
+def test_what_is_read_out_of_a_message_is_found_in_both_languages() -> None:
+    """A run may be taken up, and a log read, in another language than the one they were written in."""
+    for lang in get_args(messages.Language):
+        told = [say("judging.retried", lang=lang, cause=cause) for cause in ("HTTP 429", "HTTP 500")]
+        assert count_retries("; ".join(told)) == 2
+        last = say("base.last_cause", lang=lang, cause="HTTP 500")
+        assert _cause(say("batch.failed_rounds", lang=lang, count=3, last=last)) == "HTTP 500"
 
 
 @pytest.mark.parametrize(
