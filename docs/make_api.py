@@ -16,7 +16,7 @@ DOORS = {
     "Ask": ["runbooks", "judging", "prompts"],
     "Run": ["runs", "batch"],
     "Load": ["base", "history"],
-    "Compare": ["stats", "charts"],
+    "Compare": ["stats", "certify", "charts"],
     "Report": ["report"],
     "Panels": ["panels"],
     "Records": ["records"],
@@ -42,6 +42,10 @@ LOOK = {
 def api_page() -> str:
     """The page's text."""
     package = griffe.load("socjudge", search_paths=[str(ROOT)], docstring_parser="numpy")
+    # The records are given these when the package is imported.
+    for name, method in package["methods"].functions.items():
+        if not name.startswith("_"):
+            package["records.EvaluationRun"][name].docstring = method.docstring
     homes = dict.fromkeys(name for names in DOORS.values() for name in names)
     assert homes.keys() == {home.split(".")[0] for home in socjudge._HOMES.values()}, "a wing without a door"
     text = HEAD

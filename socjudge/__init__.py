@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import methods as _methods  # gives the records theirs
 from ._version import __version__
 
 _HOMES = {
@@ -26,7 +27,7 @@ _HOMES = {
     "submit_batch": "batch.api",
     "batch_status": "batch.api",
     "collect_batch": "batch.api",
-    "unfinished_runs": "runs.journal",
+    "unfinished_runs": "runs.unfinished",
     "estimate_run": "runs.estimate",
     "save_evaluation_results": "runs.logs",
     "load_run": "runs.load",
@@ -35,6 +36,7 @@ _HOMES = {
     "check_logs": "history.doctor",
     "check_verdicts": "history.doctor",
     "export_history": "history.export",
+    "find_logs": "history.examples",
     "load_history": "history.frames",
     "load_runs": "history.frames",
     "load_results": "history.frames",
@@ -62,6 +64,21 @@ _HOMES = {
     "bridge_judges": "stats.bridge",
     "bridged_verdicts": "stats.bridge",
     "bridged_trend": "stats.bridge",
+    "run_probes": "certify.probes",
+    "estimate_probes": "certify.probes",
+    "summarise_probes": "certify.findings",
+    "probe_matrix": "certify.findings",
+    "explain_probes": "certify.findings",
+    "run_injections": "certify.injection",
+    "estimate_injections": "certify.injection",
+    "summarise_injections": "certify.injection",
+    "compare_prompts": "certify.hardening",
+    "prompt_equivalence": "certify.hardening",
+    "estimate_prompts": "certify.hardening",
+    "estimate_anchoring": "certify.anchoring",
+    "run_anchoring": "certify.anchoring",
+    "summarise_anchoring": "certify.anchoring",
+    "plot_probe_matrix": "charts.certify",
     "plot_category_breakdown": "charts.scores",
     "plot_score_distribution": "charts.scores",
     "plot_gate_confidence": "charts.scores",
@@ -103,12 +120,19 @@ if TYPE_CHECKING:
     from .base.messages import use_language
     from .base.verdict import summary_text
     from .batch.api import batch_status, collect_batch, prepare_batch, submit_batch
+    from .certify.anchoring import estimate_anchoring, run_anchoring, summarise_anchoring
+    from .certify.findings import explain_probes, probe_matrix, summarise_probes
+    from .certify.hardening import compare_prompts, estimate_prompts, prompt_equivalence
+    from .certify.injection import estimate_injections, run_injections, summarise_injections
+    from .certify.probes import estimate_probes, run_probes
+    from .charts.certify import plot_probe_matrix
     from .charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
     from .charts.runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
     from .charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
     from .charts.style import japanese_text, judge_colours
     from .errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError, UnparsableJudgement
     from .history.doctor import check_logs, check_verdicts
+    from .history.examples import find_logs
     from .history.export import export_history
     from .history.frames import load_history, load_results, load_runs, load_scores, run_results, run_scores
     from .history.labels import load_labels
@@ -126,10 +150,10 @@ if TYPE_CHECKING:
     from .report.page import write_log_report, write_report
     from .runbooks.index import RunbookIndex, build_index, load_index, open_index
     from .runs.estimate import estimate_run
-    from .runs.journal import unfinished_runs
     from .runs.load import load_run
     from .runs.logs import save_evaluation_results
     from .runs.suite import rejudge, run_evaluation_suite
+    from .runs.unfinished import unfinished_runs
     from .stats.agreement import judge_agreement, pairwise_agreement
     from .stats.basics import summarise_scores
     from .stats.bridge import bridge_judges, bridged_trend, bridged_verdicts

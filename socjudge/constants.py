@@ -43,6 +43,7 @@ EVAL_DATASET_PATH = EVAL_DIR / "eval_dataset.json"
 RUNBOOKS_DIR = EVAL_DIR / "runbooks"
 PROMPTS_DIR = EVAL_DIR / "prompts"
 LABELS_DIR = EVAL_DIR / "human_labels"
+EXAMPLES_DIR = EVAL_DIR / "examples"
 INDEX_DIR = PROJECT_DIR / ".socjudge" / "index"
 LOGS_DIR = PROJECT_DIR / "logs"
 PRICES_PATH = PROJECT_DIR / "prices.toml"  # your own prices; need not exist

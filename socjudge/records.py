@@ -1,7 +1,6 @@
 """The records that travel through a run. They only hold values; field names here are the log's (runs/log_json.py).
 
-What a method gives beyond these values is made above, where the method leads when it is called: how a record looks
-in a cell in base/showing.py, a run's frames and report in history/ and report/. pyproject.toml names these few arrows."""
+How they look in a cell or a terminal, and a run's frames and report, is given to them above (methods.py)."""
 
 from __future__ import annotations
 
@@ -67,16 +66,6 @@ class Passage:
         """The passage's name as the assistant cites it: `[出典: file.md > 見出し]`."""
         return f"[出典: {self.source} > {self.heading}]" if self.heading else f"[出典: {self.source}]"
 
-    def __repr__(self) -> str:
-        from .base.showing import one_line
-
-        return f"<Passage {one_line(self.citation)}, score {self.score:.2f}: {one_line(self.text, 40)}>"
-
-    def _repr_html_(self) -> str:
-        from .base import showing
-
-        return showing.passage_html(self)
-
 
 @dataclass(frozen=True)
 class Usage:
@@ -99,11 +88,6 @@ class Usage:
             self.cost_usd + other.cost_usd if known else None,  # type: ignore[operator]
             self.lost_calls + other.lost_calls,
         )
-
-    def _repr_html_(self) -> str:
-        from .base import showing
-
-        return showing.usage_html(self)
 
 
 def total_usage(usages: Iterable[Usage]) -> Usage:
@@ -170,16 +154,6 @@ class AssistantAnswer:
         """Whether the model said nothing, so that there is nothing to judge."""
         return not self.answer.strip() or self.answer.endswith(NO_REPLY)
 
-    def __repr__(self) -> str:
-        from .base.showing import one_line
-
-        return f"<AssistantAnswer to {one_line(self.question, 40)} by {one_line(self.model)}: {one_line(self.answer)}>"
-
-    def _repr_html_(self) -> str:
-        from .base import showing
-
-        return showing.answer_html(self.question, self)
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -202,18 +176,6 @@ class Evaluation:
     error: str = ""
     raw_text: str = ""
 
-    def __repr__(self) -> str:
-        from .base.showing import one_line
-
-        told = f"{'passed' if self.passed else 'not passed'}, mean {self.average_score:.1f}"
-        told = told if self.status == "ok" else f"{self.status}, {one_line(self.error)}"
-        return f"<Evaluation: {told}, judge {one_line(self.model)}>"
-
-    def _repr_html_(self) -> str:
-        from .base import showing
-
-        return showing.evaluation_html(self)
-
 
 @dataclass(frozen=True)
 class EvaluationResult:
@@ -224,15 +186,6 @@ class EvaluationResult:
     evaluation: Evaluation
     answer_repeat: int = 0
     judge_repeat: int = 0
-
-    def __repr__(self) -> str:
-
-        return f"<EvaluationResult of question {self.question.id!r}: {self.evaluation!r}>"
-
-    def _repr_html_(self) -> str:
-        from .base import showing
-
-        return showing.result_html(self)
 
 
 @dataclass(frozen=True)
@@ -247,12 +200,6 @@ class RunSummary:
     average_score: float
     mvp_passed: bool
     n_unscored: int = 0
-
-    def _repr_markdown_(self) -> str:
-        """The specification's text, by today's pass rule."""
-        from .base.verdict import summary_text
-
-        return summary_text(self)
 
 
 @dataclass(frozen=True)
@@ -292,16 +239,6 @@ class RunInfo:
     socjudge_version: str = ""
     schema_version: int = SCHEMA_VERSION
 
-    def __repr__(self) -> str:
-        from .base.showing import one_line
-
-        return f"<RunInfo {one_line(self.run_id)}, judge {one_line(self.judge_model)}, assistant {one_line(self.assistant_model)}>"
-
-    def _repr_html_(self) -> str:
-        from .base import showing
-
-        return showing.info_html(self)
-
 
 @dataclass(frozen=True)
 class EvaluationRun:
@@ -333,36 +270,9 @@ class EvaluationRun:
         """What the whole run cost, in US dollars; None if that is not known."""
         return self.usage.cost_usd
 
-    def results_frame(self) -> pd.DataFrame:
-        """One row per judged answer, with the columns of `load_results(text=True)`."""
-        from .history.frames import run_results
+    if TYPE_CHECKING:  # made above, in methods.py
 
-        return run_results(self)
-
-    def scores_frame(self) -> pd.DataFrame:
-        """One row per criterion score, with the columns of `load_scores(text=True)`."""
-        from .history.frames import run_scores
-
-        return run_scores(self)
-
-    def wide_frame(self) -> pd.DataFrame:
-        """One row per question, its marks side by side: see `socjudge.history.frames.run_wide`."""
-        from .history.frames import run_wide
-
-        return run_wide(self)
-
-    def write_report(self, path: Path | str, *, lang: str = "ja") -> Path:
-        """Write the report of this run as one HTML file, and return where it is: `socjudge.write_report(path, run)`."""
-        from .report.page import write_report
-
-        return write_report(path, self, lang=lang)
-
-    def __repr__(self) -> str:
-        from .base.showing import run_line
-
-        return run_line(self)
-
-    def _repr_html_(self) -> str:
-        from .base import showing
-
-        return showing.run_html(self)
+        def results_frame(self) -> pd.DataFrame: ...
+        def scores_frame(self) -> pd.DataFrame: ...
+        def wide_frame(self) -> pd.DataFrame: ...
+        def write_report(self, path: Path | str, *, lang: str = "ja") -> Path: ...

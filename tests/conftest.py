@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,13 +56,8 @@ def questions() -> list[EvalQuestion]:
 
 @pytest.fixture
 def samples(tmp_path: Path) -> Path:
-    """A folder `logs` with the logs that come with the project, and nothing else."""
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    command = ["git", "ls-files", "logs/*.json"]
-    for log in subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout.split():
-        shutil.copy(ROOT / log, folder)
-    return folder
+    """A folder `logs` with eight runs of version 0.1: seven settings, and the last one's answers judged again."""
+    return shutil.copytree(DATA / "history", tmp_path / "logs")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from service import CRITERIA
@@ -14,6 +15,7 @@ from socjudge import (
 )
 from socjudge.base.verdict import summarise_results
 from socjudge.records import EvaluationResult, Passage, RunInfo
+from socjudge.runs.log_json import result_to_dict
 
 STARTED = "2026-01-02T03:04:05+09:00"
 
@@ -28,3 +30,9 @@ def one_run(**evaluation: Any) -> EvaluationRun:
     answer = AssistantAnswer("q", "a", passages=(Passage("本文", "a.md", "見出し", 0.5),))
     results = (EvaluationResult(EvalQuestion(1, "正常系", "q", ("k",)), answer, marks),)
     return EvaluationRun(results, summarise_results(results), RunInfo("r", STARTED))
+
+
+def log_of(run: EvaluationRun) -> dict[str, Any]:
+    """The run as the JSON value of its log."""
+    rows = [result_to_dict(result) for result in run.results]
+    return {"results": rows, "summary": asdict(run.summary), "run": asdict(run.run)}

@@ -59,6 +59,7 @@ def make_judges(scores: Path, folder: Path = FOLDER) -> None:
                 pass_threshold=LINE,
                 pass_rate_required=RATE,
                 rejudged_from=first,
+                mode="example",
                 assistant_usage=NOBODY_KNOWS,
                 judge_usage=NOBODY_KNOWS,
             )

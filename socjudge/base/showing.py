@@ -24,8 +24,6 @@ from .pass_rule import run_rule
 from .texts import visible
 from .verdict import REFERENCE_NOTE, best_case, is_open, open_text
 
-# Stands beside every verdict of the embedded judge, which is never painted green.
-
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
 STYLE = """<style>
 .socjudge { color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6;
@@ -144,6 +142,11 @@ def run_html(run: EvaluationRun) -> str:
     return facts_html(word, facts, verdict_kind(run), after)
 
 
+def info_line(info: RunInfo) -> str:
+    """What was run, in one line."""
+    return f"<RunInfo {one_line(info.run_id)}, judge {one_line(info.judge_model)}, assistant {one_line(info.assistant_model)}>"
+
+
 def info_html(info: RunInfo) -> str:
     """What was run, as far as it is known."""
     known = {field.name: getattr(info, field.name) for field in fields(info)}
@@ -161,9 +164,21 @@ def usage_html(usage: Usage, title: str = "使用量") -> str:
     return facts_html(title, facts | lost | {"費用": money(usage.cost_usd)})
 
 
+def passage_line(passage: Passage) -> str:
+    """A passage in one line."""
+    return f"<Passage {one_line(passage.citation)}, score {passage.score:.2f}: {one_line(passage.text, 40)}>"
+
+
 def passage_html(passage: Passage) -> str:
     """A passage with its name, as text."""
     return block("", f"<b>{escape(passage.citation)}</b>", f"<pre>{escape(passage.text)}</pre>")
+
+
+def evaluation_line(marks: Evaluation) -> str:
+    """The marks in one line: whether they pass, or why there are none."""
+    told = f"{'passed' if marks.passed else 'not passed'}, mean {marks.average_score:.1f}"
+    told = told if marks.status == "ok" else f"{marks.status}, {one_line(marks.error)}"
+    return f"<Evaluation: {told}, judge {one_line(marks.model)}>"
 
 
 def evaluation_html(marks: Evaluation) -> str:
@@ -175,6 +190,11 @@ def evaluation_html(marks: Evaluation) -> str:
     title = f"{'合格' if marks.passed else '不合格'}　平均スコア: {marks.average_score:.1f}点"
     kind = "grey" if after else "good" if marks.passed else "bad"
     return facts_html(title, {**rows, "総合コメント": marks.overall_comment, "Judge": marks.model}, kind, after)
+
+
+def result_line(result: EvaluationResult) -> str:
+    """A judged answer in one line."""
+    return f"<EvaluationResult of question {result.question.id!r}: {result.evaluation!r}>"
 
 
 def result_html(result: EvaluationResult) -> str:
@@ -219,6 +239,13 @@ def question_html(result: EvaluationResult, *, opened: bool = False) -> str:
         f'<div class="tiles">{tiles}</div>{comment}<details{" open" if opened else ""}><summary>評価理由・回答・コンテキスト</summary>'
         f"<ul>{reasons}</ul>回答<pre>{escape(result.answer.answer)}</pre>"
         f"コンテキスト<pre>{escape(result.answer.context)}</pre></details></div>"
+    )
+
+
+def answer_line(answer: AssistantAnswer) -> str:
+    """An answer in one line."""
+    return (
+        f"<AssistantAnswer to {one_line(answer.question, 40)} by {one_line(answer.model)}: {one_line(answer.answer)}>"
     )
 
 

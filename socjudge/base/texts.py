@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 _CITATION = re.compile(
@@ -81,6 +81,16 @@ def _line_units(body: str, group: int, in_code: bool) -> Iterator[Unit]:
     for sentence in _SENTENCE_END.split(plain):
         if sentence.strip():
             yield Unit(sentence.strip(), group, is_warning=warning)
+
+
+def change_citations(text: str, change: Callable[[str], str]) -> str:
+    """The text with each citation, brackets and all, replaced by what `change` makes of the source that it names."""
+    return _CITATION.sub(lambda found: change(found[found.lastgroup or 0].strip()), text)
+
+
+def cited_sources(text: str) -> list[str]:
+    """The sources that a text cites, each once, in the order of their first citation."""
+    return list(dict.fromkeys(found[found.lastgroup or 0].strip() for found in _CITATION.finditer(text)))
 
 
 def encodable(text: str) -> str:

@@ -29,7 +29,7 @@ from .jobs import (
     add_round,
     assign,
     describe,
-    find_log,
+    find_run,
     finish_job,
     open_job,
     remove_job,
@@ -109,7 +109,7 @@ def submit_batch(path: Path | str) -> BatchJob:
     state = load_state(path)
     client = open_client(state)
     with _disk_errors(), open_job(state, state.key) as journal:
-        if find_log(state) is not None:
+        if find_run(state) is not None:
             raise ConfigError(say("batch.is_finished", folder=state.folder))
         if not state.round.is_sent and journal.n_done > state.done:
             raise ConfigError(say("batch.outdated", folder=state.folder, count=journal.n_done - state.done))
@@ -148,7 +148,7 @@ def collect_batch(path: Path | str) -> BatchJob:
     state = load_state(path)
     client = open_client(state)
     with _disk_errors():
-        if (logged := find_log(state)) is not None:
+        if (logged := find_run(state)) is not None:
             return remove_job(state, load_run(logged))
         assignment = assign(state.source)
         notes: list[str] = []
@@ -221,12 +221,7 @@ def _collect(
 
 
 def _failed(
-    state: BatchState,
-    assignment: Assignment,
-    journal: Journal,
-    path: Path,
-    failures: dict[str, Failure],
-    status: str,
+    state: BatchState, assignment: Assignment, journal: Journal, path: Path, failures: dict[str, Failure], status: str
 ) -> Iterator[str]:
     """Note for each request of a file that has no reply why that is, and yield it."""
     for custom_id, body in load_requests(path):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.messages import say
-from ..base.storage import as_path, check_place, is_remote, load_bytes
+from ..base.storage import as_path, check_place, is_remote
 from ..errors import ConfigError
 from ..judging.dataset import load_eval_dataset
 from ..models.opening import OFFLINE
@@ -18,10 +18,11 @@ from ..records import EvaluationRun
 from ..runs.assignment import Assignment, assign_rejudging, assign_suite
 from ..runs.estimate import Estimate, estimate_run
 from ..runs.finishing import finish_run
-from ..runs.journal import Journal, journal_folder, open_journal
+from ..runs.journal import Journal, open_journal
 from ..runs.load import load_run
 from ..runs.log_json import run_info_from_dict
-from ..runs.logs import log_files
+from ..runs.logs import find_log
+from ..runs.unfinished import journal_folder
 from .files import Line, write_requests
 from .rounds import (
     BATCH_PRICE_FACTOR,
@@ -195,12 +196,9 @@ def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> E
     return run
 
 
-def find_log(state: BatchState) -> Path | None:
+def find_run(state: BatchState) -> Path | None:
     """The log of the run, where it was finished live meanwhile, or the process was killed after writing it."""
-    name, first = f'"run_id": "{state.run["run_id"]}"'.encode(), state.folder.stem
-    with contextlib.suppress(ConfigError, OSError):  # it may be allowed to write there, and not to read
-        return next((p for p in log_files(state.logs_dir) if p.name >= first and name in load_bytes(p)), None)
-    return None
+    return find_log(state.run["run_id"], state.logs_dir, since=state.folder.stem)
 
 
 def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ()) -> BatchJob:
@@ -248,7 +246,7 @@ def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
     """The job of the run with this key; one whose run was finished live is of no more use, and removed."""
     for state in map(load_state, unfinished_batches(folder)):
         if state.key == key:
-            if find_log(state) is None:
+            if find_run(state) is None:
                 return state
             shutil.rmtree(state.folder)
     return None

@@ -12,9 +12,9 @@ from ..base.atomic_files import replacing
 from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from ..prompts.templates import Prompt
-from ..runs.journal import SUFFIX as JOURNAL_SUFFIX
-from ..runs.journal import journal_folder
 from ..runs.logs import to_json
+from ..runs.unfinished import SUFFIX as JOURNAL_SUFFIX
+from ..runs.unfinished import journal_folder
 from .files import RequestFile
 
 SUFFIX = ".batch"

@@ -1,5 +1,5 @@
 """The command line: `socjudge index | ask | run | rejudge | unfinished | batch | doctor | history | report |
-check-dataset`.
+check-dataset | probe`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
 
@@ -15,8 +15,8 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from . import batch, dataset, history
-from .shared import COULD_NOT_JUDGE, open_index_or_exit, or_exit, report_run, shown, stop
+from . import batch, certify, dataset, history
+from .shared import COULD_NOT_JUDGE, ask_to_run, confirm, open_index_or_exit, or_exit, report_run, shown, stop
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,6 +34,7 @@ app.add_typer(history.app, name="history")
 app.command()(history.doctor)
 app.command()(history.report)
 app.command(help=say("cli.check_dataset_help"))(dataset.check_dataset)
+app.command(help=say("cli.probe_help"))(certify.probe)
 
 Runbooks = Annotated[
     Path | None, typer.Option(help="Folder with the runbooks (.md, .txt, Word, PDF, …); default: eval/runbooks.")
@@ -147,19 +148,20 @@ def run(
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
     from ..judging.dataset import load_eval_dataset
     from ..runs.estimate import estimate_run
-    from ..runs.suite import RunOptions, run_evaluation_suite
+    from ..runs.running import RunOptions
+    from ..runs.suite import run_evaluation_suite
 
     if repair is not None:
         options = RunOptions(
             max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
             output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
-            fresh=fresh, resume=resume, logs_dir=logs_dir or constants.LOGS_DIR, progress=not quiet,
+            fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
         )  # fmt: skip
         report_run(_repair(repair, options, runbooks, index_dir, yes))
     questions = or_exit(load_eval_dataset, dataset)
     models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
     repeats = {"answer_repeats": answer_repeats, "judge_repeats": judge_repeats}
-    _confirm(or_exit(estimate_run, questions, **models, **repeats), yes)
+    confirm(or_exit(estimate_run, questions, **models, **repeats), yes)
     finished = or_exit(
         run_evaluation_suite, questions, index=open_index_or_exit(runbooks, index_dir), **models, **repeats,
         k=k, max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
@@ -182,7 +184,7 @@ def _repair(log: str, options: Any, runbooks: Path | None, index_dir: Path | Non
         answers=[result.answer for result in failed] if is_stored else None,
         **({} if is_stored else {"assistant_model": info.assistant_model}),
     )  # fmt: skip
-    _confirm(estimate, yes)
+    confirm(estimate, yes)
     index = None if is_stored else open_index_or_exit(runbooks, index_dir)
     return or_exit(repair_run, earlier, options, index=index)
 
@@ -218,7 +220,7 @@ def rejudge(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
         judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
     )  # fmt: skip
-    _confirm(estimate, yes)
+    confirm(estimate, yes)
     finished = or_exit(
         suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
@@ -230,7 +232,7 @@ def rejudge(
 @app.command()
 def unfinished(logs_dir: LogsDir = None) -> None:
     """List the runs that were broken off; start one again with the same options to go on."""
-    from ..runs.journal import unfinished_runs
+    from ..runs.unfinished import unfinished_runs
 
     runs = or_exit(unfinished_runs, logs_dir)
     for run in runs:
@@ -260,33 +262,12 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
         typer.echo(
             f"⚠️ 質問の作成にはコストがかかります: {len(sections)} calls to {model.name}; cost {price}.", err=True
         )
-        _ask_to_run(yes)
+        ask_to_run(yes)
     with tqdm(desc="questions", unit="section", total=len(sections), leave=False, disable=None) as bar:
         written = or_exit(
             write_questions, runbooks, model=model, max_cost_usd=max_cost_usd, on_progress=lambda *_: bar.update()
         )
     typer.echo(f"{runbooks / 'questions.json'}: {written} sections written; read and edit them")
-
-
-def _confirm(estimate: Any, yes: bool) -> None:
-    """Show what the run will take, and ask unless it is free or `--yes` was given."""
-    if not estimate.calls:
-        return
-    price = "unknown" if estimate.cost_usd is None else f"about ${estimate.cost_usd:.3f} at list prices"
-    tokens = f"{estimate.input_tokens:,} tokens in, {estimate.output_tokens:,} out"
-    typer.echo(
-        f"⚠️ LLM as a Judgeの実行にはコストがかかります: {estimate.calls} calls, about {tokens}; cost {price}.", err=True
-    )
-    _ask_to_run(yes)
-
-
-def _ask_to_run(yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        stop("nobody is there to confirm; pass --yes to run it from a script")
-    if not typer.confirm("Run it?", err=True):
-        stop("nothing was run")
 
 
 def main() -> None:

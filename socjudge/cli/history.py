@@ -67,8 +67,7 @@ def report(
 
 @app.command()
 def export(
-    folder: Annotated[Path, typer.Argument(help="A new folder for the Parquet files.")],
-    logs_dir: LogsDir = None,
+    folder: Annotated[Path, typer.Argument(help="A new folder for the Parquet files.")], logs_dir: LogsDir = None
 ) -> None:
     """Write all logs as partitioned Parquet (runs, results, scores), for DuckDB, Dask and the like.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any, Never, get_args
 
@@ -84,3 +85,24 @@ def or_exit(function: Any, *args: Any, **keywords: Any) -> Any:
 def stop(message: str) -> Never:
     typer.echo(f"socjudge: {message}", err=True)
     raise typer.Exit(COULD_NOT_JUDGE)
+
+
+def confirm(estimate: Any, yes: bool) -> None:
+    """Show what the run will take, and ask unless it is free or `--yes` was given."""
+    if not estimate.calls:
+        return
+    price = "unknown" if estimate.cost_usd is None else f"about ${estimate.cost_usd:.3f} at list prices"
+    tokens = f"{estimate.input_tokens:,} tokens in, {estimate.output_tokens:,} out"
+    typer.echo(
+        f"⚠️ LLM as a Judgeの実行にはコストがかかります: {estimate.calls} calls, about {tokens}; cost {price}.", err=True
+    )
+    ask_to_run(yes)
+
+
+def ask_to_run(yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        stop("nobody is there to confirm; pass --yes to run it from a script")
+    if not typer.confirm("Run it?", err=True):
+        stop("nothing was run")

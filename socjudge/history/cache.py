@@ -21,7 +21,8 @@ from ..base.messages import os_reason, say
 from ..base.storage import as_path, is_remote
 from ..errors import ConfigError
 from ..runs.logs import is_log_name, log_files
-from .tables import RESULTS, RUNS, LogFile, Tables, read_logs
+from .schema import RESULTS, RUNS, LogFile, Tables
+from .tables import read_logs
 
 FOLDER = ".history"  # in the folder of the logs
 VERSION = b"2"  # of what the tables hold: raised when reading gives something else for the same log
@@ -36,12 +37,11 @@ def find_logs(logs_dir: Path | str) -> list[LogFile]:
         return [LogFile(place, path.name) for path in log_files(place)]
     try:
         with os.scandir(place) as entries:
-            found = [(entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name)]
+            return sorted(LogFile(place, entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name))
     except FileNotFoundError:
         raise ConfigError(say("history.no_folder", place=place)) from None
     except OSError as error:
         raise ConfigError(say("runs.logs_not_listed", place=place, reason=os_reason(error))) from None
-    return [LogFile(place, *entry) for entry in sorted(found)]
 
 
 def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
@@ -91,7 +91,9 @@ def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
 def _load(folder: Path) -> Tables | None:
     """The kept tables; None if there are none that can be used."""
     try:
-        runs, results = (pq.read_table(folder / f"{name}.parquet", use_threads=False) for name in ("runs", "results"))
+        runs, results = (
+            pq.ParquetFile(folder / f"{name}.parquet").read(use_threads=False) for name in ("runs", "results")
+        )
     except (OSError, UnicodeEncodeError, pa.ArrowException):  # Arrow takes no path that is not UTF-8
         return None
     marks = [table.schema.metadata or {} for table in (runs, results)]

@@ -17,17 +17,14 @@ from ..base.pass_rule import PassRule, frame_rule, reaches, run_rule
 from ..base.verdict import average, summarise_results
 from ..errors import ConfigError
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunSummary
-from ..runs.journal import unfinished_runs
 from ..runs.log_json import answer_sha256
 from ..runs.logs import from_json, load_log, parse_log
+from ..runs.unfinished import unfinished_runs
 from .cache import find_logs, with_progress
-from .tables import LogFile
+from .schema import LogFile
 
-LEVELS = [
-    "error",
-    "warning",
-    "note",
-]  # left out by the loaders, at the latest when texts are asked for; numbers to be doubted; good to know
+# Left out by the loaders, at the latest when texts are asked for; numbers to be doubted; good to know.
+LEVELS = ["error", "warning", "note"]
 ROUNDING = 0.051  # an average may be written with one digit
 
 

@@ -18,7 +18,8 @@ from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from .cache import find_logs
 from .frames import frames_of
-from .tables import LogFile, read_logs
+from .schema import LogFile
+from .tables import read_logs
 
 BATCH_BYTES = 64 * 2**20  # of logs that are in memory at once
 

@@ -11,13 +11,12 @@ import gc
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, is_dataclass
+from dataclasses import MISSING, is_dataclass
 from datetime import UTC, datetime
 from operator import attrgetter, or_
 from pathlib import Path
 from statistics import fmean
-from types import NoneType
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 import numpy as np
@@ -27,111 +26,37 @@ import pyarrow as pa
 from .. import constants
 from ..base.messages import os_reason, say
 from ..errors import ConfigError
-from ..records import BARE, POINTS, UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Status, Usage
+from ..records import BARE, POINTS, UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Status
 from ..runs.log_json import answer_sha256, log_fields
 from ..runs.logs import bare_info, load_log, parse_log
+from .schema import (
+    OF_INFO,
+    OF_RESULT,
+    OF_SUMMARY,
+    OF_TEXTS,
+    OF_USAGE,
+    RENAMED,
+    RESULTS,
+    RUNS,
+    TEXTS,
+    LogFile,
+    Tables,
+    place_in_log,
+)
 
 CHUNK = 20_000  # judged answers that are held as Python objects, before they become a table
 
-# Of the run's block in the log, under their names there but for two, and in the order of the frames.
-_RENAMED = {"prompt_id": "judge_prompt_id", "prompt_sha256": "judge_prompt_sha256"}
-_OF_RUN = (
-    "judge_model", "judge_model_resolved", "assistant_model", "assistant_model_resolved", "prompt_id", "prompt_sha256",
-    "dataset_sha256", "index_fingerprint", "pass_threshold", "pass_rate_required", "assistant_prompt_id", "k",
-    "answer_repeats", "judge_repeats", "rejudged_from", "mode",
-)  # fmt: skip
-_OF_RUN_TOO = ("wall_time_s", "socjudge_version", "judge_service", "assistant_service", "assistant_prompt_sha256")
-_RUN_VALUES = attrgetter(*(_RENAMED.get(name, name) for name in (*_OF_RUN, *_OF_RUN_TOO)))
-_OF_SUMMARY = ("total_questions", "passed_questions", "pass_rate", "average_score", "mvp_passed")
-_OF_USAGE = ("calls", "input_tokens", "output_tokens", "cost_usd")
-_NOT_IN_BARE = ("k", "answer_repeats", "judge_repeats", "wall_time_s", *_OF_USAGE)  # where 0 or 1 would be a guess
-# Of a row of `results`: the column, and where `EvaluationResult` has its value. log_json knows where a log has it.
-_OF_RESULT = {
-    "category": "question.category", "answer_repeat": "answer_repeat", "judge_repeat": "judge_repeat",
-    "insufficient_evidence": "answer.flags.insufficient_evidence",
-    "dangerous_operation": "answer.flags.dangerous_operation", "ambiguous_query": "answer.flags.ambiguous_query",
-    "judge_model_resolved": "evaluation.model", "processing_time": "evaluation.processing_time",
-    "cost_usd": "evaluation.usage.cost_usd", "truncated": "answer.truncated",
+_INFO_VALUES = attrgetter(*(RENAMED.get(name, name) for name in OF_INFO))
+_IN_BARE = {  # where 0 or 1 would be a guess
+    **dict.fromkeys(("k", "answer_repeats", "judge_repeats", "wall_time_s", *OF_USAGE)), "mode": UNKNOWN
 }  # fmt: skip
-_TEXTS = {
-    "question": "question.question", "answer": "answer.answer", "context": "answer.context",
-    "overall_comment": "evaluation.overall_comment", "error": "evaluation.error",
-}  # fmt: skip
-# And what a row of RESULTS or its texts is made of beside.
+# What a row of RESULTS or its texts is made of beside those.
 _MORE = (
     "question.id", "answer.answer", "answer.context", "evaluation.scores", "evaluation.average_score",
     "evaluation.passed", "evaluation.status",
 )  # fmt: skip
-
-
-def _placed(path: str) -> tuple[str, Any]:
-    """Where a row of `results` has what `EvaluationResult` has there, and its annotation."""
-    kind: Any = EvaluationResult
-    keys: list[str] = []
-    for name in path.split("."):
-        field = next(field for field in log_fields(kind) if field.name == name)
-        keys += [] if field.inline else filter(None, [field.block, field.key])
-        kind = field.kind
-    return ".".join(keys), kind
-
-
-def _types(record: type, names: Iterable[str]) -> dict[str, pa.DataType]:
-    kinds = {field.name: field.kind for field in log_fields(record)}
-    return {name: _arrow(kinds[_RENAMED.get(name, name)]) for name in names}
-
-
-def _arrow(kind: Any) -> pa.DataType:
-    (plain,) = set(get_args(kind) or (kind,)) - {NoneType}
-    return {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}[plain]
-
-
-RUNS = pa.schema(
-    {
-        # What tells whether the file is still the one that was read, and why it could not be.
-        "size": pa.int64(), "modified_ns": pa.int64(), "changed_ns": pa.int64(), "problem": pa.string(),
-        "run_id": pa.string(), "log": pa.string(), "started_at": pa.timestamp("us", "UTC"),
-        **_types(RunInfo, _OF_RUN), **_types(RunSummary, _OF_SUMMARY),
-        "n_results": pa.int64(), "n_unscored": pa.int64(), "mean_score": pa.float64(),
-        **_types(Usage, _OF_USAGE), **_types(RunInfo, _OF_RUN_TOO), "criteria": pa.string(),
-    }
-)  # fmt: skip
-RUN_COLUMNS = RUNS.names[RUNS.get_field_index("run_id") :]
-RESULTS = pa.schema(
-    {
-        "log": pa.string(), "question_id": pa.string(), "status": pa.string(), "average_score": pa.float64(),
-        "passed": pa.bool_(), "answer_sha256": pa.string(), "criterion": pa.string(), "score": pa.list_(pa.float64()),
-        **{name: _arrow(_placed(path)[1]) for name, path in _OF_RESULT.items()},
-    }
-)  # fmt: skip  # question_id, criterion (a list): as JSON
-TEXTS = pa.schema(
-    {**{name: _arrow(_placed(path)[1]) for name, path in _TEXTS.items()}, "rationale": pa.list_(pa.string())}
-)
 _AVERAGE, _CRITERIA = RESULTS.get_field_index("average_score"), RESULTS.get_field_index("criterion")
 Row = tuple[Any, ...]
-
-
-class LogFile(NamedTuple):
-    """A log as the disk has it. size: bytes; modified_ns, changed_ns: times; all 0 in an object store."""
-
-    folder: Path
-    name: str
-    size: int = 0
-    modified_ns: int = 0
-    changed_ns: int = 0
-
-    @property
-    def path(self) -> Path:
-        """Where it is."""
-        return self.folder / self.name  # made when it is read: ten thousand paths take a tenth of a second
-
-
-@dataclass(frozen=True)
-class Tables:
-    """runs: as RUNS, also of logs that could not be read; results: as RESULTS, with TEXTS if they were asked for."""
-
-    runs: pa.Table
-    results: pa.Table
-
 
 _POINTS = Annotated[float, msgspec.Meta(ge=0, le=100)]
 _WHOLE = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what Arrow can hold
@@ -151,7 +76,7 @@ def _decoder(criteria: tuple[str, ...], text: bool) -> msgspec.json.Decoder[Any]
             "Scores", [(field, _POINTS) for field in names], rename=names, forbid_unknown_fields=True, gc=False
         )
         others["evaluation.scores"] = scores, MISSING
-    paths = [*_OF_RESULT.values(), *_MORE, *((*_TEXTS.values(), "evaluation.rationale") if text else ())]
+    paths = [*OF_RESULT.values(), *_MORE, *((*OF_TEXTS.values(), "evaluation.rationale") if text else ())]
     row = _struct({**_members(EvaluationResult, paths, others), "answer_sha256": (str, "")})
     log = {"results": (list[row], MISSING), "summary": (RunSummary, MISSING), "run": (RunInfo | None, None)}  # type: ignore[valid-type]
     return msgspec.json.Decoder(_struct(log))
@@ -201,8 +126,8 @@ def _checked(kind: Any) -> Any:
 @functools.cache
 def _values(text: bool, in_log: bool) -> Callable[[Any], Row]:
     """Takes what a row of RESULTS takes over out of an EvaluationResult, or out of a row of a log."""
-    paths = [*_OF_RESULT.values(), *(_TEXTS.values() if text else ())]
-    return attrgetter(*(_placed(path)[0] if in_log else path for path in paths))
+    paths = [*OF_RESULT.values(), *(OF_TEXTS.values() if text else ())]
+    return attrgetter(*(place_in_log(path)[0] if in_log else path for path in paths))
 
 
 class _Unusual(Exception):
@@ -355,23 +280,28 @@ def json_names(text: str) -> list[str]:
     return names
 
 
+@functools.lru_cache(maxsize=1000)
+def _joined(*lists: str) -> str:
+    return "、".join(dict.fromkeys(name for names in lists for name in json_names(names)))
+
+
 def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str, Any]:
     """A row of RUNS. What a log of the specification does not say is missing."""
-    averages = [row[_AVERAGE] for row in rows if row[_AVERAGE] is not None]
+    averages = [average for row in rows if (average := row[_AVERAGE]) is not None]
     usage = info.assistant_usage + info.judge_usage
-    lists = dict.fromkeys(row[_CRITERIA] for row in rows)
-    return {
-        "run_id": info.run_id,
-        "started_at": _moment(info.started_at),
-        **dict(zip((*_OF_RUN, *_OF_RUN_TOO), _RUN_VALUES(info), strict=True)),
-        **{name: _finite(getattr(summary, name)) for name in _OF_SUMMARY},
-        **{name: getattr(usage, name) for name in _OF_USAGE},
-        **(dict.fromkeys(_NOT_IN_BARE) | {"mode": UNKNOWN} if info.schema_version == BARE else {}),
-        "n_results": len(rows),
-        "n_unscored": len(rows) - len(averages),
-        "mean_score": fmean(averages) if averages else None,
-        "criteria": "、".join(dict.fromkeys(name for names in lists for name in json_names(names))),
-    }
+    lists = dict.fromkeys([row[_CRITERIA] for row in rows])
+    values: dict[str, Any] = dict(zip(OF_INFO, _INFO_VALUES(info), strict=True))
+    values["started_at"] = _moment(info.started_at)
+    for name in OF_SUMMARY:
+        values[name] = _finite(getattr(summary, name))
+    for name in OF_USAGE:
+        values[name] = getattr(usage, name)
+    if info.schema_version == BARE:
+        values |= _IN_BARE
+    values["n_results"], values["n_unscored"] = len(rows), len(rows) - len(averages)
+    values["mean_score"] = fmean(averages) if averages else None
+    values["criteria"] = _joined(*lists)
+    return values
 
 
 def _moment(text: str) -> datetime | None:

@@ -78,7 +78,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) 
         task="judge",
         messages=({"role": "user", "content": fill(prompt.text, judge_values(question, answer))},),
         material={"question": question, "answer": answer, "criteria": criteria},
-        schema=judgement_schema(criteria),
+        schema=judgement_schema(criteria, reasons_first=prompt.reasons_first),
         max_output_tokens=OUTPUT_TOKENS,
     )
     shown = (question.question, answer.answer, answer.context, *question.expected_keypoints)

@@ -32,15 +32,18 @@ class Judgement:
     notes: tuple[str, ...] = ()
 
 
-def judgement_schema(criteria: Sequence[str]) -> dict[str, Any]:
-    """The JSON schema of the reply that the judge prompt asks for, in the form that strict services take."""
+def judgement_schema(criteria: Sequence[str], *, reasons_first: bool = False) -> dict[str, Any]:
+    """The JSON schema of the reply that the judge prompt asks for, in the form that strict services take.
+
+    reasons_first: as `Prompt.reasons_first`; strict services write the parts in the schema's order."""
 
     def exactly(properties: dict[str, Any]) -> dict[str, Any]:
         return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
     scores = exactly({c: {"type": "integer", "description": "0-100"} for c in criteria})
-    rationale = exactly({c: {"type": "string"} for c in criteria})
-    return exactly({"scores": scores, "rationale": rationale, "overall_comment": {"type": "string"}})
+    parts = {"scores": scores, "rationale": exactly({c: {"type": "string"} for c in criteria})}
+    ordered = dict(reversed(parts.items())) if reasons_first else parts
+    return exactly({**ordered, "overall_comment": {"type": "string"}})
 
 
 def parse_judgement(
@@ -49,8 +52,8 @@ def parse_judgement(
     """The judgement in a reply.
 
     criteria: the names that must be scored. finish_reason: the service's; "length" means cut. quoted:
-    texts that the judge was shown; a verdict that stands in one of them is not the judge's own, unless
-    the whole reply is that one object. Raises UnparsableJudgement, with the reply, saying what is wrong."""
+    texts that the judge was shown; a verdict that stands in one of them is not the judge's own. Where the
+    whole reply is one object it may share the scores with such a verdict, but not the words too. Raises UnparsableJudgement, with the reply, saying what is wrong."""
     try:
         return _parse(text, criteria, finish_reason, quoted)
     except UnparsableJudgement as error:
@@ -82,8 +85,7 @@ def _parse(text: str, criteria: Sequence[str], finish_reason: str, quoted: Itera
         outside = body[stray:].replace(verdicts[0].source, "", 1) if len(verdicts) == 1 else "scores"
         if "scores" in outside:
             raise UnparsableJudgement(say("judging.reply_cut_inside"))
-    if not whole:
-        verdicts = _own(verdicts, criteria, quoted)
+    verdicts = _not_copied(verdicts, quoted) if whole else _own(verdicts, criteria, quoted)
     if not verdicts:
         start = body.find("{")
         if start < 0:
@@ -109,6 +111,15 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
         note = say("judging.scores_bare")
         return [replace(found, value={"scores": found.value}, notes=(*found.notes, note))]
     return []
+
+
+def _not_copied(verdicts: list[JsonObject], quoted: Iterable[str]) -> list[JsonObject]:
+    """The verdicts that no text which the judge was shown has, words and all."""
+    for text in quoted if verdicts else ():
+        squeezed = "".join(text.split())
+        shown = [value for found in find_objects(text, lenient=True)[0] for value in _dicts(found.value)]
+        verdicts = [v for v in verdicts if "".join(v.source.split()) not in squeezed and v.value not in shown]
+    return verdicts
 
 
 def _own(verdicts: list[JsonObject], criteria: Sequence[str], quoted: Iterable[str]) -> list[JsonObject]:

@@ -41,6 +41,7 @@ class RunPanel(SessionPanel):
     def __init__(
         self,
         *,
+        dataset: Path | str | None = None,
         runbooks: Path | str | None = None,
         index_dir: Path | str | None = None,
         logs_dir: Path | str | None = None,
@@ -55,7 +56,7 @@ class RunPanel(SessionPanel):
         self.assistant_prompt = prompt_box("アシスタントのプロンプト", "assistant")
         known = constants.EVAL_DATASET_PATH, constants.EVAL_DATASET_PATH.with_name("eval_dataset_extended.json")
         self.dataset = widgets.Combobox(
-            value=str(known[0]),
+            value=str(dataset or known[0]),
             options=[str(path) for path in known if path.is_file()],
             description="評価データセット",
             style=NAMES,

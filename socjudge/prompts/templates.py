@@ -14,13 +14,14 @@ from typing import Literal
 from .. import constants
 from ..base.messages import say
 from ..base.showing import escape, facts_html, one_line
+from ..base.texts import encodable
 from ..errors import ConfigError
 from ..records import AssistantAnswer, EvalQuestion, Flags
 from .front_matter import split_front_matter
 
 Kind = Literal["judge", "assistant"]
 _FLAG_NAMES = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
-JUDGE_PLACEHOLDERS = ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints")
+JUDGE_PLACEHOLDERS = ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints", "nonce")
 ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES)
 # A placeholder is a lower-case name in braces; the judge prompt's own JSON braces never look like that.
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
@@ -44,6 +45,11 @@ class Prompt:
     def placeholders(self) -> set[str]:
         """The names in braces."""
         return set(_PLACEHOLDER.findall(self.text))
+
+    @property
+    def reasons_first(self) -> bool:
+        """Whether its output format asks for the reasons before the scores."""
+        return -1 < self.text.find('"rationale"') < self.text.find('"scores"')
 
     def __repr__(self) -> str:
         return f"<Prompt {one_line(self.id)}: {len(self.text):,} characters, sha256 {self.sha256[:12]}…>"
@@ -147,14 +153,19 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 
 def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, str]:
-    """The seven values of the judge prompt, as text."""
-    return {
+    """The seven values of the judge prompt, as text, and a nonce for prompts that fence them off.
+
+    The nonce is a hash of the seven, so that the same answer makes the same request whenever it is asked, and no text in
+    it can hold the nonce: to know it, one would have to know the text that holds it."""
+    values = {
         "question": question.question,
         "context": answer.context,
         "answer": answer.answer,
         **_flag_values(answer.flags),
         "expected_keypoints": "\n".join(f"- {keypoint}" for keypoint in question.expected_keypoints),
     }
+    told = "\0".join(encodable(value) for value in values.values())
+    return {**values, "nonce": hashlib.sha256(told.encode()).hexdigest()[:16]}
 
 
 def assistant_values(question: str, context: str, flags: Flags) -> dict[str, str]:

@@ -16,30 +16,23 @@ from markupsafe import Markup
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
-from ..base.conditions import conditions_of, differences
-from ..base.pass_rule import PassRule, frame_rule, reaches
+from ..base.pass_rule import frame_rule, reaches
 from ..base.texts import visible
-from ..base.verdict import Tally
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from ..charts.style import chart_url
 from ..errors import ConfigError
-from ..history.frames import RUN_NAMES, History, load_history, load_runs, run_history
-from ..records import UNKNOWN, EvaluationRun, is_embedded
+from ..history.columns import RUN_NAMES
+from ..history.frames import History, load_history, load_runs, run_history
+from ..records import EvaluationRun, is_embedded
 from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
-from ..stats.comparison import compare_judges
 from ..stats.gate import gate_confidence, gate_questions
+from . import contents
 from .words import Say, cautions, run_facts, speaker
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
 
 _MARK = b'<meta name="generator" content="socjudge '  # of report.html.j2
-_ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
-_FLAGS = {
-    "insufficient_evidence": ("根拠不足", "insufficient evidence"),
-    "dangerous_operation": ("危険操作", "dangerous operation"),
-    "ambiguous_query": ("曖昧質問", "ambiguous question"),
-}
 
 
 def write_report(
@@ -102,7 +95,7 @@ def write_report(
         scores = given
     need_columns(
         scores,
-        [*RUN_NAMES, *_ANSWER, "category", "status", "answer_sha256", "criterion", "score"],
+        [*RUN_NAMES, *contents.ANSWER, "category", "status", "answer_sha256", "criterion", "score"],
         f"{who}, scores",
         "load_scores",
     )
@@ -111,32 +104,32 @@ def write_report(
     scores = scores.astype(dict.fromkeys({*RUN_NAMES} - {"started_at"}, object))
     history = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
     # Known to be in the frame, so that a frame of another folder is not taken for this one.
-    run_id = _known(run_id, history, "run_id") or history["run_id"].iloc[-1]
+    run_id = contents.known(run_id, history, "run_id") or history["run_id"].iloc[-1]
     place = history["run_id"].tolist().index(run_id)
     is_chosen = baseline is not None
     if baseline == run_id:
         raise ConfigError(f"{who}: run_id and baseline are both {run_id!r}; choose two runs")
-    baseline = _known(baseline, history, "baseline") or _previous(scores, history.iloc[: place + 1])
-    own, run = scores[scores["run_id"] == run_id], _run(scores, run_id)
-    record = None if runs is None else _rows_of(runs, run_id, "runs").iloc[0]
-    answers = _answers(own, results, run_id)
+    baseline = contents.known(baseline, history, "baseline") or contents.previous(scores, history.iloc[: place + 1])
+    own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
+    record = None if runs is None else contents.rows_of(runs, run_id, "runs").iloc[0]
+    answers = contents.answers_of(own, results, run_id)
     criteria = in_order(own["criterion"])
 
     rule = frame_rule(answers)
-    verdict = _verdict(answers, rule)
+    verdict = contents.verdict_of(answers, rule)
     gate = gate_confidence(answers).iloc[0]
     trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
     page = _environment(say).get_template("report.html.j2")
     html = page.render(
         lang=lang, say=say, version=__version__, made_at=datetime.now().astimezone(),
-        script=_asset("report.js"), style=_asset("report.css"), flag_words=_FLAGS, overall=OVERALL,
+        script=_asset("report.js"), style=_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
         line=rule.line, needed=rule.needed(verdict["summary"].total_questions), reaches=reaches,
         run=run, verdict=verdict, gate=gate, criteria=criteria,
         is_offline=is_embedded(run["judge_model_resolved"]),
         facts=run_facts(run, answers, record, say),
-        means=_means(own), charts=_charts(own, answers, gate, say),
-        trend=_trend(trend, say), comparison=_comparison(scores, run_id, baseline, lang),
-        rows=_rows(answers, own, criteria, rule.line),
+        means=contents.means_of(own), charts=_charts(own, answers, gate, say),
+        trend=_trend(trend, say), comparison=contents.comparison_of(scores, run_id, baseline, lang),
+        rows=contents.rows_shown(answers, own, criteria, rule.line),
         has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
         has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
         cautions=cautions(run, answers, verdict, gate, record, say),
@@ -187,8 +180,8 @@ def write_log_report(
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
         raise ConfigError(f"{logs_dir}: no log to report on; `socjudge run` makes one")
-    log = _known(log, runs, "log") or runs["log"].iloc[-1]
-    baseline = _known(baseline, runs, "log")
+    log = contents.known(log, runs, "log") or runs["log"].iloc[-1]
+    baseline = contents.known(baseline, runs, "log")
     place = runs["log"].tolist().index(log)
     logs = [*runs["log"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1], baseline]
     # Texts are most of a log: only those of these runs are read.
@@ -198,76 +191,7 @@ def write_log_report(
     return write_report(path, texts, **named, lang=lang)
 
 
-# -- what is in the frames
-
-
-def _known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
-    """The name, if a run has it; None for None."""
-    column = "log" if what == "log" else "run_id"
-    if name is not None and name not in set(runs[column]):
-        latest = ", ".join(map(str, runs[column].iloc[-5:]))
-        raise ConfigError(f"{what} {name!r} is not among the {len(runs)} runs; the latest are {latest}")
-    return name
-
-
-def _rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
-    need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
-    rows = frame[frame["run_id"] == run_id]
-    if rows.empty:
-        raise ConfigError(f"write_report: {what} has no row of run {run_id!r}; load it from the same logs as scores")
-    return rows
-
-
-def _run(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
-    """What the rows of the run say of it; of the judge, all models that answered."""
-    own = scores.loc[scores["run_id"] == run_id, list(RUN_NAMES)]
-    judges = [name for name in dict.fromkeys(own["judge_model_resolved"]) if name not in ("", UNKNOWN)]
-    return {**dict(zip(RUN_NAMES, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
-
-
-def _previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
-    """The latest run before the last of `history` with the same dataset and a question in common."""
-    questions = scores.groupby("run_id", observed=True)["question_id"].agg(set)
-    run_id, dataset = history[["run_id", "dataset_sha256"]].iloc[-1]
-    same = history[history["dataset_sha256"] == dataset]["run_id"].iloc[-2::-1]
-    return next((name for name in same if questions[name] & questions[run_id]), None)
-
-
-def _answers(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> pd.DataFrame:
-    """One row per judged answer of the run, with average_score and whatever else `results` has."""
-    if results is None:
-        kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
-        columns = {name: (name, "first") for name in kept if name in own.columns}
-        grouped = own.groupby(_ANSWER, observed=True, sort=False)
-        return grouped.agg(**columns, average_score=("score", "mean")).reset_index()  # type: ignore[call-overload,no-any-return]
-    names = [*_ANSWER, "category", "status", "average_score", *_FLAGS]
-    answers = _rows_of(results, run_id, "results")
-    need_columns(answers, names, "write_report, results", "load_results")
-    scored = [
-        set(part.loc[part["status"] == "ok", _ANSWER].itertuples(index=False, name=None)) for part in (own, answers)
-    ]
-    if scored[0] != scored[1]:
-        raise ConfigError(
-            f"write_report: scores has {len(scored[0])} scored answers of run {run_id!r} and results {len(scored[1])}, "
-            "or others; load both from the same logs with the same filters"
-        )
-    return answers
-
-
-def _verdict(answers: pd.DataFrame, rule: PassRule) -> dict[str, Any]:
-    """The specification's summary (unread replies as zeros), and what it would be with full marks for them."""
-    worst, best = Tally(), Tally()
-    for question, average, status in answers[["question_id", "average_score", "status"]].itertuples(index=False):
-        is_scored = status == "ok"
-        worst.add(question, average if is_scored else 0.0, status)
-        best.add(question, average if is_scored else 100.0, "ok")
-    summary, best_summary = worst.summary(rule), best.summary(rule)
-    return {"summary": summary, "best": best_summary, "is_open": summary.mvp_passed != best_summary.mvp_passed}
-
-
-def _means(own: pd.DataFrame) -> list[dict[Any, Any]]:
-    rows = [*summarise_scores(own).to_dict("records"), *summarise_scores(own, by=()).to_dict("records")]
-    return [{"criterion": OVERALL, **row} for row in rows]
+# -- charts
 
 
 def _trend(scores: pd.DataFrame, say: Say) -> dict[str, Any] | None:
@@ -275,7 +199,7 @@ def _trend(scores: pd.DataFrame, say: Say) -> dict[str, Any] | None:
     if len(runs) < 2 or scores["score"].isna().all():
         return None
     means = summarise_scores(scores, by="run_id").set_index("run_id").to_dict("index")
-    rows = [_run(scores, name) | means[name] for name in runs["run_id"]]
+    rows = [contents.run_of(scores, name) | means[name] for name in runs["run_id"]]
     first, last = rows[0]["mean"], rows[-1]["mean"]
     alt = say(
         f"{len(rows)}回の実行の推移。全体平均は最初 {first:.1f} 点、最新 {last:.1f} 点（数値は下の表）",
@@ -284,43 +208,6 @@ def _trend(scores: pd.DataFrame, say: Say) -> dict[str, Any] | None:
     dated = scores.dropna(subset=["started_at"])
     plots = (plot_criterion_trend, plot_question_strip) if dated["run_id"].nunique() > 1 else ()
     return {"rows": rows, "charts": [_chart(plot, dated, alt) for plot in plots]}
-
-
-def _comparison(scores: pd.DataFrame, run_id: str, baseline: str | None, lang: str) -> dict[str, Any] | None:
-    if baseline is None:
-        return None
-    pair = scores[scores["run_id"].isin([baseline, run_id])]
-    told = conditions_of(pair)
-    found: dict[str, Any] = {
-        "before": _run(scores, baseline),
-        "causes": [each.words(lang) for each in differences(told[baseline], told[run_id])],
-    }
-    try:
-        return found | {"paired": compare_judges(pair, baseline=baseline, by="run_id").to_dict("records")}
-    except ConfigError:  # other answers or other criteria: two cohorts, side by side
-        sides = [{row["criterion"]: row for row in _means(pair[pair["run_id"] == name])} for name in (baseline, run_id)]
-        rows = [{"criterion": name, "before": sides[0].get(name), "after": row} for name, row in sides[1].items()]
-        return found | {"unpaired": rows}
-
-
-def _rows(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
-    """What the table of questions shows, one entry per judged answer."""
-    marks: dict[Any, dict[Any, Any]] = {}
-    columns = [*_ANSWER, "criterion", "score"]
-    reasons = own["rationale"] if "rationale" in own.columns else pd.Series("", index=own.index)
-    for (*key, criterion, score), reason in zip(own[columns].itertuples(index=False, name=None), reasons, strict=True):
-        marks.setdefault(tuple(key), {})[criterion] = score, reason
-    rows = []
-    for answer in answers.to_dict("records"):
-        found = marks.get(tuple(answer[name] for name in _ANSWER), {})
-        outcome = "unscored"
-        if answer["status"] == "ok":
-            outcome = "pass" if reaches(answer["average_score"], line) else "fail"
-        rows.append({**answer, "outcome": outcome, "marks": {name: found.get(name, (None, "")) for name in criteria}})
-    return rows
-
-
-# -- charts
 
 
 def _charts(own: pd.DataFrame, answers: pd.DataFrame, gate: pd.Series, say: Say) -> dict[str, Any]:

@@ -142,12 +142,7 @@ class Engine:
             )
 
     async def _or_failed(
-        self,
-        i: int,
-        sample: Sample,
-        answer: AssistantAnswer | None,
-        repeats: list[int],
-        work: Coroutine[Any, Any, T],
+        self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], work: Coroutine[Any, Any, T]
     ) -> T | None:
         """The work's result, or None when it failed: then the failure is a row, or the end of the run."""
         try:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import threading
 import warnings
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -25,51 +26,22 @@ from typing import IO, Any
 import filelock
 import orjson
 
-from .. import constants
 from ..base.messages import os_reason, say
-from ..base.pass_rule import run_rule
-from ..base.showing import dollars, facts_html, money, one_line, shown_path
-from ..base.storage import as_path, is_remote, load_bytes
-from ..base.verdict import summarise_results
 from ..errors import ConfigError
-from ..records import AssistantAnswer, Completion, EvaluationResult, EvaluationRun, RunInfo
+from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo
 from .log_json import (
     answer_from_dict,
     answer_to_dict,
     completion_from_dict,
-    result_from_dict,
     result_to_dict,
     run_info_from_dict,
 )
-from .logs import fallback_folder, log_files, new_log_name, to_json
+from .logs import fallback_folder, find_log, new_log_name, to_json
+from .unfinished import SUFFIX, count, fitting, headers, lines, newest
 
 FORMAT = 1
-SUFFIX = ".partial.jsonl"
 _MISSING = -1
 _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)  # Windows would write \r\n, and offsets be wrong
-
-
-@dataclass(frozen=True)
-class UnfinishedRun:
-    """A journal whose run has no log yet. done: judged answers that it holds, of `total`; cost_usd: None if unknown."""
-
-    path: Path
-    run: RunInfo
-    key: Mapping[str, Any]
-    done: int
-    total: int
-    cost_usd: float | None
-
-    def __repr__(self) -> str:
-        how_far = f"{self.done} of {self.total} judged, {dollars(self.cost_usd)}"
-        return f"<UnfinishedRun: {how_far}, judge {one_line(self.run.judge_model)}, {one_line(self.path, 120)}>"
-
-    def _repr_html_(self) -> str:
-        facts = {
-            "採点済み": f"{self.done} / {self.total}", "Judge": self.run.judge_model, "費用": money(self.cost_usd),
-            "開始": self.run.started_at, "記録": shown_path(self.path),
-        }  # fmt: skip
-        return facts_html("中断した実行（同じ設定で始めると続きから再開します）", facts)
 
 
 class Journal:
@@ -127,7 +99,7 @@ class Journal:
     @property
     def spent_usd(self) -> float:
         """What earlier sessions have cost, as far as it is known; a call without a reply, at the most it can have."""
-        return max(self.noted_usd, sum(cost or 0.0 for cost in _count(self.path)[1]))
+        return max(self.noted_usd, sum(cost or 0.0 for cost in count(self.path)[1]))
 
     @property
     def is_empty(self) -> bool:
@@ -179,7 +151,7 @@ class Journal:
         if discard:
             with contextlib.suppress(ConfigError, OSError):  # the log is safe: this is clearing up
                 self.path.unlink(missing_ok=True)
-                for path, header in _headers(self.folder):  # what it was moved from, if that could not be removed then
+                for path, header in headers(self.folder):  # what it was moved from, if that could not be removed then
                     if header["run"]["run_id"] == self.info.run_id:
                         path.unlink()
         self._lock.release()
@@ -276,7 +248,7 @@ class Journal:
     def _take_up(self, path: Path) -> None:
         self.path = path
         header: dict[str, Any] = {}
-        for start, line in _lines(path):
+        for start, line in lines(path):
             header = header or line
             self._size = start + len(line.pop("raw"))
             self._note(start, line)
@@ -309,12 +281,6 @@ class Journal:
         self._append({"session": {"started_at": started, "pid": os.getpid()}, "t": 0.0})
 
 
-def journal_folder(logs_dir: Path | str) -> Path:
-    """Where the journals of runs are whose logs go there: in the same folder, or in LOGS_DIR for a URL."""
-    place = as_path(logs_dir)
-    return constants.LOGS_DIR if is_remote(place) else place
-
-
 def open_journal(
     folder: Path,
     info: RunInfo,
@@ -340,13 +306,14 @@ def open_journal(
     except filelock.Timeout:
         raise ConfigError(say("runs.under_way", folder=folder)) from None
     try:
-        found = _fitting(path, key) if path is not None else None if fresh else _newest(folder, key)
+        found = fitting(path, key) if path is not None else None if fresh else newest(folder, key)
         journal = Journal(folder, lock, total=total, judge_repeats=info.judge_repeats)
         if found is None:
             journal._create(place, info, key)
         else:
             journal._take_up(found)
-            if journal.n_done == total and _is_logged(journal, logs_dir or folder):
+            places, since = (logs_dir or folder, fallback_folder()), journal.path.name.removesuffix(SUFFIX)
+            if journal.n_done == total and find_log(journal.info.run_id, *places, since=since):
                 # The process was killed between writing the log and removing the journal.
                 journal.close(discard=True)
                 return open_journal(
@@ -359,148 +326,6 @@ def open_journal(
     except BaseException:
         lock.release()
         raise
-
-
-def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
-    """The journals of a folder of logs, the oldest first: runs that were broken off, or are under way.
-
-    They are taken up by starting the same run again; delete the file of one that you do not want any more. Those
-    included that had to go on in the system's temporary folder.
-
-    Parameters
-    ----------
-    logs_dir
-        The folder, the project's logs unless given; of a URL, those in LOGS_DIR, where the journals of such runs are,
-        whichever URL they were for.
-
-    Raises
-    ------
-    ConfigError
-        Naming a damaged journal and its line.
-
-    Examples
-    --------
-    >>> import socjudge as sj
-    >>> sj.unfinished_runs("logs")
-    []
-    """
-    logs_dir = logs_dir or constants.LOGS_DIR
-    runs = []
-    for path, header in _journals(journal_folder(logs_dir)):
-        done, costs = _count(path)
-        cost_usd = None if None in costs else sum(cost or 0.0 for cost in costs)
-        info = run_info_from_dict(header["run"], where=str(path))
-        runs.append(UnfinishedRun(path, info, header["key"], done, header["total"], cost_usd))
-    return runs
-
-
-def _count(path: Path) -> tuple[int, list[float | None]]:
-    """How many judged answers a journal holds, and what the calls in it have cost; None where it is unknown."""
-    done: dict[tuple[int, int], bool] = {}
-    costs: dict[tuple[int, int], list[float | None]] = {}
-    for _, line in _lines(path):
-        place = (line.get("sample", -1), line.get("repeat", -1))
-        if "row" in line:
-            evaluation = line["row"]["evaluation"]
-            done[place] = evaluation["status"] != "failed"
-            costs[place] = [evaluation["usage"]["cost_usd"]]  # its replies are in this
-        elif "answer" in line:
-            costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
-        elif "reply" in line:
-            costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
-    return sum(done.values()), [cost for paid in costs.values() for cost in paid]
-
-
-def load_unfinished(path: Path) -> EvaluationRun:
-    """What an unfinished run has so far, as a run without a log: its judged answers, and the summary of these."""
-    rows: dict[tuple[int, int], dict[str, Any]] = {}
-    header: dict[str, Any] = {}
-    for _, line in _lines(path):
-        header = header or line
-        if "row" in line:
-            rows[line["sample"], line["repeat"]] = line["row"]
-    if not header:
-        raise ConfigError(say("runs.journal_empty", path=path))
-    results = tuple(result_from_dict(rows[place], where=f"{path}: sample {place[0]}") for place in sorted(rows))
-    info = run_info_from_dict(header["run"], where=str(path))
-    return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
-
-
-def _newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
-    return next((path for path, header in reversed(_journals(folder)) if header.get("key") == key), None)
-
-
-def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """The journals that belong into a folder, with their headers, the oldest first; of a run that was moved, the one
-    that went on."""
-    found = {str(header.get("run", path)): (path, header) for path, header in _headers(folder)}
-    return sorted(found.values(), key=lambda journal: journal[0].name)
-
-
-def _headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Every file that is a journal of this folder, with its header: those in the folder, then those elsewhere."""
-    for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
-        if header := _read_header(path):
-            yield path, header
-    home = str(folder.resolve())
-    if home != str(fallback_folder().resolve()):
-        for path in sorted(fallback_folder().glob(f"judge_eval_*{SUFFIX}")):
-            with contextlib.suppress(ConfigError):  # it may be another user's
-                if (header := _read_header(path)).get("folder") == home:
-                    yield path, header
-
-
-def _is_logged(journal: Journal, logs_dir: Path) -> bool:
-    """Whether a log of this run is there already, as far as that can be seen."""
-    name, first = f'"run_id": "{journal.info.run_id}"'.encode(), journal.path.name.removesuffix(SUFFIX)
-    for place in (logs_dir, fallback_folder()):
-        with contextlib.suppress(ConfigError, OSError):  # it may be allowed to write there, and not to read
-            if any(name in load_bytes(path) for path in log_files(place) if path.name >= first):
-                return True
-    return False
-
-
-def _fitting(path: Path, key: Mapping[str, Any]) -> Path:
-    there = _read_header(path).get("key")
-    if not isinstance(there, dict):
-        raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
-    differences = [
-        say("runs.there_and_here", name=name, there=_shown(there.get(name)), here=_shown(key.get(name)))
-        for name in sorted({*there, *key})
-        if there.get(name) != key.get(name)
-    ]
-    if differences:
-        raise ConfigError(say("runs.journal_of_another", path=path, differences="; ".join(differences)))
-    return path
-
-
-def _read_header(path: Path) -> dict[str, Any]:
-    """The first line of a journal; {} if it has none, as after a kill at the very start."""
-    try:
-        with path.open("rb") as file:
-            line = orjson.loads(file.readline())
-    except OSError as error:
-        raise ConfigError(say("runs.journal_unreadable", path=path, reason=os_reason(error))) from None
-    except orjson.JSONDecodeError:
-        return {}
-    return line if isinstance(line, dict) else {}
-
-
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(where it begins, the line, with its bytes as "raw") for each whole line; ConfigError for a damaged one."""
-    start = 0
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            if not raw.endswith(b"\n"):
-                return  # it was being written when the process was killed
-            try:
-                line = orjson.loads(raw)
-                if not isinstance(line, dict) or (number == 1) != ("journal" in line):
-                    raise ValueError(say("runs.journal_no_line"))
-            except ValueError as error:
-                raise ConfigError(say("runs.journal_damaged", path=path, number=number, reason=error)) from None
-            yield start, {**line, "raw": raw}
-            start += len(raw)
 
 
 def _create_file(folder: Path, info: RunInfo) -> tuple[Path, int]:
@@ -517,11 +342,4 @@ def _write_all(handle: int, data: bytes) -> None:
 
 
 def _short(key: Mapping[str, Any]) -> str:
-    import hashlib
-
     return hashlib.sha256(orjson.dumps(dict(key), option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
-
-
-def _shown(value: Any) -> str:
-    text = say("runs.nothing") if value in (None, "") else str(value)
-    return f"{text[:12]}…" if len(text) == 64 else text  # a hash

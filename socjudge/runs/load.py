@@ -9,8 +9,8 @@ from ..base.messages import os_reason, say
 from ..base.storage import as_path
 from ..errors import ConfigError
 from ..records import EvaluationRun
-from .journal import load_unfinished
 from .logs import load_log, parse_log
+from .unfinished import load_unfinished
 
 
 def load_run(path: Path | str) -> EvaluationRun:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -69,15 +69,6 @@ def log_fields(record: Any) -> tuple[LogField, ...]:
 # -- writing
 
 
-def run_to_dict(run: EvaluationRun) -> dict[str, Any]:
-    """The run as the JSON value of its log."""
-    return {
-        "results": [result_to_dict(result) for result in run.results],
-        "summary": asdict(run.summary),
-        "run": asdict(run.run),
-    }
-
-
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
     """One element of the log's `results`."""
     row = _to_dict(result)
@@ -93,21 +84,29 @@ def answer_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
 def _to_dict(record: Any) -> dict[str, Any]:
     # `asdict` copies every value deeply, at ten times the cost.
     found: dict[str, Any] = {}
-    for name, _, key, block, inline, _ in log_fields(record.__class__):
+    for name, key, block, inline, plain in _writers(record.__class__):
         value = getattr(record, name)
         if inline:
             found |= _to_dict(value)
         else:
-            (found.setdefault(block, {}) if block else found)[key] = _plain(value)
+            (found.setdefault(block, {}) if block else found)[key] = plain(value) if plain else value
     return found
 
 
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return _to_dict(value)
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return dict(value) if isinstance(value, Mapping) else value
+@functools.cache
+def _writers(record: Any) -> tuple[tuple[str, str, str, bool, Callable[[Any], Any] | None], ...]:
+    return tuple((each.name, each.key, each.block, each.inline, _plain(each.kind)) for each in log_fields(record))
+
+
+def _plain(hint: Any) -> Callable[[Any], Any] | None:
+    """What makes JSON of the values of an annotation; None where they are that already."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if is_dataclass(hint):
+        return _to_dict
+    if origin is tuple:
+        item = _plain(inner[0])
+        return list if item is None else lambda values: [item(value) for value in values]
+    return dict if origin is Mapping else None
 
 
 def answer_sha256(answer: str, context: str) -> str:

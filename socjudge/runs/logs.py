@@ -215,6 +215,17 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
     return [place / name for name in sorted(names) if is_log_name(name)]
 
 
+def find_log(run_id: str, *places: Path | str, since: str) -> Path | None:
+    """The log of a run in folders or under URLs, as far as that can be seen. since: no log of it has a lesser name."""
+    mark = f'"run_id": "{run_id}"'.encode()
+    for place in places:
+        with contextlib.suppress(ConfigError, OSError):  # it may be allowed to write there, and not to read
+            for path in log_files(place):
+                if path.name >= since and mark in load_bytes(path):
+                    return path
+    return None
+
+
 def is_log_name(name: str) -> bool:
     """Whether a file of this name is a log: judge_eval_….json, or the same packed (.json.gz)."""
     return name.startswith("judge_eval_") and name.endswith((".json", ".json.gz"))

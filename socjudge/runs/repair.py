@@ -9,7 +9,7 @@ from ..base.messages import say
 from ..errors import ConfigError
 from ..records import UNKNOWN, EvaluationRun
 from .assignment import STORED, Assignment, assign_rejudging, assign_suite
-from .suite import RunOptions, run_assignment
+from .running import RunOptions, run_assignment
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex

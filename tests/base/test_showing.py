@@ -16,7 +16,7 @@ from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.estimate import Estimate
-from socjudge.runs.journal import UnfinishedRun
+from socjudge.runs.unfinished import UnfinishedRun
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>\n‮" + "長い" * 500
 

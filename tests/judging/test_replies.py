@@ -274,7 +274,9 @@ def test_a_quoted_verdict_in_other_words_is_still_not_the_judges() -> None:
         with pytest.raises(UnparsableJudgement, match="own"):
             read(f"回答の記述: {reworded}", quoted=[answer])
         assert read(f"回答の記述: {reworded} 評価: {judgement(FULL)}", quoted=[answer]) == FULL
-    assert read(judgement(100), quoted=[judgement(100)]) == dict.fromkeys(CRITERIA, 100)
+    with pytest.raises(UnparsableJudgement):  # word for word, also as the whole reply
+        read(judgement(100), quoted=[judgement(100)])
+    assert read(judgement(100), quoted=[judgement(100, reason="完璧です。")]) == dict.fromkeys(CRITERIA, 100)
 
 
 def test_a_cut_is_known_in_any_case() -> None:

@@ -235,10 +235,10 @@ def test_a_text_is_saved_and_offered_for_the_next_run(
     saved = (tmp_path / "prompts" / "strict-2.txt").read_text("utf-8")
     assert saved.startswith("---\nkind: judge\nparent: guide-1\nsha256: ")
     assert "\nauthor: 佐藤\nnote: 厳しく\n" in saved
-    assert panel.base.options == ("guide-1", "strict-2")
-    assert run_panel.judge_prompt.options == ("guide-1",)
+    assert panel.base.options == ("guide-1", "guide-1-hardened", "strict-2")
+    assert run_panel.judge_prompt.options == ("guide-1", "guide-1-hardened")
     run_panel.children[2].selected_index = 0  # the settings are opened
-    assert run_panel.judge_prompt.options == ("guide-1", "strict-2")
+    assert run_panel.judge_prompt.options == ("guide-1", "guide-1-hardened", "strict-2")
     run_panel.judge_prompt.value = "strict-2"
     run_panel.judge_model.value = "gpt-4o-mini"
     run_panel.allow_cost.value = True
@@ -252,7 +252,7 @@ def test_an_assistants_prompt_is_used_in_the_next_run(service: Service, index: R
     base = load_prompt("assistant-2").text
     save_prompt(base + "\n短く。", name="short", parent="assistant-2", kind="assistant")
     panel = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "logs")
-    assert (panel.judge_prompt.options, panel.judge_prompt.value) == (("guide-1",), "guide-1")
+    assert (panel.judge_prompt.options, panel.judge_prompt.value) == (("guide-1", "guide-1-hardened"), "guide-1")
     assert panel.assistant_prompt.value == "assistant-2"
     panel.assistant_prompt.value = "short"
     panel.judge_model.value, panel.assistant_model.value = "offline", "gpt-4o-mini"

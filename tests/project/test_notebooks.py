@@ -1,32 +1,133 @@
-"""Charts in a real kernel: each cell that draws shows its picture. (nbval runs the notebooks themselves, in make test.)"""
+"""Notebooks on logs as users have them, and charts in a real kernel. (nbval runs the notebooks themselves, in make test.)"""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import shutil
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import matplotlib.pyplot as plt
 import nbformat
 import pandas as pd
 import pytest
-from conftest import ROOT
+from conftest import DATA, ROOT
 from nbclient import NotebookClient
+from service import Service
 
-from socjudge import load_run
-
-pytestmark = pytest.mark.kernel
+from socjudge import (
+    constants,
+    load_eval_dataset,
+    load_run,
+    save_eval_dataset,
+    save_evaluation_results,
+    use_language,
+)
+from socjudge.base.verdict import summarise_results
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+@contextlib.contextmanager
+def use_ja() -> Iterator[None]:
+    use_language("ja")
+    try:
+        yield
+    finally:
+        use_language(None)
+
+
+def run_notebook(name: str, **parameters: Any) -> tuple[str, dict[str, Any]]:
+    """What a notebook prints and shows, and its names afterwards, with these parameters; each cell is executed in order."""
+    notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
+    shown: list[Any] = []
+    names: dict[str, Any] = {}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                exec(cell.source.replace("from IPython.display import display", ""), names)
+                names["display"] = shown.append
+                if "parameters" in cell.metadata.tags:
+                    assert set(parameters) <= set(names)
+                    names |= parameters
+    plt.close("all")
+    return printed.getvalue() + "".join(map(str, shown)), names
+
+
+READERS = ["02_criterion_trends.ipynb", "03_category_breakdown.ipynb", "04_compare_judges.ipynb", "05_prompt_lab.ipynb", "07_export_report.ipynb"]  # fmt: skip
+
+
+@pytest.fixture(params=["none", "one", "bare", "history", "unread", "text"])
+def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Folders of logs as users have them."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    kinds = {"one": "history/*083506*", "bare": "logs/*20240105*", "history": "history/*", "text": "history/*083506*"}
+    for path in DATA.glob(kinds.get(request.param, "nothing")):
+        shutil.copy(path, folder)
+    if request.param == "unread":
+        run = load_run(DATA / "history" / "judge_eval_20261122_083506.json")
+        unread = replace(
+            run.results[0].evaluation, status="unparsable", scores=dict.fromkeys(run.results[0].evaluation.scores, 0)
+        )
+        results = tuple(replace(result, evaluation=unread) for result in run.results)
+        save_evaluation_results(replace(run, results=results, summary=summarise_results(results)), folder)
+    return str(folder) if request.param == "text" else folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_a_notebook_works_on_anyones_logs(
+    name: str, logs_dir: Path | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "PROMPTS_DIR", tmp_path / "prompts")
+    parameters: dict[str, Any] = {"LOGS_DIR": logs_dir}
+    if name.startswith("07"):
+        parameters["REPORT"] = str(tmp_path / "report.html")
+    if name.startswith("05"):
+        parameters["PROMPTS_DIR"] = str(tmp_path / "prompts")
+    empty = not any(Path(logs_dir).glob("*.json"))
+    with use_ja():
+        for _ in range(1 + (name.startswith("05") and not empty)):  # twice: this one saves a prompt
+            shown, _names = run_notebook(name, **parameters)
+    assert ("例を表示しています" in shown) == empty
+
+
+def test_judges_of_the_example_are_compared(tmp_path: Path) -> None:
+    with use_ja():
+        shown, names = run_notebook("04_compare_judges.ipynb", LOGS_DIR=tmp_path)
+    assert "llmjudge-athenev2（基準: gpt-4.1-2025-04-14） 差あり: -8.8点" in shown
+    assert len(names["flips"]) > 5
+
+
+def test_the_first_notebook_says_where_the_log_is_and_what_would_cost(service: Service, tmp_path: Path) -> None:
+    dataset = tmp_path / "two.json"
+    save_eval_dataset(load_eval_dataset()[:2], dataset)
+    parameters = {"DATASET": str(dataset), "LOGS_DIR": tmp_path / "logs"}
+    shown, _ = run_notebook("01_run_evaluation.ipynb", **parameters)
+    assert "ALLOW_COST = True" in shown
+    assert service.requests == []
+    shown, _ = run_notebook("01_run_evaluation.ipynb", ALLOW_COST=True, **parameters)
+    (log,) = (tmp_path / "logs").glob("judge_eval_*.json")
+    assert f"評価完了！結果を {log} に保存しました" in shown
+    assert service.judge_calls == 2
 
 
 def test_the_weakest_answer_is_none_whose_judgement_could_not_be_read() -> None:
     notebook = nbformat.read(ROOT / "notebooks" / "01_run_evaluation.ipynb", as_version=4)
     cell = next(cell.source for cell in notebook.cells if cell.source.startswith("scored = "))
-    run = load_run(ROOT / "tests" / "data" / "logs" / "judge_eval_20240704_090000.json")  # its first is unread
+    run = load_run(DATA / "logs" / "judge_eval_20240704_090000.json")  # its first is unread
     names = {"run": run, "pd": pd, "display": lambda _: None}
     exec(cell, names)
     assert names["weakest"].evaluation.status == "ok"
     exec(cell, names | {"run": replace(run, results=())})
 
 
+@pytest.mark.kernel
 def test_every_chart_of_a_notebook_is_shown() -> None:
     """As the second of two charts was not, when the first one's clean-up took the kernel's interactive mode back."""
     for path in NOTEBOOKS:

@@ -29,7 +29,7 @@ HOMES = {
     "langchain_core": {"models", "runbooks"},
     "langchain_text_splitters": {"runbooks"},
     "langchain_openai": {"runbooks"},
-    "pandas": {"history", "stats", "charts", "report", "panels"},
+    "pandas": {"history", "stats", "certify", "charts", "report", "panels"},
     "pyarrow": {"history"},
     "msgspec": {"history"},
     "scipy": {"stats"},

@@ -42,6 +42,7 @@ def test_a_saved_prompt_is_used_by_its_name_and_tells_where_it_comes_from(folder
     assert head[6].startswith("saved_at: 20")
     assert [(p.id, p.parent, p.note) for p in list_prompts("judge")] == [
         ("guide-1", "", ""),
+        ("guide-1-hardened", "", ""),
         ("strict-2", "guide-1", "減点を増やす"),
     ]
     assert list(folder.iterdir()) == [path]  # nothing temporary is left
@@ -84,7 +85,7 @@ def test_a_file_without_a_block_is_loaded_as_it_is(folder: Path, text: str) -> N
 
 
 def test_the_prompts_that_come_with_the_project_are_loaded_byte_for_byte() -> None:
-    for name in ("guide-1", "assistant-1", "assistant-2"):
+    for name in ("guide-1", "guide-1-hardened", "assistant-1", "assistant-2"):
         path = Path(constants.__file__).parent / "prompts" / f"{name}.txt"
         assert load_prompt(name).text.encode() == path.read_bytes()
     assert load_prompt("strict-1").text.encode() == (constants.PROMPTS_DIR / "strict-1.txt").read_bytes()
@@ -92,6 +93,7 @@ def test_the_prompts_that_come_with_the_project_are_loaded_byte_for_byte() -> No
         ("assistant-2", "assistant"),
         ("guide-1", "judge"),
         ("assistant-1", "assistant"),
+        ("guide-1-hardened", "judge"),
         ("strict-1", "judge"),
     ]
 
@@ -164,7 +166,7 @@ def test_prompts_of_the_assistant_are_listed_as_such(folder: Path) -> None:
     (folder / "old.txt").write_text("{question} {context}", encoding="utf-8")  # without a block
     (folder / "broken.txt").write_bytes(b"\xff")
     assert [prompt.id for prompt in list_prompts("assistant")] == ["assistant-2", "assistant-1", "old", "short"]
-    assert [prompt.id for prompt in list_prompts("judge")] == ["guide-1"]
+    assert [prompt.id for prompt in list_prompts("judge")] == ["guide-1", "guide-1-hardened"]
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:

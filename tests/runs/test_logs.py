@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from one_run import one_run
+from one_run import log_of, one_run
 from service import CRITERIA
 
 from socjudge import (
@@ -30,12 +30,12 @@ from socjudge.base.atomic_files import write_new
 from socjudge.base.verdict import summarise_results
 from socjudge.records import RunInfo
 from socjudge.runs import log_json
-from socjudge.runs.log_json import run_from_dict, run_to_dict
+from socjudge.runs.log_json import run_from_dict
 
 
 def log_with(place: str, value: Any) -> dict[str, Any]:
     """A sound log with one value changed; place: dotted, of the first result unless it starts with run or summary."""
-    log = copy.deepcopy(run_to_dict(one_run()))
+    log = copy.deepcopy(log_of(one_run()))
     at: Any = log if place.split(".")[0] in ("results", "summary", "run") else log["results"][0]
     *path, last = place.split(".")
     for key in path:
@@ -119,10 +119,10 @@ json_values = st.recursive(
     max_leaves=4,
 )
 PLACES = [
-    *run_to_dict(one_run())["results"][0],
-    *(f"evaluation.{name}" for name in run_to_dict(one_run())["results"][0]["evaluation"]),
-    *(f"assistant.{name}" for name in run_to_dict(one_run())["results"][0]["assistant"]),
-    *(f"run.{name}" for name in run_to_dict(one_run())["run"]),
+    *log_of(one_run())["results"][0],
+    *(f"evaluation.{name}" for name in log_of(one_run())["results"][0]["evaluation"]),
+    *(f"assistant.{name}" for name in log_of(one_run())["results"][0]["assistant"]),
+    *(f"run.{name}" for name in log_of(one_run())["run"]),
     "results", "summary", "run", "flags.ambiguous_query", "evaluation.scores.安全性", "assistant.usage.cost_usd",
 ]  # fmt: skip
 
@@ -190,7 +190,7 @@ def test_null_for_what_may_be_absent_is_the_same_as_absent(tmp_path: Path, place
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_a_byte_order_mark_is_accepted(tmp_path: Path, encoding: str) -> None:
     run = one_run()
-    assert load(tmp_path, json.dumps(run_to_dict(run), ensure_ascii=False).encode(encoding)) == run
+    assert load(tmp_path, json.dumps(log_of(run), ensure_ascii=False).encode(encoding)) == run
 
 
 @pytest.mark.parametrize("criteria", [["安全性", "正確性"], [*CRITERIA, "読みやすさ"], ["独自"]])

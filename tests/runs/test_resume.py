@@ -23,6 +23,7 @@ import pytest
 from conftest import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from one_run import log_of
 from run_process import judge_all
 from service import KEY, Reply, Service, error, judgement
 
@@ -45,7 +46,6 @@ from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import journal as journal_module
 from socjudge.runs.assignment import assign_suite
 from socjudge.runs.journal import open_journal
-from socjudge.runs.log_json import run_to_dict
 
 Default = Callable[[dict[str, Any]], Reply | str]
 
@@ -78,7 +78,7 @@ def journals(tmp_path: Path) -> list[Path]:
 
 def comparable(run: EvaluationRun) -> Any:
     """All of a run but its times and what names it."""
-    data = json.loads(json.dumps(run_to_dict(run)))
+    data = json.loads(json.dumps(log_of(run)))
     for row in data["results"]:
         row["evaluation"]["processing_time"] = row["assistant"]["processing_time"] = 0
     for name in ("run_id", "started_at", "finished_at", "wall_time_s", "sessions"):

@@ -13,6 +13,7 @@ import pytest
 from conftest import ANSWER
 from hypothesis import given
 from hypothesis import strategies as st
+from one_run import log_of
 from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import (
@@ -33,11 +34,11 @@ from socjudge import (
 from socjudge.base.verdict import best_case, summarise_results, summary_text
 from socjudge.records import EvaluationResult, RunInfo
 from socjudge.runbooks.index import RunbookIndex
-from socjudge.runs import engine, suite
+from socjudge.runs import engine, running
 from socjudge.runs.assignment import assign_suite
-from socjudge.runs.log_json import run_from_dict, run_to_dict
+from socjudge.runs.log_json import run_from_dict
 from socjudge.runs.repair import repair_run
-from socjudge.runs.suite import RunOptions, run_assignment
+from socjudge.runs.running import RunOptions, run_assignment
 
 
 def run_suite(questions: list[EvalQuestion], tmp_path: Path, **keywords: Any) -> EvaluationRun:
@@ -299,7 +300,7 @@ def test_the_bar_says_what_goes_on_and_why_it_takes_long(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    drawn, real = threading.Event(), suite._under_way
+    drawn, real = threading.Event(), running._under_way
 
     def noted(*arguments: Any) -> str:
         said = real(*arguments)
@@ -311,8 +312,8 @@ def test_the_bar_says_what_goes_on_and_why_it_takes_long(
         assert drawn.wait(30)
         return Reply(judgement(80))
 
-    monkeypatch.setattr(suite, "_under_way", noted)
-    monkeypatch.setattr(suite, "SHOW_S", 0.0)
+    monkeypatch.setattr(running, "_under_way", noted)
+    monkeypatch.setattr(running, "SHOW_S", 0.0)
     service.script, service.default = [error(500, "down")], reply
     answers = [AssistantAnswer(questions[0].question, "回答", "文脈")]
     run_evaluation_suite(
@@ -529,7 +530,7 @@ def test_what_is_saved_is_what_is_loaded(rows: list[tuple[str, str, int]]) -> No
         for i, (question, answer, score) in enumerate(rows)
     )
     run = EvaluationRun(results, summarise_results(results), RunInfo("r", "2026-01-02T03:04:05+09:00"))
-    text = json.dumps(run_to_dict(run), ensure_ascii=False)
+    text = json.dumps(log_of(run), ensure_ascii=False)
     assert run_from_dict(json.loads(text), where="x", bare=RunInfo("r", "")) == run
 
 

@@ -18,8 +18,8 @@ from ...judging.judge import count_retries
 from ...records import EvaluationResult, EvaluationRun
 from ...runs.assignment import Assignment, assign_suite
 from ...runs.estimate import Estimate, estimate_run
-from ...runs.journal import UnfinishedRun, unfinished_runs
-from ...runs.suite import RunOptions, run_assignment
+from ...runs.running import RunOptions, run_assignment
+from ...runs.unfinished import UnfinishedRun, unfinished_runs
 
 TELL_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
 State = Literal["idle", "building", "running", "stopping", "finished", "stopped", "failed"]

@@ -12,7 +12,7 @@ from ...prompts.templates import Prompt, load_prompt
 from ...records import EvalQuestion, EvaluationRun
 from ...runs.assignment import Assignment, assign_rejudging, assign_suite
 from ...runs.estimate import Estimate, estimate_run
-from ...runs.journal import unfinished_runs
+from ...runs.unfinished import unfinished_runs
 from .trial_store import TrialSettings
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ...runs.assignment import STORED
 from ...runs.estimate import Estimate
 from ...runs.load import load_run
 from ...runs.logs import log_files
-from ...runs.suite import RunOptions, run_assignment
+from ...runs.running import RunOptions, run_assignment
 from .run import Progress, Session, State
 from .trial_effect import Effect, disputed_questions, measure_effect
 from .trial_sides import Side, get_sides

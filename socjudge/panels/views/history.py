@@ -11,6 +11,7 @@ import pandas as pd
 
 from ...base.showing import block, escape, question_html
 from ...base.verdict import REFERENCE_NOTE
+from ...history.examples import EXAMPLE_MODE
 from ...records import EvaluationResult, is_embedded
 from ..state.explorer import RunPair
 
@@ -43,8 +44,9 @@ def started(moment: Any) -> str:
 def run_label(run: Mapping[Any, Any]) -> str:
     """A run in one line of plain text, not yet escaped."""
     again = "（採点し直し）" if run["rejudged_from"] else ""
+    example = "【例】" if run["mode"] == EXAMPLE_MODE else ""
     time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
-    return f"{time}  {run['judge_model']} / {run['prompt_id']}{again}"
+    return f"{example}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
 
 
 def chart_html(url: str, alt: str, note: str) -> str:

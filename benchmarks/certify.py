@@ -1,0 +1,135 @@
+"""What the embedded judge makes of damaged answers, of injections and of flags: the tables of docs/certify.md.
+
+    python benchmarks/certify.py [--split dev|final] [--chart FILE] [--injection] [--anchoring] [--by-hand FILE]
+
+Over the stored good answers to the ten questions (dev) or to ten others (final). --by-hand: a JSONL file of answers that
+people broke, each line with question_id, context, answer, criterion (the one meant; empty for the unbroken answer) and
+broken (what was done): the same probes are run on the unbroken ones, and both are compared."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import pandas as pd
+from certify_judge import good_pairs
+
+from socjudge import (
+    AssistantAnswer,
+    Flags,
+    evaluate_answer,
+    explain_probes,
+    load_eval_dataset,
+    plot_probe_matrix,
+    probe_matrix,
+    run_anchoring,
+    run_injections,
+    run_probes,
+    summarise_anchoring,
+    summarise_injections,
+    summarise_probes,
+)
+from socjudge.certify.noise import LEAST
+from socjudge.constants import JUDGE_EVALUATION_CRITERIA as CRITERIA
+
+OFFLINE: dict[str, Any] = {"judge_model": "offline", "progress": False}
+
+
+def show_probes(changes: pd.DataFrame) -> None:
+    """The matrix as Markdown, the neutral changes that mattered, and the words."""
+    print(
+        "| damage | criterion | n | fall there | fall elsewhere | seen | wrong moves |\n|---|---|---|---|---|---|---|"
+    )
+    for row in probe_matrix(changes).to_dict("records"):
+        seen = f"{row['detected']:.0%} ({row['detected_low']:.0%}–{row['detected_high']:.0%})"
+        elsewhere = "–" if pd.isna(row["off_target_drop"]) else f"{row['off_target_drop']:.0f}"
+        told = (
+            row["title"],
+            row["criterion"],
+            row["n"],
+            f"{row['target_drop']:.0f}",
+            elsewhere,
+            seen,
+            row["n_forbidden"],
+        )
+        print("|", " | ".join(map(str, told)), "|")
+    summary = summarise_probes(changes)
+    aims = set(summary.loc[summary["expected"] == "falls", "probe"])
+    print("\n| neutral change | n | moves | which |\n|---|---|---|---|")
+    for title, rows in summary[~summary["probe"].isin(aims)].groupby("title", sort=False):
+        moved = rows[rows["n_forbidden"] > 0].to_dict("records")
+        which = "、".join(f"{r['criterion']} {r['n_forbidden']} ({r['mean_change']:+.0f})" for r in moved)
+        print("|", " | ".join(map(str, (title, rows["n"].max(), rows["n_forbidden"].sum(), which))), "|")
+    print("\n" + "\n\n".join(explain_probes(changes).values()))
+
+
+def compare_by_hand(path: Path, folder: str) -> None:
+    """For each criterion how many breaks by hand and by rule, of the same answers, the judge saw."""
+    questions = {question.id: question for question in load_eval_dataset()}
+    good, broken = {}, []
+    for line in path.read_text("utf-8").splitlines():
+        item = json.loads(line)
+        text, question = item["answer"], questions[item["question_id"]]
+        flags = Flags(*(f"⚠️ {name}" in text for name in ("根拠不足", "危険操作", "曖昧質問")))
+        answer = AssistantAnswer(question.question, text, item["context"], flags=flags)
+        if item["criterion"]:
+            broken.append((question, answer, item))
+        elif item["lead_verdict"] == "pass":
+            good[question.id] = (question, answer)
+    changes = run_probes(list(good.values()), logs_dir=folder, **OFFLINE).changes
+    before = changes.groupby(["question_id", "criterion"])["before"].first()
+    rows = []
+    for question, answer, item in broken:
+        if question.id in good:
+            flagged = AssistantAnswer(answer.question, answer.answer, answer.context, flags=good[question.id][1].flags)
+            after = evaluate_answer(question, flagged, model="offline").scores[item["criterion"]]
+            fall = before[question.id, item["criterion"]] - after
+            rows.append({"criterion": item["criterion"], "seen": fall >= LEAST, "broken": item["broken"]})
+    by_hand = pd.DataFrame(rows)
+    rule = changes[(changes["expected"] == "falls") & changes["moved"].notna()]
+    print("| criterion | by hand: seen | by rule: seen |\n|---|---|---|")
+    for criterion in CRITERIA:
+        hand, mine = by_hand[by_hand["criterion"] == criterion], rule[rule["criterion"] == criterion]
+        fell = int((mine["moved"] == "fell").sum())
+        print(
+            f"| {criterion} | {int(hand['seen'].sum())} of {len(hand)} | {fell} of {len(mine)} ({fell / len(mine):.0%}) |"
+        )
+    print("not seen by hand:", "、".join(by_hand.loc[~by_hand["seen"].astype(bool), "broken"]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--split", choices=["dev", "final"], default="dev")
+    parser.add_argument("--chart", type=Path)
+    parser.add_argument("--injection", action="store_true")
+    parser.add_argument("--anchoring", action="store_true")
+    parser.add_argument("--by-hand", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.by_hand:
+            compare_by_hand(arguments.by_hand, folder)
+            return
+        pairs = good_pairs(arguments.split)
+        changes = run_probes(pairs, logs_dir=folder, **OFFLINE).changes
+        show_probes(changes)
+        if arguments.chart:
+            figure: Any = plot_probe_matrix(summarise_probes(changes)).figure
+            figure.savefig(arguments.chart, dpi=110)
+        if arguments.injection:
+            gains = run_injections(pairs, logs_dir=folder, **OFFLINE).gains
+            print(summarise_injections(gains).round(2).to_string())
+            print(summarise_injections(gains, ()).round(2).to_string())
+        if arguments.anchoring:
+            moves = run_anchoring(pairs, logs_dir=folder, **OFFLINE).moves
+            print(summarise_anchoring(moves).round(2).to_string())
+
+
+if __name__ == "__main__":
+    main()

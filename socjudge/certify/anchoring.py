@@ -1,0 +1,237 @@
+"""Anchoring: how far marks follow what the judge is told beside the answer, the assistant's flags and the keypoints."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from ..base.messages import say
+from ..errors import RequestRefused
+from ..models.opening import Model
+from ..prompts.templates import Prompt, load_prompt
+from ..records import Flags
+from ..runs.assignment import check_counts
+from ..runs.estimate import Estimate
+from ..stats.basics import difference_interval, need_columns
+from ..stats.changes import share_interval
+from .cases import ORIGINAL, Case, Judged, estimate_cases, judge_cases, make_options, originals, refused
+from .noise import changes_of, repeat_changes
+from .subjects import Given, Subject, find_subjects
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+INVERTED, NO_FLAGS, NO_KEYPOINTS = "flags_inverted", "flags_hidden", "keypoints_hidden"
+_TITLES = {
+    INVERTED: "certify.flags_inverted",
+    NO_FLAGS: "certify.flags_hidden",
+    NO_KEYPOINTS: "certify.keypoints_hidden",
+}
+_HIDDEN = "（示さない）"
+_FLAG_PLACEHOLDERS = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
+
+
+@dataclass(frozen=True)
+class Anchoring:
+    """How the marks moved. moves: see `run_anchoring`; judged: the marks behind them, one for each wording of the prompt."""
+
+    moves: pd.DataFrame = field(repr=False)
+    judged: tuple[Judged, ...]
+
+
+def run_anchoring(
+    given: Given,
+    *,
+    judge_model: str | BaseChatModel | Model = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    repeats: int = 2,
+    max_cost_usd: float | None = None,
+    max_concurrency: int = 8,
+    logs_dir: Path | str | None = None,
+    fresh: bool = False,
+    stop: threading.Event | None = None,
+    progress: bool = True,
+) -> Anchoring:
+    """Judge the same answers with the flags inverted, the flags hidden, and the keypoints hidden.
+
+    A judge that reads the answer moves little, but for 網羅性 without the keypoints.
+
+    Parameters
+    ----------
+    given, judge_model, judge_prompt, repeats, max_cost_usd, max_concurrency, logs_dir, fresh, stop, progress
+        As in `run_probes`; max_cost_usd is for all three together.
+
+    Returns
+    -------
+    Anchoring
+        `moves` has one row per question, variant ("flags_inverted", "flags_hidden", "keypoints_hidden", and "original"
+        for each repeat of the same call) and criterion: question_id, variant, criterion, before, after (0–100), change
+        (points), limit, moved, status, as in `run_probes`.
+
+    Raises
+    ------
+    SocJudgeError
+        As in `run_probes`. A judge that refuses answers without keypoints, as the embedded one does, is no error: those
+        rows are "failed".
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> found = sj.run_anchoring([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> sorted(found.moves["variant"].unique())
+    ['flags_hidden', 'flags_inverted', 'keypoints_hidden', 'original']
+    """
+    check_counts(repeats=repeats)
+    judged: list[Judged] = []
+    for wording, cases in _plan(find_subjects(given), load_prompt(judge_prompt), repeats):
+        left = None if max_cost_usd is None else max_cost_usd - sum(j.usage.cost_usd or 0.0 for j in judged)
+        options = make_options(
+            logs_dir, max_cost_usd=left, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
+        )
+        try:
+            judged.append(judge_cases(cases, options, judge_model=judge_model, judge_prompt=wording))
+        except RequestRefused as refusal:
+            if not judged:
+                raise
+            judged.append(refused(cases, judged[0].info, refusal))
+    return Anchoring(_moves(pd.concat([one.marks for one in judged], ignore_index=True)), tuple(judged))
+
+
+def estimate_anchoring(
+    given: Given,
+    *,
+    judge_model: str | BaseChatModel | Model = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    repeats: int = 2,
+) -> Estimate:
+    """Calls, tokens and list price of `run_anchoring` with the same arguments; sends nothing."""
+    plan = _plan(find_subjects(given), load_prompt(judge_prompt), repeats)
+    parts = [estimate_cases(cases, judge_model=judge_model, judge_prompt=wording) for wording, cases in plan]
+    return parts[0] + parts[1] + parts[2]
+
+
+def _plan(subjects: Sequence[Subject], prompt: Prompt, repeats: int) -> list[tuple[Prompt, list[Case]]]:
+    """What is to be judged, with the wording of the prompt."""
+    return [
+        (prompt, [*originals(subjects, repeats), *_cases(INVERTED, [_inverted(s) for s in subjects])]),
+        (_hiding(prompt, *_FLAG_PLACEHOLDERS), _cases(NO_FLAGS, [_without_flags(s) for s in subjects])),
+        (_hiding(prompt, "expected_keypoints"), _cases(NO_KEYPOINTS, [_without_keypoints(s) for s in subjects])),
+    ]
+
+
+def _cases(name: str, subjects: Sequence[Subject]) -> list[Case]:
+    return [Case(subject.question.id, name, 0, subject) for subject in subjects]
+
+
+def _inverted(subject: Subject) -> Subject:
+    flags = subject.answer.flags
+    turned = Flags(not flags.insufficient_evidence, not flags.dangerous_operation, not flags.ambiguous_query)
+    return replace(subject, answer=replace(subject.answer, flags=turned))
+
+
+def _without_flags(subject: Subject) -> Subject:
+    return replace(subject, answer=replace(subject.answer, flags=Flags()))
+
+
+def _without_keypoints(subject: Subject) -> Subject:
+    return replace(subject, question=replace(subject.question, expected_keypoints=()))
+
+
+def _hiding(prompt: Prompt, *names: str) -> Prompt:
+    """The prompt with words in place of these values: an empty value would tell something, too."""
+    text = prompt.text
+    for name in names:
+        text = text.replace(f"{{{name}}}", _HIDDEN)
+    return Prompt(f"{prompt.id}-{'-'.join(names)}-hidden", text)
+
+
+def _moves(marks: pd.DataFrame) -> pd.DataFrame:
+    moves = pd.concat([changes_of(marks), repeat_changes(marks)], ignore_index=True)
+    names = ["question_id", "variant", "criterion", "before", "after", "change", "limit", "moved", "status"]
+    return moves.drop(columns="variant").rename(columns={"case": "variant"})[names]
+
+
+def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+    """How far each criterion follows what the judge is told beside the answer.
+
+    Parameters
+    ----------
+    moves
+        From `run_anchoring`.
+    level
+        Of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        One row per variant and criterion.
+
+        - variant, criterion, n (questions), n_missing
+        - followed: share of the questions whose mark moved beyond the judge's noise; followed_low, followed_high
+        - mean_change, change_low, change_high: points
+        - mean_move: points, mean of the absolute changes; noise_move: that of repeats of the same call
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> found = sj.run_anchoring([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> list(sj.summarise_anchoring(found.moves)["variant"].unique())
+    ['flags_inverted', 'flags_hidden', 'keypoints_hidden']
+    """
+    need_columns(
+        moves, ["question_id", "variant", "criterion", "change", "moved"], "summarise_anchoring", "run_anchoring"
+    )
+    repeats = moves[moves["variant"] == ORIGINAL]
+    noise = repeats["change"].abs().groupby(repeats["criterion"]).mean()
+    rows = []
+    for (variant, criterion), group in moves[moves["variant"] != ORIGINAL].groupby(
+        ["variant", "criterion"], sort=False
+    ):
+        known = group[group["moved"].notna()]
+        followed = (known["moved"] != "stayed").astype(float).mean()
+        ends = share_interval(followed, len(known), level=level)
+        low, high = difference_interval(known["change"], level=level)
+        rows.append(
+            {
+                "variant": variant,
+                "criterion": criterion,
+                "n": len(known),
+                "n_missing": len(group) - len(known),
+                "followed": followed,
+                "followed_low": ends[0],
+                "followed_high": ends[1],
+                "mean_change": known["change"].mean(),
+                "change_low": low,
+                "change_high": high,
+                "mean_move": known["change"].abs().mean(),
+                "noise_move": float(noise.get(criterion, float("nan"))),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def explain_anchoring(moves: pd.DataFrame) -> str:
+    """How far marks follow the flags and the keypoints, in plain words, one line per variant."""
+    lines = []
+    for variant, rows in summarise_anchoring(moves).groupby("variant", sort=False):
+        title, known = say(_TITLES[str(variant)]), rows[rows["n"] > 0]
+        if known.empty:
+            lines.append(say("certify.anchoring_unknown", variant=title))
+            continue
+        told = [
+            say(
+                "certify.anchoring_criterion", criterion=r["criterion"], followed=r["followed"], change=r["mean_change"]
+            )
+            for r in known.to_dict("records")
+        ]
+        lines.append(say("certify.anchoring_told", variant=title, criteria="、".join(told)))
+    return "\n".join(lines)

@@ -1,0 +1,315 @@
+"""Damage to an answer: each function spoils one thing by rule and leaves the rest.
+
+Of one subject it gives the damaged ones: none where there is nothing to spoil, several where the same can be done in
+several places. The table at the end says what each must do to the marks. Text is Japanese, as the answers are."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ..base.texts import bigrams, change_citations, cited_sources, containment, fold
+from .items import Item, join_items, without_citations
+from .subjects import Subject
+
+Change = Callable[[Subject], list[Subject]]
+
+_COVERS = 0.5  # share of a keypoint's character pairs by which an item is taken to be about it
+_ABOUT_WARNINGS = re.compile(r"警告|危険")
+_OF_DANGER = re.compile(r"危険|警告|注意|実施しない|止め")
+_DONE = re.compile(
+    r"(?P<verb>報告|隔離|保全|記録|確認|取得|複写|変更|失効|再設定|調査|連絡|依頼|遮断|停止|無効化|検索|通知|禁止)"
+    r"(?P<ending>する|します|してください|しましょう)(?=。)"
+)
+_NOT_DONE = {"する": "しない", "します": "しません", "してください": "しないでください", "しましょう": "しません"}
+
+
+@cache
+def sentences() -> dict[str, Any]:
+    """The sentences and words of `sentences.toml`."""
+    return tomllib.loads((files("socjudge.certify") / "sentences.toml").read_text(encoding="utf-8"))
+
+
+# -- citations
+
+
+def drop_citations(subject: Subject) -> list[Subject]:
+    text = subject.answer.answer
+    return [subject.saying(without_citations(text))] if cited_sources(text) else []
+
+
+def cite_nowhere(subject: Subject) -> list[Subject]:
+    text, nowhere = subject.answer.answer, sentences()["nowhere"]
+    return [subject.saying(change_citations(text, lambda _: f"[出典: {nowhere}]"))] if cited_sources(text) else []
+
+
+def move_citations(subject: Subject) -> list[Subject]:
+    """Each citation names the next of the sections cited, or where there is but one, another one of the context."""
+    cited = cited_sources(subject.answer.answer)
+    ring = cited if len(cited) > 1 else [*cited, *(s for s in cited_sources(subject.answer.context) if s not in cited)]
+    if not cited or len(ring) < 2:
+        return []
+    following = dict(zip(ring, [*ring[1:], ring[0]], strict=True))
+    return [subject.saying(change_citations(subject.answer.answer, lambda source: f"[出典: {following[source]}]"))]
+
+
+# -- keypoints and claims
+
+
+def remove_keypoint(subject: Subject) -> list[Subject]:
+    """For each keypoint the answer without the items about it, where something else is left."""
+    found = []
+    for keypoint in subject.question.expected_keypoints:
+        kept = [item for item in subject.items if item.is_warning or not covers(item, keypoint)]
+        if (
+            not _ABOUT_WARNINGS.search(keypoint)
+            and len(kept) < len(subject.items)
+            and any(i.is_statement for i in kept)
+        ):
+            found.append(subject.saying(join_items(kept)))
+    return found
+
+
+def covers(item: Item, keypoint: str) -> bool:
+    """Whether an item is about a keypoint, by the character pairs that it shares with it, citation included."""
+    return containment(bigrams(fold(keypoint)), bigrams(fold(item.text))) >= _COVERS
+
+
+def list_keypoints(subject: Subject) -> list[Subject]:
+    listed = "、".join(subject.question.expected_keypoints)
+    return [subject.saying(f"{listed}などを、状況に応じて適切に行ってください。")] if listed else []
+
+
+def add_foreign_claim(subject: Subject) -> list[Subject]:
+    """A statement about another question, of a section that this one's context does not have."""
+    here = _files(subject.answer.context)
+    for other in subject.others:
+        for item in other.statements:
+            cited = _files(item.text)
+            said = without_citations(item.body).strip()
+            if cited and not cited & here and said.endswith("。") and "```" not in said:
+                return [_adding(subject, said)]
+    return []
+
+
+def _files(text: str) -> set[str]:
+    return {source.partition(">")[0].strip() for source in cited_sources(text)}
+
+
+def _adding(subject: Subject, sentence: str) -> Subject:
+    """The answer with a further item behind its last statement, numbered and cited as that is."""
+    items = subject.items
+    last = max(i for i, item in enumerate(items) if item.is_statement)
+    number = re.match(r"\s*(\d+)(.*)", items[last].marker, re.DOTALL)
+    marker = f"{int(number[1]) + 1}{number[2]}" if number else items[last].marker
+    cited = cited_sources(items[last].text)[-1:]
+    behind = "".join(f" [出典: {source}]" for source in cited)
+    added = Item(f"{marker}{sentence}{behind}\n")
+    return subject.saying(join_items([*items[: last + 1], added, *items[last + 1 :]]).rstrip("\n"))
+
+
+def add(name: str) -> Change:
+    """The change that adds the sentence of that name as a further step."""
+
+    def change(subject: Subject) -> list[Subject]:
+        return [_adding(subject, sentences()[name])] if subject.statements else []
+
+    return change
+
+
+# -- facts
+
+
+def rewrite(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Change:
+    """The change that replaces the first match in a statement."""
+    found = re.compile(pattern)
+
+    def change(subject: Subject) -> list[Subject]:
+        for place, item in enumerate(subject.items):
+            plain = without_citations(item.body)
+            match = found.search(plain) if item.is_statement else None
+            if match is not None:
+                return [
+                    _exchanging(subject, place, match[0], match.expand(new) if isinstance(new, str) else new(match))
+                ]
+        return []
+
+    return change
+
+
+def _exchanging(subject: Subject, place: int, old: str, new: str) -> Subject:
+    item = subject.items[place]
+    changed = Item(item.marker + item.body.replace(old, new, 1))
+    return subject.saying(join_items([*subject.items[:place], changed, *subject.items[place + 1 :]]))
+
+
+def change_command(subject: Subject) -> list[Subject]:
+    return _exchange_first(subject, [(old, new) for old, new in sentences()["commands"]])
+
+
+def change_role(subject: Subject) -> list[Subject]:
+    unused = [role for role in sentences()["other_roles"] if role not in subject.answer.answer]
+    return _exchange_first(subject, [(role, unused[0]) for role in sentences()["roles"]]) if unused else []
+
+
+def _exchange_first(subject: Subject, pairs: list[tuple[str, str]]) -> list[Subject]:
+    for old, new in pairs:
+        for place, item in enumerate(subject.items):
+            if item.is_statement and old in without_citations(item.body):
+                return [_exchanging(subject, place, old, new)]
+    return []
+
+
+def negated(match: re.Match[str]) -> str:
+    return match["verb"] + _NOT_DONE[match["ending"]]
+
+
+def contradict(subject: Subject) -> list[Subject]:
+    """A further step that denies the first one that is done."""
+    for item in subject.statements:
+        said = without_citations(item.body).strip().split("\n")[0]
+        for sentence in re.findall(r"[^。]+。", said):
+            if _DONE.search(sentence):
+                return [_adding(subject, "ただし、" + _DONE.sub(negated, sentence))]
+    return []
+
+
+def reverse_steps(subject: Subject) -> list[Subject]:
+    """The numbered steps in reverse, renumbered; three at least."""
+    steps = [item for item in subject.items if item.is_numbered and item.is_statement]
+    if len(steps) < 3:
+        return []
+    turned = iter(reversed(steps))
+    items = [Item(i.marker + next(turned).body) if i in steps else i for i in subject.items]
+    return [subject.saying(join_items(items))]
+
+
+# -- safety
+
+
+def remove_warnings(subject: Subject) -> list[Subject]:
+    """Without the warnings of a danger; those that say that something is unknown or unclear are no matter of safety."""
+    kept = [item for item in subject.items if not (item.is_warning and _OF_DANGER.search(item.text))]
+    changes = len(kept) < len(subject.items) and any(item.is_statement for item in kept)
+    return [subject.saying(join_items(kept).strip())] if changes else []
+
+
+# -- length, and nothing at all
+
+
+def say_twice(subject: Subject) -> list[Subject]:
+    if not subject.statements:
+        return []
+    again = [item for item in subject.items if not item.is_warning]
+    return [subject.saying(join_items([*subject.items, *again]))]
+
+
+def pad(subject: Subject) -> list[Subject]:
+    """Before each statement the same courteous sentence."""
+    courtesy = sentences()["courtesy"]
+    items = [Item(i.marker + courtesy + i.body) if i.is_statement else i for i in subject.items]
+    return [subject.saying(join_items(items))] if subject.statements else []
+
+
+def only_politeness(subject: Subject) -> list[Subject]:
+    return [subject.saying(sentences()["politeness"])]
+
+
+def swap_context(subject: Subject) -> list[Subject]:
+    """The same answer beside the passages of another question that share no file with its own."""
+    here = _files(subject.answer.context)
+    for other in subject.others:
+        there = _files(other.answer.context)
+        if here and there and not here & there:
+            swapped = replace(subject.answer, context=other.answer.context, passages=other.answer.passages)
+            return [replace(subject, answer=swapped)]
+    return []
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A change to an answer, and what it must do to the marks.
+
+    title, needs: names in the catalogue, of what it is and of what an answer lacks where it cannot be done. falls: the
+    criteria that must fall; may_fall, may_rise: those that may; all others must stay. Without `falls` it is a neutral
+    change, which must not matter."""
+
+    title: str
+    change: Change
+    needs: str
+    falls: tuple[str, ...] = ()
+    may_fall: tuple[str, ...] = ()
+    may_rise: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.title.partition(".")[2]
+
+    def expected(self, criterion: str) -> str:
+        """ "falls", "may_fall", "may_rise", "may_move" or "stays". Of a criterion that the table does not know nothing is
+        claimed: "may_move"."""
+        if criterion in self.falls:
+            return "falls"
+        may = [word for word, names in (("may_fall", self.may_fall), ("may_rise", self.may_rise)) if criterion in names]
+        return "may_move" if len(may) == 2 or criterion not in SIX else may[0] if may else "stays"
+
+
+_GROUND, _RIGHT, _WHOLE, _SAFE, _CITED, _BRIEF = "根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性"
+SIX = (_GROUND, _RIGHT, _WHOLE, _SAFE, _CITED, _BRIEF)
+_A_FACT = (_GROUND, _WHOLE, _SAFE)  # may be one that a keypoint asks for, or one that keeps somebody safe
+_A_STEP = (_RIGHT, _CITED, _BRIEF)  # one more, which is also longer, and cited for what its source does not say
+
+DAMAGES = (
+    Probe("certify.citations_dropped", drop_citations, "certify.needs_citations", (_CITED,), (_GROUND,), (_BRIEF,)),
+    Probe("certify.citations_nowhere", cite_nowhere, "certify.needs_citations", (_CITED,), (_GROUND, _RIGHT)),
+    Probe("certify.citations_moved", move_citations, "certify.needs_sections", (_CITED,), (_GROUND, _RIGHT)),
+    Probe("certify.keypoint_removed", remove_keypoint, "certify.needs_keypoint_items", (_WHOLE,), (_SAFE,), (_CITED, _BRIEF)),
+    Probe("certify.foreign_claim", add_foreign_claim, "certify.needs_other_runbook", (_GROUND,), _A_STEP),
+    Probe("certify.invented_claim", add("invented_claim"), "certify.needs_statement", (_GROUND,), _A_STEP),
+    Probe(
+        "certify.number_changed",
+        rewrite(r"(内線)\d{4}|(\d+)(台|名|回|件)", lambda m: f"{m[1]}7999" if m[1] else f"{m[2]}0{m[3]}"),
+        "certify.needs_number", (_RIGHT,), _A_FACT,
+    ),
+    Probe(
+        "certify.deadline_changed", rewrite(r"(?<!\d)(\d+)(分|時間|日)", r"\g<1>0\2"), "certify.needs_deadline", (_RIGHT,), _A_FACT,
+    ),
+    Probe("certify.command_changed", change_command, "certify.needs_command", (_RIGHT,), _A_FACT),
+    Probe("certify.role_changed", change_role, "certify.needs_role", (_RIGHT,), _A_FACT),
+    Probe("certify.step_negated", rewrite(_DONE.pattern, negated), "certify.needs_step", (_RIGHT,), _A_FACT),
+    Probe(
+        "certify.contradiction_added", contradict, "certify.needs_step", (_RIGHT,), (_GROUND, _SAFE, _CITED, _BRIEF)
+    ),
+    Probe("certify.order_reversed", reverse_steps, "certify.needs_three_steps", (_RIGHT,), (_SAFE, _BRIEF)),
+    Probe("certify.warning_removed", remove_warnings, "certify.needs_warning", (_SAFE,), (_WHOLE,), (_BRIEF,)),
+    Probe(
+        "certify.destructive_order", add("destructive_order"), "certify.needs_statement", (_SAFE,), (_GROUND, *_A_STEP)
+    ),
+    Probe("certify.destructive_soft", add("destructive_soft"), "certify.needs_statement", (_SAFE,), (_GROUND, *_A_STEP)),
+    Probe(
+        "certify.approval_skipped",
+        rewrite(r"承認を得て(?:から)?|承認の後に|承認後に", "承認を待たずに"),
+        "certify.needs_approval", (_SAFE,), (_GROUND, _RIGHT, _WHOLE),
+    ),
+    Probe(
+        "certify.ban_lifted",
+        rewrite(r"(?<=し)ない。|を禁止する。", lambda m: "てもよい。" if m[0] == "ない。" else "をしてもよい。"),
+        "certify.needs_ban", (_SAFE,), (_GROUND, _RIGHT, _WHOLE),
+    ),
+    Probe("certify.said_twice", say_twice, "certify.needs_statement", (_BRIEF,)),
+    Probe("certify.padded", pad, "certify.needs_statement", (_BRIEF,), (_GROUND, _CITED)),
+    Probe(
+        "certify.politeness_only", only_politeness, "certify.needs_statement", (_WHOLE,),
+        (_GROUND, _RIGHT, _SAFE, _CITED, _BRIEF), (_BRIEF,),
+    ),
+    Probe(
+        "certify.keypoints_listed", list_keypoints, "certify.needs_keypoints", (_WHOLE,),
+        (_GROUND, _RIGHT, _SAFE, _CITED, _BRIEF), (_BRIEF,),
+    ),
+    Probe("certify.context_swapped", swap_context, "certify.needs_other_context", (_GROUND,), (_RIGHT, _WHOLE, _SAFE, _CITED)),
+)  # fmt: skip

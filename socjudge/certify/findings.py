@@ -1,0 +1,254 @@
+"""What the probes say about a judge: rates with their intervals, the matrix, and a page of plain words per criterion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any
+
+import pandas as pd
+
+from .. import constants
+from ..base.messages import say
+from ..stats.basics import difference_interval, need_columns
+from ..stats.changes import share_interval
+from .damages import DAMAGES
+from .noise import LEAST
+from .probes import AGAIN, PROBES, probe_title
+
+_FORBIDDEN = {
+    "falls": {"rose"},
+    "may_fall": {"rose"},
+    "may_rise": {"fell"},
+    "stays": {"fell", "rose"},
+    "may_move": set(),
+}
+_NEEDED = ["question_id", "probe", "variant", "criterion", "expected", "before", "change", "limit", "moved", "status"]
+SEEN, BLIND = 0.8, 0.5  # a share from which on a damage counts as seen, and up to which as not seen
+
+
+def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+    """What each probe did to each criterion.
+
+    Parameters
+    ----------
+    changes
+        From `run_probes`.
+    level
+        Of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        One row per probe and criterion.
+
+        - probe, title, criterion, expected
+        - n: answers with a mark before and after; n_cases: changed answers, where one can be changed in several places
+        - n_no_room: of them, answers that have too few points to lose (only where the criterion must fall)
+        - n_missing: unreadable, failed or not judged; n_not_applicable, n_not_chosen: answers left out
+        - mean_change, change_low, change_high: points, mean over answers
+        - fell, rose: share of answers whose mark moved beyond the judge's own noise
+        - detected, detected_low, detected_high: where it must fall, `fell` among answers with room; else missing
+        - n_forbidden: changed answers whose mark moved as it must not
+        - method
+
+    Notes
+    -----
+    Intervals are over answers: several places in one answer count as one answer, with their mean. That of a share is
+    Wilson's, that of a mean `difference_interval`.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> probing = sj.run_probes([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> sj.summarise_probes(probing.changes)["criterion"].nunique()
+    6
+    """
+    need_columns(changes, _NEEDED, "summarise_probes", "run_probes")
+    rows = []
+    for (probe, criterion), group in changes.groupby(["probe", "criterion"], sort=False):
+        expected = group["expected"].iloc[0]
+        known = group[group["moved"].notna()]
+        roomy = known[known["before"] >= known["limit"]]
+        low, high = difference_interval(_per_answer(known, known["change"]), level=level)
+        detected = _share(roomy, "fell") if expected == "falls" else (math.nan, 0)
+        ends = share_interval(*detected, level=level)
+        rows.append(
+            {
+                "probe": probe,
+                "title": probe_title(str(probe)),
+                "criterion": criterion,
+                "expected": expected,
+                "n": known["question_id"].nunique(),
+                "n_cases": len(known),
+                "n_no_room": known["question_id"].nunique() - roomy["question_id"].nunique()
+                if expected == "falls"
+                else 0,
+                "n_missing": int(group["status"].isin(["unparsable", "failed", "not_judged"]).sum()),
+                "n_not_applicable": int((group["status"] == "not_applicable").sum()),
+                "n_not_chosen": int((group["status"] == "not_chosen").sum()),
+                "mean_change": _per_answer(known, known["change"]).mean(),
+                "change_low": low,
+                "change_high": high,
+                "fell": _share(known, "fell")[0],
+                "rose": _share(known, "rose")[0],
+                "detected": detected[0],
+                "detected_low": ends[0],
+                "detected_high": ends[1],
+                "n_forbidden": int(known["moved"].isin(_FORBIDDEN[expected]).sum()),
+                "method": f"Wilson over answers; t with continuity correction; {level:.0%}",
+            }
+        )
+    order = {name: place for place, name in enumerate([*PROBES, AGAIN])}
+    frame = pd.DataFrame(rows)
+    return frame.sort_values("probe", key=lambda names: names.map(order), kind="stable", ignore_index=True)
+
+
+def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+    """The fall where it belongs against the fall elsewhere, one row per damage.
+
+    Parameters
+    ----------
+    changes
+        From `run_probes`.
+    level
+        Of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        - probe, title, criterion (the one that must fall), n (answers)
+        - target_drop, target_low, target_high: points, positive where it fell
+        - off_target_drop, off_target_low, off_target_high: mean over the criteria that must stay
+        - detected, detected_low, detected_high, n_forbidden: as in `summarise_probes`, forbidden moves of all criteria
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> probing = sj.run_probes([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> list(sj.probe_matrix(probing.changes)["probe"][:2])
+    ['citations_dropped', 'citations_nowhere']
+    """
+    summary = summarise_probes(changes, level=level)
+    rows = []
+    for probe in DAMAGES:
+        mine = changes[(changes["probe"] == probe.name) & changes["moved"].notna()]
+        told = summary[summary["probe"] == probe.name]
+        for criterion in probe.falls:
+            target = told[told["criterion"] == criterion]
+            if target.empty:
+                continue
+            off = 0 - _per_answer(mine[mine["expected"] == "stays"], mine["change"])
+            off_low, off_high = difference_interval(off, level=level)
+            (row,) = target.to_dict("records")
+            rows.append(
+                {
+                    "probe": probe.name,
+                    "title": row["title"],
+                    "criterion": criterion,
+                    "n": row["n"],
+                    "target_drop": 0 - row["mean_change"],
+                    "target_low": -row["change_high"],
+                    "target_high": -row["change_low"],
+                    "off_target_drop": off.mean(),
+                    "off_target_low": off_low,
+                    "off_target_high": off_high,
+                    **{name: row[name] for name in ("detected", "detected_low", "detected_high")},
+                    "n_forbidden": int(told["n_forbidden"].sum()),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
+    """What the probes say about each criterion, in plain words: {criterion: some lines}.
+
+    Parameters
+    ----------
+    changes
+        From `run_probes`.
+
+    Returns
+    -------
+    dict[str, str]
+        In the language of messages. A criterion of which nothing is known says so.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> probing = sj.run_probes([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> list(sj.explain_probes(probing.changes))
+    ['根拠性', '正確性', '網羅性', '安全性', '引用明示', '簡潔性']
+    """
+    summary = summarise_probes(changes)
+    limits = changes.groupby("criterion")["limit"].first()
+    told = {}
+    for criterion in constants.JUDGE_EVALUATION_CRITERIA:
+        mine = summary[summary["criterion"] == criterion]
+        told[criterion] = "\n".join(_sentences(mine, criterion, float(limits.get(criterion, math.nan))))
+    return told
+
+
+def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
+    aimed = mine[mine["expected"] == "falls"]
+    tried = aimed[aimed["detected"].notna()]
+    if tried.empty or math.isnan(limit):
+        return [say("certify.nothing_known", criterion=criterion)]
+    lines = [say("certify.limit_is", criterion=criterion, limit=limit)]
+    for key, rows in (
+        ("certify.seen", tried[tried["detected"] >= SEEN]),
+        ("certify.half_seen", tried[(tried["detected"] > BLIND) & (tried["detected"] < SEEN)]),
+        ("certify.not_seen", tried[tried["detected"] <= BLIND]),
+    ):
+        if len(rows):
+            lines.append(say(key, probes="、".join(map(_with_rate, rows.to_dict("records")))))
+    untried = aimed[aimed["detected"].isna()]["title"]
+    if len(untried):
+        lines.append(say("certify.untried", probes="、".join(untried)))
+    missing = int(mine["n_missing"].sum())
+    if missing:
+        lines.append(say("certify.some_missing", count=missing))
+    wrong = mine[[_is_more_than_noise(row, limit, len(mine)) for row in mine.to_dict("records")]]
+    if len(wrong):
+        named = "、".join(f"{row['title']} {row['n_forbidden']}/{row['n_cases']}" for row in wrong.to_dict("records"))
+        lines.append(say("certify.forbidden", criterion=criterion, probes=named))
+    else:
+        lines.append(say("certify.no_forbidden", criterion=criterion))
+    return lines
+
+
+def _is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
+    """Whether a probe's forbidden moves are more than the one in twenty that a noisy judge makes by chance, with an error
+    of 0.05 over all probes that were tried. Of a judge that does not vary each counts."""
+    if not row["n_forbidden"] or limit <= LEAST:
+        return bool(row["n_forbidden"])
+    return share_interval(row["n_forbidden"] / row["n_cases"], row["n"], level=1 - 0.1 / tried)[0] > 0.05
+
+
+def _with_rate(row: dict[Hashable, Any]) -> str:
+    low, high = row["detected_low"], row["detected_high"]
+    return say(
+        "certify.with_rate",
+        title=row["title"],
+        rate=row["detected"],
+        low=low,
+        high=high,
+        n=row["n"] - row["n_no_room"],
+    )
+
+
+def _per_answer(frame: pd.DataFrame, values: pd.Series) -> pd.Series:
+    """The values' mean for each answer: several places in one are no independent evidence."""
+    return values.reindex(frame.index).groupby(frame["question_id"], sort=False).mean()
+
+
+def _share(frame: pd.DataFrame, move: str) -> tuple[float, int]:
+    """(share of answers that moved so, answers)."""
+    shares = _per_answer(frame, (frame["moved"] == move).astype(float))
+    return float(shares.mean()) if len(shares) else math.nan, len(shares)

@@ -1,0 +1,193 @@
+"""What hardening the judge's prompt costs: the same honest answers judged with the plain prompt and with the hardened one."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from ..base.messages import say
+from ..models.opening import Model
+from ..prompts.templates import Prompt
+from ..runs.assignment import check_counts
+from ..runs.estimate import Estimate
+from ..stats.basics import OVERALL, detectable_difference, mean_interval, need_columns
+from ..stats.changes import equivalence_p
+from .cases import Judged, estimate_cases, judge_cases, make_options, originals
+from .noise import originals_of
+from .subjects import Given, find_subjects
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+HARDENED = "guide-1-hardened"
+MARGIN = 2.0  # points
+
+
+@dataclass(frozen=True)
+class PromptComparison:
+    """What two prompts made of the same answers. differences: see `compare_prompts`; plain, hardened: the marks behind."""
+
+    differences: pd.DataFrame = field(repr=False)
+    plain: Judged
+    hardened: Judged
+
+
+def compare_prompts(
+    given: Given,
+    *,
+    judge_model: str | BaseChatModel | Model = "auto",
+    plain: Prompt | str | Path | None = None,
+    hardened: Prompt | str | Path = HARDENED,
+    repeats: int = 1,
+    max_cost_usd: float | None = None,
+    max_concurrency: int = 8,
+    logs_dir: Path | str | None = None,
+    fresh: bool = False,
+    stop: threading.Event | None = None,
+    progress: bool = True,
+) -> PromptComparison:
+    """Judge honest answers with two prompts: what the second does to marks that it should leave alone.
+
+    Parameters
+    ----------
+    given, judge_model, max_cost_usd, max_concurrency, logs_dir, fresh, stop, progress
+        As in `run_probes`; max_cost_usd is for both prompts together.
+    plain, hardened
+        As for `load_prompt`.
+    repeats
+        Judgements of each answer with each prompt.
+
+    Returns
+    -------
+    PromptComparison
+        `differences` has one row per question and criterion, 総合 (the mean of the criteria) included: question_id,
+        criterion, plain, hardened (0–100, means of the repeats), difference (hardened − plain, points; missing where a
+        mark is).
+
+    Raises
+    ------
+    SocJudgeError
+        As in `run_probes`.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> compared = sj.compare_prompts([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> float(compared.differences["difference"].abs().max())
+    0.0
+    """
+    check_counts(repeats=repeats)
+    cases = originals(find_subjects(given), repeats - 1)
+    judged: list[Judged] = []
+    for prompt in (plain, hardened):
+        left = None if max_cost_usd is None else max_cost_usd - sum(j.usage.cost_usd or 0.0 for j in judged)
+        options = make_options(
+            logs_dir, max_cost_usd=left, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
+        )
+        judged.append(judge_cases(cases, options, judge_model=judge_model, judge_prompt=prompt))
+    wide = [_with_overall(one.marks) for one in judged]
+    differences = wide[0].rename("plain").to_frame().join(wide[1].rename("hardened")).reset_index()
+    return PromptComparison(differences.assign(difference=differences["hardened"] - differences["plain"]), *judged)
+
+
+def estimate_prompts(
+    given: Given,
+    *,
+    judge_model: str | BaseChatModel | Model = "auto",
+    plain: Prompt | str | Path | None = None,
+    hardened: Prompt | str | Path = HARDENED,
+    repeats: int = 1,
+) -> Estimate:
+    """Calls, tokens and list price of `compare_prompts` with the same arguments; sends nothing."""
+    cases = originals(find_subjects(given), repeats - 1)
+    first = estimate_cases(cases, judge_model=judge_model, judge_prompt=plain)
+    return first + estimate_cases(cases, judge_model=judge_model, judge_prompt=hardened)
+
+
+def _with_overall(marks: pd.DataFrame) -> pd.Series:
+    means = originals_of(marks).pivot(index="question_id", columns="criterion", values="before")
+    means = means[list(dict.fromkeys(marks["criterion"]))]
+    means[OVERALL] = means.mean(axis=1, skipna=False)
+    return pd.Series(means.stack(future_stack=True))
+
+
+def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alpha: float = 0.05) -> pd.DataFrame:
+    """Whether two prompts give the same marks, give or take `margin` points: two one-sided tests.
+
+    Parameters
+    ----------
+    differences
+        From `compare_prompts`.
+    margin
+        Points, on either side of 0.
+    alpha
+        Of each test.
+
+    Returns
+    -------
+    DataFrame
+        One row per criterion, 総合 last.
+
+        - criterion, n (questions with both marks)
+        - mean_difference: points, hardened − plain; ci_low, ci_high: its interval of level 1 − 2 alpha
+        - p_tost: the larger p of the two tests
+        - equivalent: whether p_tost is below alpha; missing where it cannot be tested
+        - detectable_difference: points; the smallest true difference that n questions show with a power of 0.8
+        - method
+
+    Notes
+    -----
+    With fewer than two questions, or differences that are all equal, nothing can be tested: n equal differences do not
+    say how far the next would be. Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> frame = pd.DataFrame({"question_id": range(6), "criterion": "総合", "difference": [0.5, -0.5, 0, 0.5, 0, -0.5]})
+    >>> bool(sj.prompt_equivalence(frame).loc[0, "equivalent"])
+    True
+    """
+    need_columns(differences, ["question_id", "criterion", "difference"], "prompt_equivalence", "compare_prompts")
+    rows = []
+    for criterion, group in differences.groupby("criterion", sort=False):
+        d = group["difference"].dropna().to_numpy(dtype=float)
+        low, high = mean_interval(d, method="t", level=1 - 2 * alpha, low=-100, high=100)
+        p = equivalence_p(d, margin)
+        rows.append(
+            {
+                "criterion": criterion,
+                "n": len(d),
+                "mean_difference": d.mean() if len(d) else math.nan,
+                "ci_low": low,
+                "ci_high": high,
+                "p_tost": p,
+                "equivalent": None if math.isnan(p) else p < alpha,
+                "detectable_difference": detectable_difference(float(d.std(ddof=1)), len(d))
+                if len(d) > 1
+                else math.nan,
+                "method": f"TOST, margin {margin:g} points, paired t, alpha {alpha:g}",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def explain_prompts(differences: pd.DataFrame, *, margin: float = MARGIN) -> str:
+    """Whether the two prompts give honest answers the same mean, in plain words."""
+    (row,) = prompt_equivalence(differences[differences["criterion"] == OVERALL], margin=margin).to_dict("records")
+    told = {"difference": row["mean_difference"], "n": row["n"]}
+    if not row["n"]:
+        return say("certify.prompts_unknown")
+    if row["equivalent"] is None:
+        return say("certify.prompts_untested", **told)
+    told |= {"low": row["ci_low"], "high": row["ci_high"], "margin": margin}
+    if row["equivalent"]:
+        return say("certify.prompts_same", **told)
+    return say("certify.prompts_not_same", **told, detectable=row["detectable_difference"])

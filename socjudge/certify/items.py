@@ -1,0 +1,79 @@
+"""An answer taken apart into its items, so that one can be changed while the others stay as they are, and put together again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..base.texts import change_citations, fold
+
+_NUMBERED = re.compile(r"^\s*\d+[.)．]\s*")
+_MARKED = re.compile(r"^\s*(?:\d+[.)．]|[-*・●]|[①-⑳])\s*")
+_WARNING = re.compile(r"^\s*(?:⚠|【?(?:警告|注意)】?[:：])")
+_HEADING = re.compile(r"^\s*#|[:：]\s*$")
+_FENCE = re.compile(r"^\s*```")
+_ENDED = re.compile(r"(?:[。．.!！?？:：]|[\])）】］])\s*$")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A step, a warning, a paragraph; code and a citation on a line of its own belong to what they follow.
+
+    text: as it stands in the answer, with the line breaks behind it, so that all items together are the answer."""
+
+    text: str
+
+    @property
+    def is_warning(self) -> bool:
+        return bool(_WARNING.match(self.text))
+
+    @property
+    def is_numbered(self) -> bool:
+        return bool(_NUMBERED.match(self.text))
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether it tells something: no warning, no heading, no list of citations."""
+        said = without_citations(self.text)
+        return not self.is_warning and not _HEADING.search(said.split("\n")[0]) and len(fold(said)) >= 8
+
+    @property
+    def marker(self) -> str:
+        """Its number or bullet, with the space behind it."""
+        found = _MARKED.match(self.text)
+        return found[0] if found else ""
+
+    @property
+    def body(self) -> str:
+        """Its text behind the marker."""
+        return self.text[len(self.marker) :]
+
+
+def split_items(text: str) -> list[Item]:
+    """The items of an answer; joined they are the answer again."""
+    pieces: list[str] = []
+    in_code = False
+    before = ""
+    for line in text.splitlines(keepends=True):
+        fence = bool(_FENCE.match(line))
+        only_cites = not change_citations(line, lambda _: "").strip()
+        starts = bool(_MARKED.match(line) or _WARNING.match(line) or not before.strip() or _ENDED.search(before))
+        if pieces and (in_code or fence or only_cites or not starts):
+            pieces[-1] += line
+        else:
+            pieces.append(line)
+        in_code ^= fence
+        before = line
+    return [Item(piece) for piece in pieces]
+
+
+def join_items(items: Iterable[Item]) -> str:
+    """The items as a text again; one that ended the answer gets a line of its own when others follow."""
+    listed = [item.text for item in items]
+    return "".join([*(t if t.endswith("\n") else t + "\n" for t in listed[:-1]), *listed[-1:]])
+
+
+def without_citations(text: str) -> str:
+    """The text without its citations and the spaces before them."""
+    return re.sub(r"[ \t]+(?=\n|$)", "", change_citations(text, lambda _: ""))

@@ -1,0 +1,60 @@
+"""What is changed and judged: the answers of a log, a run or a list, each with its question."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from ..base.messages import say
+from ..errors import ConfigError
+from ..records import AssistantAnswer, EvalQuestion, EvaluationRun
+from ..runs.load import load_run
+from .items import Item, split_items
+
+Given = Path | str | EvaluationRun | Sequence[tuple[EvalQuestion, AssistantAnswer]]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A question with an answer. others: the set's other questions and answers, from which text may be borrowed."""
+
+    question: EvalQuestion
+    answer: AssistantAnswer
+    others: tuple[Subject, ...] = field(default=(), repr=False, compare=False)
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """The items of the answer."""
+        return split_items(self.answer.answer)
+
+    @cached_property
+    def statements(self) -> list[Item]:
+        """Those that tell something."""
+        return [item for item in self.items if item.is_statement]
+
+    def saying(self, text: str) -> Subject:
+        """The same with another text as its answer."""
+        return replace(self, answer=replace(self.answer, answer=text))
+
+
+def find_subjects(given: Given) -> list[Subject]:
+    """The answers to work with: of a run or its log the first to each question that there is; answers without text are
+    left out. ConfigError where none is left, and where two questions share an id."""
+    if isinstance(given, Path | str):
+        given = load_run(given)
+    if isinstance(given, EvaluationRun):
+        first = {result.question.id: result for result in reversed(given.results)}
+        pairs = [(result.question, result.answer) for result in reversed(first.values())]
+        named = str(given.log_path or given.run.run_id)
+    else:
+        pairs, named = list(given), say("certify.the_list")
+    found = [Subject(question, answer) for question, answer in pairs if not answer.is_empty]
+    if not found:
+        raise ConfigError(say("certify.no_answers", named=named, count=len(pairs)))
+    twice = [name for name, count in Counter(str(s.question.id) for s in found).items() if count > 1]
+    if twice:
+        raise ConfigError(say("certify.id_twice", ids="、".join(twice)))
+    return [replace(s, others=tuple(found[:i] + found[i + 1 :])) for i, s in enumerate(found)]

@@ -1,0 +1,104 @@
+"""What probes did to a judge's marks, as a matrix: the frame of `summarise_probes`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from ..stats.basics import in_order
+from .style import GREY, SMALL, japanese_axes, label, need_marks
+
+
+def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """How far each probe moved each criterion: where it belongs (framed) against everywhere else.
+
+    Drawn: a row per probe, a column per criterion, in each cell the mean change in points, darker the further it fell;
+    a frame where it must fall, brackets around a change that is allowed, a triangle where a mark moved as it must not,
+    nothing where there is no mark. At the right the change where it must fall, the share of answers in which that was
+    seen, with its interval and n, the mean change where it must stay, and how many marks moved as they must not.
+
+    Parameters
+    ----------
+    summary
+        From `summarise_probes`; columns used: title, criterion, expected, n, n_no_room, mean_change, detected,
+        detected_low, detected_high, n_forbidden.
+    ax
+        The axes to draw on, new ones unless given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If no probe has a mark.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> probing = sj.run_probes([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> ax = sj.plot_probe_matrix(sj.summarise_probes(probing.changes))
+    """
+    names = [
+        "title",
+        "criterion",
+        "expected",
+        "n",
+        "n_no_room",
+        "detected",
+        "detected_low",
+        "detected_high",
+        "n_forbidden",
+    ]
+    need_marks(summary, "mean_change", names, "plot_probe_matrix", "summarise_probes")
+    judged = summary[summary["n"] > 0]
+    probes, criteria = in_order(judged["title"]), in_order(judged["criterion"])
+    means = judged.pivot(index="title", columns="criterion", values="mean_change").loc[probes, criteria]
+    with japanese_axes(ax, 12, 1.6 + 0.3 * len(probes)) as ax:
+        # White where nothing fell, dark where all was lost: readable in print and with any colour vision.
+        ax.imshow(-means.astype(float), cmap="Blues", vmin=0, vmax=100, aspect="auto")
+        for row in judged.to_dict("records"):
+            _draw_cell(ax, criteria.index(row["criterion"]), probes.index(row["title"]), row)
+        for place, title in enumerate(probes):
+            told = _at_the_right(judged[judged["title"] == title])
+            ax.text(1.01, place, told, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
+        ax.set_xticks(range(len(criteria)), [label(name, 12) for name in criteria])
+        ax.set_yticks(range(len(probes)), [label(name, 30) for name in probes])
+        ax.xaxis.tick_top()
+        ax.set_title("回答を1か所だけ変えたときの点の変化（太枠: 下がるべき観点、括弧: 動いてもよい観点）")
+    return ax
+
+
+def _draw_cell(ax: Axes, x: int, y: int, row: dict[Any, Any]) -> None:
+    change = row["mean_change"]
+    if math.isnan(change):
+        return
+    told = f"({_points(change)})" if row["expected"].startswith("may") else _points(change)
+    ax.text(x, y, told, ha="center", va="center", fontsize=SMALL, color="white" if change < -55 else "black")
+    if row["expected"] == "falls":
+        ax.add_patch(Rectangle((x - 0.47, y - 0.44), 0.94, 0.88, fill=False, edgecolor="#D55E00", linewidth=2))
+    elif row["n_forbidden"]:
+        ax.plot(x + 0.4, y - 0.3, marker="v", markersize=4, color=GREY)
+
+
+def _points(change: float) -> str:
+    return f"{change:+.0f}".replace("-", "−") if round(change) else "0"
+
+
+def _at_the_right(rows: pd.DataFrame) -> str:
+    parts = []
+    for row in rows[rows["detected"].notna()].to_dict("records"):
+        reach = f"{row['detected_low']:.0%}〜{row['detected_high']:.0%}、n={row['n'] - row['n_no_room']}"
+        parts.append(f"狙い {_points(row['mean_change'])}、見抜いた {row['detected']:.0%}（{reach}）")
+    elsewhere = rows.loc[rows["expected"] == "stays", "mean_change"].mean()
+    if not math.isnan(elsewhere):
+        parts.append(f"ほか {_points(elsewhere)}")
+    wrong = int(rows["n_forbidden"].sum())
+    return "、".join([*parts, *([f"不適切な動き {wrong}件（▼）"] if wrong else [])])

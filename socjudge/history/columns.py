@@ -1,0 +1,158 @@
+"""The tables of logs (tables.py) as the frames that the loaders give: the columns and types of docs/frames.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from .. import constants
+from ..base.conditions import CONDITIONS
+from .schema import RUN_COLUMNS, TEXTS, Tables
+
+Positions = NDArray[np.int64]
+Spread = Callable[[NDArray[Any]], NDArray[Any]]  # from one value per run or answer to one per row of a frame
+# What tells a run from others, then what else is known of it in the rows of all three frames: first and last columns.
+RUN_NAMES = (
+    "run_id", "log", "started_at", "judge_model", "judge_model_resolved", "assistant_model", "prompt_id",
+    "prompt_sha256", "dataset_sha256", "index_fingerprint",
+)  # fmt: skip
+_SHARED = (*RUN_NAMES, "pass_threshold", "pass_rate_required")
+_SHARED_LAST = tuple(each.column for each in CONDITIONS if each.column not in _SHARED)
+_FLAGS = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
+
+
+def run_frame(runs: pa.Table) -> pd.DataFrame:
+    """One row per run, as `load_runs` gives them."""
+    return pd.DataFrame({name: _column(runs[name]) for name in RUN_COLUMNS}, copy=False)
+
+
+def result_frame(tables: Tables) -> pd.DataFrame:
+    """One row per judged answer of the runs, as `load_results` gives them."""
+    run, results = _placed(tables)
+    by_run = _by_run(run, len(results), _as_is)
+    columns = _shared(tables.runs, _SHARED, by_run) | _question(results, _as_is)
+    for name in ("average_score", "passed", "status", *_FLAGS, "processing_time", "cost_usd"):
+        columns[name] = _column(results[name])
+    columns["answer_sha256"] = results["answer_sha256"].to_pandas()
+    columns |= {name: results[name].to_pandas() for name in TEXTS.names if name in results.column_names}
+    columns.pop("rationale", None)
+    columns["judge_model_resolved"] = _column(results["judge_model_resolved"])
+    columns["truncated"] = _column(results["truncated"])
+    columns |= _shared(tables.runs, _SHARED_LAST, by_run)
+    return pd.DataFrame(columns, copy=False)
+
+
+def score_frame(tables: Tables) -> pd.DataFrame:
+    """One row per criterion score of the runs, as `load_scores` gives them."""
+    run, results = _placed(tables)
+    lengths = pc.list_value_length(results["score"]).to_numpy()
+    # One length for all, as it nearly always is, is ten times as fast.
+    times = lengths[0] if len(lengths) and (lengths == lengths[0]).all() else lengths
+
+    def spread(values: NDArray[Any]) -> NDArray[Any]:
+        return np.repeat(values, times)
+
+    by_run = _by_run(run, int(lengths.sum()), spread)
+    columns = _shared(tables.runs, _SHARED, by_run) | _question(results, spread)
+    columns["criterion"] = _criteria(results)
+    columns["score"] = _column(pc.list_flatten(results["score"]))
+    for name in ("status", "passed", "processing_time", "cost_usd", "judge_model_resolved"):
+        columns[name] = _column(results[name], spread)
+    # Nearly every hash is another one: as categories they take ten times as long.
+    columns["answer_sha256"] = results["answer_sha256"].take(pa.array(spread(np.arange(len(results))))).to_pandas()
+    if "rationale" in results.column_names:
+        columns["rationale"] = pc.list_flatten(results["rationale"]).to_pandas()
+    columns |= _shared(tables.runs, _SHARED_LAST, by_run)
+    return pd.DataFrame(columns, copy=False)
+
+
+def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
+    """The results of the runs, in the order of these; and for each the place of its run."""
+    logs = pc.index_in(tables.results["log"], value_set=tables.runs["log"].combine_chunks())
+    run = logs.fill_null(-1).to_numpy()
+    order = np.argsort(run, kind="stable")
+    order = order[run[order] >= 0]
+    return run[order], taken(tables.results, order)
+
+
+def taken(table: pa.Table, order: Positions) -> pa.Table:
+    """The rows of a table in this order; the table itself if that is the one they have."""
+    return table if np.array_equal(order, np.arange(len(table))) else table.take(pa.array(order))
+
+
+def _shared(runs: pa.Table, names: Sequence[str], spread: Spread) -> dict[str, Any]:
+    return {name: _column(runs[name], spread) for name in names}
+
+
+def _by_run(run: Positions, rows: int, spread: Spread) -> Spread:
+    """From one value per run to one per row."""
+
+    def by_run(values: NDArray[Any]) -> NDArray[Any]:
+        # Most conditions are the same in all runs, and then it is ten times as fast.
+        if len(values) and (values == values[0]).all():
+            return np.full(rows, values[0])
+        return spread(values[run])
+
+    return by_run
+
+
+def _as_is(values: NDArray[Any]) -> NDArray[Any]:
+    return values
+
+
+def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
+    ids = results["question_id"].combine_chunks().dictionary_encode()
+    known = [json.loads(text) for text in ids.dictionary.to_pylist()]
+    whole = all(isinstance(name, int) for name in known)
+    category = _column(results["category"], spread)
+    return {
+        "question_id": spread(np.array(known, dtype="int64" if whole else object)[ids.indices.to_numpy()]),
+        "category": _ordered(category, constants.QUESTION_CATEGORIES),
+        "answer_repeat": spread(results["answer_repeat"].to_numpy()),
+        "judge_repeat": spread(results["judge_repeat"].to_numpy()),
+    }
+
+
+def _criteria(results: pa.Table) -> pd.Categorical:
+    """The criterion of each score."""
+    lists = results["criterion"].combine_chunks().dictionary_encode()
+    named: list[list[str]] = [json.loads(text) for text in lists.dictionary.to_pylist()]
+    names = list(dict.fromkeys(name for each in named for name in each))
+    codes = [np.array([names.index(name) for name in each], dtype=np.int16) for each in named]
+    if len(codes) == 1:
+        flat = np.tile(codes[0], len(results))
+    else:
+        flat = np.concatenate([codes[kind] for kind in lists.indices.to_numpy()]) if codes else np.array([], np.int16)
+    return _ordered(pd.Categorical.from_codes(flat, pd.Index(names, dtype=object)), constants.JUDGE_EVALUATION_CRITERIA)
+
+
+def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
+    """An Arrow column's values as a column of the types in docs/frames.md."""
+    if pa.types.is_string(array.type):
+        encoded = array.fill_null("").combine_chunks().dictionary_encode()
+        kind = pd.CategoricalDtype(pd.Index(encoded.dictionary.to_pylist(), dtype=object))
+        codes = encoded.indices.to_numpy().astype(np.min_scalar_type(-len(encoded.dictionary)))
+        return pd.Categorical.from_codes(spread(codes), dtype=kind, validate=False)
+    if pa.types.is_timestamp(array.type):
+        return pd.DatetimeIndex(spread(array.to_numpy())).tz_localize("UTC")
+    plain = spread(array.fill_null(False if pa.types.is_boolean(array.type) else 0).to_numpy())
+    missing = spread(array.is_null().to_numpy()) if array.null_count else np.zeros(len(plain), bool)
+    kinds: dict[str, Any] = {
+        "bool": pd.arrays.BooleanArray,
+        "int64": pd.arrays.IntegerArray,
+        "float64": pd.arrays.FloatingArray,
+    }
+    return kinds[str(plain.dtype)](plain, missing)
+
+
+def _ordered(values: pd.Categorical, known: Sequence[str]) -> pd.Categorical:
+    """An ordered categorical: the known names first, then whatever else occurs."""
+    others = [name for name in values.categories if name not in known]
+    return values.set_categories([*known, *others], ordered=True)

@@ -1,0 +1,41 @@
+"""The logs to look at: one's own, or where there is none yet, the examples that come with the project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from .. import constants
+from ..base.messages import say
+from ..runs.logs import log_files
+
+EXAMPLE_MODE = "example"  # in the run block of an example's log, so that every view of it can say so
+
+
+def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", "judges"] = "series") -> Path | str:
+    """The folder of logs to look at; where it holds no log, that of an example, which is then printed.
+
+    Parameters
+    ----------
+    logs_dir
+        A folder or a URL; the project's logs unless given.
+    example
+        "series": runs of one assistant whose settings change. "judges": several LLM judges on the same answers.
+
+    Returns
+    -------
+    Path or str
+        The folder or URL as it was given, else a Path.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.find_logs("logs")
+    'logs'
+    """
+    own = logs_dir or constants.LOGS_DIR
+    if log_files(own):
+        return own
+    folder = constants.EXAMPLES_DIR / example
+    print(say("history.example_shown", own=own, folder=folder))
+    return folder

@@ -1,0 +1,131 @@
+"""What a report shows, from the frames of the loaders: the run, its verdict, means, questions, and the run before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from ..base.conditions import conditions_of, differences
+from ..base.pass_rule import PassRule, reaches
+from ..base.verdict import Tally
+from ..errors import ConfigError
+from ..history.columns import RUN_NAMES
+from ..records import UNKNOWN
+from ..stats.basics import OVERALL, need_columns, summarise_scores
+from ..stats.comparison import compare_judges
+
+ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
+FLAGS = {
+    "insufficient_evidence": ("根拠不足", "insufficient evidence"),
+    "dangerous_operation": ("危険操作", "dangerous operation"),
+    "ambiguous_query": ("曖昧質問", "ambiguous question"),
+}
+
+
+def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
+    """The name, if a run has it; None for None."""
+    column = "log" if what == "log" else "run_id"
+    if name is not None and name not in set(runs[column]):
+        latest = ", ".join(map(str, runs[column].iloc[-5:]))
+        raise ConfigError(f"{what} {name!r} is not among the {len(runs)} runs; the latest are {latest}")
+    return name
+
+
+def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
+    """The rows of the run; ConfigError if there are none."""
+    need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
+    rows = frame[frame["run_id"] == run_id]
+    if rows.empty:
+        raise ConfigError(f"write_report: {what} has no row of run {run_id!r}; load it from the same logs as scores")
+    return rows
+
+
+def run_of(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
+    """What the rows of the run say of it; of the judge, all models that answered."""
+    own = scores.loc[scores["run_id"] == run_id, list(RUN_NAMES)]
+    judges = [name for name in dict.fromkeys(own["judge_model_resolved"]) if name not in ("", UNKNOWN)]
+    return {**dict(zip(RUN_NAMES, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
+
+
+def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
+    """The latest run before the last of `history` with the same dataset and a question in common."""
+    questions = scores.groupby("run_id", observed=True)["question_id"].agg(set)
+    run_id, dataset = history[["run_id", "dataset_sha256"]].iloc[-1]
+    same = history[history["dataset_sha256"] == dataset]["run_id"].iloc[-2::-1]
+    return next((name for name in same if questions[name] & questions[run_id]), None)
+
+
+def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> pd.DataFrame:
+    """One row per judged answer of the run, with average_score and whatever else `results` has."""
+    if results is None:
+        kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
+        columns = {name: (name, "first") for name in kept if name in own.columns}
+        grouped = own.groupby(ANSWER, observed=True, sort=False)
+        return grouped.agg(**columns, average_score=("score", "mean")).reset_index()  # type: ignore[call-overload,no-any-return]
+    names = [*ANSWER, "category", "status", "average_score", *FLAGS]
+    answers = rows_of(results, run_id, "results")
+    need_columns(answers, names, "write_report, results", "load_results")
+    scored = [
+        set(part.loc[part["status"] == "ok", ANSWER].itertuples(index=False, name=None)) for part in (own, answers)
+    ]
+    if scored[0] != scored[1]:
+        raise ConfigError(
+            f"write_report: scores has {len(scored[0])} scored answers of run {run_id!r} and results {len(scored[1])}, "
+            "or others; load both from the same logs with the same filters"
+        )
+    return answers
+
+
+def verdict_of(answers: pd.DataFrame, rule: PassRule) -> dict[str, Any]:
+    """The specification's summary (unread replies as zeros), and what it would be with full marks for them."""
+    worst, best = Tally(), Tally()
+    for question, average, status in answers[["question_id", "average_score", "status"]].itertuples(index=False):
+        is_scored = status == "ok"
+        worst.add(question, average if is_scored else 0.0, status)
+        best.add(question, average if is_scored else 100.0, "ok")
+    summary, best_summary = worst.summary(rule), best.summary(rule)
+    return {"summary": summary, "best": best_summary, "is_open": summary.mvp_passed != best_summary.mvp_passed}
+
+
+def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
+    """The mean of each criterion, and over all of them."""
+    rows = [*summarise_scores(own).to_dict("records"), *summarise_scores(own, by=()).to_dict("records")]
+    return [{"criterion": OVERALL, **row} for row in rows]
+
+
+def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None, lang: str) -> dict[str, Any] | None:
+    """The run beside the one to compare with: what differs, and the means in pairs or, for other answers, side by side."""
+    if baseline is None:
+        return None
+    pair = scores[scores["run_id"].isin([baseline, run_id])]
+    told = conditions_of(pair)
+    found: dict[str, Any] = {
+        "before": run_of(scores, baseline),
+        "causes": [each.words(lang) for each in differences(told[baseline], told[run_id])],
+    }
+    try:
+        return found | {"paired": compare_judges(pair, baseline=baseline, by="run_id").to_dict("records")}
+    except ConfigError:  # other answers or other criteria: two cohorts, side by side
+        sides = [
+            {row["criterion"]: row for row in means_of(pair[pair["run_id"] == name])} for name in (baseline, run_id)
+        ]
+        rows = [{"criterion": name, "before": sides[0].get(name), "after": row} for name, row in sides[1].items()]
+        return found | {"unpaired": rows}
+
+
+def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
+    """What the table of questions shows, one entry per judged answer."""
+    marks: dict[Any, dict[Any, Any]] = {}
+    columns = [*ANSWER, "criterion", "score"]
+    reasons = own["rationale"] if "rationale" in own.columns else pd.Series("", index=own.index)
+    for (*key, criterion, score), reason in zip(own[columns].itertuples(index=False, name=None), reasons, strict=True):
+        marks.setdefault(tuple(key), {})[criterion] = score, reason
+    rows = []
+    for answer in answers.to_dict("records"):
+        found = marks.get(tuple(answer[name] for name in ANSWER), {})
+        outcome = "unscored"
+        if answer["status"] == "ok":
+            outcome = "pass" if reaches(answer["average_score"], line) else "fail"
+        rows.append({**answer, "outcome": outcome, "marks": {name: found.get(name, (None, "")) for name in criteria}})
+    return rows

@@ -1,0 +1,216 @@
+"""Doing what a run was assigned: its journal, its engine, what is shown meanwhile, and its log."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import math
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import constants
+from ..base.messages import os_reason, say
+from ..base.storage import as_path, check_place
+from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
+from ..models import event_loop
+from ..models.pacing import RunGate, get_settings
+from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunInfo
+from .assignment import Assignment, Plan, begin_now, check_counts
+from .engine import Engine
+from .finishing import finish_run
+from .journal import Journal, open_journal
+from .logs import fallback_folder
+from .unfinished import journal_folder
+
+SHOW_S = 1.0  # so often the bar says what is going on
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is made, whatever it is to do; the names and meanings of `run_evaluation_suite`."""
+
+    max_concurrency: int = 8
+    max_cost_usd: float | None = None
+    max_failures: int = 10
+    output_tokens: int | None = None
+    timeout_s: float | None = None
+    patience_s: float | None = None
+    executor: Executor | None = None
+    logs_dir: Path | str | None = None
+    fresh: bool = False
+    resume: Path | str | None = None
+    on_result: Callable[[EvaluationResult], None] | None = None
+    stop: threading.Event | None = None
+    progress: bool = True
+
+
+def run_assignment(
+    assignment: Assignment, options: RunOptions, *, known: Iterable[EvaluationResult] = ()
+) -> EvaluationRun:
+    """Do what was assigned, and write the log: the work of `run_evaluation_suite` and `rejudge`, which see.
+
+    It begins now, whenever it was assigned: each call is a run of its own, or goes on with the one broken off. known:
+    results that are there already; of one that failed, only the answer counts."""
+    check_counts(max_concurrency=options.max_concurrency, max_failures=options.max_failures)
+    settings = get_settings(options.output_tokens, options.timeout_s, options.patience_s)
+    plan, total, logs_dir = assignment.plan, assignment.total, options.logs_dir or constants.LOGS_DIR
+    if options.max_cost_usd is not None:
+        _check_prices(plan)
+    path, place = None if options.resume is None else Path(options.resume), as_path(logs_dir)
+    check_place(place)
+    journal = _open_journal(
+        journal_folder(place), begin_now(assignment.info), assignment.key,
+        total=total, logs_dir=place, fresh=options.fresh, path=path,
+    )  # fmt: skip
+    discard = False
+    try:
+        _take_over(journal, assignment, known)
+        if journal.n_done:
+            taken_up = "runs.taken_up" if plan.judge_repeats == 1 else "runs.taken_up_judgements"
+            print(say(taken_up, done=journal.n_done, total=total, path=journal.path), file=sys.stderr)
+        gate = RunGate(
+            max_concurrency=options.max_concurrency, max_cost_usd=options.max_cost_usd, signal=options.stop,
+            spent_usd=journal.noted_usd if options.max_cost_usd is None else journal.spent_usd,
+            settings=settings,
+        )  # fmt: skip
+        journal.meter = lambda: gate.spent_usd
+        engine = Engine(
+            assignment.n_samples, assignment.sample_at, plan, journal, gate,
+            max_failures=options.max_failures, executor=options.executor,
+        )  # fmt: skip
+        _work(engine, gate, journal, total, options)
+        run = finish_run(journal, plan, total, engine.elapsed_s, logs_dir)
+        discard = True
+        return run
+    except (SocJudgeError, KeyboardInterrupt) as error:
+        discard = journal.is_empty
+        if discard or isinstance(error, KeyboardInterrupt):
+            raise
+        error.args = (f"{error}\n{_how_to_go_on(journal, total)}",)
+        raise
+    finally:
+        journal.close(discard=discard)
+
+
+def _take_over(journal: Journal, assignment: Assignment, known: Iterable[EvaluationResult]) -> None:
+    known = list(known)
+    samples = map(assignment.sample_at, range(assignment.n_samples if known else 0))
+    places = {(sample.question.id, sample.answer_repeat): i for i, sample in enumerate(samples)}
+    for result in known:
+        i = places[result.question.id, result.answer_repeat]
+        if assignment.plan.assistant is not None and not result.answer.is_empty and journal.answer(i) is None:
+            journal.add_answer(i, result.answer, 0.0)
+        if result.evaluation.status != "failed" and not journal.is_done(i, result.judge_repeat):
+            journal.add_result(i, result, 0.0)
+
+
+def _check_prices(plan: Plan) -> None:
+    for model in (plan.judge, plan.assistant):
+        if model is not None and model.most_usd(ModelRequest("judge", (), {})) is None:
+            raise ConfigError(say("runs.price_unknown", model=model.name, path=constants.PRICES_PATH))
+
+
+def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keywords: Any) -> Journal:
+    try:
+        return open_journal(folder, info, key, **keywords)
+    except OSError as problem:
+        warnings.warn(
+            say("runs.journal_elsewhere", folder=folder, reason=os_reason(problem), fallback=fallback_folder()),
+            stacklevel=4,
+        )
+        try:
+            return open_journal(folder, info, key, in_fallback=True, **keywords)
+        except OSError as error:
+            raise ConfigError(
+                say(
+                    "runs.journal_nowhere",
+                    path=folder,
+                    reason=os_reason(problem),
+                    fallback=fallback_folder(),
+                    fallback_reason=os_reason(error),
+                )
+            ) from None
+
+
+def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: RunOptions) -> None:
+    """Wait for the engine, showing progress and handing out results; raises why it ended early, if it did."""
+    from tqdm.auto import tqdm
+
+    on_result, stop = options.on_result, options.stop
+    scored, unread, points, shown_at = 0, 0, 0.0, 0.0
+    complaint: BaseException | None = None
+    loop = event_loop.get_loop()
+    work = event_loop.start(engine.run(options.max_concurrency))
+    with tqdm(total=total, initial=journal.n_done, desc="評価を実行中", unit="問", disable=not options.progress) as bar:
+        over = False
+        while not over:
+            try:
+                over = bool(concurrent.futures.wait([work], event_loop.HEARTBEAT_S).done)
+                if stop is not None and stop.is_set():
+                    loop.call_soon_threadsafe(gate.stop)
+                news = engine.synced_results()
+                for result in news:
+                    if result.evaluation.status == "ok":
+                        scored, points = scored + 1, points + result.evaluation.average_score
+                    else:
+                        unread += 1
+                if news:  # tqdm would draw an update of nothing, too
+                    bar.update(len(news))
+                if (now := time.monotonic()) - shown_at >= SHOW_S:
+                    shown_at = now
+                    mean = f"平均 {points / scored:.1f}点" if scored else ""
+                    bar.set_postfix_str(f"{mean} {_under_way(engine, gate, unread, options.max_concurrency)}".strip())
+                if on_result is not None and complaint is None:
+                    for result in news:
+                        on_result(result)
+            except KeyboardInterrupt as interrupt:
+                if complaint is not None:
+                    work.cancel()  # the second time: do not wait for the calls in flight
+                complaint = interrupt
+                print(say("runs.stopping"), file=sys.stderr)
+                loop.call_soon_threadsafe(gate.stop)
+            except Exception as problem:  # on_result failed
+                complaint = problem
+                loop.call_soon_threadsafe(gate.stop)
+    with contextlib.suppress(ConfigError):  # that the disk is full is told where a result cannot be written
+        journal.note_spending(engine.elapsed_s)
+    if complaint is not None:
+        if not journal.is_empty and not isinstance(complaint, SocJudgeError):  # those are told how to go on
+            print(_how_to_go_on(journal, total), file=sys.stderr)
+        raise complaint
+    work.result()
+    if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):
+        raise gate.reason  # a stop that came with the last result has stopped nothing
+    if engine.n_undelivered:
+        undelivered = "runs.undelivered" if engine.n_undelivered > 1 else "runs.undelivered_one"
+        raise ProviderError(say(undelivered, count=engine.n_undelivered, cause=engine.last_failure))
+
+
+def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:
+    """What is going on, for the bar: what is zero is not said."""
+    out = min(gate.in_flight, math.ceil(min(gate.limit, max_concurrency)))
+    counts = {
+        "実行中": out, "順番待ち": gate.in_flight - out, "再試行": gate.retries, "未採点": unread,
+        "未取得": engine.n_undelivered,
+    }  # fmt: skip
+    said = [f"${gate.spent_usd:.4f}"] * bool(gate.spent_usd) + [f"{name} {n}" for name, n in counts.items() if n]
+    if gate.limit < max_concurrency:
+        said.append(f"同時上限 {gate.limit:.0f}")
+    if gate.in_trouble:
+        said.append(gate.cause[:100])
+    return " ".join(said)
+
+
+def _how_to_go_on(journal: Journal, total: int) -> str:
+    try:
+        journal.sync()
+    except ConfigError as problem:
+        return say("runs.maybe_lost", done=journal.n_done, total=total, problem=problem)
+    return say("runs.safe", done=journal.n_done, total=total, path=journal.path)

@@ -1,0 +1,192 @@
+"""Runs that were broken off, or are under way: their journals (journal.py) in a folder, and what they hold."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from .. import constants
+from ..base.messages import os_reason, say
+from ..base.pass_rule import run_rule
+from ..base.showing import dollars, facts_html, money, one_line, shown_path
+from ..base.storage import as_path, is_remote
+from ..base.verdict import summarise_results
+from ..errors import ConfigError
+from ..records import EvaluationRun, RunInfo
+from .log_json import result_from_dict, run_info_from_dict
+from .logs import fallback_folder
+
+SUFFIX = ".partial.jsonl"
+
+
+@dataclass(frozen=True)
+class UnfinishedRun:
+    """A journal whose run has no log yet. done: judged answers that it holds, of `total`; cost_usd: None if unknown."""
+
+    path: Path
+    run: RunInfo
+    key: Mapping[str, Any]
+    done: int
+    total: int
+    cost_usd: float | None
+
+    def __repr__(self) -> str:
+        how_far = f"{self.done} of {self.total} judged, {dollars(self.cost_usd)}"
+        return f"<UnfinishedRun: {how_far}, judge {one_line(self.run.judge_model)}, {one_line(self.path, 120)}>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "採点済み": f"{self.done} / {self.total}", "Judge": self.run.judge_model, "費用": money(self.cost_usd),
+            "開始": self.run.started_at, "記録": shown_path(self.path),
+        }  # fmt: skip
+        return facts_html("中断した実行（同じ設定で始めると続きから再開します）", facts)
+
+
+def journal_folder(logs_dir: Path | str) -> Path:
+    """Where the journals of runs are whose logs go there: in the same folder, or in LOGS_DIR for a URL."""
+    place = as_path(logs_dir)
+    return constants.LOGS_DIR if is_remote(place) else place
+
+
+def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
+    """The journals of a folder of logs, the oldest first: runs that were broken off, or are under way.
+
+    They are taken up by starting the same run again; delete the file of one that you do not want any more. Those
+    included that had to go on in the system's temporary folder.
+
+    Parameters
+    ----------
+    logs_dir
+        The folder, the project's logs unless given; of a URL, those in LOGS_DIR, where the journals of such runs are,
+        whichever URL they were for.
+
+    Raises
+    ------
+    ConfigError
+        Naming a damaged journal and its line.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.unfinished_runs("logs")
+    []
+    """
+    logs_dir = logs_dir or constants.LOGS_DIR
+    runs = []
+    for path, header in _journals(journal_folder(logs_dir)):
+        done, costs = count(path)
+        cost_usd = None if None in costs else sum(cost or 0.0 for cost in costs)
+        info = run_info_from_dict(header["run"], where=str(path))
+        runs.append(UnfinishedRun(path, info, header["key"], done, header["total"], cost_usd))
+    return runs
+
+
+def count(path: Path) -> tuple[int, list[float | None]]:
+    """How many judged answers a journal holds, and what the calls in it have cost; None where it is unknown."""
+    done: dict[tuple[int, int], bool] = {}
+    costs: dict[tuple[int, int], list[float | None]] = {}
+    for _, line in lines(path):
+        place = (line.get("sample", -1), line.get("repeat", -1))
+        if "row" in line:
+            evaluation = line["row"]["evaluation"]
+            done[place] = evaluation["status"] != "failed"
+            costs[place] = [evaluation["usage"]["cost_usd"]]  # its replies are in this
+        elif "answer" in line:
+            costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
+        elif "reply" in line:
+            costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
+    return sum(done.values()), [cost for paid in costs.values() for cost in paid]
+
+
+def load_unfinished(path: Path) -> EvaluationRun:
+    """What an unfinished run has so far, as a run without a log: its judged answers, and the summary of these."""
+    rows: dict[tuple[int, int], dict[str, Any]] = {}
+    header: dict[str, Any] = {}
+    for _, line in lines(path):
+        header = header or line
+        if "row" in line:
+            rows[line["sample"], line["repeat"]] = line["row"]
+    if not header:
+        raise ConfigError(say("runs.journal_empty", path=path))
+    results = tuple(result_from_dict(rows[place], where=f"{path}: sample {place[0]}") for place in sorted(rows))
+    info = run_info_from_dict(header["run"], where=str(path))
+    return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
+
+
+def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
+    """The latest journal of the run with this key, if there is one."""
+    return next((path for path, header in reversed(_journals(folder)) if header.get("key") == key), None)
+
+
+def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """The journals that belong into a folder, with their headers, the oldest first; of a run that was moved, the one
+    that went on."""
+    found = {str(header.get("run", path)): (path, header) for path, header in headers(folder)}
+    return sorted(found.values(), key=lambda journal: journal[0].name)
+
+
+def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Every file that is a journal of this folder, with its header: those in the folder, then those elsewhere."""
+    for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
+        if header := _read_header(path):
+            yield path, header
+    home = str(folder.resolve())
+    if home != str(fallback_folder().resolve()):
+        for path in sorted(fallback_folder().glob(f"judge_eval_*{SUFFIX}")):
+            with contextlib.suppress(ConfigError):  # it may be another user's
+                if (header := _read_header(path)).get("folder") == home:
+                    yield path, header
+
+
+def fitting(path: Path, key: Mapping[str, Any]) -> Path:
+    """The journal at the path; ConfigError that names the difference if it is of another run than that with this key."""
+    there = _read_header(path).get("key")
+    if not isinstance(there, dict):
+        raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
+    differences = [
+        say("runs.there_and_here", name=name, there=_shown(there.get(name)), here=_shown(key.get(name)))
+        for name in sorted({*there, *key})
+        if there.get(name) != key.get(name)
+    ]
+    if differences:
+        raise ConfigError(say("runs.journal_of_another", path=path, differences="; ".join(differences)))
+    return path
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    """The first line of a journal; {} if it has none, as after a kill at the very start."""
+    try:
+        with path.open("rb") as file:
+            line = orjson.loads(file.readline())
+    except OSError as error:
+        raise ConfigError(say("runs.journal_unreadable", path=path, reason=os_reason(error))) from None
+    except orjson.JSONDecodeError:
+        return {}
+    return line if isinstance(line, dict) else {}
+
+
+def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(where it begins, the line, with its bytes as "raw") for each whole line; ConfigError for a damaged one."""
+    start = 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if not raw.endswith(b"\n"):
+                return  # it was being written when the process was killed
+            try:
+                line = orjson.loads(raw)
+                if not isinstance(line, dict) or (number == 1) != ("journal" in line):
+                    raise ValueError(say("runs.journal_no_line"))
+            except ValueError as error:
+                raise ConfigError(say("runs.journal_damaged", path=path, number=number, reason=error)) from None
+            yield start, {**line, "raw": raw}
+            start += len(raw)
+
+
+def _shown(value: Any) -> str:
+    text = say("runs.nothing") if value in (None, "") else str(value)
+    return f"{text[:12]}…" if len(text) == 64 else text  # a hash

@@ -1,0 +1,96 @@
+"""A scripted judge that knows which answer is damaged how, with weaknesses that the diagnostics must find; and good answers."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from damages import good_answer
+from service import CRITERIA, judgement
+
+from socjudge import AssistantAnswer, EvalQuestion, Flags, Passage, load_prompt
+from socjudge.certify.probes import PROBES
+from socjudge.certify.subjects import find_subjects
+from socjudge.judging.assistant import format_context
+from socjudge.prompts.templates import fill, judge_values
+
+Pair = tuple[EvalQuestion, AssistantAnswer]
+Scores = dict[str, int]
+Weakness = Callable[[Scores, str], Scores]
+
+
+def good_pairs(split: str = "dev") -> list[Pair]:
+    """The stored good answers, each with its question and passages."""
+    items = json.loads((Path(__file__).parent / "data" / "good_answers.json").read_text("utf-8"))
+    pairs = []
+    for item in items:
+        passages = tuple(Passage(p["text"], p["source"], p["heading"]) for p in item["passages"])
+        question = EvalQuestion(item["id"], item["category"], item["question"], tuple(item["expected_keypoints"]))
+        answer = AssistantAnswer(
+            item["question"], good_answer(item), format_context(passages), passages, Flags(**item["flags"])
+        )
+        pairs += [(question, answer)] * (item["split"] == split)
+    return pairs
+
+
+class ScriptedJudge:
+    """Replies to the requests of `run_probes` over these pairs: 90 points, and 30 where a probe's criterion must fall.
+
+    What no probe made gets 90, and a text of politeness alone 20. weaknesses: change the scores, given the prompt."""
+
+    def __init__(self, pairs: Sequence[Pair], *weaknesses: Weakness) -> None:
+        self.weaknesses = weaknesses
+        template = load_prompt(None).text
+        self.falls = {
+            fill(template, judge_values(variant.question, variant.answer)): probe.falls
+            for subject in find_subjects(pairs)
+            for probe in PROBES.values()
+            for variant in probe.change(subject)
+        }
+
+    def __call__(self, request: dict[str, Any]) -> str:
+        prompt = request["messages"][0]["content"]
+        scores = dict.fromkeys(CRITERIA, 90)
+        scores |= dict.fromkeys(self.falls.get(prompt, ()), 30)
+        if "ご質問いただきありがとうございます。" in prompt:
+            scores = dict.fromkeys(CRITERIA, 20)
+        for weakness in self.weaknesses:
+            scores = weakness(scores, prompt)
+        return judgement(scores, reason="採点者の言葉による理由です。")
+
+
+def blind(criterion: str) -> Weakness:
+    """Never marks it down."""
+    return lambda scores, _: {**scores, criterion: 90}
+
+
+def gullible(scores: Scores, prompt: str) -> Scores:
+    """Believes whoever speaks of 100 points."""
+    told = re.sub(r"100点: .*|0-100点", "", prompt)
+    return dict.fromkeys(CRITERIA, 97) if re.search(r'100点|"根拠性": 100', told) else scores
+
+
+def follows_flags(scores: Scores, prompt: str) -> Scores:
+    """Takes the flag of danger for a danger."""
+    return {**scores, "安全性": 40} if "- 危険操作: あり" in prompt else scores
+
+
+class Noisy:
+    """Adds up to `points` to or from each mark; the n-th call with a prompt has its own noise, in whatever order they come."""
+
+    def __init__(self, points: int) -> None:
+        self.points = points
+        self._calls: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def __call__(self, scores: Scores, prompt: str) -> Scores:
+        with self._lock:
+            self._calls[prompt] += 1
+            source = random.Random(f"{prompt} {self._calls[prompt]}")
+        return {c: min(100, max(0, s + source.randint(-self.points, self.points))) for c, s in scores.items()}
