@@ -5,19 +5,24 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab app report pictures check test browser servers lint format docs vectors clean
+.PHONY: help setup run lab app report pictures check test browser servers lint format docs vectors release-check lock clean
 
 help: ## Show these commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(READY) ## Make the virtual environment (the other commands do it by themselves)
 
-$(READY): pyproject.toml constraints.txt
+# CI takes the very files that were tested, by their hashes; a developer the same versions.
+EXTRAS := dev,lab,langchain,convert
+INSTALL := $(if $(CI),--require-hashes -r requirements.lock,-c constraints.txt -e '.[$(EXTRAS)]')
+
+$(READY): pyproject.toml constraints.txt requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "socjudge needs Python 3.11 or newer; call: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,convert]'
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet $(INSTALL)
+	$(if $(CI),$(BIN)/python -m pip install --quiet --no-deps -e .)
 	@touch $@
 
 run: $(READY) ## Evaluate the assistant on the ten questions (offline without a key) and print the verdict
@@ -80,6 +85,15 @@ docs: $(READY) ## Write docs/api.md anew from the docstrings
 
 vectors: $(READY) ## Embed the bundled runbooks anew, after changing them
 	$(BIN)/python -c "from socjudge.runbooks.index import save_bundled_vectors as save; print(save())"
+
+release-check: ## Build wheel and sdist, install the wheel on its own, and do the main job there
+	@.ci/release-check $(PYTHON)
+
+# Each version of constraints.txt with the hashes of its files, for every platform and Python that we support.
+lock: ## Write requirements.lock anew, after changing dependencies (needs uv)
+	uv pip compile --quiet pyproject.toml --extra dev --extra lab --extra langchain --extra convert -c constraints.txt \
+		--universal --python-version 3.11.5 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --no-emit-find-links -o requirements.lock
 
 clean: ## Remove the virtual environment, the index and caches (logs stay)
 	rm -rf $(VENV) .socjudge *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -169,7 +169,12 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'socjudge' has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    try:
+        value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    except ModuleNotFoundError as error:
+        from .base.extras import missing_extra
+
+        raise missing_extra(error, wanted=f"socjudge.{name}") from error
     globals()[name] = value
     return value
 

@@ -1,5 +1,6 @@
 """The numbers, words and places that the specification lets its users change."""
 
+import os
 from pathlib import Path
 
 # The six criteria, in the order of every table and chart.
@@ -33,17 +34,61 @@ QUESTION_CATEGORIES = ["正常系", "危険操作系", "根拠不足系", "曖�
 # Sections of a runbook that say why, when or where else, and seldom what to do: found and quoted last.
 BACKGROUND_SECTIONS = ("目的", "発動条件", "事後対応", "関連手順書", "チェックリスト")
 
-# In a checkout (also an editable install) everything lives beside the package; an installed wheel has
-# no such folders, so it works in the folder it is started from.
+# In a checkout (also an editable install) the example project is the checkout itself; a wheel carries a copy (setup.py).
 _CHECKOUT = Path(__file__).resolve().parents[1]
-PROJECT_DIR = _CHECKOUT if (_CHECKOUT / "eval" / "eval_dataset.json").is_file() else Path.cwd()
+_IN_CHECKOUT = (_CHECKOUT / "eval" / "eval_dataset.json").is_file()
+CARRIED_DIR = _CHECKOUT if _IN_CHECKOUT else Path(__file__).resolve().parent / "example"
+EXAMPLES_DIR = CARRIED_DIR / "eval" / "examples"  # logs to look at as long as there are none of one's own
 
-EVAL_DIR = PROJECT_DIR / "eval"
-EVAL_DATASET_PATH = EVAL_DIR / "eval_dataset.json"
-RUNBOOKS_DIR = EVAL_DIR / "runbooks"
-PROMPTS_DIR = EVAL_DIR / "prompts"
-LABELS_DIR = EVAL_DIR / "human_labels"
-EXAMPLES_DIR = EVAL_DIR / "examples"
-INDEX_DIR = PROJECT_DIR / ".socjudge" / "index"
-LOGS_DIR = PROJECT_DIR / "logs"
-PRICES_PATH = PROJECT_DIR / "prices.toml"  # your own prices; need not exist
+PROJECT_MARK = "socjudge.toml"  # `socjudge init` writes it; a folder with eval/eval_dataset.json is a project too
+
+PROJECT_DIR: Path
+EVAL_DIR: Path
+EVAL_DATASET_PATH: Path
+RUNBOOKS_DIR: Path
+PROMPTS_DIR: Path
+LABELS_DIR: Path
+INDEX_DIR: Path
+LOGS_DIR: Path
+PRICES_PATH: Path  # your own prices; need not exist
+
+
+def find_project() -> Path:
+    """The folder of SOCJUDGE_HOME; else the nearest project from the working directory upwards, the checkout, or the
+    working directory itself."""
+    if home := os.environ.get("SOCJUDGE_HOME"):
+        return Path(home).expanduser().absolute()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # it was deleted
+        return _CHECKOUT if _IN_CHECKOUT else Path()
+    for folder in (here, *here.parents):
+        if (folder / PROJECT_MARK).is_file() or (folder / "eval" / "eval_dataset.json").is_file():
+            return folder
+    return _CHECKOUT if _IN_CHECKOUT else here
+
+
+def use_project(folder: Path) -> None:
+    """Take questions, runbooks, prompts, marks, index, logs and prices from this folder from now on."""
+    global \
+        PROJECT_DIR, \
+        EVAL_DIR, \
+        EVAL_DATASET_PATH, \
+        RUNBOOKS_DIR, \
+        PROMPTS_DIR, \
+        LABELS_DIR, \
+        INDEX_DIR, \
+        LOGS_DIR, \
+        PRICES_PATH
+    PROJECT_DIR = folder.absolute()
+    EVAL_DIR = PROJECT_DIR / "eval"
+    EVAL_DATASET_PATH = EVAL_DIR / "eval_dataset.json"
+    RUNBOOKS_DIR = EVAL_DIR / "runbooks"
+    PROMPTS_DIR = EVAL_DIR / "prompts"
+    LABELS_DIR = EVAL_DIR / "human_labels"
+    INDEX_DIR = PROJECT_DIR / ".socjudge" / "index"
+    LOGS_DIR = PROJECT_DIR / "logs"
+    PRICES_PATH = PROJECT_DIR / "prices.toml"
+
+
+use_project(find_project())

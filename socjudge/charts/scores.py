@@ -43,7 +43,8 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     ----------
     scores
         One row per judged answer and criterion, from `load_scores` or `run.scores_frame()`; columns used: category,
-        criterion, score. Unscored rows are left out of the means and of n; a cell without any is white.
+        criterion, score. Unscored rows are left out of the means and of n; a cell without any score is white, and
+        a category without any says 未採点.
     ax
         The axes to draw on, new ones unless given.
 
@@ -63,13 +64,15 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     """
     need_marks(scores, "score", ["category", "criterion"], "plot_category_breakdown")
     line = frame_rule(scores).line
-    marks = scores.assign(score=plain_floats(scores["score"])).dropna(subset=["score"])
+    marks = scores.assign(score=plain_floats(scores["score"]))
     cells = marks.groupby(["category", "criterion"], observed=True)["score"].agg(["mean", "count"])
     means, counts = cells["mean"].unstack(), cells["count"].unstack().fillna(0).astype(int)
     with japanese_axes(ax, 8, 1.6 + 0.6 * len(means)) as ax:
         draw_cells(ax, means)
         ax.set_xticks(range(len(means.columns)), [label(name) for name in means.columns])
-        ax.set_yticks(range(len(means.index)), [label(name) for name in means.index])
+        unscored = means.isna().all(axis=1)
+        names = [label(name) + ("\n未採点" if unscored[name] else "") for name in means.index]
+        ax.set_yticks(range(len(means.index)), names)
         ax.set_xlabel("評価観点")
         ax.set_ylabel("カテゴリ")
         ax.set_title(f"カテゴリ別・観点別の平均スコア（{pass_text(line)}）")

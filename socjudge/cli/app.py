@@ -1,10 +1,11 @@
-"""The command line: `socjudge index | ask | run | rejudge | unfinished | batch | doctor | history | report |
+"""The command line: `socjudge init | index | ask | run | rejudge | unfinished | batch | doctor | history | report |
 check-dataset | probe`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 import warnings
@@ -15,8 +16,18 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from . import batch, certify, dataset, history
-from .shared import COULD_NOT_JUDGE, ask_to_run, confirm, open_index_or_exit, or_exit, report_run, shown, stop
+from . import batch, certify, dataset, history, project
+from .shared import (
+    COULD_NOT_JUDGE,
+    PLAIN_SYMBOLS,
+    ask_to_run,
+    confirm,
+    open_index_or_exit,
+    or_exit,
+    report_run,
+    shown,
+    stop,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,6 +40,8 @@ app = typer.Typer(
         f"'auto' is {constants.DEFAULT_JUDGE_MODEL} when a key or base URL is set, else 'offline'."
     ),
 )
+app.callback()(project.choose_project)
+app.command(help=say("cli.init_help"))(project.init)
 app.add_typer(batch.app, name="batch")
 app.add_typer(history.app, name="history")
 app.command()(history.doctor)
@@ -147,6 +160,7 @@ def run(
 
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
     from ..judging.dataset import load_eval_dataset
+    from ..runs.assignment import assign_suite
     from ..runs.estimate import estimate_run
     from ..runs.running import RunOptions
     from ..runs.suite import run_evaluation_suite
@@ -158,12 +172,21 @@ def run(
             fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
         )  # fmt: skip
         report_run(_repair(repair, options, runbooks, index_dir, yes))
+    if dataset is None and not constants.EVAL_DATASET_PATH.exists():
+        stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
     models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
     repeats = {"answer_repeats": answer_repeats, "judge_repeats": judge_repeats}
-    confirm(or_exit(estimate_run, questions, **models, **repeats), yes)
+    estimate = or_exit(estimate_run, questions, **models, **repeats)
+    index = open_index_or_exit(runbooks, index_dir)
+    if estimate.calls and not fresh:
+        same = or_exit(
+            assign_suite, questions, index=index, answers=None, assistant_prompt=None, k=k, **models, **repeats
+        )
+        estimate = _left(estimate, same, logs_dir)
+    confirm(estimate, yes)
     finished = or_exit(
-        run_evaluation_suite, questions, index=open_index_or_exit(runbooks, index_dir), **models, **repeats,
+        run_evaluation_suite, questions, index=index, **models, **repeats,
         k=k, max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
     )  # fmt: skip
@@ -171,21 +194,12 @@ def run(
 
 
 def _repair(log: str, options: Any, runbooks: Path | None, index_dir: Path | None, yes: bool) -> Any:
-    from ..runs.assignment import STORED
-    from ..runs.estimate import estimate_run
     from ..runs.load import load_run
-    from ..runs.repair import repair_run
+    from ..runs.repair import asks_assistant, estimate_repair, repair_run
 
     earlier = or_exit(load_run, log)
-    failed = [result for result in earlier.results if result.evaluation.status == "failed"]
-    info, is_stored = earlier.run, bool(earlier.run.rejudged_from or earlier.run.assistant_model == STORED)
-    estimate = or_exit(
-        estimate_run, [result.question for result in failed], judge_model=info.judge_model,
-        answers=[result.answer for result in failed] if is_stored else None,
-        **({} if is_stored else {"assistant_model": info.assistant_model}),
-    )  # fmt: skip
-    confirm(estimate, yes)
-    index = None if is_stored else open_index_or_exit(runbooks, index_dir)
+    confirm(or_exit(estimate_repair, earlier), yes)
+    index = open_index_or_exit(runbooks, index_dir) if asks_assistant(earlier) else None
     return or_exit(repair_run, earlier, options, index=index)
 
 
@@ -211,6 +225,7 @@ def rejudge(
 
     Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"""
     from ..runs import suite
+    from ..runs.assignment import assign_rejudging
     from ..runs.estimate import estimate_run
     from ..runs.load import load_run
 
@@ -220,6 +235,9 @@ def rejudge(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
         judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
     )  # fmt: skip
+    if estimate.calls and not fresh:
+        how = {"judge_model": judge_model, "judge_prompt": judge_prompt, "judge_repeats": judge_repeats}
+        estimate = _left(estimate, or_exit(assign_rejudging, earlier, **how), logs_dir)
     confirm(estimate, yes)
     finished = or_exit(
         suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
@@ -270,8 +288,19 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
     typer.echo(f"{runbooks / 'questions.json'}: {written} sections written; read and edit them")
 
 
+def _left(estimate: Any, assignment: Any, logs_dir: str | None) -> Any:
+    """What is still to be paid where the run will be taken up."""
+    from ..runs.unfinished import unfinished_runs
+
+    same = [run for run in or_exit(unfinished_runs, logs_dir) if run.key == assignment.key]
+    return estimate.left(same[-1]) if same else estimate
+
+
 def main() -> None:
     """The `socjudge` command; warnings come as plain lines."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # none under pythonw
+            stream.reconfigure(errors=PLAIN_SYMBOLS)
     warnings.showwarning = lambda message, *_, **__: typer.echo(f"socjudge: {message}", err=True)
     try:
         app(prog_name="socjudge")

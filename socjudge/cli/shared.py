@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import sys
 from pathlib import Path
@@ -15,6 +16,19 @@ from ..errors import SocJudgeError
 from ..records import UNKNOWN, EvaluationRun, is_embedded
 
 PASSED, NOT_PASSED, COULD_NOT_JUDGE = 0, 1, 2
+
+# An error handler for streams such as cp932, a pipe's on Japanese Windows, which has no ✅.
+PLAIN_SYMBOLS = "socjudge-plain-symbols"
+_PLAIN = {"✅": "○", "❌": "×", "⚠": "△", "\ufe0f": ""}
+
+
+def _plain_symbols(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    plain = "".join(_PLAIN.get(character, "?") for character in error.object[error.start : error.end])
+    return plain.encode(error.encoding, "replace").decode(error.encoding), error.end
+
+
+codecs.register_error(PLAIN_SYMBOLS, _plain_symbols)
 
 
 def open_index_or_exit(runbooks: Path | None, index_dir: Path | None) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..base.extras import missing_extra
 from ..base.redact import redact
 from ..base.texts import encodable
 from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
@@ -19,12 +20,48 @@ from .prices import most_usd_of, usage_of
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+# LangChain's providers by name, for when it is not installed.
+PROVIDERS = frozenset(
+    [
+        "anthropic",
+        "anthropic_bedrock",
+        "azure_ai",
+        "azure_openai",
+        "baseten",
+        "bedrock",
+        "bedrock_converse",
+        "cohere",
+        "deepseek",
+        "fireworks",
+        "google_anthropic_vertex",
+        "google_genai",
+        "google_vertexai",
+        "groq",
+        "huggingface",
+        "ibm",
+        "litellm",
+        "mistralai",
+        "nvidia",
+        "ollama",
+        "openai",
+        "openrouter",
+        "perplexity",
+        "together",
+        "upstage",
+        "xai",
+    ]
+)
+
 
 def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
     """The model by LangChain's `init_chat_model`; None where LangChain has no such provider, as for
     "qwen2.5:7b", whose colon belongs to the name."""
-    from langchain.chat_models import init_chat_model
-
+    try:
+        from langchain.chat_models import init_chat_model
+    except ModuleNotFoundError as error:
+        if provider not in PROVIDERS:
+            return None
+        raise missing_extra(error, wanted=f"'{provider}:{name}'") from error
     try:
         return init_chat_model(name, model_provider=provider)
     except ValueError as error:
@@ -47,7 +84,9 @@ class LangChainModel(PacedModel):
 
     def __init__(self, chat_model: Any, name: str = "") -> None:
         self._chat_model = _without_retries(chat_model)
-        found = getattr(chat_model, "model_name", None) or getattr(chat_model, "model", None)
+        found = next(
+            filter(None, (getattr(chat_model, name, None) for name in ("model_name", "model", "model_id"))), None
+        )
         self.settings = "" if name else _settings_of(chat_model)  # a name says it all
         name = name or f"langchain:{found or type(chat_model).__name__}"
         super().__init__(name, name, _account_of(chat_model))

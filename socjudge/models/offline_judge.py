@@ -30,7 +30,7 @@ COMMENT = (
     "採点者は組み込みの既定（規則と文の類似度）で、LLMではありません。手順書の抜粋との照合で分かる範囲の点数です。"
 )
 
-_AIM = (30, 65)  # below the first coverage an answer misses the question, from the second it answers it
+_AIM = (20, 40)  # below the first coverage an answer misses the question, from the second it answers it
 _AIM_ASIDE = (0, 20)  # likewise of an answer that rightly declines or asks back
 _NOTHING = "問われたことに何も答えていません。"
 

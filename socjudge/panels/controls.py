@@ -64,9 +64,16 @@ def list_prompts_in(box: Any, kind: Kind) -> None:
         box.value = chosen if chosen in known else known[0]
 
 
-def number_box(name: str, value: int) -> Any:
-    """A box for a count from 1 to 1,000."""
-    return widgets.BoundedIntText(value=value, min=1, max=1000, description=name, style=NAMES, layout=WIDE)
+def number_box(name: str, value: int, most: int = 1000) -> Any:
+    """A box for a count from 1 to 1,000, or to `most`."""
+    return widgets.BoundedIntText(value=value, min=1, max=most, description=name, style=NAMES, layout=WIDE)
+
+
+def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
+    """A box for seconds, up to a day."""
+    return widgets.BoundedFloatText(
+        value=value, min=least, max=86_400, step=10, description=name, style=NAMES, layout=WIDE
+    )
 
 
 def dollar_box(value: float = 0.5) -> Any:

@@ -11,6 +11,7 @@ import ipywidgets as widgets
 from .. import constants
 from ..base.showing import block, escape
 from ..errors import SocJudgeError
+from ..models.pacing import get_settings
 from .controls import (
     AUTO,
     NAMES,
@@ -23,10 +24,16 @@ from .controls import (
     model_box,
     number_box,
     prompt_box,
+    seconds_box,
     tick_box,
 )
-from .state.run import RunPreview, RunSession, Settings, get_session
+from .state.run import HOW, RunPreview, RunSession, Settings, get_session
 from .views.common import cost_html, details_html, progress_text, stopped_html, summary_html
+
+_CALLS_HELP = (
+    "出力トークンの上限は1回の返答の長さで、モデル内部の思考の分も含みます。CPUで動くモデルは応答を待つ時間を長く（600秒など）、"
+    "コンテキストの小さいモデルは出力トークンの上限を小さくしてください。"
+)
 
 
 class RunPanel(SessionPanel):
@@ -67,6 +74,13 @@ class RunPanel(SessionPanel):
         self.k = number_box("抜粋の数 k", 5)
         self.max_concurrency = number_box("同時呼び出し", 8)
         self.max_cost_usd = dollar_box()
+        usual = get_settings()  # of the environment
+        self.output_tokens = number_box("出力トークンの上限", usual.output_tokens, most=1_000_000)
+        self.timeout_s = seconds_box("1回の応答を待つ時間（秒）", usual.timeout_s, least=0.1)
+        self.patience_s = seconds_box("サービスの復帰を待つ時間（秒）", usual.patience_s)
+        self.output_tokens.tooltip = "1回の返答の長さの上限です。モデル内部の思考の分も含みます"
+        self.timeout_s.tooltip = "CPUで動くモデルや長く考えるモデルでは長くしてください"
+        self.patience_s.tooltip = "途中まで動いていたサービスが止まったとき、再起動をこの時間まで待ちます"
         self.allow_cost = cost_box()
         self.fresh = tick_box("最初からやり直す")
         self.build_button = widgets.Button(description="インデックスを構築", icon="database", layout=AUTO)
@@ -87,6 +101,8 @@ class RunPanel(SessionPanel):
                     [
                         self.judge_model, self.assistant_model, self.judge_prompt, self.assistant_prompt, self.dataset,
                         self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd,
+                        self.output_tokens, self.timeout_s, self.patience_s,
+                        widgets.HTML(block("muted", _CALLS_HELP)),
                     ]
                 )
             ],
@@ -125,7 +141,8 @@ class RunPanel(SessionPanel):
             judge_model=self.judge_model.value.strip(), judge_prompt=self.judge_prompt.value,
             assistant_prompt=self.assistant_prompt.value,
             answer_repeats=self.answer_repeats.value, judge_repeats=self.judge_repeats.value, k=self.k.value,
-            max_concurrency=self.max_concurrency.value, fresh=self.fresh.value,
+            max_concurrency=self.max_concurrency.value, output_tokens=self.output_tokens.value,
+            timeout_s=self.timeout_s.value, patience_s=self.patience_s.value, fresh=self.fresh.value,
             max_cost_usd=self.max_cost_usd.value or None if self._costs else None,
         )  # fmt: skip
 
@@ -133,7 +150,8 @@ class RunPanel(SessionPanel):
         """Set the controls to these settings; a prompt that is gone meanwhile is left out."""
         self.dataset.value = str(settings.dataset)
         for name in (
-            "assistant_model", "judge_model", "answer_repeats", "judge_repeats", "k", "max_concurrency"
+            "assistant_model", "judge_model", "answer_repeats", "judge_repeats", "k", "max_concurrency",
+            "output_tokens", "timeout_s", "patience_s",
         ):  # fmt: skip
             getattr(self, name).value = getattr(settings, name)
         if settings.max_cost_usd is not None:
@@ -146,8 +164,8 @@ class RunPanel(SessionPanel):
     def _controls(self) -> list[Any]:
         return [
             self.judge_model, self.assistant_model, self.judge_prompt, self.assistant_prompt, self.dataset,
-            self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd, self.allow_cost,
-            self.fresh,
+            self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd,
+            self.output_tokens, self.timeout_s, self.patience_s, self.allow_cost, self.fresh,
         ]  # fmt: skip
 
     def _list_prompts(self) -> None:
@@ -158,8 +176,9 @@ class RunPanel(SessionPanel):
 
     def _change(self, control: Any) -> None:
         self.session.stop_changed()  # if a run is under way, it has other settings than the person saw
-        if control in (self.max_concurrency, self.max_cost_usd, self.allow_cost, self.fresh):
-            self._redraw()  # it is the same run
+        if control is self.allow_cost or control in [getattr(self, name) for name in HOW]:
+            self._show_cost()  # it is the same run
+            self._redraw()
         else:
             self._settle()
 
@@ -177,16 +196,21 @@ class RunPanel(SessionPanel):
         try:
             self._preview = self.session.preview(self.settings)
             self._costs = self._preview.estimate.calls > 0
-            self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions)
+            self._show_cost()
         except SocJudgeError as error:
             self.cost.value = block("bad", escape(error))
         # Before the tick is offered: no click is lost to a button that is about to be disabled.
         self._redraw()
         self.allow_cost.layout.display = "" if self._costs else "none"
 
+    def _show_cost(self) -> None:
+        if self._preview is not None:
+            left = None if self.fresh.value else self._preview.left
+            self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions, left)
+
     def _follow(self) -> None:
-        """Called from the session's thread: where the index was built, there is more to be said of the settings."""
-        if self.session.state == "idle":
+        """Called from the session's threads: what is over has changed what the settings mean, and what is left to pay."""
+        if self.session.state in ("idle", "stopped", "failed"):
             self._settle()
         else:
             self._redraw()

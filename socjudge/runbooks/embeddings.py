@@ -18,13 +18,14 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from ..base.atomic_files import replacing
+from ..base.extras import missing_extra
 from ..base.redact import redact
 from ..base.texts import encodable
-from ..constants import RUNBOOKS_DIR
+from ..constants import CARRIED_DIR
 from ..errors import ConfigError, ProviderError
 
-# Vectors of the bundled runbooks, one file per embedder, so that a fresh clone embeds nothing.
-VECTOR_CACHE_DIR = RUNBOOKS_DIR.parent / "runbooks_vectors"
+# Vectors of the bundled runbooks, one file per embedder, so that a fresh clone or example project embeds nothing.
+VECTOR_CACHE_DIR = CARRIED_DIR / "eval" / "runbooks_vectors"
 
 BATCH = 32  # texts that an embedder is given at once: about two seconds of work for the default one
 
@@ -253,10 +254,8 @@ def _make_openai_embeddings(model: str) -> Embeddings:
         from langchain_openai import OpenAIEmbeddings
         from openai import OpenAIError
         from pydantic import SecretStr
-    except ImportError as error:
-        raise ConfigError(
-            f"the embedder 'openai:{model}' needs {error.name}; run: pip install langchain-openai"
-        ) from error
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, wanted=f"'openai:{model}'") from error
 
     class _OpenAIEmbeddings(OpenAIEmbeddings):
         """Its failures in our words."""

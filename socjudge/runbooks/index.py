@@ -23,7 +23,7 @@ from langchain_core.retrievers import BaseRetriever
 
 from .. import constants
 from ..base.showing import facts_html, shown_path
-from ..constants import BACKGROUND_SECTIONS, INDEX_DIR, RUNBOOKS_DIR
+from ..constants import BACKGROUND_SECTIONS, CARRIED_DIR
 from ..errors import ConfigError
 from ..records import Passage
 from . import bm25
@@ -427,18 +427,20 @@ def _load_stamped(index_dir: Path, stamp: tuple[tuple[int, ...], ...]) -> Runboo
 
 
 def build_index(
-    runbooks: Path | str = RUNBOOKS_DIR,
+    runbooks: Path | str | None = None,
     *,
-    index_dir: Path | str = INDEX_DIR,
+    index_dir: Path | str | None = None,
     embeddings: str | Embeddings = "use",
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> RunbookIndex:
-    """The index of all runbooks under `runbooks`, saved to `index_dir`.
+    """The index of all runbooks under `runbooks` (RUNBOOKS_DIR if left out), saved to `index_dir` (INDEX_DIR).
 
     Only new text is embedded: vectors come from the index already in `index_dir` and from the bundled ones;
     `index.n_embedded` counts the rest. embeddings: as for `make_embeddings`. on_progress: called with how many
     texts have been embedded, and of how many. ConfigError when there is no runbook, one cannot be read, or
     `index_dir` cannot be written."""
+    runbooks = constants.RUNBOOKS_DIR if runbooks is None else runbooks
+    index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     books = add_questions(load_runbooks(runbooks), runbooks)
     name = get_embedder_name(embeddings)
     cache = VectorCache(embeddings, load_vector_cache(name) | _load_old_vectors(Path(index_dir), name))
@@ -453,11 +455,12 @@ def build_index(
     return RunbookIndex(stored, cache, Path(index_dir))
 
 
-def load_index(index_dir: Path | str = INDEX_DIR, *, embeddings: str | Embeddings | None = None) -> RunbookIndex:
-    """The index that `build_index` saved, checked against its checksums.
+def load_index(index_dir: Path | str | None = None, *, embeddings: str | Embeddings | None = None) -> RunbookIndex:
+    """The index that `build_index` saved (in INDEX_DIR if left out), checked against its checksums.
 
     embeddings: needed only where the index was built with an Embeddings object of your own. ConfigError
     when a file is missing or damaged. A UserWarning names the runbooks that changed since the build."""
+    index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     index = _load(Path(index_dir), embeddings)
     if index.runbooks.is_dir() and (stale := index.stale_files()):
         shown = ", ".join(stale[:5]) + (f" and {len(stale) - 5} more" if len(stale) > 5 else "")
@@ -477,13 +480,14 @@ def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
 
 
 def save_bundled_vectors(
-    runbooks: Path | str = RUNBOOKS_DIR,
+    runbooks: Path | str | None = None,
     folder: Path | str = VECTOR_CACHE_DIR,
     embeddings: str | Embeddings = "use",
 ) -> Path:
     """Refresh the vectors that ship with the project, so that a fresh clone embeds nothing; their file.
 
     From the shell: python -c "from socjudge.runbooks.index import save_bundled_vectors as s; print(s())" """
+    runbooks = CARRIED_DIR / "eval" / "runbooks" if runbooks is None else runbooks
     chunks = tuple(chunk for book in add_questions(load_runbooks(runbooks), runbooks) for chunk in book.chunks)
     stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), "", {}, Path(runbooks))
     name = get_embedder_name(embeddings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from ..records import AssistantAnswer, EvalQuestion, Usage, total_usage
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+    from .unfinished import UnfinishedRun
 
 # For estimates, in tokens: passages and an answer (means over the ten questions), and a judge's JSON.
 _CONTEXT_TOKENS, _ANSWER_TOKENS, _JUDGEMENT_TOKENS = 1800, 500, 700
@@ -35,6 +38,14 @@ class Estimate:
         mine, theirs = (Usage(e.calls, e.input_tokens, e.output_tokens, e.cost_usd) for e in (self, other))
         total = mine + theirs
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
+
+    def left(self, unfinished: UnfinishedRun) -> Estimate:
+        """What is still to be paid of this when the run is taken up: as much of it as answers are left to be judged."""
+        share = 1 - unfinished.done / unfinished.total
+        calls, tokens_in, tokens_out = (
+            math.ceil(round(number * share, 6)) for number in (self.calls, self.input_tokens, self.output_tokens)
+        )
+        return Estimate(calls, tokens_in, tokens_out, None if self.cost_usd is None else self.cost_usd * share)
 
     def _repr_html_(self) -> str:
         return usage_html(Usage(self.calls, self.input_tokens, self.output_tokens, self.cost_usd), "見積もり（定価）")

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from ..base.messages import say
 from ..errors import ConfigError
+from ..models.opening import OFFLINE
 from ..records import UNKNOWN, EvaluationRun
 from .assignment import STORED, Assignment, assign_rejudging, assign_suite
+from .estimate import Estimate, estimate_run
 from .running import RunOptions, run_assignment
 
 if TYPE_CHECKING:
@@ -39,9 +41,31 @@ def repair_run(run: EvaluationRun, options: RunOptions, *, index: RunbookIndex |
     return run_assignment(assignment, options, known=run.results)
 
 
+def estimate_repair(run: EvaluationRun) -> Estimate:
+    """Calls, tokens and list price of `repair_run`: an answer that is in the log is not asked for again."""
+    failed = [result for result in run.results if result.evaluation.status == "failed"]
+    info = run.run
+    estimate = estimate_run(
+        [result.question for result in failed], answers=[result.answer for result in failed],
+        judge_model=info.judge_model, judge_prompt=info.judge_prompt_id,
+    )  # fmt: skip
+    if not asks_assistant(run):
+        return estimate
+    unanswered = {(r.question.id, r.answer_repeat): r.question for r in failed if r.answer.is_empty}
+    return estimate + estimate_run(
+        list(unanswered.values()), judge_model=OFFLINE,
+        assistant_model=info.assistant_model, assistant_prompt=info.assistant_prompt_id,
+    )  # fmt: skip
+
+
+def asks_assistant(run: EvaluationRun) -> bool:
+    """Whether the run asked the assistant, and did not judge answers that were given before."""
+    return not run.run.rejudged_from and run.run.assistant_model != STORED
+
+
 def _assign(run: EvaluationRun, index: RunbookIndex | None) -> Assignment:
     info = run.run
-    if info.rejudged_from or info.assistant_model == STORED:
+    if not asks_assistant(run):
         assignment = assign_rejudging(
             run, judge_model=info.judge_model, judge_prompt=info.judge_prompt_id, judge_repeats=info.judge_repeats
         )

@@ -71,10 +71,14 @@ def run_assignment(
     )  # fmt: skip
     discard = False
     try:
+        by_question = plan.judge_repeats == 1
+        if resumed := journal.n_done:
+            taken_up = "runs.taken_up" if by_question else "runs.taken_up_judgements"
+            print(say(taken_up, done=resumed, total=total, path=journal.path), file=sys.stderr)
         _take_over(journal, assignment, known)
-        if journal.n_done:
-            taken_up = "runs.taken_up" if plan.judge_repeats == 1 else "runs.taken_up_judgements"
-            print(say(taken_up, done=journal.n_done, total=total, path=journal.path), file=sys.stderr)
+        if taken := journal.n_done - resumed:
+            taken_over = "runs.taken_over" if by_question else "runs.taken_over_judgements"
+            print(say(taken_over, done=taken, total=total), file=sys.stderr)
         gate = RunGate(
             max_concurrency=options.max_concurrency, max_cost_usd=options.max_cost_usd, signal=options.stop,
             spent_usd=journal.noted_usd if options.max_cost_usd is None else journal.spent_usd,

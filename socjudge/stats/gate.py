@@ -42,7 +42,7 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
         - n: questions with a score
         - n_missing: judged answers without one
         - passed, needed: questions
-        - mvp_passed: on what was scored
+        - mvp_passed: as the log has it, a question without a score being 0 points
         - pass_rate; pass_rate_low, pass_rate_high: Wilson, about all questions like these
         - mean, mean_low, mean_high: 0–100
         - repeat_sd: points
@@ -222,7 +222,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
         "n_missing": int(table["missing"].sum()),
         "passed": passed,
         "needed": rule.needed(n),
-        "mvp_passed": bool(n and _gate(score[None, :], rule)[0]),
+        "mvp_passed": bool(n and _gate(np.append(score, np.zeros(unscored))[None, :], rule)[0]),
         "pass_rate": passed / n if n else math.nan,
         "pass_rate_low": low,
         "pass_rate_high": high,

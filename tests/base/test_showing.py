@@ -44,7 +44,7 @@ def test_a_terminal_shows_every_object_in_one_line(run: EvaluationRun) -> None:
     for shown in [*every_object(run), run.summary]:
         assert "\n" not in repr(shown) and len(repr(shown)) < 250, shown
     assert repr(run) == (
-        f"<EvaluationRun: passed, 10 of 10 questions, mean {run.summary.average_score:.1f}, judge 'offline-rubric-2' (no LLM), $0.0000, "
+        f"<EvaluationRun: passed, 10 of 10 questions, mean {run.summary.average_score:.1f}, judge 'offline-rubric-1' (no LLM), $0.0000, "
         f"'{run.log_path}'>"
     )
 

@@ -727,3 +727,9 @@ def test_two_threads_that_draw_leave_the_settings_as_they_were(monkeypatch: pyte
     left.set()
     other.join()
     assert dict(mpl.rcParams) == before
+
+
+def test_a_category_without_any_score_stays_in_the_heat_map() -> None:
+    scores = pd.DataFrame({"category": ["正常系", "危険操作"], "criterion": "根拠性", "score": [80.0, None]})
+    ax = plot_category_breakdown(scores)
+    assert sorted(tick.get_text() for tick in ax.get_yticklabels()) == ["危険操作\n未採点", "正常系"]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from command_line import socjudge
+from conftest import ROOT
 from service import KEY, Service, error, is_judge_call, judgement
 
 from socjudge.runbooks.index import RunbookIndex
@@ -147,6 +151,16 @@ def test_check_dataset_names_what_to_mend_and_what_is_weak(tmp_path: Path) -> No
     wrong = socjudge("check-dataset", str(path), SOCJUDGE_LANG="ja")
     assert wrong.returncode == 2
     assert "2問目（id 2）: question が空です" in wrong.stderr
+
+
+def test_a_console_that_lacks_a_symbol_gets_a_plain_one_and_the_right_exit_code(built: str) -> None:
+    asked = ["ask", "端末を今すぐ再起動してよいですか", "--model", "offline", "--index-dir", built]
+    done = subprocess.run(
+        [sys.executable, "-m", "socjudge", *asked], capture_output=True, cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "cp932"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "△ 危険操作" in done.stdout.decode("cp932")
 
 
 def test_index_says_what_it_embedded(tmp_path: Path) -> None:

@@ -480,3 +480,36 @@ def test_what_cannot_be_drawn_does_not_end_the_run(hosted: RunPanel, service: Se
         run(hosted)
     assert hosted.run is not None
     assert service.judge_calls == 10
+
+
+def test_how_calls_are_made_can_be_set_and_comes_from_the_environment(
+    hosted: RunPanel, service: Service, index: RunbookIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (hosted.output_tokens.value, hosted.timeout_s.value) == (4000, 120.0)
+    before = hosted.settings
+    hosted.output_tokens.value, hosted.timeout_s.value, hosted.patience_s.value = 777, 90.0, 5.0
+    assert hosted.settings.is_same_run(before)
+    run(hosted)
+    assert {request["max_tokens"] for request in service.requests} == {777}
+    hosted.output_tokens.value = 0
+    assert hosted.output_tokens.value == 1
+    monkeypatch.setenv("SOCJUDGE_TIMEOUT_S", "600")
+    assert RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "others").timeout_s.value == 600
+
+
+def test_what_is_left_of_a_stopped_run_is_what_the_panel_prices(hosted: RunPanel, service: Service) -> None:
+    service.script = [judgement(80)] * 4 + [error(401, f"Incorrect API key provided: {KEY}")]
+    run(hosted)
+    assert "見積もり（残りの分）: 呼び出し 6 回" in hosted.cost.value
+    hosted.fresh.value = True
+    assert "見積もり: 呼び出し 10 回" in hosted.cost.value
+
+
+def test_the_last_of_a_burst_of_results_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick, told = session.Session(), threading.Event()
+    monkeypatch.setattr(session, "TELL_S", 0.05)
+    quick._notify()
+    quick.listeners.append(told.set)
+    quick._notify_soon()
+    quick._notify_soon()
+    assert told.wait(30)

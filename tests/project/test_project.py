@@ -136,7 +136,9 @@ def test_environment_yml_is_in_step_with_pyproject() -> None:
         for entry in [*conda, *pip]
         if entry not in ("pip", "-e .")
     }
-    assert listed == {*project["dependencies"], f"python{project['requires-python']}"}
+    extras = project["optional-dependencies"]
+    whole = {*project["dependencies"], *extras["lab"], *extras["langchain"]}  # who takes conda wants the notebooks
+    assert listed == {*whole, f"python{project['requires-python']}"}
 
 
 def test_constraints_cover_the_dependencies() -> None:
@@ -144,7 +146,11 @@ def test_constraints_cover_the_dependencies() -> None:
     pinned = {
         line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()
     }
-    for entry in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+    extras = project["optional-dependencies"]
+    for entry in [
+        *project["dependencies"],
+        *(entry for name in ("dev", "lab", "langchain", "convert") for entry in extras[name]),
+    ]:
         assert re.match(r"[\w-]+", entry)[0].lower() in pinned, entry  # type: ignore[index]
 
 
@@ -203,3 +209,26 @@ def test_no_path_of_a_developers_machine_is_committed() -> None:
             if name.startswith("eval/runbooks/"):
                 continue  # example commands
             assert not needle.search(text), name
+
+
+def test_the_tests_that_prove_what_is_promised_exist() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+    named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", page)
+    assert len(named) > 40
+    for path, name in named:
+        assert f"def {name}(" in (ROOT / "tests" / path).read_text("utf-8"), f"{path}::{name}"
+
+
+def test_the_lock_has_the_versions_of_the_constraints() -> None:
+    def versions(name: str) -> dict[str, str]:
+        found = re.findall(r"^([\w.-]+)==([^\s;]+)", (ROOT / name).read_text("utf-8"), re.MULTILINE)
+        return {re.sub(r"[-_.]+", "-", package).lower(): version for package, version in found}
+
+    locked, tested = versions("requirements.lock"), versions("constraints.txt")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert {name: locked[name] for name in locked.keys() & tested.keys()} == {
+        name: tested[name] for name in locked.keys() & tested.keys()
+    }, "make lock"
+    for extra in ("dev", "lab", "langchain", "convert"):
+        assert {re.match(r"[\w-]+", entry)[0].lower() for entry in extras[extra]} <= locked.keys(), "make lock"  # type: ignore[index]
+    assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", (ROOT / "requirements.lock").read_text("utf-8"))) > len(locked)

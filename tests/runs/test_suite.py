@@ -36,9 +36,11 @@ from socjudge.records import EvaluationResult, RunInfo
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import engine, running
 from socjudge.runs.assignment import assign_suite
+from socjudge.runs.estimate import Estimate
 from socjudge.runs.log_json import run_from_dict
-from socjudge.runs.repair import repair_run
+from socjudge.runs.repair import estimate_repair, repair_run
 from socjudge.runs.running import RunOptions, run_assignment
+from socjudge.runs.unfinished import UnfinishedRun
 
 
 def run_suite(questions: list[EvalQuestion], tmp_path: Path, **keywords: Any) -> EvaluationRun:
@@ -546,3 +548,26 @@ def test_the_estimate_counts_calls_and_knows_what_it_does_not_know(
     assert estimate_run(questions, judge_model="anthropic:claude-sonnet-4-5", assistant_model="offline").cost_usd
     assert estimate_run(questions, judge_model="offline", assistant_model="offline").calls == 0
     assert constants.DEFAULT_JUDGE_MODEL == "gpt-4o-mini"
+
+
+def test_what_is_left_of_a_run_is_what_is_still_to_be_judged() -> None:
+    half = UnfinishedRun(Path("x.partial.jsonl"), RunInfo("r", ""), {}, done=5, total=10, cost_usd=None)
+    assert Estimate(20, 1000, 501, 0.5).left(half) == Estimate(10, 500, 251, 0.25)
+    assert Estimate(20, 1000, 500, None).left(replace(half, done=10)) == Estimate(0, 0, 0, None)
+
+
+def test_a_repair_is_priced_by_what_failed_and_an_answer_that_is_there_is_not_asked_again() -> None:
+    good = AssistantAnswer("q", "回答")
+    rows = ((1, "ok", good), (2, "failed", good), (3, "failed", AssistantAnswer("q", "")))
+    results = tuple(
+        replace(
+            result(i, 80.0), question=EvalQuestion(i, "正常系", "q", ("k",)), answer=answer,
+            evaluation=replace(result(i, 80.0).evaluation, status=status),
+        )
+        for i, status, answer in rows
+    )  # fmt: skip
+    info = RunInfo("r", "", judge_model="gpt-4o-mini", assistant_model="gpt-4o-mini")
+    info = replace(info, judge_prompt_id="guide-1", assistant_prompt_id="assistant-1")
+    run = EvaluationRun(results, summarise_results(results), info)
+    assert estimate_repair(run).calls == 2 + 1
+    assert estimate_repair(replace(run, run=replace(info, rejudged_from="x"))).calls == 2

@@ -172,3 +172,9 @@ def test_probabilities_repeat_with_their_seed_and_are_never_certain(marks: list[
     assert first["p_true"] == again["p_true"]
     assert 0 < first["p_rerun"] < 1
     assert 0 < first["p_true"] < 1
+
+
+def test_a_question_without_a_score_is_no_pass_as_in_the_log() -> None:
+    one_of_ten = pd.DataFrame({"question_id": range(10), "average_score": [77.0] + [None] * 9})
+    (row,) = gate_confidence(one_of_ten).to_dict("records")
+    assert (row["n"], row["n_missing"], row["mvp_passed"]) == (1, 9, False)

@@ -15,6 +15,7 @@ from ...base.redact import redact, surprise_text
 from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.dataset import load_eval_dataset
 from ...judging.judge import count_retries
+from ...models.pacing import get_settings
 from ...records import EvaluationResult, EvaluationRun
 from ...runs.assignment import Assignment, assign_suite
 from ...runs.estimate import Estimate, estimate_run
@@ -22,6 +23,9 @@ from ...runs.running import RunOptions, run_assignment
 from ...runs.unfinished import UnfinishedRun, unfinished_runs
 
 TELL_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
+# Settings that say how calls are made, not what is asked. output_tokens is among them because a run that ended for a
+# context that was too small is taken up with a lower one; an answer that it cut off is `truncated` in the log.
+HOW = ("max_concurrency", "max_cost_usd", "output_tokens", "timeout_s", "patience_s", "fresh")
 State = Literal["idle", "building", "running", "stopping", "finished", "stopped", "failed"]
 
 
@@ -39,15 +43,15 @@ class Settings:
     k: int = 5
     max_concurrency: int = 8
     max_cost_usd: float | None = None
+    output_tokens: int | None = None
+    timeout_s: float | None = None
+    patience_s: float | None = None
     fresh: bool = False
 
     def is_same_run(self, other: Settings | None) -> bool:
-        """Whether a run with the other settings would be taken up with these: how fast and how dear makes no difference."""
-        return (
-            other is not None
-            and replace(other, max_concurrency=self.max_concurrency, max_cost_usd=self.max_cost_usd, fresh=self.fresh)
-            == self
-        )
+        """Whether a run with the other settings would be taken up with these: how calls are made makes no difference."""
+        how = {name: getattr(self, name) for name in HOW}
+        return other is not None and replace(other, **how) == self
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,11 @@ class RunPreview:
     waiting: UnfinishedRun | None = None
     other: UnfinishedRun | None = None
     problem: str = ""
+
+    @property
+    def left(self) -> Estimate | None:
+        """What is still to be paid of the run that would be taken up; None where there is none."""
+        return None if self.waiting is None else self.estimate.left(self.waiting)
 
 
 @dataclass(frozen=True)
@@ -86,9 +95,9 @@ class Session:
 
     state: "idle"; "building" the index; "running"; "stopping" (calls in flight are finished); then "finished",
     "stopped" (it can be taken up; by the budget if there is a `problem`) or "failed", where `problem` says why and what to
-    do. run: the finished run. changed_late: whether it was stopped by `stop_changed`. Listeners are called in that thread
-    when something changed, for results every `TELL_S` seconds at most; if one fails, that is a warning and the run goes
-    on."""
+    do. run: the finished run. changed_late: whether it was stopped by `stop_changed`. Listeners are called in
+    threads of the session when something changed, for results every `TELL_S` seconds at most, the last one always; if one
+    fails, that is a warning and the run goes on."""
 
     def __init__(self) -> None:
         self.state: State = "idle"
@@ -100,6 +109,7 @@ class Session:
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._scored, self._told = (0, 0.0), 0.0
+        self._later: threading.Timer | None = None  # tells the last of what came too fast
 
     @property
     def is_busy(self) -> bool:
@@ -170,11 +180,26 @@ class Session:
             retries=before.retries + len(answer.retries) * is_new + count_retries(marks.error),
             unread=before.unread + (marks.status != "ok"),
         )
-        if time.monotonic() - self._told >= TELL_S:
-            self._notify()
+        self._notify_soon()
+
+    def _notify_soon(self) -> None:
+        """Notify now, or as soon as `TELL_S` have passed since the last time, once for all that came in between."""
+        with self._lock:
+            wait_s = self._told + TELL_S - time.monotonic()
+            if wait_s > 0:
+                if self._later is None:
+                    self._later = threading.Timer(wait_s, self._notify)
+                    self._later.daemon = True
+                    self._later.start()
+                return
+        self._notify()
 
     def _notify(self) -> None:
-        self._told = time.monotonic()
+        with self._lock:
+            self._told = time.monotonic()
+            if self._later is not None:
+                self._later.cancel()
+                self._later = None
         for listener in list(self.listeners):
             try:
                 listener()
@@ -211,6 +236,7 @@ class RunSession(Session):
         from ...runbooks.index import find_index
 
         questions = load_eval_dataset(settings.dataset)
+        get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
         how: dict[str, Any] = {
             "assistant_model": settings.assistant_model, "judge_model": settings.judge_model,
             "judge_prompt": settings.judge_prompt, "assistant_prompt": settings.assistant_prompt,
@@ -272,8 +298,7 @@ class RunSession(Session):
         self.run = run_assignment(
             assignment,
             RunOptions(
-                max_concurrency=settings.max_concurrency, max_cost_usd=settings.max_cost_usd, logs_dir=self.logs_dir,
-                fresh=settings.fresh, on_result=self._count, stop=self._stop, progress=False,
+                **{name: getattr(settings, name) for name in HOW}, logs_dir=self.logs_dir, on_result=self._count, stop=self._stop, progress=False,
             ),
         )  # fmt: skip
         return "finished"

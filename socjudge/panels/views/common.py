@@ -15,13 +15,14 @@ from ..state.run import Progress, Session
 MAX_DETAILS = 50  # answers with their contexts take about 4 kB each, and nobody reads on
 
 
-def cost_html(estimate: Estimate, questions: int) -> str:
-    """The specification's warning, with calls and price."""
+def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) -> str:
+    """The specification's warning, with calls and price. left: what is still to be paid of a run that is taken up."""
     line = f"⚠️ <b>注意</b>: LLM as a Judgeの実行には<b>コストがかかります</b>（{questions}問 × Judge呼び出し）"
     if not estimate.calls:
         return block("", f"{line}<br>今の設定は組み込みの既定（LLMではありません）なので、呼び出しも費用もありません。")
-    tokens = f"入力 {estimate.input_tokens:,}、出力 {estimate.output_tokens:,} トークン"
-    return block("warn", line, f"見積もり: 呼び出し {estimate.calls} 回、{tokens}、{money(estimate.cost_usd)}")
+    name, due = ("見積もり", estimate) if left is None else ("見積もり（残りの分）", left)
+    tokens = f"入力 {due.input_tokens:,}、出力 {due.output_tokens:,} トークン"
+    return block("warn", line, f"{name}: 呼び出し {due.calls} 回、{tokens}、{money(due.cost_usd)}")
 
 
 def progress_text(progress: Progress) -> str:

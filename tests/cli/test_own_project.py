@@ -1,0 +1,154 @@
+"""An evaluation project of one's own: what `socjudge init` lays out, and how a project is found."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from typer.testing import CliRunner
+
+from socjudge import constants, load_eval_dataset, load_prompt
+from socjudge.cli.app import app
+from socjudge.cli.project import _files
+
+
+def init(*arguments: str | Path) -> str:
+    done = CliRunner().invoke(app, ["init", *map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def project_seen_from(folder: Path, **environment: str) -> Path:
+    code = "from socjudge import constants; print(constants.PROJECT_DIR)"
+    keep = {name: value for name, value in os.environ.items() if name != "SOCJUDGE_HOME"}
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder,
+        env={**keep, "PYTHONPATH": str(ROOT), **environment},
+    )  # fmt: skip
+    return Path(found.stdout.strip())
+
+
+@pytest.fixture
+def back() -> object:
+    """Commands of this test choose a project; the tests after it have the checkout's again."""
+    before = constants.PROJECT_DIR
+    yield
+    constants.use_project(before)
+
+
+def test_init_lays_out_a_project_that_answers_for_itself(tmp_path: Path, back: None) -> None:
+    project = tmp_path / "わたしの 評価"
+    assert "an evaluation project" in init(project)
+    done = CliRunner().invoke(app, ["--project", str(project), "check-dataset"])
+    assert done.exit_code == 0
+    assert str(project) in done.output
+    assert project / "logs" == constants.LOGS_DIR
+    assert len(load_eval_dataset()) == 10
+    assert load_prompt("strict-1").text
+    assert (project / "eval/runbooks/malware_response.md").read_bytes() == (
+        ROOT / "eval/runbooks/malware_response.md"
+    ).read_bytes()
+    assert "socjudge run" in (project / "README.md").read_text("utf-8")
+
+
+def test_an_empty_project_has_the_places_and_says_what_is_missing(tmp_path: Path, back: None) -> None:
+    init(tmp_path / "new", "--empty")
+    assert sorted(path.name for path in (tmp_path / "new/eval/runbooks").iterdir()) == [
+        "prohibitions.json", "questions.json", "synonyms.json",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, ["--project", str(tmp_path / "new"), "run"])
+    assert done.exit_code == 2
+    assert "add at least one question" in done.output
+
+
+def test_init_leaves_every_file_as_it_is_and_mixes_no_example_into_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "eval").mkdir()
+    mine = tmp_path / "eval" / "eval_dataset.json"
+    mine.write_text("mine", "utf-8")
+    refused = CliRunner().invoke(app, ["init", str(tmp_path)])
+    assert refused.exit_code == 2
+    assert "--empty" in refused.output
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["eval", "eval_dataset.json"]
+    assert "Left as they were: eval/eval_dataset.json" in init(tmp_path, "--empty")
+    assert mine.read_text("utf-8") == "mine"
+    assert (tmp_path / "socjudge.toml").is_file()
+
+
+def test_init_says_where_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    done = CliRunner().invoke(app, ["init", str(tmp_path / "file")])
+    assert done.exit_code == 2
+    assert "cannot be made" in done.output
+
+
+def test_a_project_is_found_from_the_working_directory_upwards(tmp_path: Path) -> None:
+    init(tmp_path / "own", "--empty")
+    deep = tmp_path / "own" / "notebooks"
+    assert project_seen_from(deep) == tmp_path / "own"
+    assert project_seen_from(ROOT / "notebooks") == ROOT
+    assert project_seen_from(tmp_path) == ROOT, "an editable install falls back on its checkout"
+    assert project_seen_from(deep, SOCJUDGE_HOME=str(tmp_path)) == tmp_path, "SOCJUDGE_HOME goes first"
+
+
+def test_project_must_be_a_folder(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["--project", str(tmp_path / "nowhere"), "doctor"])
+    assert done.exit_code == 2
+    assert re.search(r"nowhere: no such folder; `socjudge init", done.output)
+
+
+def test_the_wheel_carries_what_init_lays_out_and_nothing_of_a_developers_own() -> None:
+    carried = runpy.run_path(str(ROOT / "setup.py"), run_name="read")["CARRIED"]
+    names = {path.relative_to(ROOT).as_posix() for pattern in carried for path in ROOT.glob(pattern)}
+    laid_out = {name for name in _files(example=True) if (ROOT / name).is_file()} - {"README.md", ".gitignore"}
+    assert laid_out <= names
+    assert "eval/runbooks_vectors/use.npz" in names
+    in_git = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, cwd=ROOT, check=True)
+    tracked = set(in_git.stdout.split("\0"))
+    assert {name for name in tracked if re.fullmatch(r"eval/examples/.*\.(json|gz)", name)} <= names
+    assert names <= tracked
+
+
+@pytest.mark.parametrize(
+    ("code", "extra"),
+    [
+        ("import socjudge; socjudge.RunPanel", "lab"),
+        ("from socjudge.models.opening import open_model; open_model('anthropic:claude')", "langchain"),
+        ("from socjudge.runbooks.embeddings import make_embeddings; make_embeddings('openai:e')", "langchain"),
+    ],
+)
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(code: str, extra: str) -> None:
+    absent = (
+        "import sys; sys.modules.update(dict.fromkeys(['ipywidgets', 'anywidget', 'langchain', 'langchain_openai']))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", f"{absent}\n{code}"], capture_output=True, text=True, cwd=ROOT,
+        env={**os.environ, "OPENAI_API_KEY": "k"},
+    )  # fmt: skip
+    assert "ConfigError: " in found.stderr
+    assert f"run: pip install 'socjudge[{extra}]'" in found.stderr
+
+
+def test_a_model_of_a_local_server_with_a_colon_in_its_name_needs_no_langchain() -> None:
+    code = (
+        "import sys; sys.modules['langchain'] = None\n"
+        "from socjudge.models.opening import open_model; print(open_model('qwen2.5:7b').name)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT,
+        env={**os.environ, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"},
+    )  # fmt: skip
+    assert found.stdout.strip() == "qwen2.5:7b", found.stderr
+
+
+def test_the_providers_known_without_langchain_are_langchains() -> None:
+    from langchain.chat_models import base
+
+    from socjudge.models.langchain_model import PROVIDERS
+
+    assert set(base._BUILTIN_PROVIDERS) >= PROVIDERS
