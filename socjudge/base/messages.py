@@ -5,6 +5,7 @@ A message is named `wing.name`; its file gives both languages side by side, with
 
 from __future__ import annotations
 
+import errno
 import os
 import tomllib
 from functools import cache
@@ -23,17 +24,15 @@ def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
     >>> say("prompts.taken", lang="en", path="eval/prompts/strict.txt")
     'eval/prompts/strict.txt exists and is not overwritten; choose another name'
     """
-    wing, name = key.split(".")
-    return _catalogue(wing)[name][lang or language()].format(**values)
+    return _texts(key)[lang or language()].format(**values)
 
 
 def language() -> Language:
     """The language chosen by `use_language`, by the variable SOCJUDGE_LANG, or by the locale; Japanese where none of them says."""
     if _chosen:
         return _chosen
-    asked = next(filter(None, map(os.environ.get, ("SOCJUDGE_LANG", "LC_ALL", "LC_MESSAGES", "LANG"))), "")
-    neutral = asked.partition(".")[0] in ("", "C", "POSIX")
-    return "ja" if neutral or asked.startswith("ja") else "en"
+    asked = os.environ.get("SOCJUDGE_LANG")
+    return _language_of(asked) if asked else _locale_language()
 
 
 def use_language(lang: Language | None) -> None:
@@ -46,8 +45,46 @@ def use_language(lang: Language | None) -> None:
     """
     global _chosen
     if lang not in (None, *get_args(Language)):
-        raise ValueError(f"lang is {lang!r}, expected 'ja' or 'en'")
+        raise ValueError(say("base.no_language", found=lang))
     _chosen = lang
+
+
+def os_reason(error: OSError) -> str:
+    """What the operating system says about a failure, in the language of the messages where it is a common one."""
+    key = _REASONS.get(error.errno or 0)
+    # Others raise OSErrors with a text of their own.
+    return say(key) if key and error.strerror == os.strerror(error.errno or 0) else str(error.strerror)
+
+
+_REASONS = {
+    errno.ENOENT: "base.no_such_file",
+    errno.EACCES: "base.permission_denied",
+    errno.EPERM: "base.not_permitted",
+    errno.ENOSPC: "base.disk_full",
+    errno.EROFS: "base.read_only",
+    errno.EISDIR: "base.is_folder",
+    errno.ENOTDIR: "base.no_folder",
+    errno.ENAMETOOLONG: "base.name_too_long",
+    errno.EEXIST: "base.file_exists",
+    errno.EIO: "base.disk_fault",
+}
+
+
+def _language_of(asked: str) -> Language:
+    neutral = asked.partition(".")[0] in ("", "C", "POSIX")
+    return "ja" if neutral or asked.startswith("ja") else "en"
+
+
+@cache
+def _locale_language() -> Language:
+    """What the locale says, once: `say` is called for every reply of a judge."""
+    return _language_of(next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), ""))
+
+
+@cache
+def _texts(key: str) -> dict[str, str]:
+    wing, name = key.split(".")
+    return _catalogue(wing)[name]
 
 
 @cache

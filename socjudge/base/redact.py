@@ -6,6 +6,8 @@ import os
 import re
 from urllib.parse import urlsplit
 
+from .messages import say
+
 _KEY_LIKE = re.compile(
     r"\b(?:sk|pk|key|api)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|\b(?:Bearer|Basic)\s+[\w.~+/=-]{8,}|\b[0-9a-fA-F]{32,}\b"
     r"|(?<=//)[^/\s@]+@|(?<=key=)[^&\s\"']+"
@@ -23,7 +25,7 @@ def redact(text: str) -> str:
 
 def surprise_text(error: BaseException) -> str:
     """What to say of an error that nobody expected, without secrets."""
-    return redact(f"unexpected {type(error).__name__}: {error}")
+    return redact(say("base.unexpected", kind=type(error).__name__, error=error))
 
 
 def show_url(url: str) -> str:

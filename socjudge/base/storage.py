@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import ConfigError
+from .messages import os_reason, say
 from .redact import redact, show_url
 
 _URL = re.compile(r"[A-Za-z][\w+.-]+://")  # two letters at least: C:\logs is a folder
 _URL_AS_PATH = re.compile(r"[A-Za-z][\w+.-]+:[/\\]")
 # A secret may hold "/", so it need not end where the host would.
 _WITH_PASSWORD = re.compile(r"[^/@]*:.*@", re.DOTALL)
-_CREDENTIALS = "the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)"
 
 
 def as_path(place: Path | str) -> Path:
@@ -30,18 +30,18 @@ def as_path(place: Path | str) -> Path:
         place = str(place)
         if not (scheme := _URL.match(place)):
             if scheme := _URL_AS_PATH.match(place):
-                raise ConfigError(f"{scheme[0]}…: pathlib.Path cuts a URL short; give it as a text")
+                raise ConfigError(say("base.url_as_path", scheme=scheme[0]))
             return Path(place)
         if _WITH_PASSWORD.match(place, scheme.end()):
-            raise ConfigError(f"{scheme[0]}…: the URL holds a password; leave it out and set {_CREDENTIALS} instead")
+            raise ConfigError(say("base.url_password", scheme=scheme[0], credentials=say("base.credentials")))
         if "?" in place:
-            raise ConfigError(f"{show_url(place)}: the URL has a query (?…), which may hold a secret; leave it out")
+            raise ConfigError(say("base.url_query", url=show_url(place)))
         from upath import UPath
 
         try:
             place = cast(Path, UPath(place))
         except ValueError as error:
-            raise ConfigError(f"{scheme[0]}…: {error}; logs can be in a folder or in a bucket, s3://…") from None
+            raise ConfigError(say("base.url_unknown", scheme=scheme[0], error=error)) from None
     store: Any = place
     return Path(store.path) if store.protocol in ("", "file", "local") else store
 
@@ -69,7 +69,7 @@ def check_place(place: Path) -> None:
             else:
                 store.exists(key)
     except OSError as problem:
-        raise ConfigError(f"{place}: no log can be written there ({problem.strerror})") from None
+        raise ConfigError(say("base.no_log_there", place=place, reason=os_reason(problem))) from None
 
 
 def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
@@ -128,7 +128,7 @@ def _open(path: Path, *, to_write: bool = False) -> tuple[Any, str]:
     """The file system of a remote path, and the path as it is called there."""
     remote: Any = path
     if to_write and remote.protocol in ("http", "https"):
-        raise OSError(errno.EROFS, "a web address can only be read; give a bucket, such as s3://bucket/logs")
+        raise OSError(errno.EROFS, say("base.web_read_only"))
     remote.fs.invalidate_cache()  # listings are kept, but others write there too
     return remote.fs, remote.path
 
@@ -143,7 +143,7 @@ def _in_words(path: Path) -> Iterator[None]:
         with contextlib.suppress(Exception):
             # Sessions are kept by place: a second try, with other credentials, must not meet this one.
             type(cast(Any, path).fs).clear_instance_cache()
-        raise OSError(errno.EIO, f"{_remedy(error)}; {_said(error)}") from None
+        raise OSError(errno.EIO, say("base.store_failed", remedy=_remedy(error), said=_said(error))) from None
 
 
 def _said(error: Exception) -> str:
@@ -155,11 +155,11 @@ def _remedy(error: Exception) -> str:
     """What to do about it. Errors are botocore's, told by their names, where s3fs has not made Python's of them."""
     kind = type(error).__name__
     if isinstance(error, ImportError):
-        return "its package is missing: pip install 'socjudge[s3]' for s3://"
+        return say("base.store_no_package")
     if isinstance(error, FileNotFoundError):
-        return "not found: correct the name, or create the bucket"
+        return say("base.store_not_found")
     if isinstance(error, PermissionError) or re.search("Credential|Profile|Token|SSO|Unauthorized", kind):
-        return f"access denied: check {_CREDENTIALS} and their rights there"
+        return say("base.store_denied", credentials=say("base.credentials"))
     if isinstance(error, TimeoutError | ConnectionError) or re.search("Connect|Timeout|HTTPClient|Proxy|SSL", kind):
-        return "cannot be reached: check the network and AWS_ENDPOINT_URL"
-    return "refused"
+        return say("base.store_unreachable")
+    return say("base.store_refused")

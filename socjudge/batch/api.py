@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import constants
+from ..base.messages import os_reason, say
 from ..base.redact import redact
 from ..base.storage import as_path, is_remote
 from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
@@ -73,11 +74,11 @@ def prepare_batch(
     same run under way in another process."""
     logs_dir = logs_dir or constants.LOGS_DIR
     if dataset is not None and log is not None:
-        raise ConfigError("give questions (dataset) or a log whose answers are judged again, not both")
+        raise ConfigError(say("batch.both_given"))
     if not isinstance(judge_model, str) or not isinstance(assistant_model, str):
-        raise ConfigError("name the models of a batch by strings: they are opened again when replies come in")
+        raise ConfigError(say("batch.no_names"))
     if not 1 <= requests_per_file <= MAX_REQUESTS:
-        raise ConfigError(f"requests_per_file is {requests_per_file}, expected 1 to {MAX_REQUESTS}")
+        raise ConfigError(say("batch.file_size", count=requests_per_file, most=MAX_REQUESTS))
     source = Source(judge_model, load_prompt(judge_prompt), judge_repeats)
     if log is not None:
         source.log = _absolute(log)
@@ -109,12 +110,9 @@ def submit_batch(path: Path | str) -> BatchJob:
     client = open_client(state)
     with _disk_errors(), open_job(state, state.key) as journal:
         if find_run(state) is not None:
-            raise ConfigError(f"{state.folder}: the run is finished; socjudge batch collect shows it and clears up")
+            raise ConfigError(say("batch.is_finished", folder=state.folder))
         if not state.round.is_sent and journal.n_done > state.done:
-            raise ConfigError(
-                f"{state.folder}: {journal.n_done - state.done} judged answers came in since the requests were "
-                "written, and would be paid for again; run socjudge batch prepare anew, with the same options"
-            )
+            raise ConfigError(say("batch.outdated", folder=state.folder, count=journal.n_done - state.done))
         for file in state.round.files:
             if not file.batch_id:
                 submit_file(client, state, file)
@@ -172,10 +170,7 @@ def collect_batch(path: Path | str) -> BatchJob:
             save_job(state, journal)
     if sent.files and all(file.status == "failed" for file in sent.files):
         problems = "; ".join(dict.fromkeys(file.problem for file in sent.files))
-        raise ProviderError(
-            f"the service refused every file of the round, and nothing was billed: {problems}\nMend that, then submit "
-            "again. If too many tokens wait, smaller files help: prepare again with --requests-per-file"
-        )
+        raise ProviderError(say("batch.all_refused", reason=problems))
     return describe(state, notes=notes)
 
 
@@ -196,11 +191,11 @@ def _collect(
     for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
         raw = download(client, file_id)
         if raw is None:  # they are kept for 30 days
-            notes.append(f"{file_id}: the service has this file no more; the requests are sent again")
+            notes.append(say("batch.file_gone", file=file_id))
         for reply in parse_replies(raw or b""):
             line = parse_custom_id(reply.custom_id, number) if reply.custom_id in sent else None
             if line is None:
-                strays.append(redact(reply.custom_id)[:60] or "without an id")
+                strays.append(redact(reply.custom_id)[:60] or say("batch.without_id"))
             elif reply.failure is not None:
                 failures.setdefault(reply.custom_id, reply.failure)
             elif is_missing(assignment, journal, line):
@@ -211,17 +206,17 @@ def _collect(
                 except (SocJudgeError, OSError):
                     raise
                 except Exception as surprise:  # one line's oddity must not cost the others what was paid for them
-                    said = redact(f"the response is no usable chat completion ({type(surprise).__name__}: {surprise})")
-                    failures.setdefault(reply.custom_id, Failure(said[:300]))
+                    problem = redact(f"{type(surprise).__name__}: {surprise}")[:250]
+                    failures.setdefault(reply.custom_id, Failure(say("batch.no_completion", problem=problem)))
     if strays:
-        notes.append(f"{file.name}: {len(strays)} lines belong to no request, and were left out: {_few(strays)}")
+        notes.append(say("batch.strays", file=file.name, count=len(strays), few=_few(strays)))
     if batch.status == "failed":
-        notes.append(f"{file.name}: the service refused the file, and nothing was billed: {file.problem}")
+        notes.append(say("batch.file_refused", file=file.name, reason=file.problem))
         return notes
     reasons = Counter(_failed(state, assignment, journal, path, failures, batch.status))
     if reasons:
         few = _few([f"{count} × {reason}" for reason, count in reasons.most_common()])
-        notes.append(f"{file.name}: {reasons.total()} requests failed: {few}")
+        notes.append(say("batch.requests_failed", file=file.name, count=reasons.total(), few=few))
     return notes
 
 
@@ -233,7 +228,7 @@ def _failed(
         line = parse_custom_id(custom_id, len(state.rounds))
         if line is None or not is_missing(assignment, journal, line):
             continue
-        failure = failures.get(custom_id, Failure(f"the batch is {status}, without a reply to it"))
+        failure = failures.get(custom_id, Failure(say("batch.no_reply_in_batch", status=status)))
         reason = f"{failure.message} ({failure.status_code})" if failure.status_code else failure.message
         model = get_model(assignment, line)
         if failure.status_code in (400, 422):
@@ -242,14 +237,15 @@ def _failed(
                 refused = model.refused_parameter(failure, body)
                 known = state.learned.setdefault(model.name, [])
                 known += [refused] if refused not in known else []
-                yield f"{reason}; sent without {refused} next time"
+                yield say("batch.sent_without", reason=reason, parameter=refused)
                 continue
         state.failures.setdefault(line.name, []).append(reason)
         yield reason
 
 
 def _few(texts: Sequence[str]) -> str:
-    return ", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+    few = ", ".join(texts[:3])
+    return say("batch.more", few=few, count=len(texts) - 3) if len(texts) > 3 else few
 
 
 @contextlib.contextmanager
@@ -258,6 +254,4 @@ def _disk_errors() -> Iterator[None]:
         yield
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        raise ConfigError(
-            f"{where}cannot be written ({error.strerror}); mend that, then run the same command again"
-        ) from None
+        raise ConfigError(where + say("batch.not_written", reason=os_reason(error))) from None

@@ -13,6 +13,7 @@ from typing import IO, Any, Literal
 import orjson
 
 from ..base.atomic_files import replacing
+from ..base.messages import os_reason, say
 from ..base.redact import redact
 from ..errors import ConfigError
 from ..runs.logs import from_json, to_json
@@ -84,7 +85,7 @@ def write_requests(
             request = {"custom_id": custom_id, "method": "POST", "url": URL, "body": body}
             raw = to_json(request, indent=False) + b"\n"
             if len(raw) > MAX_BYTES:
-                raise ConfigError(f"{custom_id}: the request has {len(raw):,} bytes, and a file may have {MAX_BYTES:,}")
+                raise ConfigError(say("batch.request_too_large", request=custom_id, size=len(raw), most=MAX_BYTES))
             model = body["model"]
             if model in current and not _has_room(current[model][0], len(raw), max_requests):
                 current.pop(model)[2].close()
@@ -112,9 +113,9 @@ def load_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 request = orjson.loads(raw)
                 yield request["custom_id"], request["body"]
     except OSError as error:
-        raise ConfigError(f"{path}: the requests cannot be read ({error.strerror}); put the file back") from None
+        raise ConfigError(say("batch.requests_unreadable", path=path, reason=os_reason(error))) from None
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path}: the requests were changed ({error}); put the file back as it was") from None
+        raise ConfigError(say("batch.requests_changed", path=path, reason=error)) from None
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def parse_replies(raw: bytes) -> Iterator[Reply]:
             try:
                 yield _parse_reply(from_json(line))
             except (ValueError, AttributeError, TypeError) as error:
-                yield Reply("", failure=Failure(f"no line of a batch: {error}"))
+                yield Reply("", failure=Failure(say("batch.no_batch_line", reason=error)))
 
 
 def _parse_reply(line: dict[str, Any]) -> Reply:
@@ -160,5 +161,5 @@ def _parse_reply(line: dict[str, Any]) -> Reply:
         return Reply(custom_id, body)
     said = error if isinstance(error, dict) else {"message": error or body}
     message, code, param = (said.get(name) for name in ("message", "code", "param"))
-    text = redact(str(message or code or "no reason given"))[:300]
+    text = redact(str(message or code or say("batch.no_reason")))[:300]
     return Reply(custom_id, failure=Failure(text, status, str(code or ""), str(param or "")))

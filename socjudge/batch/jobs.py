@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.messages import say
 from ..base.storage import as_path, check_place, is_remote
 from ..errors import ConfigError
 from ..judging.dataset import load_eval_dataset
@@ -107,7 +108,7 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
         if not state.rounds:
             state = _find_job(folder, key) or state  # another process may have made one just now
         if state.rounds and state.round.is_sent:
-            return describe(state, notes=["the job was prepared before, and submitted at least in part; it goes on"])
+            return describe(state, notes=[say("batch.goes_on")])
         state.source, state.requests_per_file = source, requests_per_file
         is_new = not state.rounds
         if is_new:
@@ -144,11 +145,10 @@ def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
     except ConfigError as error:
         if state.key == key:
             raise
-        made_from = state.source.log or f"{state.source.dataset} and {state.source.index_dir}"
-        raise ConfigError(
-            f"{error}\nThe batch was prepared from {made_from}: put back what has changed, then collect again; or "
-            f"remove {state.folder} to give the batch up"
-        ) from None
+        source = state.source
+        made_from = source.log or say("batch.sources", dataset=source.dataset, index=source.index_dir)
+        changed = say("batch.sources_changed", error=error, sources=made_from, folder=state.folder)
+        raise ConfigError(changed) from None
     try:
         if state.rounds:  # read again, now that nobody else can change it
             vars(state).update(vars(load_state(state.folder)))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from .. import constants
+from ..base.messages import say
 from ..errors import ConfigError, ProviderError, RequestRefused
 from ..judging.assistant import answering
 from ..judging.dialogue import Dialogue, Finished, advance, run_dialogue
@@ -27,15 +28,12 @@ def check_models(assignment: Assignment) -> None:
     """ConfigError unless the run's models can be asked through OpenAI's Batch endpoint, or are embedded."""
     plan = assignment.plan
     if not isinstance(plan.judge, OpenAIModel):
-        instead = f"set OPENAI_API_KEY and name a plain OpenAI model, such as {constants.DEFAULT_JUDGE_MODEL}"
+        instead = say("batch.instead", model=constants.DEFAULT_JUDGE_MODEL)
         if plan.judge.name == OFFLINE:
-            raise ConfigError(f"the judge '{OFFLINE}' needs no batch: socjudge run is free and quick; or {instead}")
-        raise ConfigError(f"the judge '{plan.judge.name}' has no batch endpoint here: use socjudge run; or {instead}")
+            raise ConfigError(say("batch.judge_needs_none", judge=OFFLINE, instead=instead))
+        raise ConfigError(say("batch.judge_has_none", judge=plan.judge.name, instead=instead))
     if plan.assistant is not None and plan.assistant.name != OFFLINE and not isinstance(plan.assistant, OpenAIModel):
-        raise ConfigError(
-            f"the assistant '{plan.assistant.name}' has no batch endpoint here: let socjudge run ask it, with "
-            f"--judge-model {OFFLINE}, then socjudge batch prepare --log <its log>"
-        )
+        raise ConfigError(say("batch.assistant_has_none", assistant=plan.assistant.name, offline=OFFLINE))
 
 
 def asks_assistant(assignment: Assignment) -> bool:
@@ -121,7 +119,7 @@ def add_failures(assignment: Assignment, journal: Journal, failures: Mapping[str
         answer = _get_answer(assignment, journal, i)
         for repeat in _repeats(assignment, journal, i):
             if answer is not None and answer.is_empty:
-                error: ProviderError = RequestRefused("the assistant gave no answer, so there is nothing to judge")
+                error: ProviderError = RequestRefused(say("runs.no_answer"))
                 evaluation = failed_evaluation(error, model=assignment.plan.judge.name)
             else:
                 line = Line(i) if answer is None else Line(i, repeat, len(journal.replies(i, repeat)))
@@ -130,8 +128,8 @@ def add_failures(assignment: Assignment, journal: Journal, failures: Mapping[str
 
 
 def _give_up(assignment: Assignment, journal: Journal, line: Line, reasons: Sequence[str]) -> Evaluation:
-    last = reasons[-1] if reasons else "no reply"
-    error = ProviderError(f"failed in {len(reasons)} rounds of the batch, last with: {last}")
+    last = reasons[-1] if reasons else say("batch.no_reply")
+    error = ProviderError(say("batch.failed_rounds", count=len(reasons), last=say("base.last_cause", cause=last)))
     if line.repeat is not None:
         dialogue, _ = _replay(assignment, journal, line)
         try:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from ..base.messages import os_reason, say
 from ..base.redact import redact
 from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
 from ..models import pacing
@@ -31,7 +32,8 @@ def open_client(state: BatchState) -> openai.OpenAI:
     model = open_model(state.source.judge_model)  # ConfigError without a key
     prepared_for, here = state.key["judge_service"], getattr(model, "service", "")
     if here != prepared_for:
-        raise ConfigError(f"{state.folder}: prepared for {prepared_for}, but OPENAI_BASE_URL is {here or 'not set'}")
+        now = here or say("batch.not_set")
+        raise ConfigError(say("batch.other_service", folder=state.folder, prepared_for=prepared_for, here=now))
     return _client(*(os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL")))
 
 
@@ -50,9 +52,8 @@ def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> 
         try:
             handle = (state.folder / file.name).open("rb")
         except OSError as error:
-            raise ConfigError(
-                f"{state.folder / file.name}: the requests cannot be read ({error.strerror}); put the file back"
-            ) from None
+            path = state.folder / file.name
+            raise ConfigError(say("batch.requests_unreadable", path=path, reason=os_reason(error))) from None
         with handle, _service_errors(state):
             file.file_id = client.files.create(file=(file.name, handle, "application/jsonl"), purpose="batch").id
         file.status = "uploaded"
@@ -110,8 +111,11 @@ def update_file(client: openai.OpenAI, file: RequestFile) -> Batch:
         batch = client.batches.retrieve(file.batch_id)
         file.status = batch.status
         errors = (batch.errors.data if batch.errors is not None else None) or []
-    said = [f"{error.code}: {error.message}" + (f" (line {error.line})" if error.line else "") for error in errors[:3]]
-    more = [f"and {len(errors) - 3} more"] if len(errors) > 3 else []
+    said = []
+    for error in errors[:3]:
+        text = f"{error.code}: {error.message}"
+        said.append(say("batch.at_line", said=text, line=error.line) if error.line else text)
+    more = [say("batch.more_errors", count=len(errors) - 3)] if len(errors) > 3 else []
     file.problem = redact("; ".join([*said, *more]))[:600]
     return batch
 
@@ -140,22 +144,17 @@ def _service_errors(what: BatchState | str) -> Iterator[None]:
     except openai.APIStatusError as error:
         status, said = error.status_code, redact(error.message)[:300]
         if status in (401, 403):
-            raise ConfigError(f"{name}: the service refused the key ({status}): check OPENAI_API_KEY. {said}") from None
+            raise ConfigError(say("batch.key_refused", name=name, status=status, said=said)) from None
         if status == 404:
-            raise ConfigError(
-                f"{name}: not found (404). Is it the key of the account that submitted it, and has the service "
-                f"(OPENAI_BASE_URL) a batch endpoint? It said: {said}"
-            ) from None
+            raise ConfigError(say("batch.not_found", name=name, said=said)) from None
         if status == 429 and error.code in ("insufficient_quota", "billing_hard_limit_reached"):
-            raise ConfigError(f"{name}: the account's quota is used up (429): {said}") from None
+            raise ConfigError(say("batch.quota", name=name, said=said)) from None
         if status in (408, 409, 425, 429) or status >= 500:
-            raise ProviderError(f"{name}: HTTP {status} ({said}); run the same command again later") from None
-        raise RequestRefused(f"{name}: the service refused it ({status}): {said}") from None
+            raise ProviderError(say("batch.try_later", name=name, status=status, said=said)) from None
+        raise RequestRefused(say("batch.refused", name=name, status=status, said=said)) from None
     except openai.APIConnectionError as error:
         why = redact(str(error.__cause__ or error))[:300]
-        raise ProviderError(
-            f"{name}: the service cannot be reached ({why}); is OPENAI_BASE_URL right? Run the same command again"
-        ) from None
+        raise ProviderError(say("batch.unreachable", name=name, reason=why)) from None
     except (openai.APIError, ValueError, TypeError, AttributeError) as error:
         why = redact(f"{type(error).__name__}: {error}")[:200]
-        raise ProviderError(f"{name}: no response of a batch endpoint ({why}); is OPENAI_BASE_URL right?") from None
+        raise ProviderError(say("batch.no_response", name=name, reason=why)) from None

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from ..base.atomic_files import replacing
+from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from ..prompts.templates import Prompt
 from ..runs.logs import to_json
@@ -97,19 +98,16 @@ def load_state(folder: Path | str) -> BatchState:
     try:
         values = orjson.loads(path.read_bytes())
         if values.pop("batch") != _FORMAT:
-            raise ValueError("written by another version")
+            raise ValueError(say("batch.other_version"))
         source = values.pop("source")
         for name in ("judge_prompt", "assistant_prompt"):
             source[name] = Prompt(**source[name]) if source[name] else None
         rounds = [Round([RequestFile(**file) for file in entry["files"]]) for entry in values.pop("rounds")]
         return BatchState(folder=path.parent, source=Source(**source), rounds=rounds, **values)
     except OSError as error:
-        raise ConfigError(
-            f"{folder}: no batch job there ({error.strerror}). Jobs are folders judge_eval_…{SUFFIX} beside the logs, "
-            "made by socjudge batch prepare; a finished one leaves only its log"
-        ) from None
+        raise ConfigError(say("batch.no_job", folder=folder, reason=os_reason(error), suffix=SUFFIX)) from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ConfigError(f"{path}: damaged ({error}); mend it, or remove the folder to give the job up") from None
+        raise ConfigError(say("batch.state_damaged", path=path, reason=error)) from None
 
 
 def unfinished_batches(logs_dir: Path | str) -> list[Path]:

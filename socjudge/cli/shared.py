@@ -6,11 +6,12 @@ import codecs
 import re
 import sys
 from pathlib import Path
-from typing import Any, Never
+from typing import Any, Never, get_args
 
 import typer
 
 from .. import constants
+from ..base.messages import Language, say
 from ..errors import SocJudgeError
 from ..records import UNKNOWN, EvaluationRun, is_embedded
 
@@ -77,7 +78,8 @@ def report_run(finished: EvaluationRun) -> Never:
 
 def _cause(error: str) -> str:
     """The cause in an error, without the model and address in front of it, which all rows share."""
-    return re.split(r"last with: |refused the request \(\d+\): ", error, maxsplit=1)[-1][:120]
+    last = "|".join(re.escape(say("base.last_cause", lang=lang, cause="")) for lang in get_args(Language))
+    return re.split(rf"{last}|refused the request \(\d+\): ", error, maxsplit=1)[-1][:120]
 
 
 def shown(path: Path | None) -> str:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..base.atomic_files import replacing
+from ..base.messages import os_reason, say
 from ..base.storage import as_path, is_remote
 from ..errors import ConfigError
 from ..runs.logs import is_log_name, log_files
@@ -38,9 +39,9 @@ def find_logs(logs_dir: Path | str) -> list[LogFile]:
         with os.scandir(place) as entries:
             return sorted(LogFile(place, entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name))
     except FileNotFoundError:
-        raise ConfigError(f"{place}: no such folder; give the one that the runs were logged to (logs_dir)") from None
+        raise ConfigError(say("history.no_folder", place=place)) from None
     except OSError as error:
-        raise ConfigError(f"{place}: the logs cannot be listed ({error.strerror})") from None
+        raise ConfigError(say("runs.logs_not_listed", place=place, reason=os_reason(error))) from None
 
 
 def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:

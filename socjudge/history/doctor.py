@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from .. import constants
+from ..base.messages import os_reason, say
 from ..base.pass_rule import PassRule, frame_rule, reaches, run_rule
 from ..base.verdict import average, summarise_results
 from ..errors import ConfigError
@@ -25,8 +26,6 @@ from .schema import LogFile
 # Left out by the loaders, at the latest when texts are asked for; numbers to be doubted; good to know.
 LEVELS = ["error", "warning", "note"]
 ROUNDING = 0.051  # an average may be written with one digit
-_REJUDGE = "judge its answers again: socjudge rejudge {log}"
-_REPAIR = "ask again for what failed: socjudge run --repair {log}"
 
 
 def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
@@ -74,18 +73,19 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
             raw = load_log(file.path)
             run = parse_log(raw, file.path)
         except ConfigError as error:
-            rows.append(_row("error", file.name, "", "unreadable", _plain(error, file), "mend or remove the file"))
+            remedy = say("history.mend_or_remove")
+            rows.append(_row("error", file.name, "", "unreadable", _plain(error, file), remedy))
             continue
         except OSError as error:
-            what = f"cannot be read ({error.strerror})"
-            rows.append(_row("error", file.name, "", "unreadable", what, "check its permissions"))
+            what, remedy = say("history.not_readable", reason=os_reason(error)), say("history.check_permissions")
+            rows.append(_row("error", file.name, "", "unreadable", what, remedy))
             continue
         hashes = [row.get("answer_sha256") for row in from_json(raw)["results"]]
         rows += [_row(level, file.name, *rest) for level, *rest in _problems(run, file.name, hashes)]
         owner = owners.setdefault(run.run.run_id, file.name)
         if owner != file.name:
-            what = f"the same run {run.run.run_id} as {owner}"
-            rows.append(_row("error", file.name, "run", "duplicate run", what, "remove one of the two"))
+            what = say("history.same_run", run=run.run.run_id, owner=owner)
+            rows.append(_row("error", file.name, "run", "duplicate run", what, say("history.remove_one")))
     rows += _journals(logs_dir)
     frame = pd.DataFrame(rows, columns=["level", "log", "where", "problem", "what", "remedy"])
     frame = frame.assign(level=pd.Categorical(frame["level"], categories=LEVELS, ordered=True))
@@ -166,49 +166,52 @@ def _open_note(unread: int, worst: bool, best: bool) -> str:
 
 def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterator[tuple[str, str, str, str, str]]:
     """(level, where, problem, what, remedy) for a log that could be read."""
-    info = run.run
+    info, rejudge = run.run, say("history.rejudge", log=log)
     if not run.results:
-        yield "warning", "results", "no results", "the log holds no judged answer", "remove it, or run again"
+        yield "warning", "results", "no results", say("history.no_results"), say("history.remove_or_run")
     if info.judge_model == UNKNOWN:
-        what = "the log names no judge, so its scores cannot be compared with others by judge"
-        yield "note", "run", "judge unknown", what, "note down which model judged, or " + _REJUDGE.format(log=log)
+        remedy = say("history.note_judge", rejudge=rejudge)
+        yield "note", "run", "judge unknown", say("history.judge_unknown"), remedy
     if not info.started_at:
-        yield "note", "run", "time unknown", "neither the log nor its name tells when it began", "rename the file"
+        yield "note", "run", "time unknown", say("history.time_unknown"), say("history.rename")
     ids = Counter((result.question.id, result.answer_repeat, result.judge_repeat) for result in run.results)
     for (question, _, _), count in ids.items():
         if count > 1:
-            what = f"question {question} occurs {count} times; the loaders keep all, which count as repeats"
-            yield "warning", "results", "duplicate id", what, "give each question an id of its own"
+            what = say("history.id_twice", question=question, count=count)
+            yield "warning", "results", "duplicate id", what, say("history.ids_of_their_own")
     usual = Counter(criterion for result in run.results for criterion in result.evaluation.scores)
     for place, (result, sha256) in enumerate(zip(run.results, hashes, strict=True)):
-        where = f"results[{place}], question {result.question.id}"
-        for level, problem, what, remedy in _row_problems(result, usual, run_rule(info).line):
-            yield level, where, problem, what, remedy.format(log=log)
+        where = say("history.at_result", place=place, question=result.question.id)
+        for level, problem, what, remedy in _row_problems(result, usual, run_rule(info).line, log):
+            yield level, where, problem, what, remedy
         if sha256 and sha256 != answer_sha256(result.answer.answer, result.answer.context):
-            what = "answer or context is not what was judged: it does not fit answer_sha256"
-            yield "warning", where, "answer changed", what, f"put the log back, or {_REJUDGE.format(log=log)}"
+            remedy = say("history.put_back", rejudge=rejudge)
+            yield "warning", where, "answer changed", say("history.answer_changed"), remedy
     yield from _summary_problems(run)
 
 
-def _row_problems(result: EvaluationResult, usual: Iterable[str], line: float) -> Iterator[tuple[str, str, str, str]]:
-    marks = result.evaluation
+def _row_problems(
+    result: EvaluationResult, usual: Iterable[str], line: float, log: str
+) -> Iterator[tuple[str, str, str, str]]:
+    marks, rejudge = result.evaluation, say("history.rejudge", log=log)
     if marks.status == "suspect_zero":
-        what = "six zeros without a reason, as old programs wrote a reply that they could not read"
-        yield "warning", "suspect zero", f"{what}; the loaders take it for missing", _REJUDGE
+        yield "warning", "suspect zero", say("history.suspect_zero"), rejudge
         return
     if marks.status != "ok":
-        what = f"the answer has no mark ({marks.status}{': ' + marks.error[:120] if marks.error else ''})"
-        yield "warning", "unscored", what, _REPAIR if marks.status == "failed" else _REJUDGE
+        what = say("history.unscored", status=marks.status)
+        if marks.error:
+            what = say("history.unscored_because", status=marks.status, error=marks.error[:120])
+        yield "warning", "unscored", what, say("history.repair", log=log) if marks.status == "failed" else rejudge
         return
     if absent := [criterion for criterion in usual if criterion not in marks.scores]:
-        yield "warning", "criterion missing", f"there is no score for {'、'.join(absent)}", _REJUDGE
+        yield "warning", "criterion missing", say("history.criterion_missing", criteria="、".join(absent)), rejudge
     mean = average(marks.scores)
     if abs(mean - marks.average_score) > ROUNDING:
-        what = f"average_score is {marks.average_score:g}, the mean of the scores {mean:g}"
-        yield "warning", "average", what, "correct average_score in the file, or " + _REJUDGE
+        what = say("history.average_wrong", there=marks.average_score, here=mean)
+        yield "warning", "average", what, say("history.correct_average", rejudge=rejudge)
     if marks.passed != reaches(marks.average_score, line):
-        what = f"passed is {str(marks.passed).lower()} at {marks.average_score:g} points (pass line {line:g})"
-        yield "warning", "passed", what, "correct passed in the file"
+        what = say("history.passed_wrong", passed=_said(marks.passed), points=marks.average_score, line=line)
+        yield "warning", "passed", what, say("history.correct_passed")
 
 
 def _summary_problems(run: EvaluationRun) -> Iterator[tuple[str, str, str, str, str]]:
@@ -220,10 +223,9 @@ def _summary_problems(run: EvaluationRun) -> Iterator[tuple[str, str, str, str, 
             continue  # the specification has no such number
         room = {"average_score": ROUNDING, "pass_rate": 0.00051}.get(name, 0)
         if abs(there - here) > room or there != there:
-            found.append(f"{name} is {_said(there)}, by the results {_said(here)}")
+            found.append(say("history.summary_differs", name=name, there=_said(there), here=_said(here)))
     if found:
-        remedy = "believe the results, not the summary: see check_verdicts"
-        yield "warning", "summary", "summary", "; ".join(found), remedy
+        yield "warning", "summary", "summary", "; ".join(found), say("history.believe_results")
 
 
 def _said(value: Any) -> str:
@@ -234,12 +236,11 @@ def _journals(logs_dir: Path | str) -> list[dict[str, str]]:
     try:
         runs = unfinished_runs(logs_dir)
     except ConfigError as error:
-        return [_row("warning", "", "", "damaged journal", str(error), "mend it, or remove it")]
+        return [_row("warning", "", "", "damaged journal", str(error), say("history.mend_journal"))]
     return [
         _row(
             "note", run.path.name, "", "unfinished run",
-            f"{run.done} of {run.total} judged answers, judge {run.run.judge_model}",
-            "start the same run again to go on, or delete the file",
+            say("history.unfinished", done=run.done, total=run.total, judge=run.run.judge_model), say("history.go_on"),
         )
         for run in runs
     ]  # fmt: skip

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import constants
+from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from .cache import find_logs
 from .frames import frames_of
@@ -54,13 +55,13 @@ def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Pa
     logs_dir = logs_dir or constants.LOGS_DIR
     folder = Path(folder)
     if folder.exists():
-        raise ConfigError(f"{folder}: exists already; export into a new folder, or remove this one")
+        raise ConfigError(say("history.exists", folder=folder))
     seen: set[str] = set()
     files = find_logs(logs_dir)
     try:
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}_", dir=folder.parent))
     except OSError as error:
-        raise ConfigError(f"{folder}: the history cannot be written ({error.strerror})") from None
+        raise ConfigError(say("history.not_written", folder=folder, reason=os_reason(error))) from None
     try:
         for number, batch in enumerate(_batches(files)):
             tables = read_logs(batch, text=True)
@@ -69,14 +70,13 @@ def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Pa
         partial.chmod(0o755)  # mkdtemp makes it private
         partial.rename(folder)
     except OSError as error:
-        raise ConfigError(f"{folder}: the history cannot be written ({error.strerror})") from None
+        raise ConfigError(say("history.not_written", folder=folder, reason=os_reason(error))) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     if len(seen) < len(files):
+        left_out = len(files) - len(seen)
         warnings.warn(
-            f"{logs_dir}: {len(files) - len(seen)} of {len(files)} logs are left out, because they cannot be read or "
-            f"repeat another one; check_logs({str(logs_dir)!r}) says what is wrong with each",
-            stacklevel=2,
+            say("history.left_out", place=logs_dir, count=left_out, total=len(files), name=str(logs_dir)), stacklevel=2
         )
     return folder
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .. import constants
+from ..base.messages import say
 from ..errors import ConfigError
 from ..records import EvaluationRun
 from ..runs.logs import time_in_name
@@ -370,8 +371,7 @@ def _warned(found: History, logs_dir: Path | str | None) -> History:
     if found.n_left_out:
         place = logs_dir or constants.LOGS_DIR
         warnings.warn(
-            f"{place}: {found.n_left_out} of {found.n_logs} logs are left out, because they cannot be read or repeat another "
-            f"one; check_logs({str(place)!r}) says what is wrong with each",
+            say("history.left_out", place=place, count=found.n_left_out, total=found.n_logs, name=str(place)),
             stacklevel=3,
         )
     return found
@@ -389,7 +389,7 @@ def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
         if isinstance(told, str):
             told = date.fromisoformat(told) if len(told) <= len("2026-10-01") else datetime.fromisoformat(told)
     except ValueError:
-        raise ConfigError(f'{name} is {told!r}, expected a time such as "2026-10-01" or "2026-10-01 09:00"') from None
+        raise ConfigError(say("history.no_time", name=name, told=told)) from None
     moment = told if isinstance(told, datetime) else datetime.combine(told, clock)
     return moment.astimezone(UTC)
 

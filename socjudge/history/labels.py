@@ -17,6 +17,7 @@ import pandas as pd
 
 from .. import constants
 from ..base.atomic_files import append_line
+from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from ..runs.logs import to_json
 
@@ -61,10 +62,7 @@ def rater_name(name: str) -> str:
     """The name of a rater in the form that names the file (NFKC); ConfigError if it cannot."""
     plain = unicodedata.normalize("NFKC", name).strip()
     if not NAME.fullmatch(plain):
-        raise ConfigError(
-            f"rater is {name[:80]!r}; expected 1 to 64 letters (also Japanese), digits, . _ or -, the first no . or -, "
-            "such as 佐藤 or sato-1"
-        )
+        raise ConfigError(say("history.no_rater", name=name[:80]))
     return plain
 
 
@@ -78,10 +76,7 @@ def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
     try:
         append_line(path, to_json({"rater": rater, **asdict(mark)}, indent=False))
     except OSError as error:
-        raise ConfigError(
-            f"{path}: the mark cannot be written ({error.strerror}); free some disk space or fix the permissions, "
-            "then save it again"
-        ) from None
+        raise ConfigError(say("history.mark_not_written", path=path, reason=os_reason(error))) from None
     return path
 
 
@@ -92,7 +87,7 @@ def read_rater(path: Path) -> RaterFile:
     except FileNotFoundError:
         return RaterFile({})
     except OSError as error:
-        raise ConfigError(f"{path}: the marks cannot be read ({error.strerror}); fix its permissions") from None
+        raise ConfigError(say("history.marks_unreadable", path=path, reason=os_reason(error))) from None
     marks: dict[Key, Mark] = {}
     broken: list[str] = []
     for number, line in enumerate(raw.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
@@ -101,17 +96,14 @@ def read_rater(path: Path) -> RaterFile:
         try:
             mark = _mark(_object(line))
         except ValueError as error:
-            broken.append(f"line {number} ({error})")
+            broken.append(say("history.broken_line", number=number, reason=error))
         else:
             marks.pop(mark.key, None)  # the last saved goes last
             marks[mark.key] = mark
     if not broken:
         return RaterFile(marks)
-    more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
-    return RaterFile(
-        marks,
-        f"{path}: left out: {'; '.join(broken[:_NAMED])}{more}; correct or delete them, or mark these answers again",
-    )
+    more = say("history.more_lines", count=len(broken) - _NAMED) if len(broken) > _NAMED else ""
+    return RaterFile(marks, say("history.broken_lines", path=path, lines="; ".join(broken[:_NAMED]) + more))
 
 
 def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
@@ -172,7 +164,7 @@ def _all_marks(folder: Path) -> list[tuple[str, Mark]]:
         try:
             rater, file = rater_name(path.stem), read_rater(path)
         except ConfigError as error:
-            warnings.warn(f"{path} is left out: {error}; rename or remove it", stacklevel=3)
+            warnings.warn(say("history.file_left_out", path=path, reason=error), stacklevel=3)
             continue
         if file.problem:
             warnings.warn(file.problem, stacklevel=3)
@@ -184,9 +176,9 @@ def _object(line: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
-        raise ValueError("not valid JSON") from None
+        raise ValueError(say("history.line_no_json")) from None
     if not isinstance(value, dict):
-        raise ValueError("not an object {…}")
+        raise ValueError(say("history.line_no_object"))
     return value
 
 
@@ -196,23 +188,23 @@ def _mark(line: Mapping[str, Any]) -> Mark:
     values: dict[str, Any] = {name: line.get(name) for name in Mark.__dataclass_fields__}
     question, sha256, scores, seconds = (values[name] for name in ("question_id", "answer_sha256", "scores", "seconds"))
     if not isinstance(question, str) and not (_is_whole(question) and -(2**63) <= question < 2**63):
-        raise ValueError("question_id is no text or whole number of 64 bits")
+        raise ValueError(say("history.mark_question"))
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-        raise ValueError("answer_sha256 is no SHA-256 in hex")
+        raise ValueError(say("history.mark_answer"))
     if not isinstance(scores, dict) or not scores:
-        raise ValueError("scores is no object with a number for each criterion")
+        raise ValueError(say("history.mark_scores"))
     for criterion, score in scores.items():
         if not _is_whole(score) or not 0 <= score <= 100:
-            raise ValueError(f"{criterion} is {score!r:.20}, expected a whole number from 0 to 100")
+            raise ValueError(say("history.mark_score", criterion=criterion, score=f"{score!r:.20}"))
     for name in ("run_id", "comment"):
         if not isinstance(values[name], str):
-            raise ValueError(f"{name} is no text")
+            raise ValueError(say("history.mark_no_text", name=name))
     if not isinstance(values["blind"], bool):
-        raise ValueError("blind is not true or false")
+        raise ValueError(say("history.mark_blind"))
     if not (_is_whole(seconds) or isinstance(seconds, float)) or seconds < 0:
-        raise ValueError("seconds is no number from 0")
+        raise ValueError(say("history.mark_seconds"))
     if not _is_moment(values["saved_at"]):
-        raise ValueError("saved_at is no time with a zone, such as 2026-01-31T09:00:00+09:00")
+        raise ValueError(say("history.mark_time"))
     return Mark(**values)
 
 

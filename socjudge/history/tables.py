@@ -24,6 +24,7 @@ import orjson
 import pyarrow as pa
 
 from .. import constants
+from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from ..records import BARE, POINTS, UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Status
 from ..runs.log_json import answer_sha256, log_fields
@@ -152,7 +153,7 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
                 run["problem"] = str(error)
             except OSError as error:
                 # It may pass: with a size that no file has, the log is read again next time.
-                run |= {"problem": f"{file.path}: the log cannot be read ({error.strerror})", "size": -1}
+                run |= {"problem": say("runs.log_unreadable", path=file.path, reason=os_reason(error)), "size": -1}
             runs.append(run)
             if len(rows) >= CHUNK:
                 chunks.append(_results(rows, text))
@@ -182,7 +183,7 @@ def _read_log(path: Path, text: bool) -> tuple[dict[str, Any], list[Row]]:
     values = _run_values(info, summary, rows)
     whole = [value for value in values.values() if type(value) is int]
     if not -(2**63) <= min(whole) <= max(whole) < 2**63:
-        raise ConfigError(f"{path}: run or summary holds a number beyond 64 bits; correct it in the file")
+        raise ConfigError(say("history.beyond_64_bits", path=path))
     return values, rows
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import Language, say
 from ..base.pass_rule import reaches
 from ..base.texts import encodable
 from ..base.verdict import average
@@ -142,6 +142,11 @@ def failed_evaluation(error: SocJudgeError, *, model: str) -> Evaluation:
         attempts=0,
         error=str(error),
     )
+
+
+def count_retries(error: str) -> int:
+    """How many retries the `error` of an evaluation tells of, in whichever language it was written."""
+    return sum(error.count(say("judging.retried", lang=lang, cause="")) for lang in get_args(Language))
 
 
 def _lost(error: SocJudgeError) -> Usage:

@@ -15,6 +15,7 @@ import orjson
 
 from .. import constants
 from .._version import __version__
+from ..base.messages import say
 from ..base.texts import encodable
 from ..errors import ConfigError
 from ..models.opening import Model, open_model
@@ -97,14 +98,14 @@ def assign_suite(
     """What `run_evaluation_suite` does with these arguments; ConfigError if they are unfit. Nothing is sent."""
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
-        raise ConfigError("no questions to evaluate; load some with load_eval_dataset()")
+        raise ConfigError(say("runs.no_questions"))
     repeated = [name for name, count in Counter(str(q.id) for q in questions).items() if count > 1]
     if repeated:
-        raise ConfigError(f"question id {', '.join(repeated)} occurs more than once; every question needs its own")
+        raise ConfigError(say("runs.id_twice", ids=", ".join(repeated)))
     if answers is not None and len(answers) != len(questions):
-        raise ConfigError(f"{len(answers)} answers for {len(questions)} questions; give one per question, in order")
+        raise ConfigError(say("runs.answer_count", answers=len(answers), questions=len(questions)))
     if answers is not None and answer_repeats != 1:
-        raise ConfigError("answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats")
+        raise ConfigError(say("runs.repeats_of_stored"))
 
     if answers is None and index is None:
         from ..runbooks.index import open_index
@@ -137,7 +138,7 @@ def assign_rejudging(
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
     if not samples:
-        raise ConfigError(f"{run.log_path or 'the run'} holds no results to judge again")
+        raise ConfigError(say("runs.nothing_to_judge", run=run.log_path or say("runs.the_run")))
     plan = _make_plan(judge_model, judge_prompt, judge_repeats)
     questions = list({sample.question.id: sample.question for sample in samples}.values())
     info = replace(
@@ -161,7 +162,7 @@ def assign_rejudging(
 def check_counts(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
-            raise ConfigError(f"{name} is {count}, expected 1 or more")
+            raise ConfigError(say("runs.count_too_small", name=name, count=count))
 
 
 def begin_now(info: RunInfo) -> RunInfo:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
+from ..base.messages import say
 from ..base.redact import surprise_text
 from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
 from ..judging.assistant import answering
@@ -107,7 +108,7 @@ class Engine:
                 return
             self._keep(self._journal.add_answer, i, answer)
         if answer.is_empty:
-            silence = RequestRefused("the assistant gave no answer, so there is nothing to judge")
+            silence = RequestRefused(say("runs.no_answer"))
             self._worked = True
             self._add_failed(i, sample, answer, repeats, silence)
             return
@@ -131,9 +132,12 @@ class Engine:
         if not self._has_readable and self._n_unreadable >= MAX_UNREADABLE and self.n_left:
             self._gate.stop(
                 ConfigError(
-                    f"{self._plan.judge.name}: none of its first {self._n_unreadable} judgements could be read, so the "
-                    f"rest is not asked for; the last one: {evaluation.error[:300]}. Choose another judge, or give it "
-                    "more room (output_tokens)"
+                    say(
+                        "runs.judge_unreadable",
+                        judge=self._plan.judge.name,
+                        count=self._n_unreadable,
+                        cause=evaluation.error[:300],
+                    )
                 )
             )
 
@@ -173,8 +177,8 @@ class Engine:
         if isinstance(error, RequestRefused):
             self._add_failed(i, sample, answer, repeats, error)
         if self._failures_in_a_row >= self._max_failures and self.n_left:
-            said = f"{self._failures_in_a_row} questions in a row failed, so the service is taken to be down"
-            self._gate.stop(ProviderError(f"{said}; the last one: {error}"))
+            said = say("runs.taken_to_be_down", count=self._failures_in_a_row, cause=error)
+            self._gate.stop(ProviderError(said))
 
     def _add_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..base.messages import say
 from ..base.showing import usage_html
 from ..errors import ConfigError
 from ..models.opening import OFFLINE, Model, Task, open_model, resolve_auto
@@ -83,7 +84,7 @@ def estimate_run(
     """
     template = estimate_tokens(load_prompt(judge_prompt).text)
     if answers is not None and len(answers) != len(questions):
-        raise ConfigError(f"{len(answers)} answers for {len(questions)} questions; give one per question, in order")
+        raise ConfigError(say("runs.answer_count", answers=len(answers), questions=len(questions)))
     given = [_CONTEXT_TOKENS + _ANSWER_TOKENS] * len(questions)
     if answers is not None:
         given = [estimate_tokens(answer.context + answer.answer) for answer in answers]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from .._version import __version__
+from ..base.messages import say
 from ..base.redact import redact
 from ..base.texts import encodable
 from ..errors import BudgetReached, ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
@@ -127,7 +128,7 @@ class ExecutorCalls:
                 lost += 1
                 if lost < MAX_TRIES:
                     continue
-                value = ProviderError(f"{model.name}: no reply to {lost} calls")
+                value = ProviderError(say("runs.executor_no_reply", model=model.name, count=lost))
             if isinstance(value, ProviderError):
                 value.lost_calls += lost
             if isinstance(value, SocJudgeError):
@@ -149,13 +150,13 @@ class ExecutorCalls:
             if task is not None and task.cancelling():
                 raise
             if self._gate.reason is not None:
-                raise RunStopped("the run was stopped") from None
+                raise RunStopped(say("runs.stopped")) from None
             raise _gone(cancelled) from None
         except concurrent.futures.BrokenExecutor as problem:
             raise _gone(problem) from None
         except Exception as problem:
             said = redact(f"{type(problem).__name__}: {problem}")[:300]
-            failure = RequestRefused(f"the executor failed ({said}); does every worker have socjudge {__version__}?")
+            failure = RequestRefused(say("runs.executor_failed", said=said, version=__version__))
             failure.lost_calls = 1  # nobody can tell whether the call was made
             raise failure from None
         finally:
@@ -164,7 +165,4 @@ class ExecutorCalls:
 
 def _gone(problem: BaseException) -> ConfigError:
     said = redact(f"{type(problem).__name__}: {problem}".removesuffix(": "))[:300]
-    return ConfigError(
-        f"the executor is gone ({said}): was it shut down or restarted, or did its processes die, as of too little "
-        "memory? Start the same run again with a new one"
-    )
+    return ConfigError(say("runs.executor_gone", said=said))

@@ -26,6 +26,7 @@ from typing import IO, Any
 import filelock
 import orjson
 
+from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo
 from .log_json import (
@@ -194,7 +195,7 @@ class Journal:
             ours, there = os.fstat(self._handle), self.path.stat()
             # Not by the inode alone: some network drives make one up at each look.
             if not os.path.samestat(ours, there) and there.st_size != self._size:
-                raise FileNotFoundError(errno.ENOENT, "it was replaced")
+                raise FileNotFoundError(errno.ENOENT, say("runs.journal_replaced"))
 
     def _move(self, problem: OSError, data: bytes = b"") -> None:
         """Go on in the fallback folder, with a warning. data: a line that could not be written."""
@@ -215,8 +216,13 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, self._size)  # half a line
             raise ConfigError(
-                f"{old}: the journal cannot be written ({problem.strerror}), nor can {fallback_folder()} ({error.strerror}); "
-                "free some disk space or fix the permissions, then run the same command again"
+                say(
+                    "runs.journal_nowhere",
+                    path=old,
+                    reason=os_reason(problem),
+                    fallback=fallback_folder(),
+                    fallback_reason=os_reason(error),
+                )
             ) from None
         ours = False
         with contextlib.suppress(OSError):
@@ -229,9 +235,7 @@ class Journal:
         if ours:
             with contextlib.suppress(OSError):
                 old.unlink()
-        warnings.warn(
-            f"{old}: the journal cannot be written ({problem.strerror}); the run goes on in {path}", stacklevel=2
-        )
+        warnings.warn(say("runs.journal_moved", path=old, reason=os_reason(problem), to=path), stacklevel=2)
 
     def _create(self, folder: Path, info: RunInfo, key: Mapping[str, Any]) -> None:
         self.info, self.key = info, dict(key)
@@ -300,9 +304,7 @@ def open_journal(
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        raise ConfigError(
-            f"{folder}: the same run is under way in another process; wait for it, or stop it first"
-        ) from None
+        raise ConfigError(say("runs.under_way", folder=folder)) from None
     try:
         found = fitting(path, key) if path is not None else None if fresh else newest(folder, key)
         journal = Journal(folder, lock, total=total, judge_repeats=info.judge_repeats)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from ..base.messages import os_reason, say
 from ..base.storage import as_path
 from ..errors import ConfigError
 from ..records import EvaluationRun
@@ -45,5 +46,5 @@ def load_run(path: Path | str) -> EvaluationRun:
     try:
         raw = load_log(path)
     except OSError as error:
-        raise ConfigError(f"{path}: the log cannot be read ({error.strerror})") from None
+        raise ConfigError(say("runs.log_unreadable", path=path, reason=os_reason(error))) from None
     return replace(parse_log(raw, path), log_path=path)

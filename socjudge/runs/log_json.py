@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 
 import orjson
 
+from ..base.messages import say
 from ..errors import ConfigError
 from ..records import (
     POINTS,
@@ -34,9 +35,9 @@ _ROW = (
     "question_id", "category", "question", "answer", "context", "expected_keypoints", "flags", "evaluation",
     "answer_repeat", "judge_repeat", "answer_sha256", "assistant",
 )  # fmt: skip
-_WORDS = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", NoneType: "null"}
-_POINTS = "a number from 0 to 100"
-_REMEDY = "correct it in the file, or take another log"
+_KINDS = {
+    str: "runs.a_text", bool: "runs.a_truth", int: "runs.a_whole_number", float: "runs.a_number", NoneType: "runs.a_null",
+}  # fmt: skip
 _Reader = Callable[[Any, str, str], Any]  # from a value, where it stands, and its name there
 
 
@@ -134,7 +135,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     top = _mapping(data, where)
     rows = top.get("results")
     if not isinstance(rows, list):
-        raise ConfigError(f"{where}: 'results' is {_shown(rows)}, expected a list; is this a judge_eval log?")
+        raise ConfigError(say("runs.no_results_list", where=where, value=_shown(rows)))
     results = tuple(result_from_dict(row, where=f"{where}: results[{i}]") for i, row in enumerate(rows))
     summary = _record(RunSummary, top.get("summary"), f"{where}: summary")
     block = top.get("run")
@@ -183,7 +184,7 @@ def _record(kind: Any, data: Any, where: str) -> Any:
         # Null for an object or a list that may be absent is the same as absent.
         if key not in found or (is_many and found[key] is None and default is not MISSING):
             if default is MISSING:
-                raise ConfigError(f"{place} has no '{key}'; the log is incomplete, see EVAL_GUIDE 3. 保存物")
+                raise ConfigError(say("runs.key_missing", where=place, key=key))
             values[name] = default
         else:
             values[name] = reader(found[key], place, key)
@@ -207,38 +208,38 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
     if origin is Literal:
         return functools.partial(_one_of, inner), False
     kinds = inner if origin is UnionType else (hint,)
-    if not set(kinds) <= set(_WORDS):
+    if not set(kinds) <= set(_KINDS):
         raise TypeError(f"{hint} in a record: logs have no way to hold it; add one to _reader")
-    return functools.partial(_scalar, kinds, " or ".join(_WORDS[kind] for kind in kinds)), False
+    return functools.partial(_scalar, kinds), False
 
 
-def _scalar(kinds: tuple[type, ...], expected: str, value: Any, where: str, name: str) -> Any:
+def _scalar(kinds: tuple[type, ...], value: Any, where: str, name: str) -> Any:
     """The value; null for a number is how JSON has one that is not finite."""
     kind = type(value)
-    if kind in kinds or (kind is int and float in kinds):
-        if kind is not int or -(2**63) <= value < 2**63:
-            return value
-        expected += " of at most 64 bits"
+    fits = kind in kinds or (kind is int and float in kinds)
+    if fits and (kind is not int or -(2**63) <= value < 2**63):
+        return value
     if value is None and kinds == (float,):
         return math.nan
-    raise ConfigError(f"{where}.{name} is {_shown(value)}, expected {expected}; {_REMEDY}")
+    expected = say("runs.or").join(say(_KINDS[each]) for each in kinds)
+    raise _unfit(where, name, value, say("runs.of_64_bits", expected=expected) if fits else expected)
 
 
 def _points(value: Any, where: str, name: str) -> Any:
     if value is None or (type(value) in (int, float) and 0 <= value <= 100):
         return math.nan if value is None else value
-    raise ConfigError(f"{where}.{name} is {_shown(value)}, expected {_POINTS}; {_REMEDY}")
+    raise _unfit(where, name, value, say("runs.of_points"))
 
 
 def _one_of(known: tuple[str, ...], value: Any, where: str, name: str) -> Any:
     if value in known:
         return value
-    raise ConfigError(f"{where}.{name} is {_shown(value)}, expected one of {', '.join(known)}; {_REMEDY}")
+    raise _unfit(where, name, value, say("runs.one_of", known=", ".join(known)))
 
 
 def _items(read: _Reader, value: Any, where: str, name: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise ConfigError(f"{where}.{name} is {_shown(value)}, expected a list […]; {_REMEDY}")
+        raise _unfit(where, name, value, say("runs.a_list"))
     return tuple(read(item, where, f"{name}[{i}]") for i, item in enumerate(value))
 
 
@@ -262,11 +263,11 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
         evaluation = replace(evaluation, overall_comment=comment)
     scores = evaluation.scores
     if evaluation.status == "ok" and not scores:
-        raise ConfigError(f"{where}.scores is empty, expected {_POINTS} for each criterion; {_REMEDY}")
+        raise ConfigError(say("runs.scores_empty", where=f"{where}.scores", expected=say("runs.of_points")))
     if any(map(math.isnan, [*scores.values(), evaluation.average_score])):
         # A number that was not finite when it was written: nobody can tell the mark any more.
         status = "unparsable" if evaluation.status == "ok" else evaluation.status
-        error = evaluation.error or "the log has null for a score"
+        error = evaluation.error or say("runs.score_null")
         return replace(
             evaluation, scores=dict.fromkeys(scores, 0), average_score=0.0, passed=False, status=status, error=error
         )
@@ -278,11 +279,15 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{where} is {_shown(value)}, expected an object {{…}}; {_REMEDY}")
+        raise ConfigError(say("runs.value_unfit", where=where, value=_shown(value), expected=say("runs.an_object")))
     return value
+
+
+def _unfit(where: str, name: str, value: Any, expected: str) -> ConfigError:
+    return ConfigError(say("runs.value_unfit", where=f"{where}.{name}", value=_shown(value), expected=expected))
 
 
 def _shown(value: Any) -> str:
     """A value as the log has it, cut short."""
-    text = "missing or null" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    text = say("runs.missing_or_null") if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:60]}…"

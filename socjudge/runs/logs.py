@@ -21,6 +21,7 @@ import orjson
 
 from .. import constants
 from ..base.atomic_files import write_new
+from ..base.messages import os_reason, say
 from ..base.storage import as_path, is_remote, load_bytes, load_names, write_object
 from ..errors import ConfigError
 from ..records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
@@ -96,15 +97,15 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
             path = _write_new(fallback_folder(), started_at, chunks())
         except OSError as error:
             raise ConfigError(
-                f"{logs_dir}: the log cannot be written ({problem.strerror}), nor can {fallback_folder()} ({error.strerror}); "
-                "free some disk space or fix the permissions, then call save_evaluation_results(run, <folder>): "
-                "the run is still in memory"
+                say(
+                    "runs.log_nowhere",
+                    place=logs_dir,
+                    reason=os_reason(problem),
+                    fallback=fallback_folder(),
+                    fallback_reason=os_reason(error),
+                )
             ) from None
-        warnings.warn(
-            f"{logs_dir}: the log cannot be written ({problem.strerror}). The results are safe in {path}; mend what "
-            "is wrong (permissions, disk space, the bucket), then move that file there",
-            stacklevel=3,
-        )
+        warnings.warn(say("runs.log_elsewhere", place=logs_dir, reason=os_reason(problem), path=path), stacklevel=3)
         return path
 
 
@@ -151,17 +152,14 @@ class LoggedResults(Sequence[EvaluationResult]):
                 try:
                     row = orjson.loads(raw[start - offset : end - offset].strip(b",\n "))
                 except orjson.JSONDecodeError:
-                    raise ConfigError(f"{self._path}: the log was changed after the run; load_run it again") from None
+                    raise ConfigError(say("runs.log_changed", path=self._path)) from None
                 yield result_from_dict(row, where=f"{self._path}: results[{index}]")
 
     def _bytes(self, start: int, end: int) -> bytes:
         try:
             return load_bytes(self._path, start, end)
         except OSError as error:
-            raise ConfigError(
-                f"{self._path}: results of the run are read from its log, which cannot be read any more "
-                f"({error.strerror}); put it back, or load_run it from its new place"
-            ) from None
+            raise ConfigError(say("runs.log_gone", path=self._path, reason=os_reason(error))) from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -176,7 +174,7 @@ def parse_log(raw: bytes, path: Path) -> EvaluationRun:
     try:
         data = from_json(raw)
     except orjson.JSONDecodeError as error:
-        raise ConfigError(f"{path}: not valid JSON ({error}); was the file cut while it was copied?") from None
+        raise ConfigError(say("runs.log_no_json", path=path, reason=error)) from None
     return run_from_dict(data, where=str(path), bare=bare_info(path.name))
 
 
@@ -198,11 +196,9 @@ def load_log(path: Path) -> bytes:
         with gzip.open(io.BytesIO(raw)) as file:
             unpacked = file.read(MAX_UNPACKED + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ConfigError(f"{path}: not a whole gzip file ({error}); was it cut while it was copied?") from None
+        raise ConfigError(say("runs.log_no_gzip", path=path, reason=error)) from None
     if len(unpacked) > MAX_UNPACKED:
-        raise ConfigError(
-            f"{path}: more than {MAX_UNPACKED:,} bytes when unpacked; unpack it yourself if that is right"
-        )
+        raise ConfigError(say("runs.log_too_large", path=path, most=MAX_UNPACKED))
     return unpacked
 
 
@@ -215,7 +211,7 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
     try:
         names = load_names(place)
     except OSError as error:
-        raise ConfigError(f"{place}: the logs cannot be listed ({error.strerror})") from None
+        raise ConfigError(say("runs.logs_not_listed", place=place, reason=os_reason(error))) from None
     return [place / name for name in sorted(names) if is_log_name(name)]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import constants
 from .._version import __version__
+from ..base.messages import say
 from ..base.redact import surprise_text
 from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
 from ..judging.assistant import answering
@@ -76,7 +77,7 @@ def run_remote_call(call: RemoteCall) -> RemoteResult:
         _admit(call.run_id, gate)
         value = _one_reply(call, _open_checked(call.model, call.terms, call.run_id), gate)
     except ConfigError as error:
-        value = ConfigError(f"{error} (on the worker {socket.gethostname()})")
+        value = ConfigError(say("runs.on_worker", error=error, worker=socket.gethostname()))
     except SocJudgeError as error:
         value = error
     except Exception as surprise:  # only here are the keys known that its text may run_dialogue
@@ -117,13 +118,10 @@ def next_request(dialogue: Dialogue[Any], paid: Sequence[Completion]) -> ModelRe
 
 def _admit(run_id: str, gate: RunGate) -> None:
     if event_loop.is_forked():
-        raise ConfigError(
-            "the executor forks processes, which then share half of this one's connections and threads; use "
-            'ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))'
-        )
+        raise ConfigError(say("runs.executor_forks"))
     with _lock:
         if run_id in _stopped:
-            raise RunStopped("the run was stopped")
+            raise RunStopped(say("runs.stopped"))
         _gates.setdefault(run_id, set()).add(gate)
 
 
@@ -147,12 +145,12 @@ def get_terms(model: Model) -> Terms:
     """What has to be the same on all machines for a run to be one run."""
     sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
     return (
-        ("socjudge's version", __version__),
+        (say("runs.version_of_socjudge"), __version__),
         ("JUDGE_EVALUATION_CRITERIA", "、".join(constants.JUDGE_EVALUATION_CRITERIA)),
         ("JUDGE_PASS_THRESHOLD", constants.JUDGE_PASS_THRESHOLD),
         ("BACKGROUND_SECTIONS", "、".join(constants.BACKGROUND_SECTIONS)),
         ("OPENAI_BASE_URL", getattr(model, "service", "")),
-        (f"the price of {model.name} (prices.toml)", model.most_usd(sample)),
+        (say("runs.price_of", model=model.name), model.most_usd(sample)),
     )
 
 
@@ -162,10 +160,7 @@ def _open_checked(name: str, terms: Terms, run_id: str) -> Model:
     model = open_model(name)
     for (what, there), (_, here) in zip(terms, get_terms(model), strict=False):
         if there != here:
-            raise ConfigError(
-                f"{what} is {here!r} on a worker and {there!r} where the run was started; make it the same on every "
-                "machine (docs/scaling.md)"
-            )
+            raise ConfigError(say("runs.worker_differs", what=what, here=here, there=there))
     return model
 
 
@@ -175,8 +170,5 @@ def _load_index(index_dir: Path, fingerprint: str) -> RunbookIndex:
 
     index = load_index(index_dir)
     if index.fingerprint != fingerprint:
-        raise ConfigError(
-            f"{index_dir}: the index on a worker is not the one that the run was started with; copy the folder to "
-            "every machine, or put it on a shared disk"
-        )
+        raise ConfigError(say("runs.worker_index", folder=index_dir))
     return index

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..base.messages import say
 from ..errors import ConfigError
 from ..models.opening import OFFLINE
 from ..records import UNKNOWN, EvaluationRun
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
 _SAME = {
-    "dataset_sha256": "the questions", "index_fingerprint": "the runbooks", "judge_service": "the judge's service",
-    "judge_prompt_sha256": "the judge's prompt", "assistant_service": "the assistant's service",
-    "assistant_prompt_sha256": "the assistant's prompt", "pass_threshold": "JUDGE_PASS_THRESHOLD",
-    "pass_rate_required": "JUDGE_PASS_RATE",
+    "dataset_sha256": "runs.the_questions", "index_fingerprint": "runs.the_runbooks", "judge_service": "runs.the_judges_service",
+    "judge_prompt_sha256": "runs.the_judges_prompt", "assistant_service": "runs.the_assistants_service",
+    "assistant_prompt_sha256": "runs.the_assistants_prompt", "pass_threshold": "runs.the_pass_line",
+    "pass_rate_required": "runs.the_pass_rate",
 }  # fmt: skip
 
 
@@ -29,19 +30,14 @@ def repair_run(run: EvaluationRun, options: RunOptions, *, index: RunbookIndex |
     Its models, prompts and repeats are those of the log. index: the runbooks; the one in INDEX_DIR if left out.
     ConfigError if nothing failed, or if runbooks, prompts or services are not what they were."""
     if not any(result.evaluation.status == "failed" for result in run.results):
-        raise ConfigError(
-            f"{run.log_path or 'the run'}: nothing in it failed; replies that could not be read are asked for again by "
-            "rejudge"
-        )
+        raise ConfigError(say("runs.nothing_failed", run=run.log_path or say("runs.the_run")))
     assignment = _assign(run, index)
     for name, what in _SAME.items():
         there, here = getattr(run.run, name), getattr(assignment.info, name)
         if there not in ("", None, UNKNOWN, here):
             was, now = (str(value)[:40] for value in (there, here))
-            raise ConfigError(
-                f"{run.log_path or 'the run'}: {what} ({name}) was {was} and is {now} now, so half of the run would be of "
-                "another kind; put it back, or run everything anew"
-            )
+            of = run.log_path or say("runs.the_run")
+            raise ConfigError(say("runs.not_the_same", run=of, what=say(what), name=name, was=was, now=now))
     return run_assignment(assignment, options, known=run.results)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import constants
+from ..base.messages import os_reason, say
 from ..base.storage import as_path, check_place
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
@@ -70,12 +71,14 @@ def run_assignment(
     )  # fmt: skip
     discard = False
     try:
-        unit = "問" if plan.judge_repeats == 1 else "件の採点"
+        by_question = plan.judge_repeats == 1
         if resumed := journal.n_done:
-            print(f"{resumed}/{total}{unit}は前回の中断から再開（{journal.path}）", file=sys.stderr)
+            taken_up = "runs.taken_up" if by_question else "runs.taken_up_judgements"
+            print(say(taken_up, done=resumed, total=total, path=journal.path), file=sys.stderr)
         _take_over(journal, assignment, known)
         if taken := journal.n_done - resumed:
-            print(f"{taken}/{total}{unit}は元のログから引き継ぎ、残りだけをもう一度依頼します", file=sys.stderr)
+            taken_over = "runs.taken_over" if by_question else "runs.taken_over_judgements"
+            print(say(taken_over, done=taken, total=total), file=sys.stderr)
         gate = RunGate(
             max_concurrency=options.max_concurrency, max_cost_usd=options.max_cost_usd, signal=options.stop,
             spent_usd=journal.noted_usd if options.max_cost_usd is None else journal.spent_usd,
@@ -115,11 +118,7 @@ def _take_over(journal: Journal, assignment: Assignment, known: Iterable[Evaluat
 def _check_prices(plan: Plan) -> None:
     for model in (plan.judge, plan.assistant):
         if model is not None and model.most_usd(ModelRequest("judge", (), {})) is None:
-            raise ConfigError(
-                f"max_cost_usd cannot be held: the price of '{model.name}' is unknown; put it into "
-                f"{constants.PRICES_PATH} (see README), give a chat model an output limit and an object of your own "
-                "`most_usd(request)`, or leave max_cost_usd out"
-            )
+            raise ConfigError(say("runs.price_unknown", model=model.name, path=constants.PRICES_PATH))
 
 
 def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keywords: Any) -> Journal:
@@ -127,15 +126,20 @@ def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keyword
         return open_journal(folder, info, key, **keywords)
     except OSError as problem:
         warnings.warn(
-            f"{folder}: cannot be written ({problem.strerror}); the journal of this run goes to {fallback_folder()}",
+            say("runs.journal_elsewhere", folder=folder, reason=os_reason(problem), fallback=fallback_folder()),
             stacklevel=4,
         )
         try:
             return open_journal(folder, info, key, in_fallback=True, **keywords)
         except OSError as error:
             raise ConfigError(
-                f"{folder}: the journal cannot be written ({problem.strerror}), nor can {fallback_folder()} ({error.strerror}); "
-                "free some disk space or fix the permissions, then start the run again"
+                say(
+                    "runs.journal_nowhere",
+                    path=folder,
+                    reason=os_reason(problem),
+                    fallback=fallback_folder(),
+                    fallback_reason=os_reason(error),
+                )
             ) from None
 
 
@@ -174,7 +178,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
                 if complaint is not None:
                     work.cancel()  # the second time: do not wait for the calls in flight
                 complaint = interrupt
-                print("中断します。実行中の呼び出しの完了を待っています（もう一度で即時終了）", file=sys.stderr)
+                print(say("runs.stopping"), file=sys.stderr)
                 loop.call_soon_threadsafe(gate.stop)
             except Exception as problem:  # on_result failed
                 complaint = problem
@@ -189,10 +193,8 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
     if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):
         raise gate.reason  # a stop that came with the last result has stopped nothing
     if engine.n_undelivered:
-        unit = "judged answers" if engine.n_undelivered > 1 else "judged answer"
-        raise ProviderError(
-            f"the service did not deliver {engine.n_undelivered} {unit}; the last one: {engine.last_failure}"
-        )
+        undelivered = "runs.undelivered" if engine.n_undelivered > 1 else "runs.undelivered_one"
+        raise ProviderError(say(undelivered, count=engine.n_undelivered, cause=engine.last_failure))
 
 
 def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:
@@ -214,8 +216,5 @@ def _how_to_go_on(journal: Journal, total: int) -> str:
     try:
         journal.sync()
     except ConfigError as problem:
-        return f"{journal.n_done} of {total} judged answers may be lost: {problem}"
-    return (
-        f"{journal.n_done} of {total} judged answers are safe in {journal.path}; start the same run again to go on, "
-        "or with fresh (--fresh) to start anew"
-    )
+        return say("runs.maybe_lost", done=journal.n_done, total=total, problem=problem)
+    return say("runs.safe", done=journal.n_done, total=total, path=journal.path)

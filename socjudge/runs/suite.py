@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..base.messages import say
 from ..errors import ConfigError
 from ..models.opening import Model
 from ..prompts.templates import Prompt
@@ -208,10 +209,7 @@ def rejudge(
 
 def _check_names(executor: Executor, *models: str | BaseChatModel | Model) -> None:
     if not isinstance(executor, Executor):
-        raise ConfigError(f"executor= is a {type(executor).__name__}; of a Dask client, pass client.get_executor()")
+        raise ConfigError(say("runs.executor_kind", kind=type(executor).__name__))
     for model in models:
         if not isinstance(model, str):
-            raise ConfigError(
-                f"with executor=, name the models by strings: {type(model).__name__} may hold a key, and keys are not "
-                "sent to other processes; workers open models with the keys of their own environment"
-            )
+            raise ConfigError(say("runs.executor_names", kind=type(model).__name__))

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from .. import constants
+from ..base.messages import os_reason, say
 from ..base.pass_rule import run_rule
 from ..base.showing import dollars, facts_html, money, one_line, shown_path
 from ..base.storage import as_path, is_remote
@@ -111,7 +112,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
         if "row" in line:
             rows[line["sample"], line["repeat"]] = line["row"]
     if not header:
-        raise ConfigError(f"{path}: the journal is empty; nothing was finished before the run was broken off")
+        raise ConfigError(say("runs.journal_empty", path=path))
     results = tuple(result_from_dict(rows[place], where=f"{path}: sample {place[0]}") for place in sorted(rows))
     info = run_info_from_dict(header["run"], where=str(path))
     return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
@@ -146,17 +147,14 @@ def fitting(path: Path, key: Mapping[str, Any]) -> Path:
     """The journal at the path; ConfigError that names the difference if it is of another run than that with this key."""
     there = _read_header(path).get("key")
     if not isinstance(there, dict):
-        raise ConfigError(f"{path}: no journal of an unfinished run; they are named judge_eval_…{SUFFIX}")
+        raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
     differences = [
-        f"{name} is {_shown(there.get(name))} there and {_shown(key.get(name))} here"
+        say("runs.there_and_here", name=name, there=_shown(there.get(name)), here=_shown(key.get(name)))
         for name in sorted({*there, *key})
         if there.get(name) != key.get(name)
     ]
     if differences:
-        raise ConfigError(
-            f"{path}: the journal is of another run: {'; '.join(differences)}. Start that run again with its own "
-            "settings, or leave resume out to start this one"
-        )
+        raise ConfigError(say("runs.journal_of_another", path=path, differences="; ".join(differences)))
     return path
 
 
@@ -166,7 +164,7 @@ def _read_header(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             line = orjson.loads(file.readline())
     except OSError as error:
-        raise ConfigError(f"{path}: the journal cannot be read ({error.strerror})") from None
+        raise ConfigError(say("runs.journal_unreadable", path=path, reason=os_reason(error))) from None
     except orjson.JSONDecodeError:
         return {}
     return line if isinstance(line, dict) else {}
@@ -182,15 +180,13 @@ def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 line = orjson.loads(raw)
                 if not isinstance(line, dict) or (number == 1) != ("journal" in line):
-                    raise ValueError("not a line of a journal")
+                    raise ValueError(say("runs.journal_no_line"))
             except ValueError as error:
-                raise ConfigError(
-                    f"{path}: line {number} is damaged ({error}); mend or remove the line, or start anew with fresh"
-                ) from None
+                raise ConfigError(say("runs.journal_damaged", path=path, number=number, reason=error)) from None
             yield start, {**line, "raw": raw}
             start += len(raw)
 
 
 def _shown(value: Any) -> str:
-    text = "nothing" if value in (None, "") else str(value)
+    text = say("runs.nothing") if value in (None, "") else str(value)
     return f"{text[:12]}…" if len(text) == 64 else text  # a hash

@@ -8,12 +8,15 @@ import string
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import socjudge
 from socjudge.base import messages
 from socjudge.base.messages import say
+from socjudge.cli.shared import _cause
+from socjudge.judging.judge import count_retries
 
 PACKAGE = Path(socjudge.__file__).parent
 CATALOGUE = {
@@ -21,8 +24,12 @@ CATALOGUE = {
     for path in sorted((PACKAGE / "messages").glob("*.toml"))
     for name, texts in tomllib.loads(path.read_text(encoding="utf-8")).items()
 }
-WINGS = ["certify", "judging", "prompts"]  # whose messages are all in the catalogue
-TELLING = {"warn", "echo", "secho"}  # calls whose first argument is read by a user
+# Whose messages are all in the catalogue.
+WINGS = ["base", "batch", "certify", "history", "judging", "prompts", "runs", "records.py"]
+TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
+ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
+ERRORS += ("ValueError", "OSError", "FileNotFoundError")  # which become the end of a message
+NO_MESSAGES = {"AssertionError", "TypeError", "_Unusual", "compile", "Condition"}  # for us, or in both languages
 JAPANESE = re.compile("[ぁ-んァ-ヶ一-龠]")
 
 
@@ -33,6 +40,21 @@ def calls() -> Iterator[tuple[Path, ast.Call, str]]:
             if isinstance(node, ast.Call):
                 called = node.func
                 yield path, node, getattr(called, "id", getattr(called, "attr", ""))
+
+
+def sentences(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, text) of each English sentence in the code: three words at least, and no HTML, docstring or repr."""
+    for child in ast.iter_child_nodes(node):
+        is_docstring = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+        is_repr = isinstance(child, ast.FunctionDef) and child.name == "__repr__"
+        called = child.func if isinstance(child, ast.Call) else None
+        is_for_us = getattr(called, "id", getattr(called, "attr", "")) in NO_MESSAGES
+        if is_docstring or is_repr or is_for_us:
+            continue
+        text = child.value if isinstance(child, ast.Constant) else None
+        if isinstance(text, str) and not text.startswith("<") and re.search(r"[A-Za-z,;:)]+ [a-z]+ [A-Za-z(]+", text):
+            yield child.lineno, text
+        yield from sentences(child)
 
 
 def values(text: str) -> set[str]:
@@ -63,15 +85,36 @@ def test_each_key_in_the_code_is_in_the_catalogue_with_its_values_and_each_messa
 
 @pytest.mark.parametrize("wing", WINGS)
 def test_no_message_stands_in_the_code(wing: str) -> None:
-    errors = {"ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached"}
     stray = [
         f"{path.relative_to(PACKAGE)}:{call.lineno}"
         for path, call, name in calls()
-        if path.is_relative_to(PACKAGE / wing) and name in errors | TELLING and call.args
-        for text in ast.walk(call.args[0])
+        if path.is_relative_to(PACKAGE / wing) and (name in TELLING or name.endswith(ERRORS)) and call.args
+        for argument in call.args
+        for text in ast.walk(argument)
         if isinstance(text, ast.Constant) and isinstance(text.value, str) and re.search(r"\w \w|[ぁ-ん]", text.value)
     ]
     assert not stray
+
+
+@pytest.mark.parametrize("wing", [wing for wing in WINGS if wing != "certify"])  # it names statistical methods
+def test_no_sentence_waits_in_the_code_to_become_a_message(wing: str) -> None:
+    """Such as one that is put into a variable first, or into a list of problems."""
+    stray = [
+        f"{path.relative_to(PACKAGE)}:{line}: {text[:60]!r}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.is_relative_to(PACKAGE / wing)
+        for line, text in sentences(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not stray
+
+
+def test_what_is_read_out_of_a_message_is_found_in_both_languages() -> None:
+    """A run may be taken up, and a log read, in another language than the one they were written in."""
+    for lang in get_args(messages.Language):
+        told = [say("judging.retried", lang=lang, cause=cause) for cause in ("HTTP 429", "HTTP 500")]
+        assert count_retries("; ".join(told)) == 2
+        last = say("base.last_cause", lang=lang, cause="HTTP 500")
+        assert _cause(say("batch.failed_rounds", lang=lang, count=3, last=last)) == "HTTP 500"
 
 
 @pytest.mark.parametrize(
@@ -93,12 +136,14 @@ def test_the_language_is_chosen_by_the_variable_the_locale_or_a_call(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert messages.language() == expected
+    messages._locale_language.cache_clear()  # a process does not change its locale
     try:
+        assert messages.language() == expected
         messages.use_language("en")
         assert say("prompts.lacks", names="{question}") == "lacks {question}"
         assert say("prompts.lacks", names="{question}", lang="ja") == "不足: {question}"
     finally:
         messages.use_language(None)
-    with pytest.raises(ValueError, match="expected 'ja' or 'en'"):
+        messages._locale_language.cache_clear()
+    with pytest.raises(ValueError, match="'fr'"):
         messages.use_language("fr")  # type: ignore[arg-type]

@@ -107,7 +107,7 @@ def test_a_stopped_run_is_taken_up_and_asks_only_for_the_rest(
     journal = unfinished.path.read_text("utf-8")
     unfinished.path.write_text(re.sub(r'"t":(\d)', r'"t":50\1', journal), encoding="utf-8")
     run = run_suite(questions, tmp_path, index=index)
-    assert "3/10問は前回の中断から再開" in capsys.readouterr().err
+    assert "3/10 questions are taken over" in capsys.readouterr().err
     assert len(service.requests) == 20  # the answer that was not judged yet is not asked for again
     assert comparable(run) == comparable(whole)
     assert (run.run.sessions, run.usage.calls) == (2, 20)
@@ -594,7 +594,7 @@ def test_ctrl_c_lets_calls_in_flight_finish_and_says_how_to_go_on(service: Servi
     service.wait_for(lambda: len(service.requests) >= 12, 120)
     assert process.pid is not None
     os.kill(process.pid, signal.SIGINT)
-    while "中断します" not in stderr.read_text("utf-8"):
+    while "stopping" not in stderr.read_text("utf-8"):
         assert process.is_alive()
     interrupted.set()
     assert ended(process) == 1

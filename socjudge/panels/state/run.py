@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ... import constants
-from ...base.messages import say
 from ...base.redact import redact, surprise_text
 from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.dataset import load_eval_dataset
+from ...judging.judge import count_retries
 from ...models.pacing import get_settings
 from ...records import EvaluationResult, EvaluationRun
 from ...runs.assignment import Assignment, assign_suite
@@ -177,7 +177,7 @@ class Session:
             done=before.done + 1,
             mean=points / count if count else None,
             cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-            retries=before.retries + len(answer.retries) * is_new + marks.error.count(say("judging.retried", cause="")),
+            retries=before.retries + len(answer.retries) * is_new + count_retries(marks.error),
             unread=before.unread + (marks.status != "ok"),
         )
         self._notify_soon()
