@@ -12,14 +12,18 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
+import typer
 import yaml
 from conftest import ROOT
 from package_modules import MODULES, runtime_imports
 
 import socjudge
+from socjudge import constants
+from socjudge.cli.app import app as cli
 
 # The wings that may import a heavy library.
 HOMES = {
@@ -161,6 +165,27 @@ def test_notebooks_are_stored_without_outputs_and_have_parameters(path: Path) ->
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
     assert cells[0]["cell_type"] == "markdown"
     assert "parameters" in code[0]["metadata"].get("tags", [])
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.ja.md", "docs/guide.ja.md"])
+def test_commands_that_a_page_shows_exist(page: str) -> None:
+    """Each command with its options, by the program's own help; placeholders such as paths are not run."""
+    lines = re.findall(r"^    (?:\.venv\\\\Scripts\\\\)?socjudge (.+)$", (ROOT / page).read_text("utf-8"), re.MULTILINE)
+    assert lines
+    known = typer.main.get_command(cli)
+    for line in lines:
+        words = [word for word in line.split("#")[0].split(" && ")[0].split() if word != "\\"]
+        command: Any = known
+        while words and hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        options = {name for option in command.params for name in option.opts}
+        assert {word for word in words if word.startswith("--")} <= options, line
+
+
+def test_the_python_in_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "LOGS_DIR", tmp_path)
+    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "guide.ja.md").read_text("utf-8"), re.DOTALL):
+        exec(code, {})
 
 
 @pytest.mark.slow
