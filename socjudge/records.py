@@ -208,7 +208,8 @@ class RunInfo:
 
     sessions: how often it was started, 1 if it was never broken off. mode: "batch" if it was begun or
     finished through a batch endpoint, else "live". `*_service`: where the model is, empty for
-    the embedded default; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex."""
+    the embedded default; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex.
+    runbooks: {file name: hash} of what was indexed, empty where that is not known."""
 
     run_id: str
     started_at: str
@@ -225,6 +226,7 @@ class RunInfo:
     assistant_prompt_sha256: str = ""
     dataset_sha256: str = ""
     index_fingerprint: str = ""
+    runbooks: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
     k: int | None = None
     answer_repeats: int = 1
     judge_repeats: int = 1

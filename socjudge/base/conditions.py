@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..records import UNKNOWN
+from .messages import Language, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +39,8 @@ CONDITIONS = (
     Condition("assistant_service", "アシスタントの接続先", "service of the assistant", "アシスタント"),
     Condition("assistant_prompt_id", "回答プロンプト", "assistant's prompt", "回答プロンプト"),
     Condition("assistant_prompt_sha256", "回答プロンプトの文面", "text of the assistant's prompt", "回答プロンプト"),
-    Condition("index_fingerprint", "手順書", "runbook index", "手順書"),
+    Condition("runbooks", "手順書", "runbooks", "手順書"),
+    Condition("index_fingerprint", "手順書の索引", "runbook index", "手順書"),
     Condition("k", "抜粋の数 k", "passages per question, k", "抜粋の数k"),
     Condition("answer_repeats", "回答の反復", "answers per question", "反復回数"),
     Condition("judge_repeats", "採点の反復", "judgements per answer", "反復回数"),
@@ -56,11 +59,50 @@ class Difference(NamedTuple):
     after: str
 
     def words(self, lang: str = "ja") -> tuple[str, str, str]:
-        """Its name and the two sides, in Japanese or English; of a hash the first twelve digits."""
+        """Its name and the two sides, in Japanese or English; of a hash the first twelve digits, of runbooks how many
+        and which were added, removed and changed."""
+        if changes := self._runbook_changes(lang):
+            tongue: Language = "ja" if lang == "ja" else "en"
+            before, after = (
+                say("base.files", lang=tongue, count=len(_files(side))) for side in (self.before, self.after)
+            )
+            return self.condition.ja if lang == "ja" else self.condition.en, before, f"{after} ({changes})"
         is_hash = self.condition.column.endswith(("sha256", "fingerprint"))
         unknown = "不明" if lang == "ja" else "unknown"
         before, after = (side[: 12 if is_hash else None] or unknown for side in (self.before, self.after))
         return self.condition.ja if lang == "ja" else self.condition.en, before, after
+
+    def phrase(self, lang: str = "ja") -> str:
+        """What changed, on one line: 「抜粋の数 k: 3→5」, or the names of the runbooks that were added."""
+        name, before, after = self.words(lang)
+        return f"{name}: {self._runbook_changes(lang) or f'{before}→{after}'}"
+
+    def _runbook_changes(self, lang: str) -> str:
+        """Which runbooks were added, removed and changed; "" for other conditions, and where a side does not say."""
+        before, after = _files(self.before), _files(self.after)
+        if self.condition.column != "runbooks" or not before or not after:
+            return ""
+        names = {
+            "base.added": sorted(after.keys() - before.keys()),
+            "base.removed": sorted(before.keys() - after.keys()),
+            "base.changed": sorted(name for name in before.keys() & after.keys() if before[name] != after[name]),
+        }
+        tongue: Language = "ja" if lang == "ja" else "en"
+        return " / ".join(f"{say(key, lang=tongue)} {', '.join(found)}" for key, found in names.items() if found)
+
+
+def runbooks_text(files: Mapping[str, str]) -> str:
+    """The runbooks of a run as frames have them: JSON of {file name: first twelve digits of its hash}, "" for none."""
+    return json.dumps({name: files[name][:12] for name in sorted(files)}, ensure_ascii=False) if files else ""
+
+
+def _files(text: str) -> dict[str, str]:
+    """What `runbooks_text` made; nothing of anything else, as where a cohort has runs with several."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str, str]]:
@@ -81,10 +123,14 @@ def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
     """Which conditions differ between two cohorts of `conditions_of`, in the order of the table."""
     found = [Difference(each, before.get(each.column, ""), after.get(each.column, "")) for each in CONDITIONS]
+    told = {each.condition.column for each in found if each.before != each.after and each.before and each.after}
     return [
         each
         for each in found
         if each.before != each.after
+        # Where the names are known they say more than the index's hash; where only one side has them the hash tells.
+        and (each.condition.column != "index_fingerprint" or "runbooks" not in told)
+        and (each.condition.column != "runbooks" or (each.before and each.after))
         # The embedded default has no service; that the model is another one is said by its name.
         and (not each.condition.column.endswith("_service") or (each.before and each.after))
     ]

@@ -150,6 +150,7 @@ def info_line(info: RunInfo) -> str:
 def info_html(info: RunInfo) -> str:
     """What was run, as far as it is known."""
     known = {field.name: getattr(info, field.name) for field in fields(info)}
+    known["runbooks"] = "、".join(info.runbooks)
     return facts_html(info.run_id, {name: value for name, value in known.items() if value not in ("", None, UNKNOWN)})
 
 

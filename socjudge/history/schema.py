@@ -67,6 +67,7 @@ RUNS = pa.schema(
         **_types(RunInfo, _OF_RUN), **_types(RunSummary, OF_SUMMARY),
         "n_results": pa.int64(), "n_unscored": pa.int64(), "mean_score": pa.float64(),
         **_types(Usage, OF_USAGE), **_types(RunInfo, _OF_RUN_TOO), "criteria": pa.string(),
+        "runbooks": pa.string(),
     }
 )  # fmt: skip
 RUN_COLUMNS = RUNS.names[RUNS.get_field_index("run_id") :]

@@ -24,6 +24,7 @@ import orjson
 import pyarrow as pa
 
 from .. import constants
+from ..base.conditions import runbooks_text
 from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from ..records import BARE, POINTS, UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Status
@@ -301,6 +302,7 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
     values["n_results"], values["n_unscored"] = len(rows), len(rows) - len(averages)
     values["mean_score"] = fmean(averages) if averages else None
     values["criteria"] = _joined(*lists)
+    values["runbooks"] = runbooks_text(info.runbooks)
     return values
 
 

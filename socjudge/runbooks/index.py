@@ -159,6 +159,11 @@ class RunbookIndex:
         return facts_html("手順書の索引", facts)
 
     @property
+    def files(self) -> dict[str, str]:
+        """{file name: SHA-256 in hex} of the runbooks, and of the files beside them that the index was made with."""
+        return dict(self._stored.files)
+
+    @property
     def _n_files(self) -> int:
         return len(self._stored.files.keys() - {*COMPANION_NAMES})
 

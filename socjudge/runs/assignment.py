@@ -149,6 +149,7 @@ def assign_rejudging(
         assistant_prompt_id=run.run.assistant_prompt_id,
         assistant_prompt_sha256=run.run.assistant_prompt_sha256,
         index_fingerprint=run.run.index_fingerprint,
+        runbooks=run.run.runbooks,
         k=run.run.k,
         answer_repeats=run.run.answer_repeats,
     )
@@ -208,6 +209,7 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         assistant_prompt_sha256=plan.assistant_prompt.sha256 if plan.assistant_prompt else "",
         dataset_sha256=_sha256(asdict(question) for question in questions),
         index_fingerprint=plan.index.fingerprint if plan.index is not None and answered else "",
+        runbooks=plan.index.files if plan.index is not None and answered else {},
         k=plan.k if answered else None,
         judge_repeats=plan.judge_repeats,
         pass_threshold=constants.JUDGE_PASS_THRESHOLD,

@@ -1,0 +1,315 @@
+"""Did the change help? Two runs of the same questions by the same judge, paired by question though the answers differ."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .. import constants
+from ..base.conditions import Difference, conditions_of, differences
+from ..base.messages import say
+from ..base.pass_rule import frame_rule, reaches
+from ..base.showing import block, escape
+from ..base.storage import as_path
+from ..base.texts import visible
+from ..errors import ConfigError
+from ..history.frames import run_scores
+from ..records import EvalQuestion, EvaluationRun
+from ..runs.load import load_run
+from .basics import OVERALL, need_columns, plain_floats
+from .comparison import LEVEL, compare_cohorts, pair_scores, question_pairs
+
+_JUDGING = ("採点者", "プロンプト", "観点")  # groups of the table of conditions
+_NEEDED = ["run_id", "question_id", "criterion", "score"]
+_LEFT_OUT = (  # columns of `compare_judges`
+    "baseline", "n_answers", "cost_usd_per_question", "baseline_cost_usd_per_question", "seconds_per_question",
+    "baseline_seconds_per_question",
+)  # fmt: skip
+_SHOWN = 20  # questions named in a line; all are in `questions`
+
+
+@dataclass(frozen=True, eq=False)
+class RunComparison:
+    """What `compare_runs` found; it shows itself in a cell and in a terminal.
+
+    before, after: the ids of the two runs. differences, questions, conditions: its frames. finding: in one sentence.
+    notes: what was left out, and what cannot be told."""
+
+    before: str
+    after: str
+    differences: pd.DataFrame = field(repr=False)
+    questions: pd.DataFrame = field(repr=False)
+    conditions: pd.DataFrame = field(repr=False)
+    finding: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every mark is the same before and after, and none is missing."""
+        d = self.differences
+        known = self.questions["difference"].notna().all()
+        return bool(known and (d["n"] > 0).all() and (d["n_missing"] == 0).all() and _same_marks(self.questions))
+
+    @property
+    def lines(self) -> list[str]:
+        """What there is to say, a line each: one where nothing changed."""
+        if self.is_unchanged:
+            return [self.finding, *self.notes]
+        return [
+            self.finding,
+            *_criteria_seen(self.differences),
+            say("stats.what_changed", conditions=_condition_words(self.conditions)),
+            _crossed("stats.won", self.questions, "不合格→合格"),
+            _crossed("stats.lost", self.questions, "合格→不合格"),
+            *self.notes,
+        ]
+
+    def __repr__(self) -> str:
+        shown = [] if self.is_unchanged else [_table(self.differences).to_string(index=False)]
+        return visible("\n".join([*self.lines, *shown]))
+
+    def _repr_html_(self) -> str:
+        if self.is_unchanged:
+            return block("grey", *map(escape, self.lines))
+        table = _table(self.differences).to_html(index=False, border=0, escape=True)
+        row, title = _overall(self.differences), say("stats.title")
+        kind = ("good" if row["mean_difference"] > 0 else "bad") if _is_seen(row) else "grey"
+        return block(kind, f"<b>{escape(title)}</b>", *map(escape, self.lines), table)
+
+
+def compare_runs(
+    before: EvaluationRun | pd.DataFrame | Path | str,
+    after: EvaluationRun | pd.DataFrame | Path | str | None = None,
+    *,
+    logs_dir: Path | str | None = None,
+) -> RunComparison:
+    """Did the change help? Two runs of the same questions by the same judge and prompt, paired by question.
+
+    The answers may differ, as they do after a change of runbooks, model, prompt or k: that is what is compared. For two
+    judges on the same answers there is `compare_judges`.
+
+    Parameters
+    ----------
+    before, after
+        Each a run, the name or path of a log, or its rows of `load_scores`; or, as `before` alone, a frame of
+        `load_scores` with two runs, of which the one that started first is the one before.
+    logs_dir
+        Where logs given by name are; the project's own unless given.
+
+    Returns
+    -------
+    RunComparison
+        - differences: a row per criterion and one (総合) for their mean, with the columns of `compare_judges` (baseline_mean:
+          before; mean: after), without answers, costs and times
+        - questions: question_id, category, before, after, difference (0–100, over criteria and repeats, missing where
+          one has no mark), direction (合格→不合格, 不合格→合格, 合格のまま, 不合格のまま, or 比較対象外), largest_move (of a
+          single criterion, points)
+        - conditions: condition, before, after, phrase: what differs between the runs, from one table
+        - finding, notes: in words
+
+    Raises
+    ------
+    ConfigError
+        Where judge, its prompt or the criteria differ, for then it is not the assistant's change; where the runs share
+        no question; where there are not two runs.
+
+    Notes
+    -----
+    Intervals, tests and detectable differences are those of `compare_judges`; all of a question's answers are averaged first.
+    They are about questions like these, and one run each: that asking again gives other answers is part of the scatter.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(4), "criterion": "安全性"})
+    >>> old, new = one.assign(run_id="A", score=[90, 80, 40, 10]), one.assign(run_id="B", score=[80, 80, 75, 14])
+    >>> sj.compare_runs(old, new).questions["direction"].tolist()
+    ['合格のまま', '合格のまま', '不合格→合格', '不合格のまま']
+    """
+    (first, first_asked), (second, second_asked) = _sides(before, after, logs_dir)
+    ids = [_run_id(first), _run_id(second)]
+    if ids[0] == ids[1]:
+        raise ConfigError(say("stats.same_run", run=ids[0]))
+    scores = pd.concat([first, second], ignore_index=True).astype({"run_id": object})
+    told = conditions_of(scores)
+    changed = differences(told[ids[0]], told[ids[1]])
+    _check_judging(changed)
+
+    asked = [set(side["question_id"]) for side in (first, second)]
+    common = asked[0] & asked[1]
+    known = common & first_asked.keys() & second_asked.keys()
+    reworded = {name for name in known if _differ(first_asked[name], second_asked[name])}
+    common -= reworded
+    if not common:
+        raise ConfigError(say("stats.no_common_question"))
+    # One stand-in for all answers to a question: they are what was changed.
+    pooled = scores[scores["question_id"].isin(common)].assign(answer_sha256="")
+    found = compare_cohorts(pooled, baseline=ids[0], by="run_id")
+    found = found.drop(columns=["run_id", *_LEFT_OUT])
+    questions = _questions(scores, pooled, ids)
+    words = pd.DataFrame(
+        [(*each.words(), each.phrase()) for each in changed], columns=["condition", "before", "after", "phrase"]
+    )
+    notes = []
+    if lonely := asked[0] ^ asked[1]:
+        notes.append(say("stats.only_one_asked", common=len(common), questions=_names(lonely)))
+    if reworded:
+        notes.append(say("stats.question_reworded", questions=_names(reworded)))
+    if not (first_asked and second_asked) and any(each.condition.column == "dataset_sha256" for each in changed):
+        notes.append(say("stats.texts_unknown"))
+    if any(not told[name].get("judge_model") or not told[name].get("prompt_sha256") for name in ids):
+        notes.append(say("stats.judge_not_recorded"))
+    groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "データセット")
+    if len(groups) > 1:
+        notes.append(say("stats.several_changes", groups="、".join(groups)))
+    if missing := int(_overall(found)["n_missing"]):
+        notes.append(say("stats.unread", count=missing))
+    return RunComparison(ids[0], ids[1], found, questions, words, _finding(found, questions, words), tuple(notes))
+
+
+def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[pd.DataFrame, dict[Any, EvalQuestion]]]:
+    if after is None and isinstance(before, pd.DataFrame):
+        need_columns(before, _NEEDED, "compare_runs", "load_scores")
+        rows = before.sort_values("started_at", kind="stable") if "started_at" in before.columns else before
+        runs = list(rows["run_id"].dropna().unique())
+        if len(runs) != 2:
+            raise ConfigError(say("stats.two_runs", count=len(runs)))
+        return [(before[before["run_id"] == run_id], {}) for run_id in runs]
+    return [_side(before, logs_dir), _side(after, logs_dir)]
+
+
+def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[Any, EvalQuestion]]:
+    """The scores of one run, and its questions where they are known."""
+    if isinstance(given, pd.DataFrame):
+        need_columns(given, _NEEDED, "compare_runs", "load_scores")
+        return given, {}
+    if isinstance(given, (str, Path)):
+        folder = as_path(logs_dir or constants.LOGS_DIR)
+        path = next((path for path in (as_path(given), folder / str(given)) if path.is_file()), None)
+        if path is None:
+            raise ConfigError(say("stats.no_such_run", name=given, folder=folder))
+        given = load_run(path)
+    if not isinstance(given, EvaluationRun):
+        raise ConfigError(say("stats.not_a_run", kind=type(given).__name__))
+    return run_scores(given), {result.question.id: result.question for result in given.results}
+
+
+def _run_id(scores: pd.DataFrame) -> str:
+    found = list(scores["run_id"].dropna().unique())
+    if len(found) != 1:
+        raise ConfigError(say("stats.two_runs", count=len(found) + 1))
+    return str(found[0])
+
+
+def _check_judging(changed: list[Difference]) -> None:
+    """ConfigError if the marks are not of one judge, prompt and set of criteria."""
+    judging = [each for each in changed if each.condition.group in _JUDGING]
+    columns = {each.condition.column for each in judging}
+    # A prompt that was only given another name is the same one.
+    judging = [each for each in judging if each.condition.column != "prompt_id" or "prompt_sha256" in columns]
+    if judging:
+        raise ConfigError(say("stats.judged_otherwise", changed="、".join(each.phrase() for each in judging)))
+
+
+def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
+    """Whether two questions of one id are not the same; a bare log does not know the key points."""
+    points = (one.expected_keypoints, other.expected_keypoints)
+    return one.question != other.question or (all(points) and points[0] != points[1])
+
+
+def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd.DataFrame:
+    """A row per question of either run, in their order."""
+    rows = scores.drop_duplicates("question_id")[[name for name in ("question_id", "category") if name in scores]]
+    rows = rows.reset_index(drop=True)
+    pairs = pair_scores(pooled, *ids, by="run_id", who="compare_runs")
+    means = question_pairs(pairs, OVERALL).reindex(rows["question_id"])
+    line = frame_rule(scores).line
+    before, after = (means[side].to_numpy(dtype=float) for side in ("first", "second"))
+    direction = [
+        "比較対象外" if math.isnan(one) or math.isnan(other) else _direction(reaches(one, line), reaches(other, line))
+        for one, other in zip(before, after, strict=True)
+    ]
+    moves = (pairs["second"] - pairs["first"]).abs()
+    largest = moves.groupby(pairs["question_id"], observed=True).max()
+    moved = largest.reindex(rows["question_id"]).to_numpy(dtype=float)
+    return rows.assign(before=before, after=after, difference=after - before, direction=direction, largest_move=moved)
+
+
+def _direction(was: bool, now: bool) -> str:
+    if was == now:
+        return "合格のまま" if now else "不合格のまま"
+    return "不合格→合格" if now else "合格→不合格"
+
+
+def _same_marks(questions: pd.DataFrame) -> bool:
+    return bool((questions["largest_move"] == 0).all())
+
+
+def _overall(found: pd.DataFrame) -> dict[Any, Any]:
+    return found[found["criterion"] == OVERALL].to_dict("records")[0]  # type: ignore[no-any-return]
+
+
+def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFrame) -> str:
+    row = _overall(found)
+    if not row["n"]:
+        return say("stats.not_comparable")
+    if len(questions) == row["n"] and not row["n_missing"] and _same_marks(questions):
+        return say("stats.all_alike", count=row["n"], conditions=_condition_words(conditions))
+    values = {"before": row["baseline_mean"], "after": row["mean"], "difference": row["mean_difference"]}
+    values |= {"count": row["n"], "interval": ""}
+    if math.isfinite(row["ci_low"]):
+        values["interval"] = say("stats.interval", low=row["ci_low"], high=row["ci_high"])
+    if _is_seen(row):
+        return say("stats.helped" if row["mean_difference"] > 0 else "stats.harmed", **values)
+    points = row["detectable_difference"]
+    visible_from = say("stats.visible", points=points) if math.isfinite(points) else say("stats.invisible")
+    return say("stats.not_seen", visible=visible_from, **values)
+
+
+def _is_seen(row: dict[Any, Any]) -> bool:
+    """Whether a row shows a difference: test and interval both say so, for at the edge the two can disagree."""
+    beyond = row["ci_low"] > 0 or row["ci_high"] < 0 or not math.isfinite(row["ci_low"])
+    return bool(row["p_holm"] < 1 - LEVEL and beyond)
+
+
+def _criteria_seen(found: pd.DataFrame) -> list[str]:
+    """A line for the criteria that differ, as one can fall while the mean stays."""
+    rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and _is_seen(row)]
+    moved = [say("stats.one_criterion", criterion=row["criterion"], difference=row["mean_difference"]) for row in rows]
+    return [say("stats.criteria_moved", criteria="、".join(moved))] if moved else []
+
+
+def _condition_words(conditions: pd.DataFrame) -> str:
+    return " ／ ".join(conditions["phrase"]) or say("stats.nothing_changed")
+
+
+def _crossed(key: str, questions: pd.DataFrame, direction: str) -> str:
+    rows = questions[questions["direction"] == direction].to_dict("records")
+    named = [
+        say("stats.one_question", question=row["question_id"], before=row["before"], after=row["after"])
+        for row in rows[:_SHOWN]
+    ]
+    more = ["…"] if len(rows) > _SHOWN else []
+    return say(key, count=len(rows), questions="、".join(named + more) or say("stats.none"))
+
+
+def _names(questions: set[Any]) -> str:
+    names = sorted(questions, key=lambda name: (isinstance(name, str), name))
+    return ", ".join(map(str, names[:_SHOWN])) + (" …" if len(names) > _SHOWN else "")
+
+
+def _table(found: pd.DataFrame) -> pd.DataFrame:
+    """The differences as they are read: rounded, in Japanese."""
+    columns = {
+        "criterion": "観点", "n": "問数", "baseline_mean": "前", "mean": "後", "mean_difference": "差",
+        "ci_low": "95%区間 下", "ci_high": "上", "p_holm": "補正後 p", "detectable_difference": "検出できる差",
+    }  # fmt: skip
+    shown = found[list(columns)].assign(criterion=found["criterion"].astype(str))
+    points = [name for name in columns if name not in ("criterion", "n")]
+    rounded = {name: plain_floats(found[name]).round(3 if name == "p_holm" else 1) for name in points}
+    return shown.assign(**rounded).rename(columns=columns)

@@ -1,0 +1,208 @@
+"""Did the change help: two runs of the same questions, their conditions in words, refusals, and how often it errs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from score_frames import framed, judged
+
+from socjudge import ConfigError, EvalQuestion, build_index, compare_judges, compare_runs, load_run
+from socjudge import run_evaluation_suite as run_suite
+from socjudge.base.messages import use_language
+from socjudge.constants import CARRIED_DIR, RUNBOOKS_DIR
+from socjudge.stats.basics import OVERALL
+
+SERIES = sorted((CARRIED_DIR / "eval" / "examples" / "series").glob("*.json.gz"))
+OLD = [70, 80, 90, 60, 75, 85, 95, 72, 88, 66]
+NEW = [75, 86, 92, 65, 79, 90, 97, 76, 95, 68]  # 4.2 points more on average; questions 4 and 10 stay below 70
+
+
+@pytest.fixture(autouse=True)
+def japanese() -> Iterator[None]:
+    use_language("ja")
+    yield
+    use_language(None)
+
+
+def run_frame(run_id: str, marks: list[Any], *, day: int = 1, judge: str = "gpt-4o", **columns: Any) -> pd.DataFrame:
+    """A run's scores; each run has answers of its own."""
+    started = f"2026-01-{day:02}T00:00:00+09:00"
+    parts = [
+        judged(judge, question, mark, answer=run_id, run_id=run_id, started_at=started)
+        for question, mark in enumerate(marks, start=1)
+    ]
+    return framed(*parts).assign(**columns)
+
+
+def overall(frame: pd.DataFrame) -> pd.Series:
+    return frame[frame["criterion"] == OVERALL].iloc[0]
+
+
+def test_other_answers_are_compared_with_the_numbers_of_compare_judges() -> None:
+    before, after = run_frame("a", OLD), run_frame("b", NEW, day=2)
+    with pytest.raises(ConfigError):
+        compare_judges(pd.concat([before, after]), baseline="a", by="run_id")
+    found = compare_runs(before, after)
+    alike = [frame.assign(answer_sha256=frame["question_id"].astype(str)) for frame in (before, after)]
+    expected = compare_judges(pd.concat(alike), baseline="a", by="run_id")
+    shared = [name for name in found.differences if name in expected]
+    pd.testing.assert_frame_equal(found.differences, expected[shared])
+    row = overall(found.differences)
+    assert (row["mean_difference"], row["ci_low"], row["ci_high"]) == pytest.approx((4.2, 2.8973, 5.5027), abs=1e-4)
+    assert found.finding == "上がりました: 78.1点 → 82.3点（+4.2点、95%区間 +2.9〜+5.5、10問）"
+
+
+def test_questions_won_and_lost_are_named_with_their_marks() -> None:
+    found = compare_runs(run_frame("a", [60, 80, 90, 50]), run_frame("b", [75, 65, 91, 55]))
+    assert found.questions["direction"].tolist() == ["不合格→合格", "合格→不合格", "合格のまま", "不合格のまま"]
+    assert found.questions["difference"].tolist() == [15, -15, 1, 5]
+    assert "合格に変わった質問（1問）: 1（60.0→75.0点）" in repr(found)
+    assert "不合格に変わった質問（1問）: 2（80.0→65.0点）" in found._repr_html_()
+
+
+def test_one_frame_of_two_runs_is_taken_in_the_order_in_which_they_started() -> None:
+    both = pd.concat([run_frame("late", NEW, day=2), run_frame("early", OLD, day=1)])
+    assert (found := compare_runs(both)).before == "early" and found.after == "late"
+    with pytest.raises(ConfigError, match="3つ"):
+        compare_runs(pd.concat([both, run_frame("more", OLD, day=3)]))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("judge_model", "gpt-5"), ("judge_model_resolved", "gpt-4o-2027"), ("prompt_sha256", "another text")],
+)
+def test_marks_of_another_judge_or_prompt_are_refused(column: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{value}.*rejudge"):
+        compare_runs(run_frame("a", OLD), run_frame("b", NEW, **{column: value}))
+
+
+def test_other_criteria_are_refused_and_another_name_for_the_same_prompt_is_not() -> None:
+    with pytest.raises(ConfigError, match=r"観点: 安全性→安全性、実行可能性"):
+        compare_runs(run_frame("a", OLD, criteria="安全性"), run_frame("b", NEW, criteria="安全性、実行可能性"))
+    found = compare_runs(run_frame("a", OLD), run_frame("b", NEW, prompt_id="renamed"))
+    assert found.conditions["phrase"].tolist() == ["プロンプト: guide-1→renamed"]
+
+
+def test_what_is_no_pair_of_runs_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    frame = run_frame("a", OLD)
+    with pytest.raises(ConfigError, match="同じ実行"):
+        compare_runs(frame, frame)
+    with pytest.raises(ConfigError, match="共通の質問がない"):
+        compare_runs(frame, run_frame("b", NEW).assign(question_id=lambda rows: rows["question_id"] + 100))
+    with pytest.raises(ConfigError, match="no.json"):
+        compare_runs("no.json", frame, logs_dir=tmp_path)
+    with pytest.raises(ConfigError, match="int"):
+        compare_runs(frame, 7)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="no column"):
+        compare_runs(frame.drop(columns="score"), frame)
+
+
+def test_questions_that_only_one_asked_or_judged_are_left_out_and_said() -> None:
+    found = compare_runs(run_frame("a", [70, 80, 90]), run_frame("b", [72, None, 91, 95]))
+    assert "共通の3問だけを比べました。片方にしかない質問は除外: 4" in found.notes
+    assert found.questions["direction"].tolist() == ["合格のまま", "比較対象外", "合格のまま", "比較対象外"]
+    assert overall(found.differences)["n"] == 2
+    assert found.differences["baseline_mean"].tolist() == [80.0] * 7  # of both sides the same questions
+    assert any("読み取れなかった採点 6 件" in note for note in found.notes)
+
+
+def test_runs_without_a_common_mark_say_so() -> None:
+    found = compare_runs(run_frame("a", [None, 80]), run_frame("b", [80, None]))
+    assert found.finding == "両方で採点できた質問がないため、差を出せません"
+    assert "比較対象外" in set(found.questions["direction"]) and found._repr_html_()
+
+
+def test_an_unchanged_comparison_is_one_line() -> None:
+    found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", OLD, k=5))
+    assert repr(found) == "変化なし: 10問すべて、前後で同じ点数です（抜粋の数 k: 3→5）"
+    swapped = [[70, 80, 70, 80, 70, 80], 75], [[80, 70, 80, 70, 80, 70], 75]
+    moved = compare_runs(run_frame("a", swapped[0]), run_frame("b", swapped[1]))
+    assert not moved.is_unchanged  # the means are the same, the marks are not
+
+
+def test_a_criterion_that_falls_while_the_mean_stays_is_said() -> None:
+    before = [[70, 70, 70, 90, 70, 70]] * 12
+    after = [[70 + i % 3 + 4, 74, 74, 70 - i % 3, 74, 74] for i in range(12)]
+    found = compare_runs(run_frame("a", before), run_frame("b", after))
+    assert any("差のある観点" in line and "安全性 -21.0点" in line for line in found.lines)
+
+
+def test_several_changed_conditions_are_said_to_be_inseparable() -> None:
+    found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", NEW, k=5, assistant_model="gpt-4o"))
+    assert found.conditions["phrase"].tolist() == ["アシスタント: offline→gpt-4o", "抜粋の数 k: 3→5"]
+    assert any("アシスタント、抜粋の数k" in note for note in found.notes)
+
+
+def test_bare_logs_do_not_tell_whether_they_were_judged_alike() -> None:
+    unknown = {"judge_model": "unknown", "judge_model_resolved": "unknown", "prompt_id": "unknown", "prompt_sha256": ""}
+    found = compare_runs(run_frame("a", OLD, **unknown), run_frame("b", NEW, **unknown))
+    assert any("確かめられません" in note for note in found.notes)
+    with pytest.raises(ConfigError, match="不明→gpt-4o"):
+        compare_runs(run_frame("a", OLD, **unknown), run_frame("b", NEW))
+
+
+def test_the_bundled_series_by_path_name_and_run_is_one_comparison() -> None:
+    by_path = compare_runs(SERIES[3], str(SERIES[4]))
+    by_name = compare_runs(SERIES[3].name, SERIES[4].name, logs_dir=SERIES[0].parent)
+    by_run = compare_runs(load_run(SERIES[3]), load_run(SERIES[4]))
+    assert repr(by_path) == repr(by_name) == repr(by_run)
+    assert by_path.conditions["phrase"].tolist() == ["抜粋の数 k: 3→1"]
+
+
+def test_a_question_with_another_text_under_its_old_number_is_left_out() -> None:
+    before, after = load_run(SERIES[3]), load_run(SERIES[4])
+    first = after.results[0]
+    other = replace(first, question=replace(first.question, question="別の質問"))
+    found = compare_runs(before, replace(after, results=(other, *after.results[1:])))
+    assert f"番号は同じでも質問文かキーポイントが違うため除外: {first.question.id}" in found.notes
+    assert overall(found.differences)["n"] == 59
+
+
+def test_runbooks_are_named_that_were_added_removed_and_changed(tmp_path: Path) -> None:
+    runbooks = tmp_path / "runbooks"
+    runbooks.mkdir()
+    names = [path.name for path in sorted(RUNBOOKS_DIR.glob("*.md"))[:4]]
+    for name in names[:3]:
+        shutil.copy(RUNBOOKS_DIR / name, runbooks)
+    asked = [EvalQuestion(1, "正常系", "マルウェア検知時の初動は？", ("隔離",))]
+    options: dict[str, Any] = {"assistant_model": "offline", "judge_model": "offline", "logs_dir": tmp_path / "logs"}
+    before = run_suite(asked, index=build_index(runbooks, index_dir=tmp_path / "one"), progress=False, **options)
+    shutil.copy(RUNBOOKS_DIR / names[3], runbooks)
+    (runbooks / names[0]).unlink()
+    with (runbooks / names[1]).open("a", encoding="utf-8") as file:
+        file.write("\n\n## 追記\n\n連絡先を確認する。\n")
+    after = run_suite(asked, index=build_index(runbooks, index_dir=tmp_path / "two"), progress=False, **options)
+    assert before.log_path and load_run(before.log_path).info.runbooks.keys() == set(names[:3])
+    found = compare_runs(before, after)
+    assert found.conditions["phrase"].tolist() == [f"手順書: 追加 {names[3]} / 削除 {names[0]} / 変更 {names[1]}"]
+
+
+def test_it_speaks_english_too() -> None:
+    use_language("en")
+    assert compare_runs(run_frame("a", OLD), run_frame("b", NEW)).finding.startswith("better: 78.1 → 82.3")
+
+
+def test_when_nothing_changed_it_seldom_says_that_something_did() -> None:
+    """Twelve questions of different difficulty, both runs with the noise of answers asked anew."""
+    rng = np.random.default_rng(13)
+    trials, alarms, covered = 200, 0, 0
+    for _ in range(trials):
+        level = rng.uniform(40, 90, 12)
+        sides = [np.clip(level + rng.normal(0, 8, 12), 0, 100).round().tolist() for _ in range(2)]
+        found = compare_runs(*(_plain(name, marks) for name, marks in zip("ab", sides, strict=True)))
+        row = overall(found.differences)
+        alarms += found.finding.startswith(("上がりました", "下がりました"))
+        covered += bool(row["ci_low"] <= 0 <= row["ci_high"])
+    assert alarms / trials <= 0.05
+    assert 0.93 <= covered / trials <= 0.98
+
+
+def _plain(run_id: str, marks: list[float]) -> pd.DataFrame:
+    return pd.DataFrame({"run_id": run_id, "question_id": range(len(marks)), "criterion": "正確性", "score": marks})
