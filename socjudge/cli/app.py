@@ -1,4 +1,4 @@
-"""The command line: `socjudge init | index | ask | run | rejudge | unfinished | batch | doctor | history | report |
+"""The command line: `socjudge init | index | ask | run | rejudge | unfinished | batch | doctor | history | compare | report |
 check-dataset | probe`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
@@ -46,6 +46,7 @@ app.add_typer(batch.app, name="batch")
 app.add_typer(history.app, name="history")
 app.command()(history.doctor)
 app.command()(history.report)
+app.command(help=say("cli.compare_help"))(history.compare)
 app.command(help=say("cli.check_dataset_help"))(dataset.check_dataset)
 app.command(help=say("cli.probe_help"))(certify.probe)
 

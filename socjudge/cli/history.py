@@ -1,4 +1,4 @@
-"""The command line of the logs: `socjudge doctor`, `socjudge history export`, `socjudge report`. No model is called."""
+"""The command line of the logs: `socjudge doctor | compare | report | history export`. No model is called."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from ..base.messages import say
 from ..errors import SocJudgeError
 
 FOUND_PROBLEMS, FAILED = 1, 2
@@ -63,6 +64,18 @@ def report(
 
     with _errors():
         typer.echo(f"{write_log_report(path, logs_dir, log=log, baseline=baseline, lang=lang)} written")
+
+
+def compare(
+    before: Annotated[str, typer.Argument(help=say("cli.compare_before"))],
+    after: Annotated[str, typer.Argument(help=say("cli.compare_after"))],
+    logs_dir: LogsDir = None,
+) -> None:
+    """Say whether a change helped."""
+    from ..stats.effect import compare_runs
+
+    with _errors():
+        typer.echo(repr(compare_runs(before, after, logs_dir=logs_dir)))
 
 
 @app.command()

@@ -153,6 +153,16 @@ def test_check_dataset_names_what_to_mend_and_what_is_weak(tmp_path: Path) -> No
     assert "2問目（id 2）: question が空です" in wrong.stderr
 
 
+def test_compare_says_whether_a_change_helped_and_what_it_was() -> None:
+    folder = ROOT / "eval" / "examples" / "series"
+    names = [path.name for path in sorted(folder.glob("*.json.gz"))[3:5]]
+    done = socjudge("compare", *names, "--logs-dir", str(folder), SOCJUDGE_LANG="ja")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("効果は確認できません") and "変更した条件: 抜粋の数 k: 3→1" in done.stdout
+    wrong = socjudge("compare", names[0], "no.json", "--logs-dir", str(folder), SOCJUDGE_LANG="ja")
+    assert wrong.returncode == 2 and "no.json: そのような評価ログはありません" in wrong.stderr
+
+
 def test_a_console_that_lacks_a_symbol_gets_a_plain_one_and_the_right_exit_code(built: str) -> None:
     asked = ["ask", "端末を今すぐ再起動してよいですか", "--model", "offline", "--index-dir", built]
     done = subprocess.run(
