@@ -25,7 +25,19 @@ CATALOGUE = {
     for name, texts in tomllib.loads(path.read_text(encoding="utf-8")).items()
 }
 # Whose messages are all in the catalogue.
-WINGS = ["base", "batch", "certify", "history", "judging", "models", "prompts", "runs", "records.py"]
+WINGS = [
+    "base",
+    "batch",
+    "certify",
+    "history",
+    "judging",
+    "models",
+    "prompts",
+    "rules",
+    "runbooks",
+    "runs",
+    "records.py",
+]
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
 ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
 ERRORS += ("ValueError", "OSError", "FileNotFoundError")  # which become the end of a message
