@@ -78,8 +78,11 @@ def report_run(finished: EvaluationRun) -> Never:
 
 def _cause(error: str) -> str:
     """The cause in an error, without the model and address in front of it, which all rows share."""
-    last = "|".join(re.escape(say("base.last_cause", lang=lang, cause="")) for lang in get_args(Language))
-    return re.split(rf"{last}|refused the request \(\d+\): ", error, maxsplit=1)[-1][:120]
+    marks = []
+    for lang in get_args(Language):  # of which the error may be
+        refused = re.escape(say("models.refused", lang=lang, where="", status="@", said=""))
+        marks += [re.escape(say("base.last_cause", lang=lang, cause="")), refused.replace("@", r"\d+")]
+    return re.split("|".join(marks), error, maxsplit=1)[-1][:120]
 
 
 def shown(path: Path | None) -> str:

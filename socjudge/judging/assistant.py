@@ -99,7 +99,7 @@ def answering(
     if not question.strip():
         raise ConfigError(say("judging.question_empty"))
     if k < 1:
-        raise ConfigError(say("judging.k_too_small", k=k))
+        raise ConfigError(say("runbooks.k_too_small", k=k))
     question = encodable(question)
     organisation = load_organisation(index.runbooks)
     asked = f"{encodable(previous)}\n{question}" if previous else question

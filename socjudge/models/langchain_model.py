@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.extras import missing_extra
+from ..base.messages import say
 from ..base.redact import redact
 from ..base.texts import encodable
 from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
@@ -67,11 +68,11 @@ def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
     except ValueError as error:
         if "Unsupported" in str(error):
             return None
-        raise ConfigError(f"model '{provider}:{name}' cannot be set up: {redact(str(error))}") from None
+        raise ConfigError(say("models.cannot_set_up", model=f"{provider}:{name}", reason=redact(str(error)))) from None
     except ImportError as error:
-        raise ConfigError(f"model '{provider}:{name}' needs another package: {error}") from None
+        raise ConfigError(say("models.needs_package", model=f"{provider}:{name}", reason=error)) from None
     except Exception as error:  # each provider has its own class for "no key"
-        raise ConfigError(f"model '{provider}:{name}' cannot be set up: {redact(str(error))}") from None
+        raise ConfigError(say("models.cannot_set_up", model=f"{provider}:{name}", reason=redact(str(error)))) from None
 
 
 class LangChainModel(PacedModel):
@@ -110,9 +111,9 @@ class LangChainModel(PacedModel):
         try:
             message = self._chat_model.invoke([dict(message) for message in request.messages], **limit)
         except Exception as error:
-            raise _failure(self.name, error, "pass a chat model whose `invoke` takes a list of messages") from None
+            raise _failure(self.name, error, say("models.invoke_takes")) from None
         if not hasattr(message, "response_metadata"):
-            raise ConfigError(f"{self.name} returned a {type(message).__name__}, no message; pass a chat model")
+            raise ConfigError(say("models.no_message", model=self.name, found=type(message).__name__))
         metadata = message.response_metadata or {}
         used = message.usage_metadata or {}
         resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
@@ -153,9 +154,9 @@ class ForeignModel(PacedModel):
                 raise Retryable(str(error), may_be_billed=True) from None
             raise
         except Exception as error:
-            raise _failure(self.name, error, "its `complete` takes a ModelRequest and returns a Completion") from None
+            raise _failure(self.name, error, say("models.complete_takes")) from None
         if not isinstance(completion, Completion):
-            raise ConfigError(f"{self.name} returned a {type(completion).__name__}; `complete` returns a Completion")
+            raise ConfigError(say("models.no_completion_object", model=self.name, found=type(completion).__name__))
         said, cost = completion.usage, completion.usage.cost_usd
         counted = usage_of(said.input_tokens, said.output_tokens)
         known = cost is not None and 0 <= cost < math.inf
@@ -166,13 +167,13 @@ def _failure(name: str, error: Exception, remedy: str) -> Exception:
     """What an exception of somebody else's model means: every provider brings its own, and the status code sorts
     them."""
     if isinstance(error, TypeError | NotImplementedError):
-        return ConfigError(f"{name} cannot be called: {redact(str(error))[:300]}; {remedy}")
+        return ConfigError(say("models.cannot_call", model=name, reason=redact(str(error))[:300], remedy=remedy))
     said = f"{type(error).__name__}: {redact(str(error))[:300]}"
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     if status in (401, 403, 404):
-        return ConfigError(f"{name}: check the key and the model's name ({status}): {said}")
+        return ConfigError(say("models.check_key_or_name", model=name, status=status, said=said))
     if status in (400, 413, 422):
-        return RequestRefused(f"{name} refused the request ({status}): {said}")
+        return RequestRefused(say("models.refused", where=name, status=status, said=said))
     # It cannot be told from here whether a failure without a status was processed.
     return Retryable(said, refused=status == 429, may_be_billed=status is None)
 

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..base.messages import say
 from ..errors import RequestRefused
 from ..records import AssistantAnswer, EvalQuestion
 from .answer_reading import Reading, ramp
@@ -42,20 +43,12 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
     no measure for (one added in constants.py) is left out, which the reader of the reply reports as unparsable: it is
     not guessed. RequestRefused if 網羅性 is asked for without a keypoint to measure it by."""
     if "網羅性" in criteria and not question.expected_keypoints:
-        raise RequestRefused(
-            f"question {question.id} has no expected_keypoints, so the embedded judge cannot mark 網羅性; judge the answers "
-            "to a dataset that has them, or take a hosted judge",
-            about_content=True,
-        )
+        raise RequestRefused(say("models.no_keypoints", id=question.id, criterion="網羅性"), about_content=True)
     length = len(answer.answer)
     cut = f"回答は{length:,}字あり、先頭の{MAX_CHARACTERS:,}字だけを採点しました。" if length > MAX_CHARACTERS else ""
     reading = Reading(question, replace(answer, answer=answer.answer[:MAX_CHARACTERS]))
     if not reading.is_readable:
-        raise RequestRefused(
-            f"the answer to question {question.id} is not in Japanese, the only language that the rules of the embedded "
-            "judge can read, so it is not scored; take a hosted judge (日本語以外の回答は、組み込みの採点では読めません)",
-            about_content=True,
-        )
+        raise RequestRefused(say("models.not_japanese", id=question.id), about_content=True)
     marks = _marks(reading, criteria)
     scores = {name: round(min(100.0, max(0.0, mark.score))) for name, mark in marks.items()}
     return {

@@ -13,6 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 import orjson
 
+from ..base.messages import say
 from ..base.redact import redact, show_url
 from ..base.texts import encodable
 from ..errors import ConfigError, RequestRefused
@@ -55,14 +56,11 @@ class OpenAIModel(PacedModel):
 
     def __init__(self, name: str, *, api_key: str = "", base_url: str = "", timeout_s: float | None = None) -> None:
         if not api_key and not base_url:
-            raise ConfigError(
-                f"model '{name}' needs a key and OPENAI_API_KEY is not set: export OPENAI_API_KEY=…, or set "
-                "OPENAI_BASE_URL for a server of your own, or use the model 'offline', which needs none"
-            )
+            raise ConfigError(say("models.no_key", name=name))
         if not api_key.isascii():
-            raise ConfigError("OPENAI_API_KEY holds characters that no key has; copy it again")
+            raise ConfigError(say("models.key_garbled"))
         if base_url and not base_url.startswith(("http://", "https://")):
-            raise ConfigError("OPENAI_BASE_URL must start with http:// or https://, like http://localhost:8000/v1")
+            raise ConfigError(say("models.base_url_scheme"))
         import openai
 
         self.service = show_url(base_url) if base_url else "api.openai.com"
@@ -79,14 +77,14 @@ class OpenAIModel(PacedModel):
         self._most_output_tokens = math.inf
         weakref.finalize(self, _close, self._client)
         account = get_account(str(self._client.base_url), api_key)
-        super().__init__(name, f"{name} at {self.service}", account)
+        super().__init__(name, say("models.at", model=name, service=self.service), account)
         self._refused: set[str] = set()
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.name!r})"
 
     def __reduce__(self) -> Never:
-        raise ConfigError(f"{self!r} holds a key, so it is not sent elsewhere; pass the model's name, '{self.name}'")
+        raise ConfigError(say("models.holds_key", model=repr(self), name=self.name))
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """The most that one call can cost, US dollars; None where the price is unknown."""
@@ -120,10 +118,7 @@ class OpenAIModel(PacedModel):
                     raise self._connection_error(error, run.settings) from None
                 except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
                     why = self._redact(f"{type(error).__name__}: {error}")[:200]
-                    raise Retryable(
-                        f"the response is no chat completion ({why}); is OPENAI_BASE_URL right (it often ends in /v1)?",
-                        may_be_billed=True,
-                    ) from None
+                    raise Retryable(say("models.no_chat_completion", reason=why), may_be_billed=True) from None
                 if completion.usage.output_tokens > limit + 64 and not learned.union(self._refused).intersection(
                     _LIMITS
                 ):
@@ -165,11 +160,11 @@ class OpenAIModel(PacedModel):
         kinds = tuple(map(type, causes))
         why = self._redact(str(causes[-1] or causes[0]) or type(causes[-1]).__name__)[:300]
         if any(issubclass(kind, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError) for kind in kinds):
-            return Retryable(f"cannot connect ({why}); is OPENAI_BASE_URL right?", unreachable=True)
+            return Retryable(say("models.cannot_connect", reason=why), unreachable=True)
         if any(issubclass(kind, TimeoutError) for kind in kinds):
-            said = f"no reply within {self._timeout_s or settings.timeout_s:g} s"
+            said = say("models.no_reply", seconds=self._timeout_s or settings.timeout_s)
             return Retryable(said, may_be_billed=True, timed_out=True)
-        return Retryable(f"the connection was lost ({why})", may_be_billed=True)
+        return Retryable(say("models.connection_lost", reason=why), may_be_billed=True)
 
     def read(self, response: Any) -> Completion:
         """What a response says; TypeError and the like where it is no chat completion."""
@@ -247,15 +242,12 @@ class OpenAIModel(PacedModel):
     def _refusal(self, error: Any) -> RequestRefused:
         said = self._redact(error.message)[:300]
         if _CONTEXT.search(error.message):
-            said += (
-                ". Start the server with a larger context (docs/servers.md), or ask for less: fewer passages (k), a lower "
-                "output_tokens"
-            )
+            said = say("models.larger_context", said=said)
         about_content = (
             error.status_code == 413 or error.code == "content_filter" or bool(_ABOUT_CONTENT.search(error.message))
         )
         return RequestRefused(
-            f"{self.where} refused the request ({error.status_code}): {said}", about_content=about_content
+            say("models.refused", where=self.where, status=error.status_code, said=said), about_content=about_content
         )
 
     def _status_error(self, error: Any) -> Exception:
@@ -266,11 +258,11 @@ class OpenAIModel(PacedModel):
         )
         said = said[:300]
         if status in (401, 403):
-            return ConfigError(f"{self.where} refused the key ({status}): check OPENAI_API_KEY. It said: {said}")
+            return ConfigError(say("models.key_refused", where=self.where, status=status, said=said))
         if status == 404:
-            return ConfigError(f"{self.where}: no such model or path (404); check its name and OPENAI_BASE_URL: {said}")
+            return ConfigError(say("models.not_found", where=self.where, said=said))
         if status == 429 and error.code == "insufficient_quota":
-            return ConfigError(f"{self.where}: the account's quota is used up (429): {said}")
+            return ConfigError(say("models.quota_used_up", where=self.where, said=said))
         if status in (408, 409, 425, 429) or status >= 500:
             wait_s = _retry_after_s(error.response.headers)
             down = status in (502, 503, 504)
@@ -292,16 +284,13 @@ async def _check_response(response: Any) -> None:
         # Other statuses than these lose the body.
         if response.status_code not in (307, 308) or host != to_host or (scheme, to_scheme) == ("https", "http"):
             raise ConfigError(
-                f"{show_url(here)} redirects to {show_url(there)} ({response.status_code}); if that is where you want "
-                "to send runbooks and answers, put it into OPENAI_BASE_URL"
+                say("models.redirects", here=show_url(here), there=show_url(there), status=response.status_code)
             )
     content = bytearray()
     async for part in response.aiter_bytes():
         content += part
         if len(content) > MAX_BYTES:
-            raise Retryable(
-                f"the response is larger than {MAX_BYTES >> 20} MB; is OPENAI_BASE_URL right?", may_be_billed=True
-            )
+            raise Retryable(say("models.too_large", limit=MAX_BYTES >> 20), may_be_billed=True)
     response._content = bytes(content)  # as `response.aread()` would have it
 
 

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from .. import constants
+from ..base.messages import say
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest
 from .langchain_model import ForeignModel, LangChainModel, init_langchain_model
@@ -55,7 +56,7 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     Raises ConfigError when a key or a package is missing."""
     if not isinstance(model, str):
         if isinstance(model, type):
-            raise ConfigError(f"{model.__name__} is a class; pass an object of it, such as {model.__name__}(…)")
+            raise ConfigError(say("models.is_class", name=model.__name__))
         if hasattr(model, "complete_async") and hasattr(model, "most_usd"):
             return cast(Model, model)
         if hasattr(model, "complete"):
@@ -64,12 +65,9 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
             from langchain_core.language_models import BaseLLM
 
             if isinstance(model, BaseLLM):
-                raise ConfigError(
-                    f"{type(model).__name__} is a completion model, which continues a text; pass a chat model of the same "
-                    "provider, such as ChatOpenAI instead of OpenAI"
-                )
+                raise ConfigError(say("models.completion_model", name=type(model).__name__))
             return LangChainModel(model)
-        raise ConfigError(f"{model!r:.80} is no model; pass a name such as 'offline', or a LangChain chat model")
+        raise ConfigError(say("models.no_model", found=f"{model!r:.80}"))
     if model == "auto":
         model = resolve_auto(task)
     if model == OFFLINE:
@@ -94,13 +92,8 @@ def resolve_auto(task: Task) -> str:
 
 @functools.cache  # once per process and answer
 def _announce(model: str, hosted: bool) -> None:
-    why = (
-        "OPENAI_API_KEY or OPENAI_BASE_URL is set; calls may cost money"
-        if hosted
-        else "no OPENAI_API_KEY or OPENAI_BASE_URL; the embedded default is rules and sentence similarity, "
-        "not an LLM, and costs nothing"
-    )
-    print(f"socjudge: model 'auto' is '{model}' ({why})", file=sys.stderr)
+    why = say("models.auto_hosted") if hosted else say("models.auto_offline")
+    print(say("models.auto_is", model=model, why=why), file=sys.stderr)
 
 
 @functools.lru_cache(maxsize=16)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
+from ..base.messages import say
 from ..errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..records import Completion, ModelRequest
 from . import event_loop
@@ -96,7 +97,7 @@ def _setting(name: str, given: float | None, usual: float, least: float) -> floa
             return float(value)
     except (TypeError, ValueError):
         pass
-    raise ConfigError(f"{where} is {value!r}, expected a number of {least:g} or more")
+    raise ConfigError(say("models.no_number", name=where, found=value, least=least))
 
 
 class Account:
@@ -238,7 +239,7 @@ class RunGate:
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
         """Let no further call out; those in flight go on. The first reason counts."""
-        self.reason = self.reason or reason or RunStopped("the run was stopped")
+        self.reason = self.reason or reason or RunStopped(say("models.run_stopped"))
         self._stopping.set()
         self._settled.set()
 
@@ -289,8 +290,7 @@ class RunGate:
             if self.in_flight == 0:
                 self.stop(
                     BudgetReached(
-                        f"the budget of ${self.max_cost_usd:g} leaves no room for another call: ${self.spent_usd:.4f} "
-                        f"are spent and the next call could cost up to ${most_usd or 0.0:.4f}"
+                        say("models.budget", limit=self.max_cost_usd, spent=self.spent_usd, next_usd=most_usd or 0.0)
                     )
                 )
                 continue
@@ -334,10 +334,11 @@ async def send_with_retries(
             refusals += failure.refused
             wait_s = failure.retry_after_s
             if wait_s is not None and wait_s > MAX_WAIT_S:
-                raise _given_up(f"{what}: {failure}; it asks to wait {wait_s:.0f} s, try again then", lost)
+                raise _given_up(say("models.asks_to_wait", what=what, failure=failure, seconds=wait_s), lost)
             bridging = failure.down and account.worked and now - failing_since < run.settings.patience_s
             if not bridging and (len(causes) - refusals >= MAX_TRIES or refusals >= MAX_REFUSALS):
-                error = _given_up(f"{what}: failed {len(causes)} times, last with: {failure}", lost)
+                last = say("base.last_cause", cause=failure)
+                error = _given_up(say("models.failed", what=what, count=len(causes), last=last), lost)
                 error.unreachable = failure.unreachable
                 raise error
             if not wait_s:  # 0 too: ten calls without a pause help nobody

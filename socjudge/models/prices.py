@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from .. import constants
+from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from ..records import ModelRequest, Usage
 
@@ -98,14 +99,12 @@ def _read_prices(changed: int) -> dict[str, tuple[float, float]]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: the prices cannot be read ({error}); correct the file or remove it") from None
+        reason = os_reason(error) if isinstance(error, OSError) else error
+        raise ConfigError(say("models.prices_unreadable", path=path, reason=reason)) from None
     for model, row in table.items():
         values: list[Any] = [row.get(name) for name in ("input", "output")] if isinstance(row, dict) else [None]
         if not all(isinstance(value, int | float) and value >= 0 for value in values):
-            raise ConfigError(
-                f'{path}: ["{model}"] needs input and output, US dollars per million tokens, such as '
-                f"input = 0.15 and output = 0.6"
-            )
+            raise ConfigError(say("models.price_missing", path=path, model=model))
         prices[model] = (float(values[0]), float(values[1]))
     return prices
 

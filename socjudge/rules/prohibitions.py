@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..base.messages import say
 from ..errors import ConfigError
 from ..runbooks.reading import PROHIBITIONS_NAME
 from .dangers import Danger, compact
@@ -180,9 +181,8 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
             entries = [e for listed in json.loads(path.read_text(encoding="utf-8")).values() for e in listed]
             known = {e["text"]: (tuple(e["asks"]), tuple(e["near_misses"])) for e in entries}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ConfigError(
-                f"{path}: expected {{file name: [{{text, asks, near_misses}}, …]}} ({error}); mend or remove it"
-            ) from None
+            expected = "{file name: [{text, asks, near_misses}, …]}"
+            raise ConfigError(say("rules.prohibitions_unusable", path=path, expected=expected, reason=error)) from None
     found = []
     for passage in index.passages:
         for text in _BULLET.findall(passage.text) if _FORBIDS.search(passage.heading) else ():

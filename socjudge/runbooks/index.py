@@ -22,6 +22,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
 from .. import constants
+from ..base.messages import say
 from ..base.showing import facts_html, shown_path
 from ..constants import BACKGROUND_SECTIONS, CARRIED_DIR
 from ..errors import ConfigError
@@ -173,7 +174,7 @@ class RunbookIndex:
         Ties are broken by file order. A query without letters or digits is searched by meaning alone; an
         empty one finds nothing. ValueError if k < 1."""
         if k < 1:
-            raise ValueError(f"k is {k}; ask for at least 1 passage")
+            raise ValueError(say("runbooks.k_too_small", k=k))
         if not query.strip():
             return []
         scores = self.mixed_scores(query)
@@ -401,11 +402,7 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
             kept = _load_once(folder)
             embedder, runbooks = kept.embedder, kept.runbooks if runbooks is None else runbooks
         if embedder not in _FREE:
-            raise ConfigError(
-                f"{folder}: older than its runbooks, or made of others, by the embedder {embedder!r}, which may cost "
-                f"money; run: socjudge index --embeddings {embedder} (or build_index with your own), or choose another "
-                "folder with index_dir="
-            )
+            raise ConfigError(say("runbooks.index_costs", folder=folder, embedder=embedder))
         build_index(constants.RUNBOOKS_DIR if runbooks is None else runbooks, index_dir=folder, embeddings=embedder)
         return _load_once(folder)
 
@@ -468,8 +465,10 @@ def load_index(index_dir: Path | str | None = None, *, embeddings: str | Embeddi
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     index = _load(Path(index_dir), embeddings)
     if index.runbooks.is_dir() and (stale := index.stale_files()):
-        shown = ", ".join(stale[:5]) + (f" and {len(stale) - 5} more" if len(stale) > 5 else "")
-        warnings.warn(f"{index_dir}: older than its runbooks ({shown}); run: socjudge index", stacklevel=2)
+        shown = ", ".join(stale[:5])
+        if len(stale) > 5:
+            shown = say("runbooks.and_more", shown=shown, count=len(stale) - 5)
+        warnings.warn(say("runbooks.index_old", folder=index_dir, files=shown), stacklevel=2)
     return index
 
 
@@ -477,8 +476,12 @@ def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
     stored = load_stored_index(index_dir)
     if embeddings is not None and get_embedder_name(embeddings) != stored.embedder:
         raise ConfigError(
-            f"{index_dir}: was built with the embedder {stored.embedder!r}, not "
-            f"{get_embedder_name(embeddings)!r}; pass that one, or run build_index again"
+            say(
+                "runbooks.index_embedder",
+                folder=index_dir,
+                found=stored.embedder,
+                given=get_embedder_name(embeddings),
+            )
         )
     cache = VectorCache(stored.embedder if embeddings is None else embeddings, _vectors_by_hash(stored))
     return RunbookIndex(stored, cache, index_dir)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..base.atomic_files import replacing
+from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from .embeddings import Vectors
 from .reading import Chunk
@@ -75,10 +76,7 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
         _write(index_dir / "passages.jsonl", passages)
         _write(index_dir / "manifest.json", manifest_text.encode("utf-8"))
     except OSError as error:
-        raise ConfigError(
-            f"{index_dir}: the index cannot be written ({error.strerror}); free space, change the "
-            "permissions, or choose another folder with index_dir="
-        ) from error
+        raise ConfigError(say("runbooks.index_not_written", folder=index_dir, reason=os_reason(error))) from error
 
 
 def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
@@ -93,7 +91,7 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
     for name in ("passages.jsonl", "vectors.npy"):
         contents[name] = _read(index_dir / name)
         if _sha256(contents[name]) != manifest["sha256"][name]:
-            raise _damaged(index_dir / name, "its checksum does not fit the manifest")
+            raise _damaged(index_dir / name, say("runbooks.checksum_of_manifest"))
     try:
         lines = contents["passages.jsonl"].decode("utf-8").split("\n")
         rows = [json.loads(line) for line in lines if line]
@@ -105,7 +103,7 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
     except (ValueError, EOFError) as error:
         raise _damaged(index_dir / "vectors.npy", str(error)) from error
     if vectors.dtype != np.float16 or vectors.ndim != 2 or not np.isfinite(vectors).all():
-        raise _damaged(index_dir / "vectors.npy", f"{vectors.dtype} {vectors.shape}, not a float16 table")
+        raise _damaged(index_dir / "vectors.npy", say("runbooks.no_float16", dtype=vectors.dtype, shape=vectors.shape))
     # Not resolved: a link to the runbooks may point elsewhere later.
     runbooks = Path(os.path.normpath(index_dir.absolute() / manifest["runbooks"]))
     stored = StoredIndex(
@@ -119,7 +117,7 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
     if len(vectors) != len(stored.texts):
         raise _damaged(
             index_dir / "vectors.npy",
-            f"{len(vectors)} vectors for {len(stored.texts)} passages, sentences and questions",
+            say("runbooks.vector_count", vectors=len(vectors), texts=len(stored.texts)),
         )
     return stored
 
@@ -129,13 +127,12 @@ def _load_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads(_read(path).decode("utf-8"))
         checksum = manifest.pop("sha256_of_this")
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise _damaged(path, f"not a manifest: {error}") from error
+        raise _damaged(path, say("runbooks.no_manifest", reason=error)) from error
     if checksum != _manifest_checksum(manifest):
-        raise _damaged(path, "its checksum does not fit")
+        raise _damaged(path, say("runbooks.checksum"))
     if manifest["format_version"] != FORMAT_VERSION:
         raise ConfigError(
-            f"{path}: index format {manifest['format_version']}, but this socjudge reads format "
-            f"{FORMAT_VERSION}; run: socjudge index"
+            say("runbooks.index_format", path=path, found=manifest["format_version"], known=FORMAT_VERSION)
         )
     return dict(manifest)
 
@@ -177,8 +174,8 @@ def _sha256(data: bytes) -> str:
 
 
 def _absent(path: Path, error: OSError) -> ConfigError:
-    return ConfigError(f"{path}: no index there ({error.strerror}); run: socjudge index")
+    return ConfigError(say("runbooks.index_absent", path=path, reason=os_reason(error)))
 
 
 def _damaged(path: Path, why: str) -> ConfigError:
-    return ConfigError(f"{path}: the index is damaged ({why}); run: socjudge index")
+    return ConfigError(say("runbooks.index_damaged", path=path, reason=why))

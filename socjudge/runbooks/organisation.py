@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..base.messages import say
 from ..errors import ConfigError
 from .reading import ORGANISATION_NAME, load_json_object
 
@@ -57,15 +58,15 @@ def load_organisation(folder: Path | str) -> Organisation:
     path = Path(folder) / ORGANISATION_NAME
     entries = load_json_object(path, _EXPECTED)
     if strange := sorted(entries.keys() - {*_FIELDS, "about"}):
-        raise ConfigError(
-            f"{path}: unknown field {strange[0]!r}; known are {', '.join(_FIELDS)} (and about, a comment)"
-        )
+        raise ConfigError(say("runbooks.organisation_field", path=path, field=strange[0], known=", ".join(_FIELDS)))
     people = entries.get("approvers", [])
     if not isinstance(people, list):
-        raise ConfigError(f'{path}: field \'approvers\' is {people!r}; write a list: [{{"role": "CSIRT責任者"}}]')
+        raise ConfigError(
+            say("runbooks.organisation_approvers", path=path, found=people, example='[{"role": "CSIRT責任者"}]')
+        )
     form = entries.get("change_form", "")
     if not isinstance(form, str):
-        raise ConfigError(f"{path}: field 'change_form' is {form!r}; write the form's name as a text, or leave it out")
+        raise ConfigError(say("runbooks.organisation_form", path=path, found=form))
     leader = _read_person(entries["leader"], "leader", path) if "leader" in entries else Organisation.leader
     approvers = tuple(_read_person(person, f"approvers[{n}]", path) for n, person in enumerate(people))
     return Organisation(leader, approvers, form.strip())
@@ -75,8 +76,6 @@ def _read_person(entry: Any, field: str, path: Path) -> Person:
     is_person = isinstance(entry, dict) and entry.keys() <= {"role", "phone"}
     role, phone = (entry.get("role"), entry.get("phone", "")) if is_person else (None, None)
     if not isinstance(role, str) or not role.strip() or not isinstance(phone, str):
-        raise ConfigError(
-            f'{path}: field \'{field}\' is {entry!r}; write {{"role": "SOCリーダー", "phone": "内線7111"}}'
-            " (phone may be left out)"
-        )
+        example = '{"role": "SOCリーダー", "phone": "内線7111"}'
+        raise ConfigError(say("runbooks.organisation_person", path=path, field=field, found=entry, example=example))
     return Person(role.strip(), phone.strip())

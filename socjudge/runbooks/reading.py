@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from .bm25 import normalise_text
 from .convert import CONVERTERS, convert_to_markdown
@@ -98,14 +99,14 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
         text, notes = _decode_runbook(data, path)
         chunks = split_runbook(text, source)
         if not chunks:
-            notes = [*notes, f"{path}: no text below its headings; skipped"]
+            notes = [*notes, say("runbooks.no_text", path=path)]
         for note in notes:
             warnings.warn(note, stacklevel=2)
         if chunks:
             runbooks.append(Runbook(source, hashlib.sha256(data).hexdigest(), tuple(chunks)))
     if not runbooks:
         known = " ".join([*TEXT_SUFFIXES, *CONVERTERS])
-        raise ConfigError(f"{folder}: no runbook found; put files there ({known}), then run: socjudge index")
+        raise ConfigError(say("runbooks.none_found", folder=folder, known=known))
     return runbooks
 
 
@@ -116,18 +117,19 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
     out of the folder, are left out with a UserWarning. ConfigError when the folder does not exist."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise ConfigError(f"{folder}: no such runbooks folder; create it and put your runbooks there")
+        raise ConfigError(say("runbooks.no_folder", folder=folder))
     root = folder.resolve()
     found = []
     for path in _walk(folder):
         if path.parent == folder and path.name in COMPANION_NAMES:
             continue
         if not path.resolve().is_relative_to(root):
-            warnings.warn(f"{path}: leads out of the runbooks folder; skipped", stacklevel=2)
+            warnings.warn(say("runbooks.leads_out", path=path), stacklevel=2)
         elif path.is_dir():
-            warnings.warn(f"{path}: linked folders are not followed; skipped", stacklevel=2)
+            warnings.warn(say("runbooks.linked_folder", path=path), stacklevel=2)
         elif path.suffix.lower() not in (*TEXT_SUFFIXES, *CONVERTERS):
-            warnings.warn(f"{path}: not a runbook type ({path.suffix or 'no suffix'}); skipped", stacklevel=2)
+            suffix = path.suffix or say("runbooks.no_suffix")
+            warnings.warn(say("runbooks.not_a_type", path=path, suffix=suffix), stacklevel=2)
         else:
             # NFC, because macOS decomposes file names and the fingerprint must not depend on the machine.
             found.append((path, unicodedata.normalize("NFC", path.relative_to(folder).as_posix())))
@@ -150,10 +152,10 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
 
     The everyday words are normalised. ConfigError that names the file and what is wrong with it."""
     path = Path(folder) / SYNONYMS_NAME
-    entries = load_json_object(path, '{"everyday word": ["runbook word", …]}')
+    entries = load_json_object(path, say("runbooks.synonyms_expected"))
     for word, terms in entries.items():
         if not word.strip() or not _is_texts(terms):
-            raise ConfigError(f"{path}: the entry {word!r} needs a list of runbook words, found {terms!r}")
+            raise ConfigError(say("runbooks.synonyms_entry", path=path, word=word, found=terms))
     return {normalise_text(word): terms for word, terms in entries.items()}
 
 
@@ -162,15 +164,15 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
 
     ConfigError that names the file and what is wrong with it."""
     path = Path(folder) / QUESTIONS_NAME
-    expected = '{"runbook.md": {"heading > heading": ["question", …]}}'
+    expected = say("runbooks.questions_expected")
     entries = load_json_object(path, expected)
     for source, sections in entries.items():
         if not isinstance(sections, dict):
-            raise ConfigError(f"{path}: the entry {source!r} is not an object; expected {expected}")
+            raise ConfigError(say("runbooks.questions_entry", path=path, source=source, expected=expected))
         for heading, questions in sections.items():
             if not _is_texts(questions):
                 raise ConfigError(
-                    f"{path}: {source!r}, heading {heading!r} needs a list of questions, found {questions!r}"
+                    say("runbooks.questions_list", path=path, source=source, heading=heading, found=questions)
                 )
     return entries
 
@@ -185,14 +187,10 @@ def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]
     headings = {book.source: {chunk.heading for chunk in book.chunks} for book in books}
     for source, sections in questions.items():
         if source not in headings:
-            warnings.warn(f"{path}: no runbook {source!r} in the folder; its questions are left out", stacklevel=2)
+            warnings.warn(say("runbooks.questions_no_runbook", path=path, source=source), stacklevel=2)
             continue
         for heading in sections.keys() - headings[source]:
-            warnings.warn(
-                f"{path}: {source} has no heading {heading!r} (any more); its questions are left out until the heading "
-                "there is the runbook's",
-                stacklevel=2,
-            )
+            warnings.warn(say("runbooks.questions_no_heading", path=path, source=source, heading=heading), stacklevel=2)
 
     def asked(chunk: Chunk) -> Chunk:
         return replace(chunk, questions=tuple(questions.get(chunk.source, {}).get(chunk.heading, ())))
@@ -207,9 +205,9 @@ def load_json_object(path: Path, expected: str) -> dict[str, Any]:
     try:
         entries = json.loads(_read_bytes(path))
     except ValueError as error:
-        raise ConfigError(f"{path}: not valid JSON in UTF-8 ({error})") from error
+        raise ConfigError(say("runbooks.no_json", path=path, reason=error)) from error
     if not isinstance(entries, dict):
-        raise ConfigError(f"{path}: expected an object {expected}")
+        raise ConfigError(say("runbooks.no_object", path=path, expected=expected))
     return entries
 
 
@@ -236,7 +234,7 @@ def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
         fields = yaml.safe_load(match[1] or "")
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"{name}: the YAML between the --- lines at its top is not valid ({reason})") from error
+        raise ConfigError(say("runbooks.front_matter", name=name, reason=reason)) from error
     if not isinstance(fields, dict):  # two horizontal rules around prose, not front matter
         return {}, text if fields is not None else text[match.end() :]
     return fields, text[match.end() :]
@@ -284,9 +282,7 @@ def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot be read ({error.strerror}); check that it exists and its permissions"
-        ) from error
+        raise ConfigError(say("runbooks.unreadable", path=path, reason=os_reason(error))) from error
 
 
 def _decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
@@ -294,7 +290,7 @@ def _decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
     if suffix in CONVERTERS and not suffix.startswith(".htm"):
         return convert_to_markdown(data, suffix, str(path)), []
     text, encoding = _decode(data, path)
-    notes = [] if encoding == "utf-8" else [f"{path}: read as {encoding}; save it as UTF-8 to be sure"]
+    notes = [] if encoding == "utf-8" else [say("runbooks.guessed_encoding", path=path, encoding=encoding)]
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if suffix in CONVERTERS:
         text = convert_to_markdown(text.encode("utf-8"), suffix, str(path))
@@ -319,10 +315,7 @@ def _decode(data: bytes, path: Path) -> tuple[str, str]:
 
     best = from_bytes(data, cp_isolation=_ENCODINGS).best()
     if best is None or "\0" in str(best):
-        raise ConfigError(
-            f"{path}: is neither UTF-8 nor Shift_JIS, EUC-JP, ISO-2022-JP or UTF-16; "
-            "open it in an editor, save it as UTF-8, then run: socjudge index"
-        )
+        raise ConfigError(say("runbooks.unknown_encoding", path=path))
     return str(best).removeprefix("\ufeff"), best.encoding
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
@@ -227,9 +228,7 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     if labels is not None:
         need_columns(labels, ["rater", *_UNIT, "criterion", "score"], f"{who}, labels", "load_labels")
         if both := set(labels["rater"]) & set(scores[by]):  # or they would be averaged as repeats of one rater
-            raise ConfigError(
-                f"{who}: {', '.join(sorted(both))} marks as a judge and in labels; rename the rater's file"
-            )
+            raise ConfigError(say("stats.judge_and_person", who=who, names=", ".join(sorted(both))))
         parts.append(labels)
     columns = ["rater", *_UNIT, "criterion", "score"]
     # Two frames' categories differ, so that the names go together as plain objects.
@@ -251,14 +250,9 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     marks = marks.groupby(keys, as_index=False, sort=False, observed=True).agg({"score": "mean", "missing": "sum"})
     raters = marks["rater"].nunique()
     if raters < 2:
-        raise ConfigError(
-            f"{who}: there is one rater, {by} {marks['rater'].iloc[0]!r}; add scores of another, or labels"
-        )
+        raise ConfigError(say("stats.one_rater", who=who, by=by, rater=marks["rater"].iloc[0]))
     if not marks.duplicated(["answer", "criterion"]).any():
-        raise ConfigError(
-            f"{who}: no answer was rated by two of the {raters} raters; "
-            "use rejudge(run, judge_model=…), which marks the stored answers of a run again"
-        )
+        raise ConfigError(say("stats.no_common_answer", who=who, raters=raters))
     # The mean over criteria compares only where raters used the same ones.
     shared = marks.groupby("criterion", observed=True)["rater"].nunique()
     common = marks[marks["criterion"].isin(shared[shared == raters].index)]

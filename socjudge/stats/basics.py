@@ -17,6 +17,7 @@ import scipy.optimize  # type: ignore[import-untyped]
 import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
+from ..base.messages import say
 from ..errors import ConfigError
 
 Floats = NDArray[np.float64]
@@ -35,15 +36,10 @@ def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str
     """ConfigError if `frame` lacks a column, or has a criterion of the mean's name. who: the function that needs it; maker: the one that makes such frames."""
     missing = [name for name in dict.fromkeys(names) if name not in frame.columns]
     if missing:
-        raise ConfigError(
-            f"{who}: the frame has no column {', '.join(map(repr, missing))}, only {', '.join(map(str, frame.columns))}; "
-            f"take the frame from {maker}, or add the column"
-        )
+        lacking, found = ", ".join(map(repr, missing)), ", ".join(map(str, frame.columns))
+        raise ConfigError(say("stats.no_column", who=who, missing=lacking, found=found, maker=maker))
     if maker == "load_scores" and "criterion" in frame and (frame["criterion"] == OVERALL).any():
-        raise ConfigError(
-            f"{who}: a criterion is named {OVERALL}, as is the mean over all criteria in every table; rename it in "
-            "constants.py and in the logs"
-        )
+        raise ConfigError(say("stats.criterion_name", who=who, overall=OVERALL))
 
 
 def in_order(column: pd.Series) -> list[Any]:
@@ -92,7 +88,7 @@ def mean_interval(
     Efron (1987), J. Am. Stat. Assoc. 82, 171-185.
     """
     if method not in INTERVALS:
-        raise ConfigError(f"method is {method!r}, expected one of {', '.join(INTERVALS)}")
+        raise ConfigError(say("stats.method", found=method, known=", ".join(INTERVALS)))
     x = np.asarray(values, dtype=float)
     n, mean = len(x), float(x.mean()) if len(x) else math.nan
     if n < 2:
@@ -159,7 +155,7 @@ def pass_rate_interval(passed: int, total: int, level: float = 0.95) -> tuple[fl
     Counts are questions, not criteria. ValueError if total < 1 or passed > total.
     Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212."""
     if total < 1 or not 0 <= passed <= total:
-        raise ValueError(f"{passed} of {total} is no pass rate; expected 0 <= passed <= total and total >= 1")
+        raise ValueError(say("stats.pass_rate", passed=passed, total=total))
     interval = scipy.stats.binomtest(passed, total).proportion_ci(level, method="wilson")
     return float(interval.low), float(interval.high)
 

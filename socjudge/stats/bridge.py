@@ -11,6 +11,7 @@ import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 
+from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
@@ -195,10 +196,7 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     overall = _overall(pairs)
     lines = equating_lines(overall["first"], overall["second"], overall["question_id"])
     if np.isnan(lines[0]).any():
-        raise ConfigError(
-            f"{who}: {old!r} and {new!r} do not surely correlate over {len(overall)} answers, "
-            "so there is no common scale; show the two judges' trends apart"
-        )
+        raise ConfigError(say("stats.no_common_scale", who=who, old=old, new=new, count=len(overall)))
     part = scores[scores[by].isin([old, new])]
     known = _answers(scores[scores[by] == old])
     rows = []
@@ -242,14 +240,11 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 
 def _pairs(scores: pd.DataFrame, old: Any, new: Any, by: str, who: str) -> pd.DataFrame:
     if old == new:
-        raise ConfigError(f"{who}: old and new are both {old!r}; name two values of {by}")
+        raise ConfigError(say("stats.same_judge", who=who, old=old, by=by))
     pairs = pair_scores(scores, old, new, by=by, who=who)
     count = _overall(pairs)["question_id"].nunique()
     if count < MIN_QUESTIONS:
-        raise ConfigError(
-            f"{who}: {old!r} and {new!r} both marked the same answers to {count} questions, which is too few for a bridge; "
-            f"rejudge(run, judge_model={new!r}) until there are {MIN_QUESTIONS} or more"
-        )
+        raise ConfigError(say("stats.few_for_bridge", who=who, old=old, new=new, count=count, least=MIN_QUESTIONS))
     return pairs
 
 

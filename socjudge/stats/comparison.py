@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.conditions import conditions_of, differences
+from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
@@ -54,17 +55,14 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
     strangers = sorted(both - set(common["question_id"]), key=str)
     if strangers or not both:
         found = (
-            f"judged different answers to question {', '.join(map(str, strangers))}" if both else "share no question"
+            say("stats.different_answers", questions=", ".join(map(str, strangers)))
+            if both
+            else say("stats.no_common_question")
         )
-        raise ConfigError(
-            f"{who}: {by} {first!r} and {second!r} {found}, so a difference could come from the answers; "
-            "use rejudge(run, judge_model=…), which marks the stored answers of a run again"
-        )
+        raise ConfigError(say("stats.answers_differ", who=who, by=by, first=first, second=second, found=found))
     pairs = sides[0].merge(sides[1], on=[*keys, "criterion"], suffixes=("_first", "_second"))
     if pairs.empty:
-        raise ConfigError(
-            f"{who}: {by} {first!r} and {second!r} share no criterion; compare prompts with the same ones"
-        )
+        raise ConfigError(say("stats.no_common_criterion", who=who, by=by, first=first, second=second))
     pairs = pairs.rename(columns={"score_first": "first", "score_second": "second"})
     pairs = pairs.assign(missing=pairs.pop("missing_first") + pairs.pop("missing_second"))
     grouped = pairs.groupby(keys, sort=False, observed=True)
@@ -81,12 +79,10 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
     side = scores[scores[by] == value]
     if side.empty:
         found = ", ".join(map(repr, scores[by].dropna().unique()))
-        raise ConfigError(f"{who}: no row has {by} {value!r}; the frame has {found or 'none'}")
+        raise ConfigError(say("stats.no_such_row", who=who, by=by, value=value, found=found or say("stats.none")))
     if side["answer_sha256"].isna().any():
         count = int(side["answer_sha256"].isna().sum())
-        raise ConfigError(
-            f"{who}: answer_sha256 is missing in {count} rows of {value!r}; load the logs anew, or drop them"
-        )
+        raise ConfigError(say("stats.no_answer_hash", who=who, count=count, value=value))
     marks = side.assign(score=plain_floats(side["score"]), missing=side["score"].isna())
     keys = ["question_id", "answer_sha256", "criterion"]
     table: pd.DataFrame = marks.groupby(keys, observed=True).agg({"score": "mean", "missing": "sum"}).reset_index()
@@ -170,7 +166,7 @@ def compare_judges(
     need_columns(scores, [by], who, "load_scores")
     others = [value for value in scores[by].dropna().unique() if value != baseline]
     if not others:
-        raise ConfigError(f"{who}: every row has {by} {baseline!r}; add the scores of another one")
+        raise ConfigError(say("stats.only_baseline", who=who, by=by, baseline=baseline))
     rows, line = [], frame_rule(scores).line
     for other in others:
         pairs = pair_scores(scores, baseline, other, by=by, who=who)

@@ -11,6 +11,7 @@ import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 
+from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import OVERALL, Floats, beta_skewness, hall_ends, mean_interval, pass_rate_interval
@@ -296,10 +297,7 @@ def _corrected(
             rows.append({by: judge, "criterion": criterion, **row})
     most = max((row["n"] for row in rows), default=0)
     if most < MIN_LABELS:
-        raise ConfigError(
-            f"{who}: people and judge both marked {most} of the same, which is too few for an estimate; label at least "
-            f"{MIN_LABELS}, better 20 (LabelPanel; next_labels says which)"
-        )
+        raise ConfigError(say("stats.few_labels", who=who, most=most, least=MIN_LABELS))
     frame = pd.DataFrame(rows)
     kind = pd.CategoricalDtype(list(dict.fromkeys(frame["criterion"])), ordered=True)
     return frame.astype({"criterion": kind})
@@ -429,13 +427,13 @@ def next_labels(
     """
     who = "next_labels"
     if count < 1:
-        raise ConfigError(f"{who}: count is {count!r}, expected 1 or more")
+        raise ConfigError(say("stats.count", who=who, count=count))
     judges = judges_of(scores, by, who)
     if judge is None and len(judges) > 1:
-        raise ConfigError(f"{who}: the frame has {', '.join(map(repr, judges))}; say judge=… of which")
+        raise ConfigError(say("stats.which_judge", who=who, found=", ".join(map(repr, judges))))
     judge = judges[0] if judge is None else judge
     if judge not in judges:
-        raise ConfigError(f"{who}: no row has {by} {judge!r}; the frame has {', '.join(map(repr, judges))}")
+        raise ConfigError(say("stats.no_such_row", who=who, by=by, value=judge, found=", ".join(map(repr, judges))))
     line = frame_rule(scores).line
     ours, theirs = _overall_marks(scores, labels, judge, by, who)
     passed = reaches(ours, line)
@@ -483,7 +481,7 @@ def _overall_marks(
     side = beside_people(scores, labels if has_labels and labels is not None else own, judge, by=by, who=who)
     ours = side.judge[OVERALL].dropna()
     if ours.empty:
-        raise ConfigError(f"{who}: {by} {judge!r} marked no answer on all criteria; look at the column 'status'")
+        raise ConfigError(say("stats.none_complete", who=who, by=by, judge=judge))
     return ours, side.people[OVERALL].dropna() if has_labels else ours.iloc[:0]
 
 

@@ -146,7 +146,7 @@ def compare_runs(
     reworded = {name for name in known if _differ(first_asked[name], second_asked[name])}
     common -= reworded
     if not common:
-        raise ConfigError(say("stats.no_common_question"))
+        raise ConfigError(say("stats.runs_share_no_question"))
     # One stand-in for all answers to a question: they are what was changed.
     pooled = scores[scores["question_id"].isin(common)].assign(answer_sha256="")
     found = compare_cohorts(pooled, baseline=ids[0], by="run_id")
@@ -295,7 +295,7 @@ def _crossed(key: str, questions: pd.DataFrame, direction: str) -> str:
         for row in rows[:_SHOWN]
     ]
     more = ["…"] if len(rows) > _SHOWN else []
-    return say(key, count=len(rows), questions="、".join(named + more) or say("stats.none"))
+    return say(key, count=len(rows), questions="、".join(named + more) or say("stats.no_questions"))
 
 
 def _names(questions: set[Any]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..base.messages import say
 from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..errors import ConfigError
 from .basics import Floats, mean_interval, need_columns, pass_rate_interval, plain_floats
@@ -114,7 +115,7 @@ def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: i
 def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
     need_columns(results, ["question_id", "average_score"], who, "load_results")
     if results.empty:
-        raise ConfigError(f"{who}: the frame has no row; load a run with results")
+        raise ConfigError(say("stats.no_row", who=who))
     if "run_id" not in results.columns:
         return pd.DataFrame(rows_of(results))
     rows = [
@@ -149,9 +150,7 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
     The questions: index question_id, columns score (mean of the repeats, NaN if none was scored), repeats (how many
     were scored), missing (judged answers without a score)."""
     if noise is not None and not noise > 0:
-        raise ConfigError(
-            f"{who}: noise is {noise!r}, expected points above 0 (sd of a question's score between repeats)"
-        )
+        raise ConfigError(say("stats.noise", who=who, noise=noise))
     each, source = _repeats(part)
     grouped = each.groupby("question_id", sort=False)
     table = grouped.agg(score=("score", "mean"), repeats=("score", "count"), missing=("missing", "sum"))

@@ -12,6 +12,7 @@ import pandas as pd
 import scipy.sparse  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
+from ..base.messages import say
 from ..errors import ConfigError
 from .basics import OVERALL, Floats, need_columns, plain_floats
 
@@ -183,7 +184,7 @@ def plan_repeats(
     1  questions           13   9.7
     """
     if not target_se > 0:
-        raise ConfigError(f"plan_repeats: target_se is {target_se!r}, expected points above 0")
+        raise ConfigError(say("stats.target_se", found=target_se))
     marks = _overall(_marks(scores, by, "plan_repeats")).dropna(subset=["score"])
     found = _components(marks, _FACTORS, _REPEAT, seed)
     variance = {name: found[name]["variance"] if name in found else 0.0 for name in [*_FACTORS, _REPEAT]}
@@ -213,7 +214,7 @@ def _marks(scores: pd.DataFrame, by: str, who: str) -> pd.DataFrame:
         answer = answer + "/" + scores["answer_repeat"].astype(str)
     marks = scores.assign(judge=scores[by], answer=answer, score=plain_floats(scores["score"]))
     if marks["score"].notna().sum() == 0:
-        raise ConfigError(f"{who}: no row has a score; look at the column 'status' for why")
+        raise ConfigError(say("stats.no_score", who=who))
     return marks
 
 

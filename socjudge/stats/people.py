@@ -11,6 +11,7 @@ import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
+from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .agreement import krippendorff_alpha, pair_row
@@ -42,20 +43,15 @@ def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by:
     need_columns(scores, [by, *_ANSWER, "criterion", "score"], who, "load_scores")
     need_columns(labels, ["rater", *_ANSWER, "criterion", "score"], f"{who}, labels", "load_labels")
     if not labels["score"].notna().any():
-        raise ConfigError(f"{who}: labels has no mark; mark some answers in LabelPanel, then load_labels()")
+        raise ConfigError(say("stats.no_labels", who=who))
     ours, theirs = _wide(scores[scores[by] == judge]), _wide(labels)
     criteria = [name for name in in_order(scores["criterion"]) if name in ours and name in theirs]
     if not criteria:
-        raise ConfigError(
-            f"{who}: {judge!r} marks {', '.join(map(str, ours))}, the labels {', '.join(map(str, theirs))}; "
-            "take labels of the same criteria"
-        )
+        mine, other = (", ".join(map(str, side)) for side in (ours, theirs))
+        raise ConfigError(say("stats.other_criteria", who=who, judge=judge, ours=mine, theirs=other))
     strangers = len(theirs.index.difference(ours.index))
     if strangers == len(theirs):
-        raise ConfigError(
-            f"{who}: none of the {strangers} labelled answers was marked by {by} {judge!r}; "
-            "load the runs whose answers were labelled, or rejudge(run, judge_model=…) them"
-        )
+        raise ConfigError(say("stats.labels_of_others", who=who, count=strangers, by=by, judge=judge))
     ours, theirs = (
         side[criteria].assign(**{OVERALL: side[criteria].mean(axis=1, skipna=False)}) for side in (ours, theirs)
     )
@@ -66,7 +62,7 @@ def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
     """The judges in a frame of scores, in its order; ConfigError if it has no such column or no row."""
     need_columns(scores, [by], who, "load_scores")
     if not (judges := in_order(scores[by])):
-        raise ConfigError(f"{who}: the frame has no row with a {by}; load a run with results")
+        raise ConfigError(say("stats.no_row_with", who=who, by=by))
     return judges
 
 
@@ -155,7 +151,7 @@ def judge_vs_people(
     for judge, side in sides.items():
         rows += _judge_rows(judge, side, line, level)
     if not rows:
-        raise ConfigError(f"{who}: no labelled answer has a mark of a judge; look at the column 'status' of the scores")
+        raise ConfigError(say("stats.no_judge_mark", who=who))
     any_side = max(sides.values(), key=lambda side: int(side.people[OVERALL].notna().sum()))
     rows += _judge_rows(ALWAYS_PASS, any_side._replace(judge=any_side.people * 0 + 100.0), line, level)
     if lengths is not None:
@@ -360,10 +356,8 @@ def judge_as_annotator(
     need_columns(labels, ["rater"], f"{who}, labels", "load_labels")
     raters = labels["rater"].dropna().unique()
     if len(raters) < MIN_RATERS:
-        raise ConfigError(
-            f"{who}: labels are of {len(raters)} rater(s) ({', '.join(map(str, raters))}); with fewer than {MIN_RATERS} nobody "
-            "can say how near people are to each other. Ask more people, or use judge_vs_people"
-        )
+        names = ", ".join(map(str, raters))
+        raise ConfigError(say("stats.few_raters", who=who, count=len(raters), names=names, least=MIN_RATERS))
     rows = []
     for judge in judges_of(scores, by, who):
         ours = beside_people(scores, labels, judge, by=by, who=who).judge

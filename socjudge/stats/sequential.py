@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.special  # type: ignore[import-untyped]
 
+from ..base.messages import say
 from ..base.pass_rule import PassRule, reaches, todays_rule
 from ..errors import ConfigError
 from .basics import Floats
@@ -103,16 +104,14 @@ def gate_progress(
     """
     rule = rule or todays_rule()
     if not marks:
-        raise ConfigError("gate_progress: there is no question; give the marks of at least one")
+        raise ConfigError(say("stats.progress_empty"))
     if not (0 < alpha < 1 and cap >= FIRST and (noise is None or noise > 0)):
-        raise ConfigError(
-            f"gate_progress: alpha {alpha!r}, cap {cap!r}, noise {noise!r}; expected 0 < alpha < 1, cap >= {FIRST}, noise > 0"
-        )
+        raise ConfigError(say("stats.progress_settings", alpha=alpha, cap=cap, noise=noise, first=FIRST))
     names, calls = list(marks), np.array([len(values) for values in marks.values()])
     read = [np.array([value for value in values if value is not None], dtype=float) for values in marks.values()]
     for name, values in zip(names, read, strict=True):
         if not ((values >= 0) & (values <= 100)).all():
-            raise ConfigError(f"gate_progress: question {name!r} has marks {values.tolist()}, expected 0 to 100")
+            raise ConfigError(say("stats.progress_marks", name=name, marks=values.tolist()))
     counts = np.array([len(values) for values in read], dtype=float)
     needed, n = 1 / alpha, len(names)
     squares, freedom = _noise(read, noise, rule.line)

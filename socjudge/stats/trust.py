@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
 
+from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import OVERALL, Floats, holm_adjust, plain_floats
@@ -192,7 +193,7 @@ def judge_trust(
     """
     who = "judge_trust"
     if not (margin > 0 and 0 <= correlation < 1):
-        raise ConfigError(f"{who}: margin {margin!r}, correlation {correlation!r}; expected points above 0, and 0 to 1")
+        raise ConfigError(say("stats.margin", who=who, margin=margin, correlation=correlation))
     rows = []
     for judge in judges_of(scores, by, who):
         side = _enough(beside_people(scores, labels, judge, by=by, who=who), who)
@@ -208,10 +209,7 @@ def judge_trust(
 def _enough(side: Beside, who: str) -> Beside:
     most = max(len(_pairs(side, criterion)[0]) for criterion in side.judge.columns)
     if most < MIN_QUESTIONS:
-        raise ConfigError(
-            f"{who}: people and judge both marked the answers to {most} questions, which is too few to tell; label at "
-            f"least {MIN_QUESTIONS}, better 40"
-        )
+        raise ConfigError(say("stats.few_questions", who=who, most=most, least=MIN_QUESTIONS))
     return side
 
 

@@ -25,7 +25,20 @@ CATALOGUE = {
     for name, texts in tomllib.loads(path.read_text(encoding="utf-8")).items()
 }
 # Whose messages are all in the catalogue.
-WINGS = ["base", "batch", "certify", "history", "judging", "prompts", "runs", "records.py"]
+WINGS = [
+    "base",
+    "batch",
+    "certify",
+    "history",
+    "judging",
+    "models",
+    "prompts",
+    "rules",
+    "runbooks",
+    "runs",
+    "stats",
+    "records.py",
+]
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
 ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
 ERRORS += ("ValueError", "OSError", "FileNotFoundError")  # which become the end of a message
@@ -96,7 +109,7 @@ def test_no_message_stands_in_the_code(wing: str) -> None:
     assert not stray
 
 
-@pytest.mark.parametrize("wing", [wing for wing in WINGS if wing != "certify"])  # it names statistical methods
+@pytest.mark.parametrize("wing", [wing for wing in WINGS if wing not in ("certify", "stats")])  # methods
 def test_no_sentence_waits_in_the_code_to_become_a_message(wing: str) -> None:
     """Such as one that is put into a variable first, or into a list of problems."""
     stray = [
@@ -115,6 +128,8 @@ def test_what_is_read_out_of_a_message_is_found_in_both_languages() -> None:
         assert count_retries("; ".join(told)) == 2
         last = say("base.last_cause", lang=lang, cause="HTTP 500")
         assert _cause(say("batch.failed_rounds", lang=lang, count=3, last=last)) == "HTTP 500"
+        assert _cause(say("models.failed", lang=lang, what="a model", count=3, last=last)) == "HTTP 500"
+        assert _cause(say("models.refused", lang=lang, where="a model", status=400, said="too long")) == "too long"
 
 
 @pytest.mark.parametrize(

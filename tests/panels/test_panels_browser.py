@@ -75,6 +75,7 @@ def test_the_panel_is_used_by_a_person(place: tuple[Path, str], chat: Service, t
 
         # A hosted judge, by keyboard; nothing runs before the cost is allowed.
         panel.get_by_text("設定", exact=True).click()
+        panel.get_by_label("アシスタント", exact=True).fill("offline")
         judge = panel.get_by_label("Judge", exact=True)
         judge.fill("gpt-4o-mini")
         judge.press("Tab")
@@ -154,6 +155,7 @@ def test_faults_of_the_service_are_told_in_words(
         run_all(page)
         panel = page.locator(".socjudge-run-panel")
         panel.get_by_text("設定", exact=True).click(timeout=60_000)
+        panel.get_by_label("アシスタント", exact=True).fill("offline")
         panel.get_by_label("Judge", exact=True).fill("gpt-4o-mini")
         panel.get_by_label("費用の上限（ドル、0で無制限）").fill("0.0055")
         panel.get_by_label("費用の上限（ドル、0で無制限）").press("Tab")

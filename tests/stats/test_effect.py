@@ -100,7 +100,7 @@ def test_what_is_no_pair_of_runs_is_refused_with_the_remedy(tmp_path: Path) -> N
         compare_runs("no.json", frame, logs_dir=tmp_path)
     with pytest.raises(ConfigError, match="int"):
         compare_runs(frame, 7)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="no column"):
+    with pytest.raises(ConfigError, match="score"):
         compare_runs(frame.drop(columns="score"), frame)
 
 
