@@ -46,7 +46,7 @@ _HOMES = {
     "summarise_scores": "stats.basics",
     "compare_judges": "stats.comparison",
     "compare_cohorts": "stats.comparison",
-    "compare_runs": "stats.effect",
+    "compare_runs": "report.effect",
     "verdict_flips": "stats.comparison",
     "judge_agreement": "stats.agreement",
     "pairwise_agreement": "stats.agreement",
@@ -148,6 +148,7 @@ if TYPE_CHECKING:
     from .prompts.saved import save_prompt
     from .prompts.templates import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
+    from .report.effect import compare_runs
     from .report.page import write_log_report, write_report
     from .runbooks.index import RunbookIndex, build_index, load_index, open_index
     from .runs.estimate import estimate_run
@@ -160,7 +161,6 @@ if TYPE_CHECKING:
     from .stats.bridge import bridge_judges, bridged_trend, bridged_verdicts
     from .stats.comparison import compare_cohorts, compare_judges, verdict_flips
     from .stats.correction import corrected_means, corrected_pass_rate, next_labels
-    from .stats.effect import compare_runs
     from .stats.gate import gate_confidence, gate_questions
     from .stats.noise import judge_noise, plan_repeats
     from .stats.people import judge_as_annotator, judge_vs_people

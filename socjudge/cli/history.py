@@ -72,7 +72,7 @@ def compare(
     logs_dir: LogsDir = None,
 ) -> None:
     """Say whether a change helped."""
-    from ..stats.effect import compare_runs
+    from ..report.effect import compare_runs
 
     with _errors():
         typer.echo(repr(compare_runs(before, after, logs_dir=logs_dir)))

@@ -20,8 +20,8 @@ from ..errors import ConfigError
 from ..history.frames import run_scores
 from ..records import EvalQuestion, EvaluationRun
 from ..runs.load import load_run
-from .basics import OVERALL, need_columns, plain_floats
-from .comparison import LEVEL, compare_cohorts, pair_scores, question_pairs
+from ..stats.basics import OVERALL, need_columns, plain_floats
+from ..stats.comparison import LEVEL, compare_cohorts, pair_scores, question_pairs
 
 _JUDGING = ("採点者", "プロンプト", "観点")  # groups of the table of conditions
 _NEEDED = ["run_id", "question_id", "criterion", "score"]
@@ -62,9 +62,9 @@ class RunComparison:
         return [
             self.finding,
             *_criteria_seen(self.differences),
-            say("stats.what_changed", conditions=_condition_words(self.conditions)),
-            _crossed("stats.won", self.questions, "不合格→合格"),
-            _crossed("stats.lost", self.questions, "合格→不合格"),
+            say("report.what_changed", conditions=_condition_words(self.conditions)),
+            _crossed("report.won", self.questions, "不合格→合格"),
+            _crossed("report.lost", self.questions, "合格→不合格"),
             *self.notes,
         ]
 
@@ -76,7 +76,7 @@ class RunComparison:
         if self.is_unchanged:
             return block("grey", *map(escape, self.lines))
         table = _table(self.differences).to_html(index=False, border=0, escape=True)
-        row, title = _overall(self.differences), say("stats.title")
+        row, title = _overall(self.differences), say("report.title")
         kind = ("good" if row["mean_difference"] > 0 else "bad") if _is_seen(row) else "grey"
         return block(kind, f"<b>{escape(title)}</b>", *map(escape, self.lines), table)
 
@@ -134,7 +134,7 @@ def compare_runs(
     (first, first_asked), (second, second_asked) = _sides(before, after, logs_dir)
     ids = [_run_id(first), _run_id(second)]
     if ids[0] == ids[1]:
-        raise ConfigError(say("stats.same_run", run=ids[0]))
+        raise ConfigError(say("report.same_run", run=ids[0]))
     scores = pd.concat([first, second], ignore_index=True).astype({"run_id": object})
     told = conditions_of(scores)
     changed = differences(told[ids[0]], told[ids[1]])
@@ -146,7 +146,7 @@ def compare_runs(
     reworded = {name for name in known if _differ(first_asked[name], second_asked[name])}
     common -= reworded
     if not common:
-        raise ConfigError(say("stats.runs_share_no_question"))
+        raise ConfigError(say("report.runs_share_no_question"))
     # One stand-in for all answers to a question: they are what was changed.
     pooled = scores[scores["question_id"].isin(common)].assign(answer_sha256="")
     found = compare_cohorts(pooled, baseline=ids[0], by="run_id")
@@ -157,18 +157,18 @@ def compare_runs(
     )
     notes = []
     if lonely := asked[0] ^ asked[1]:
-        notes.append(say("stats.only_one_asked", common=len(common), questions=_names(lonely)))
+        notes.append(say("report.only_one_asked", common=len(common), questions=_names(lonely)))
     if reworded:
-        notes.append(say("stats.question_reworded", questions=_names(reworded)))
+        notes.append(say("report.question_reworded", questions=_names(reworded)))
     if not (first_asked and second_asked) and any(each.condition.column == "dataset_sha256" for each in changed):
-        notes.append(say("stats.texts_unknown"))
+        notes.append(say("report.texts_unknown"))
     if any(not told[name].get("judge_model") or not told[name].get("prompt_sha256") for name in ids):
-        notes.append(say("stats.judge_not_recorded"))
+        notes.append(say("report.judge_not_recorded"))
     groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "データセット")
     if len(groups) > 1:
-        notes.append(say("stats.several_changes", groups="、".join(groups)))
+        notes.append(say("report.several_changes", groups="、".join(groups)))
     if missing := int(_overall(found)["n_missing"]):
-        notes.append(say("stats.unread", count=missing))
+        notes.append(say("report.unread", count=missing))
     return RunComparison(ids[0], ids[1], found, questions, words, _finding(found, questions, words), tuple(notes))
 
 
@@ -178,7 +178,7 @@ def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[p
         rows = before.sort_values("started_at", kind="stable") if "started_at" in before.columns else before
         runs = list(rows["run_id"].dropna().unique())
         if len(runs) != 2:
-            raise ConfigError(say("stats.two_runs", count=len(runs)))
+            raise ConfigError(say("report.two_runs", count=len(runs)))
         return [(before[before["run_id"] == run_id], {}) for run_id in runs]
     return [_side(before, logs_dir), _side(after, logs_dir)]
 
@@ -192,17 +192,17 @@ def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[A
         folder = as_path(logs_dir or constants.LOGS_DIR)
         path = next((path for path in (as_path(given), folder / str(given)) if path.is_file()), None)
         if path is None:
-            raise ConfigError(say("stats.no_such_run", name=given, folder=folder))
+            raise ConfigError(say("report.no_such_run", name=given, folder=folder))
         given = load_run(path)
     if not isinstance(given, EvaluationRun):
-        raise ConfigError(say("stats.not_a_run", kind=type(given).__name__))
+        raise ConfigError(say("report.not_a_run", kind=type(given).__name__))
     return run_scores(given), {result.question.id: result.question for result in given.results}
 
 
 def _run_id(scores: pd.DataFrame) -> str:
     found = list(scores["run_id"].dropna().unique())
     if len(found) != 1:
-        raise ConfigError(say("stats.two_runs", count=len(found) + 1))
+        raise ConfigError(say("report.two_runs", count=len(found) + 1))
     return str(found[0])
 
 
@@ -213,7 +213,7 @@ def _check_judging(changed: list[Difference]) -> None:
     # A prompt that was only given another name is the same one.
     judging = [each for each in judging if each.condition.column != "prompt_id" or "prompt_sha256" in columns]
     if judging:
-        raise ConfigError(say("stats.judged_otherwise", changed="、".join(each.phrase() for each in judging)))
+        raise ConfigError(say("report.judged_otherwise", changed="、".join(each.phrase() for each in judging)))
 
 
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
@@ -257,18 +257,18 @@ def _overall(found: pd.DataFrame) -> dict[Any, Any]:
 def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFrame) -> str:
     row = _overall(found)
     if not row["n"]:
-        return say("stats.not_comparable")
+        return say("report.not_comparable")
     if len(questions) == row["n"] and not row["n_missing"] and _same_marks(questions):
-        return say("stats.all_alike", count=row["n"], conditions=_condition_words(conditions))
+        return say("report.all_alike", count=row["n"], conditions=_condition_words(conditions))
     values = {"before": row["baseline_mean"], "after": row["mean"], "difference": row["mean_difference"]}
     values |= {"count": row["n"], "interval": ""}
     if math.isfinite(row["ci_low"]):
-        values["interval"] = say("stats.interval", low=row["ci_low"], high=row["ci_high"])
+        values["interval"] = say("report.interval", low=row["ci_low"], high=row["ci_high"])
     if _is_seen(row):
-        return say("stats.helped" if row["mean_difference"] > 0 else "stats.harmed", **values)
+        return say("report.helped" if row["mean_difference"] > 0 else "report.harmed", **values)
     points = row["detectable_difference"]
-    visible_from = say("stats.visible", points=points) if math.isfinite(points) else say("stats.invisible")
-    return say("stats.not_seen", visible=visible_from, **values)
+    visible_from = say("report.visible", points=points) if math.isfinite(points) else say("report.invisible")
+    return say("report.not_seen", visible=visible_from, **values)
 
 
 def _is_seen(row: dict[Any, Any]) -> bool:
@@ -280,22 +280,22 @@ def _is_seen(row: dict[Any, Any]) -> bool:
 def _criteria_seen(found: pd.DataFrame) -> list[str]:
     """A line for the criteria that differ, as one can fall while the mean stays."""
     rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and _is_seen(row)]
-    moved = [say("stats.one_criterion", criterion=row["criterion"], difference=row["mean_difference"]) for row in rows]
-    return [say("stats.criteria_moved", criteria="、".join(moved))] if moved else []
+    moved = [say("report.one_criterion", criterion=row["criterion"], difference=row["mean_difference"]) for row in rows]
+    return [say("report.criteria_moved", criteria="、".join(moved))] if moved else []
 
 
 def _condition_words(conditions: pd.DataFrame) -> str:
-    return " ／ ".join(conditions["phrase"]) or say("stats.nothing_changed")
+    return " ／ ".join(conditions["phrase"]) or say("report.nothing_changed")
 
 
 def _crossed(key: str, questions: pd.DataFrame, direction: str) -> str:
     rows = questions[questions["direction"] == direction].to_dict("records")
     named = [
-        say("stats.one_question", question=row["question_id"], before=row["before"], after=row["after"])
+        say("report.one_question", question=row["question_id"], before=row["before"], after=row["after"])
         for row in rows[:_SHOWN]
     ]
     more = ["…"] if len(rows) > _SHOWN else []
-    return say(key, count=len(rows), questions="、".join(named + more) or say("stats.no_questions"))
+    return say(key, count=len(rows), questions="、".join(named + more) or say("report.no_questions"))
 
 
 def _names(questions: set[Any]) -> str:
