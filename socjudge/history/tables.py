@@ -209,7 +209,7 @@ def _read_usual(raw: bytes, log: str, text: bool) -> tuple[RunInfo, RunSummary, 
         found = _decoder(criteria, text).decode(raw)
     except msgspec.ValidationError:  # perhaps only other criteria
         found, criteria = _decoder((), text).decode(raw), ()
-    if found.run is None and (raw.isascii() or _escapes_letters(raw)):
+    if not all(row.answer_sha256 for row in found.results) and (raw.isascii() or _escapes_letters(raw)):
         raise _Unusual("texts in another form than the one that is hashed")
     values = _values(text, True)
     rows = [_row(row, log, criteria, values(row), text) for row in found.results]

@@ -248,10 +248,14 @@ class Journal:
     def _take_up(self, path: Path) -> None:
         self.path = path
         header: dict[str, Any] = {}
-        for start, line in lines(path):
+        for number, (start, line) in enumerate(lines(path, to_go_on=True), start=1):
             header = header or line
             self._size = start + len(line.pop("raw"))
-            self._note(start, line)
+            try:
+                self._note(start, line)
+            except LookupError:  # of a question that the run does not have
+                reason = say("runs.journal_no_line")
+                raise ConfigError(say("runs.journal_damaged", path=path, number=number, reason=reason)) from None
         self.wall_time_s += self._in_session_s
         self.info, self.key = run_info_from_dict(header["run"], where=str(path)), header["key"]
         try:

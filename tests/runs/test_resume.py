@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import multiprocessing
@@ -269,6 +270,60 @@ def test_half_a_line_at_the_end_is_left_out_and_a_damaged_one_named(
     for read in (load_run, lambda path: run_suite(questions, tmp_path, answers=answers)):
         with pytest.raises(ConfigError, match=r"partial.jsonl: line 3 is damaged .*fresh"):
             read(journal)
+
+
+DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no place": lambda line: line.pop("sample"),
+    "place before the first": lambda line: line.update(sample=-1),
+    "place beyond the last": lambda line: line.update(sample=99),
+    "place is a text": lambda line: line.update(repeat="0"),
+    "time is a text": lambda line: line.update(t="1.0"),
+    "spending is a list": lambda line: line.update(spent_usd=[]),
+    "row is null": lambda line: line.update(row=None),
+    "no marks": lambda line: line["row"].pop("evaluation"),
+    "status is an object": lambda line: line["row"]["evaluation"].update(status={}),
+    "cost is a text": lambda line: line["row"]["evaluation"]["usage"].update(cost_usd="1"),
+    "a count that nobody knows": lambda line: line["row"]["evaluation"]["usage"].update(tokens=1),
+    "no model": lambda line: line["row"]["assistant"].pop("model"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_line_that_is_no_record_of_ours_is_named_before_anything_is_paid(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, damage: str
+) -> None:
+    answers = stored(questions[:2])
+    with pytest.raises(RunStopped):
+        run_suite(questions[:2], tmp_path, answers=answers, stop=stop_after(service, 1))
+    (journal,) = journals(tmp_path)
+    lines = journal.read_bytes().splitlines()
+    row = json.loads(lines[2])
+    DAMAGES[damage](row)
+    journal.write_bytes(b"\n".join([*lines[:2], json.dumps(row, ensure_ascii=False).encode(), b""]))
+    with pytest.raises(ConfigError, match=r"partial.jsonl: line 3 is damaged .*fresh"):
+        run_suite(questions[:2], tmp_path, answers=answers)
+    with contextlib.suppress(ConfigError):
+        unfinished_runs(tmp_path / "logs")
+    with contextlib.suppress(ConfigError):
+        load_run(journal)
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize("header", [{"run": None}, {"key": "k"}, {"total": "2"}, {"journal": None, "run": {}}])
+def test_a_journal_whose_first_line_is_no_header_is_passed_over(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, header: dict[str, Any]
+) -> None:
+    answers = stored(questions[:2])
+    with pytest.raises(RunStopped):
+        run_suite(questions[:2], tmp_path, answers=answers, stop=stop_after(service, 1))
+    (journal,) = journals(tmp_path)
+    first, *rest = journal.read_bytes().splitlines()
+    journal.write_bytes(b"\n".join([json.dumps(json.loads(first) | header).encode(), *rest, b""]))
+    assert unfinished_runs(tmp_path / "logs") == []
+    with pytest.raises(ConfigError, match=r"partial.jsonl: line 1 is damaged"):
+        load_run(journal)
+    run_suite(questions[:2], tmp_path, answers=answers)
+    assert journals(tmp_path) == [journal]
 
 
 def test_a_kill_after_the_log_was_written_leaves_no_second_log(
