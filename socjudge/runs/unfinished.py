@@ -162,11 +162,13 @@ def _read_header(path: Path) -> dict[str, Any]:
     """The first line of a journal; {} if it has none, as after a kill at the very start."""
     try:
         with path.open("rb") as file:
-            return _parsed(file.readline(), is_first=True)
+            raw = file.readline()
+        line = orjson.loads(raw)
     except OSError as error:
         raise ConfigError(say("runs.journal_unreadable", path=path, reason=os_reason(error))) from None
-    except ValueError:
+    except orjson.JSONDecodeError:
         return {}
+    return line if isinstance(line, dict) and raw.endswith(b"\n") else {}
 
 
 def lines(path: Path, *, to_go_on: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -310,7 +310,7 @@ def test_a_line_that_is_no_record_of_ours_is_named_before_anything_is_paid(
 
 
 @pytest.mark.parametrize("header", [{"run": None}, {"key": "k"}, {"total": "2"}, {"journal": None, "run": {}}])
-def test_a_journal_whose_first_line_is_no_header_is_passed_over(
+def test_a_journal_whose_first_line_is_no_header_is_named_and_left_by_fresh(
     service: Service, questions: list[EvalQuestion], tmp_path: Path, header: dict[str, Any]
 ) -> None:
     answers = stored(questions[:2])
@@ -319,15 +319,16 @@ def test_a_journal_whose_first_line_is_no_header_is_passed_over(
     (journal,) = journals(tmp_path)
     first, *rest = journal.read_bytes().splitlines()
     journal.write_bytes(b"\n".join([json.dumps(json.loads(first) | header).encode(), *rest, b""]))
-    assert unfinished_runs(tmp_path / "logs") == []
-    with pytest.raises(ConfigError, match=r"partial.jsonl: line 1 is damaged"):
-        load_run(journal)
-    run_suite(questions[:2], tmp_path, answers=answers)
+    for read in (unfinished_runs, lambda logs: load_run(journal)):
+        with pytest.raises(ConfigError, match=r"partial.jsonl: line 1 is damaged"):
+            read(tmp_path / "logs")
+    run_suite(questions[:2], tmp_path, answers=answers, fresh=True)
     assert journals(tmp_path) == [journal]
 
 
+@pytest.mark.parametrize("lines", [12, 5], ids=["whole", "cut by a power failure"])
 def test_a_kill_after_the_log_was_written_leaves_no_second_log(
-    service: Service, questions: list[EvalQuestion], tmp_path: Path
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, lines: int
 ) -> None:
     answers = stored(questions)
     kept = b""
@@ -338,8 +339,10 @@ def test_a_kill_after_the_log_was_written_leaves_no_second_log(
 
     run = run_suite(questions, tmp_path, answers=answers, on_result=keep)
     assert run.log_path is not None
-    run.log_path.with_name(run.log_path.stem + ".partial.jsonl").write_bytes(kept)  # as if it had not been removed
-    assert unfinished_runs(tmp_path / "logs")[0].done == 10
+    run.log_path.with_name(run.log_path.stem + ".partial.jsonl").write_bytes(
+        b"".join(kept.splitlines(keepends=True)[:lines])  # as if it had not been removed
+    )
+    assert unfinished_runs(tmp_path / "logs")[0].done == lines - 2
     again = run_suite(questions, tmp_path, answers=answers)
     assert journals(tmp_path) == []
     assert again.run.run_id != run.run.run_id
@@ -595,6 +598,7 @@ def asked(request: dict[str, Any]) -> str:
     return re.search(r"質問(\d+)", request["messages"][0]["content"])[1]  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_killed_at_twenty_random_moments_no_journalled_call_is_repeated(service: Service, tmp_path: Path) -> None:
     count, draw = 300, random.Random(3)
     broken = {str(i) for i in range(0, count, 17)}  # first replies that cannot be read
