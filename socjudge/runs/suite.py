@@ -14,6 +14,7 @@ from ..models.opening import Model
 from ..prompts.templates import Prompt
 from ..records import AssistantAnswer, EvalQuestion, EvaluationResult, EvaluationRun
 from .assignment import assign_rejudging, assign_suite
+from .certainty import most_repeats
 from .running import RunOptions, run_assignment
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def run_evaluation_suite(
     assistant_prompt: Prompt | str | Path | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
+    until_certain: bool = False,
     k: int = 5,
     max_concurrency: int = 8,
     max_cost_usd: float | None = None,
@@ -69,6 +71,11 @@ def run_evaluation_suite(
         As for `load_prompt`.
     answer_repeats, judge_repeats
         Answers per question, and judgements per answer.
+    until_certain
+        Judge each answer twice and then only those again that decide the gate, until its verdict is certain, further
+        repeats would hardly turn it, or max_cost_usd is reached; judge_repeats is the most for one answer, 10 unless
+        given. `run.info.repeats` and `stopped_because` say how it went. It makes the judge's noise smaller, and does not
+        replace questions.
     k
         Passages per question.
     max_concurrency
@@ -136,12 +143,13 @@ def run_evaluation_suite(
     assignment = assign_suite(
         questions, index=index, answers=answers, assistant_model=assistant_model, judge_model=judge_model,
         judge_prompt=judge_prompt, assistant_prompt=assistant_prompt,
-        answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k,
+        answer_repeats=answer_repeats, judge_repeats=most_repeats(judge_repeats, until_certain), k=k,
     )  # fmt: skip
     options = RunOptions(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
         logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+        until_certain=until_certain,
     )  # fmt: skip
     return run_assignment(assignment, options)
 
@@ -152,6 +160,7 @@ def rejudge(
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     judge_repeats: int = 1,
+    until_certain: bool = False,
     max_concurrency: int = 8,
     max_cost_usd: float | None = None,
     max_failures: int = 10,
@@ -174,8 +183,8 @@ def rejudge(
     ----------
     run
         From `load_run` or `run_evaluation_suite`.
-    judge_model, judge_prompt, judge_repeats, max_concurrency, max_cost_usd, max_failures, executor, logs_dir, fresh
-        As in `run_evaluation_suite`; so are resume, on_result, stop and progress.
+    judge_model, judge_prompt, judge_repeats, until_certain, max_concurrency, max_cost_usd, max_failures, executor
+        As in `run_evaluation_suite`; so are logs_dir, fresh, resume, on_result, stop and progress.
 
     Returns
     -------
@@ -202,8 +211,14 @@ def rejudge(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
         logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+        until_certain=until_certain,
     )  # fmt: skip
-    assignment = assign_rejudging(run, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats)
+    assignment = assign_rejudging(
+        run,
+        judge_model=judge_model,
+        judge_prompt=judge_prompt,
+        judge_repeats=most_repeats(judge_repeats, until_certain),
+    )
     return run_assignment(assignment, options)
 
 
