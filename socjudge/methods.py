@@ -44,14 +44,14 @@ def write_report(self: EvaluationRun, path: Path | str, *, lang: str = "ja") -> 
     return write_report(path, self, lang=lang)
 
 
-def gate_progress(*args: Any, **keywords: Any) -> Any:
+def _gate_progress(*args: Any, **keywords: Any) -> Any:
     """`stats.sequential.gate_progress`, loaded when a run first wants to know whether it is certain."""
     from .stats.sequential import gate_progress
 
     return gate_progress(*args, **keywords)
 
 
-Certainty.gate_progress = staticmethod(gate_progress)
+Certainty.gate_progress = staticmethod(_gate_progress)
 
 
 def _give(record: type, **methods: Callable[..., Any]) -> None:

@@ -248,12 +248,13 @@ class RunInfo:
 @dataclass(frozen=True)
 class EvaluationRun:
     """A finished run. results: of a large run they are read from its log as they are asked for. log_path: where it
-    was saved, None while it was not."""
+    was saved, None while it was not. others: where several judges marked the same answers, the runs of the other judges."""
 
     results: Sequence[EvaluationResult]
     summary: RunSummary
     run: RunInfo
     log_path: Path | None = field(default=None, compare=False)
+    others: tuple[EvaluationRun, ...] = field(default=(), compare=False)
 
     @cached_property
     def usage(self) -> Usage:

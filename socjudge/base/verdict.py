@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import truediv
 from statistics import fmean
 
-from ..records import EvaluationResult, RunInfo, RunSummary
+from ..records import EvaluationResult, EvaluationRun, RunInfo, RunSummary
 from .pass_rule import PassRule, reaches, todays_rule
 
 
@@ -110,6 +110,16 @@ def certainty_text(info: RunInfo) -> str:
         f"採点の反復: 計{sum(counts)}回（1問に{min(counts, default=0)}〜{max(counts, default=0)}回）。{why}。"
         "確実かどうかは、この回答を同じJudgeが採点し直したときの話です。反復は質問を増やす代わりになりません。"
     )
+
+
+def judges_text(runs: Sequence[EvaluationRun], asked: int) -> str:
+    """The verdicts of several judges on the same answers in one line; 判定保留 unless all that were asked say the same."""
+    told = "、".join(f"{run.judge_model} {'合格' if run.summary.mvp_passed else '不合格'}" for run in runs)
+    if len(runs) < asked:
+        return f"複数のJudge（{asked}人中{len(runs)}人が採点）: {told}。全員の採点がそろわないため判定保留です。"
+    if len({run.summary.mvp_passed for run in runs}) > 1:
+        return f"複数のJudge: {told}。判定が割れたため判定保留です。"
+    return f"複数のJudge: {told}。全員が同じ判定です。"
 
 
 # What stands in grey beside a verdict of the embedded judge.

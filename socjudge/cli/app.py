@@ -58,6 +58,10 @@ LogsDir = Annotated[
     str | None, typer.Option(help="Where the log goes: a folder, or a URL such as s3://bucket/logs; default: logs.")
 ]
 JudgeModel = Annotated[str, typer.Option(help="The model that judges.")]
+JudgeModels = Annotated[
+    list[str] | None,
+    typer.Option("--judge-model", help="The model that judges; several times: each marks each answer."),
+]
 JudgePrompt = Annotated[str | None, typer.Option(help="Prompt id or .txt file; default: guide-1.")]
 JudgeRepeats = Annotated[int, typer.Option(min=1, help="Judgements per answer.")]
 UntilCertain = Annotated[
@@ -141,7 +145,7 @@ def ask(
 @app.command()
 def run(
     dataset: Annotated[Path | None, typer.Option(help="The questions (JSON); default: eval/eval_dataset.json.")] = None,
-    judge_model: JudgeModel = "auto",
+    judge_models: JudgeModels = None,
     assistant_model: Annotated[str, typer.Option(help="The model that answers.")] = "auto",
     judge_prompt: JudgePrompt = None,
     answer_repeats: Annotated[int, typer.Option(min=1, help="Answers per question.")] = 1,
@@ -185,14 +189,14 @@ def run(
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
-    models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
+    judges = judge_models or ["auto"]
+    models: dict[str, Any] = {"assistant_model": assistant_model, "judge_model": judges, "judge_prompt": judge_prompt}
     repeats = {"answer_repeats": answer_repeats, "judge_repeats": most_repeats(judge_repeats, until_certain)}
     estimate = or_exit(estimate_run, questions, **models, **repeats, until_certain=until_certain)
     index = open_index_or_exit(runbooks, index_dir)
-    if estimate.calls and not fresh:
-        same = or_exit(
-            assign_suite, questions, index=index, answers=None, assistant_prompt=None, k=k, **models, **repeats
-        )
+    if estimate.calls and not fresh and len(judges) == 1:
+        one = models | {"judge_model": judges[0]}
+        same = or_exit(assign_suite, questions, index=index, answers=None, assistant_prompt=None, k=k, **one, **repeats)
         estimate = _left(estimate, same, logs_dir)
     confirm(estimate, yes)
     finished = or_exit(
@@ -201,7 +205,7 @@ def run(
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
         until_certain=until_certain,
     )  # fmt: skip
-    report_run(finished)
+    report_run(finished, judges=len(judges))
 
 
 def _repair(log: str, options: Any, runbooks: Path | None, index_dir: Path | None, yes: bool) -> Any:

@@ -37,7 +37,22 @@ def open_index_or_exit(runbooks: Path | None, index_dir: Path | None) -> Any:
     return or_exit(open_index, runbooks, index_dir=index_dir)
 
 
-def report_run(finished: EvaluationRun) -> Never:
+def report_run(finished: EvaluationRun, *, judges: int = 1) -> Never:
+    """Print the run, each judge's if there are several, and end with its exit code; judges: how many were asked.
+
+    Where they differ, or one did not finish, that is no verdict."""
+    from ..base.verdict import judges_text
+
+    runs = (finished, *finished.others)
+    codes = {_report_one(run) for run in runs}
+    if judges == 1:
+        raise typer.Exit(codes.pop())
+    typer.echo("\n" + judges_text(runs, judges))
+    raise typer.Exit(codes.pop() if len(codes) == 1 and len(runs) == judges else COULD_NOT_JUDGE)
+
+
+def _report_one(finished: EvaluationRun) -> int:
+    """Print a run; gives its exit code."""
     from ..base.verdict import REFERENCE_NOTE, best_case, certainty_text, is_open, summary_text
 
     unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
@@ -74,8 +89,8 @@ def report_run(finished: EvaluationRun) -> Never:
         err=True,
     )
     if finished.summary.mvp_passed:
-        raise typer.Exit(PASSED)
-    raise typer.Exit(COULD_NOT_JUDGE if is_open(finished.summary, best) else NOT_PASSED)
+        return PASSED
+    return COULD_NOT_JUDGE if is_open(finished.summary, best) else NOT_PASSED
 
 
 def _cause(error: str) -> str:

@@ -73,7 +73,7 @@ def estimate_run(
     *,
     answers: Sequence[AssistantAnswer] | None = None,
     assistant_model: str | BaseChatModel | Model = "auto",
-    judge_model: str | BaseChatModel | Model = "auto",
+    judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model] = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     assistant_prompt: Prompt | str | Path | None = None,
     answer_repeats: int = 1,
@@ -101,6 +101,7 @@ def estimate_run(
     >>> sj.estimate_run(sj.load_eval_dataset(), assistant_model="offline", judge_model="gpt-4o-mini").calls
     10
     """
+    judges = [judge_model] if isinstance(judge_model, str) or not isinstance(judge_model, Sequence) else judge_model
     template = estimate_tokens(load_prompt(judge_prompt).text)
     if answers is not None and len(answers) != len(questions):
         raise ConfigError(say("runs.answer_count", answers=len(answers), questions=len(questions)))
@@ -114,7 +115,7 @@ def estimate_run(
 
     def taking(judgements: int) -> Estimate:
         parts = [
-            _estimate(judge_model, "judge", judge_in, _JUDGEMENT_TOKENS, answer_repeats * judgements),
+            *(_estimate(judge, "judge", judge_in, _JUDGEMENT_TOKENS, answer_repeats * judgements) for judge in judges),
             _estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats),
         ]
         total = total_usage(parts)
