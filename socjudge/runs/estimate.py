@@ -15,6 +15,7 @@ from ..models.opening import OFFLINE, Model, Task, open_model, resolve_auto
 from ..models.prices import estimate_tokens, price_usd
 from ..prompts.templates import Prompt, load_prompt
 from ..records import AssistantAnswer, EvalQuestion, Usage, total_usage
+from .assignment import each_judge
 from .certainty import FIRST, most_repeats
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def estimate_run(
     >>> sj.estimate_run(sj.load_eval_dataset(), assistant_model="offline", judge_model="gpt-4o-mini").calls
     10
     """
-    judges = [judge_model] if isinstance(judge_model, str) or not isinstance(judge_model, Sequence) else judge_model
+    judges = each_judge(judge_model)
     template = estimate_tokens(load_prompt(judge_prompt).text)
     if answers is not None and len(answers) != len(questions):
         raise ConfigError(say("runs.answer_count", answers=len(answers), questions=len(questions)))

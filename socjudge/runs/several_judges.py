@@ -59,11 +59,12 @@ def run_judges(
         if place in runs:
             continue
         left = None if options.max_cost_usd is None else max(options.max_cost_usd - sum(spent), 0.0)
-        own, old = assignment, newest(folder, assignment.key)
-        known = given
+        own, known, old = assignment, given, None
         if runs:
             own = over(next(iter(runs.values())), place)
-            known = [] if old is None or options.fresh else list(_marked(old, own))
+            old = None if options.fresh else newest(folder, assignment.key)
+            marked = None if old is None else _marked(old, assignment, own)
+            known, old = marked or [], old if marked is not None else None
         try:
             run = run_assignment(own, replace(options, max_cost_usd=left), known=known)
         except RunStopped:
@@ -74,7 +75,7 @@ def run_judges(
                 given = given if runs else list(_answers(journal, own))
                 spent.append(sum(cost or 0.0 for cost in count(journal)[1]))
             continue
-        if runs and old is not None and not options.fresh:
+        if old is not None:  # all of it is in the run now
             with contextlib.suppress(OSError):
                 old.unlink()
         runs[place] = run
@@ -91,14 +92,17 @@ def run_judges(
     return replace(first, others=tuple(run for run in runs.values() if run is not first))
 
 
-def _marked(journal: Path, assignment: Assignment) -> Iterator[EvaluationResult]:
-    """What a judge marked before it failed as the first one, of answers that the others took over from it."""
-    samples = [assignment.sample_at(i) for i in range(assignment.n_samples)]
+def _marked(journal: Path, first: Assignment, over: Assignment) -> list[EvaluationResult] | None:
+    """What a judge marked before it failed as the first one; None if the journal has other answers than the judge is to
+    mark now, and so is another run's."""
+    samples = [over.sample_at(i) for i in range(over.n_samples)]
     stored = {(sample.question.id, sample.answer_repeat): sample.stored for sample in samples}
-    for result in load_unfinished(journal).results:
-        answer = stored.get((result.question.id, result.answer_repeat))
-        if answer is not None and (answer.answer, answer.context) == (result.answer.answer, result.answer.context):
-            yield result
+    marked = list(load_unfinished(journal).results)
+    for there in (*marked, *_answers(journal, first)):
+        here = stored.get((there.question.id, there.answer_repeat))
+        if here is None or (here.answer, here.context) != (there.answer.answer, there.answer.context):
+            return None
+    return marked
 
 
 def _answers(journal: Path, assignment: Assignment) -> Iterator[EvaluationResult]:

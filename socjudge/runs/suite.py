@@ -13,7 +13,7 @@ from ..errors import ConfigError
 from ..models.opening import Model
 from ..prompts.templates import Prompt
 from ..records import AssistantAnswer, EvalQuestion, EvaluationResult, EvaluationRun
-from .assignment import Assignment, assign_rejudging, assign_suite
+from .assignment import Assignment, assign_rejudging, assign_suite, each_judge
 from .certainty import most_repeats
 from .running import RunOptions, run_assignment
 from .several_judges import run_judges
@@ -141,7 +141,7 @@ def run_evaluation_suite(
     >>> run.summary.total_questions
     1
     """
-    judges = [judge_model] if isinstance(judge_model, str) or not isinstance(judge_model, Sequence) else judge_model
+    judges = each_judge(judge_model)
     if executor is not None:
         _check_names(executor, *judges, assistant_model)
     judging: dict[str, Any] = {

@@ -80,11 +80,13 @@ def test_only_what_decides_is_judged_again_and_the_log_tells(service: Service, t
     said = certainty_text(read.run)
     assert f"計{sum(judge.asked.values())}回（1問に2〜{max(judge.asked.values())}回）" in said
     assert "反復は質問を増やす代わりになりません" in said
+    assert said in run._repr_html_()  # type: ignore[operator]
 
 
 def test_a_run_of_fixed_repeats_says_nothing_of_certainty(service: Service, tmp_path: Path) -> None:
     run = judge_all(tmp_path, until_certain=False)
     assert (run.info.stopped_because, run.info.repeats, certainty_text(run.info)) == ("", {}, "")
+    assert "repeats" not in run.info._repr_html_().replace("judge_repeats", "").replace("answer_repeats", "")  # type: ignore[operator]
 
 
 def test_judge_repeats_is_the_most_for_one_answer(service: Service, tmp_path: Path) -> None:

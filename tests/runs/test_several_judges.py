@@ -125,6 +125,35 @@ def test_the_answers_of_a_first_judge_that_fails_midway_are_taken_over(
     assert unfinished_runs(tmp_path / "logs") == []
 
 
+def test_an_unfinished_run_of_one_of_them_over_other_answers_is_left_alone(
+    service: Service, index: RunbookIndex, tmp_path: Path
+) -> None:
+    stop, reply = threading.Event(), replies()
+
+    def default(request: dict[str, Any]) -> Reply | str:
+        if len(service.requests) >= 4:
+            stop.set()
+        return reply(request)
+
+    service.default = default
+    how: dict[str, Any] = {"answers": None, "index": index, "assistant_model": "gpt-4o-mini", "max_concurrency": 1}
+    with pytest.raises(RunStopped):
+        judge_all(tmp_path, judge_model="gpt-4o", stop=stop, **how)
+    (before,) = unfinished_runs(tmp_path / "logs")
+    judge_all(tmp_path, **how)
+    (after,) = unfinished_runs(tmp_path / "logs")
+    assert (after.path, after.done) == (before.path, before.done) == (before.path, 2)
+    assert calls(service) == {"gpt-4o-mini": 4, "gpt-4o": 2 + 4, "gpt-4.1": 4}
+
+
+def test_a_cell_shows_every_judge(service: Service, tmp_path: Path) -> None:
+    service.default = replies()
+    run = judge_all(tmp_path)
+    assert "judge 'gpt-4o-mini" in repr(run)
+    assert "and 2 more" in repr(run)
+    assert all(judge in run._repr_html_() for judge in JUDGES)  # type: ignore[operator]
+
+
 @pytest.mark.parametrize("stop_at", [2, 6, 9])
 def test_what_was_broken_off_is_taken_up(service: Service, tmp_path: Path, stop_at: int) -> None:
     stop, reply = threading.Event(), replies()
