@@ -114,10 +114,11 @@ def certainty_text(info: RunInfo) -> str:
 
 def judges_text(runs: Sequence[EvaluationRun], asked: int) -> str:
     """The verdicts of several judges on the same answers in one line; 判定保留 unless all that were asked say the same."""
-    told = "、".join(f"{run.judge_model} {'合格' if run.summary.mvp_passed else '不合格'}" for run in runs)
+    words = ["合格" if run.summary.mvp_passed else "判定保留" if is_open(run.summary) else "不合格" for run in runs]
+    told = "、".join(f"{run.judge_model} {word}" for run, word in zip(runs, words, strict=True))
     if len(runs) < asked:
         return f"複数のJudge（{asked}人中{len(runs)}人が採点）: {told}。全員の採点がそろわないため判定保留です。"
-    if len({run.summary.mvp_passed for run in runs}) > 1:
+    if len(set(words)) > 1:
         return f"複数のJudge: {told}。判定が割れたため判定保留です。"
     return f"複数のJudge: {told}。全員が同じ判定です。"
 

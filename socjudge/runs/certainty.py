@@ -58,6 +58,10 @@ class Certainty:
                 self.add(places[row["question_id"]], row["evaluation"]["status"], row["evaluation"]["average_score"])
         self.wanted = [max(FIRST, len(marks)) for marks in self._marks]
 
+    def n_missing(self, i: int) -> int:
+        """How many judgements the i-th answer still lacks of those that it is to have by now."""
+        return self.wanted[i] - len(self._marks[i])
+
     def add(self, i: int, status: str, average_score: float) -> None:
         """Count in a judgement of the i-th answer."""
         self._marks[i].append(average_score if status == "ok" else None)

@@ -53,7 +53,9 @@ class Engine:
         self._plan, self._journal, self._gate = plan, journal, gate
         self._max_failures = max_failures
         self._certainty = certainty
-        self.n_left = (n_samples * plan.judge_repeats if certainty is None else sum(certainty.wanted)) - journal.n_done
+        self.n_left = n_samples * plan.judge_repeats - journal.n_done
+        if certainty is not None:
+            self.n_left = sum(map(certainty.n_missing, range(n_samples)))
         self._executor_calls = None if executor is None else ExecutorCalls(executor, plan, gate)
         self._started = time.monotonic()
         self._worked = False  # until something has, a failure is about the set-up
@@ -119,8 +121,8 @@ class Engine:
 
     def _missing(self, i: int) -> list[int]:
         """The judge repeats of a sample that are still to be made."""
-        wanted = self._plan.judge_repeats if self._certainty is None else self._certainty.wanted[i]
-        return [repeat for repeat in range(wanted) if not self._journal.is_done(i, repeat)]
+        missing = [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
+        return missing if self._certainty is None else missing[: self._certainty.n_missing(i)]
 
     async def _judge_sample(self, i: int) -> None:
         sample, repeats = self._sample_at(i), self._missing(i)

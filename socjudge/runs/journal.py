@@ -48,8 +48,9 @@ _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)  # Windows would w
 class Journal:
     """An open journal, held by this process alone: nobody else can take up the run meanwhile.
 
-    info: the run as its header has it. is_over: whether it ended before all was judged that could be. folder: where it belongs. wall_time_s: of earlier sessions. n_done: judged
-    answers that it holds. meter: tells what the run has cost so far; noted_usd: what it told last."""
+    info: the run as its header has it. folder: where it belongs. wall_time_s: of earlier sessions. n_done: judged
+    answers that it holds. is_over: whether a run until it is certain has come to its end. meter: tells what the run has
+    cost so far; noted_usd: what it told last."""
 
     def __init__(self, folder: Path, lock: filelock.BaseFileLock, *, total: int, judge_repeats: int) -> None:
         self.folder = self.path = folder

@@ -140,6 +140,24 @@ def test_a_kill_between_log_and_journal_leaves_one_log(service: Service, tmp_pat
     assert len(list((tmp_path / "logs").glob("*"))) == 2
 
 
+def test_a_fixed_run_that_was_broken_off_can_be_ended_so(service: Service, tmp_path: Path) -> None:
+    """Whichever of the ten judgements of an answer were there by then."""
+    stop, judge = threading.Event(), Judge(SURE)
+
+    def reply(request: dict[str, Any]) -> Reply | str:
+        if len(service.requests) >= 13:
+            stop.set()
+        return judge(request)
+
+    service.default = reply
+    with pytest.raises(RunStopped):
+        judge_all(tmp_path, until_certain=False, judge_repeats=10, stop=stop)
+    before = judge.asked.copy()
+    run = judge_all(tmp_path, judge_repeats=10)
+    assert judge.asked == {question: max(FIRST, before[question]) for question in range(10)}
+    assert judge.asked == {int(name): count for name, count in run.run.repeats.items()}
+
+
 def test_the_budget_ends_it_with_a_log_once_every_answer_was_judged(service: Service, tmp_path: Path) -> None:
     service.default = judge = Judge(NEAR)
     # A call may cost $0.0024 + what the prompt takes; 1,000 tokens in and 200 out did cost $0.00027.

@@ -34,7 +34,8 @@ class LabelSession:
     at the end. Nothing is kept but the marks, so that a new session goes on where the last one ended.
 
     repeats: so many answers, those that came first, come once more at the end, without the rater's first marks; the judge's
-    are kept back until then. rater: the name as it is used. total, done: answers, those included. problem: lines of the rater's file that cannot be read."""
+    are kept back until then. rater: the name as it is used. total, done: answers, those included. problem: lines of the
+    rater's file that cannot be read."""
 
     def __init__(
         self,
