@@ -50,6 +50,8 @@ _HOMES = {
     "verdict_flips": "stats.comparison",
     "judge_agreement": "stats.agreement",
     "pairwise_agreement": "stats.agreement",
+    "combine_judges": "stats.several_judges",
+    "rater_consistency": "stats.raters",
     "judge_vs_people": "stats.people",
     "judge_as_annotator": "stats.people",
     "corrected_means": "stats.correction",
@@ -164,7 +166,9 @@ if TYPE_CHECKING:
     from .stats.gate import gate_confidence, gate_questions
     from .stats.noise import judge_noise, plan_repeats
     from .stats.people import judge_as_annotator, judge_vs_people
+    from .stats.raters import rater_consistency
     from .stats.sequential import gate_progress
+    from .stats.several_judges import combine_judges
     from .stats.trust import judge_flaws, judge_trust
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base import showing, verdict
 from .records import AssistantAnswer, Evaluation, EvaluationResult, EvaluationRun, Passage, RunInfo, RunSummary, Usage
+from .runs.certainty import Certainty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,16 @@ def write_report(self: EvaluationRun, path: Path | str, *, lang: str = "ja") -> 
     from .report.page import write_report
 
     return write_report(path, self, lang=lang)
+
+
+def _gate_progress(*args: Any, **keywords: Any) -> Any:
+    """`stats.sequential.gate_progress`, loaded when a run first wants to know whether it is certain."""
+    from .stats.sequential import gate_progress
+
+    return gate_progress(*args, **keywords)
+
+
+Certainty.gate_progress = staticmethod(_gate_progress)
 
 
 def _give(record: type, **methods: Callable[..., Any]) -> None:
