@@ -39,6 +39,7 @@ def open_index_or_exit(runbooks: Path | None, index_dir: Path | None) -> Any:
 
 def report_run(finished: EvaluationRun) -> Never:
     from ..base.verdict import REFERENCE_NOTE, best_case, is_open, summary_text
+    from ..certify.certificate import run_certificate_line
 
     unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
     same = len(unscored) > 1 and len(set(map(_cause, unscored))) == 1
@@ -57,6 +58,7 @@ def report_run(finished: EvaluationRun) -> Never:
     typer.echo(summary_text(finished.summary, best=best))
     if is_embedded(finished.run.judge_model_resolved):
         typer.secho(REFERENCE_NOTE, fg="bright_black")
+    typer.echo(run_certificate_line(finished))
     info, cost = finished.run, finished.usage.cost_usd
     spent = "unknown" if cost is None else f"${cost:.4f}"
     judge, assistant = (
