@@ -66,7 +66,7 @@ def certify_judge(
     Parameters
     ----------
     given
-        A log, a run, or a list of (question, answer): good answers, and those that people marked. Up to 20 are damaged.
+        A log, a run, or a list of (question, answer): good answers, and those that people marked. Up to ten are damaged.
     judge_model, judge_prompt
         As in `run_evaluation_suite`, as are max_concurrency, fresh, on_result, stop and progress.
     labels

@@ -19,7 +19,7 @@ from .injection import attack_cases, attacks
 from .neutral import NEUTRAL
 from .subjects import Subject
 
-MOST_ANSWERS = 20  # that are damaged; more would cost more than they tell
+MOST_ANSWERS = 10  # that are damaged: with ten, one that is missed now and then does not yet decide
 LEAST_ANSWERS = 7  # with fewer, even a judge that sees everything has not shown that it sees more than half
 LABELLED = "labelled"  # an answer that is judged only because people marked it
 _HEADROOM = 1.1  # an estimate is a list price; asking again is not in it
