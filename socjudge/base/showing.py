@@ -118,8 +118,8 @@ def run_line(run: EvaluationRun) -> str:
     )
 
 
-def run_html(run: EvaluationRun) -> str:
-    """A run as its verdict, a small table, and where its log is."""
+def run_html(run: EvaluationRun, judge_line: str) -> str:
+    """A run as its verdict, a small table, and where its log is. judge_line: whether its judge has a certificate."""
     summary, info = run.summary, run.run
     word = "MVP合格" if summary.mvp_passed else "MVP不合格"
     if is_embedded(info.judge_model_resolved):
@@ -144,6 +144,7 @@ def run_html(run: EvaluationRun) -> str:
         "費用": money(run.cost_usd),
         "ログ": "（保存されていません）" if run.log_path is None else shown_path(run.log_path),
     }
+    after += f'<div class="muted">{escape(judge_line)}</div>'
     return facts_html(word, facts, verdict_kind(run), after)
 
 

@@ -1,5 +1,5 @@
 """The command line: `socjudge init | index | ask | run | rejudge | unfinished | batch | doctor | history | compare | report |
-check-dataset | probe`.
+check-dataset | probe | certify`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
 
@@ -16,7 +16,7 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from . import batch, certify, dataset, history, project
+from . import batch, certificate, certify, dataset, history, project
 from .shared import (
     COULD_NOT_JUDGE,
     PLAIN_SYMBOLS,
@@ -49,6 +49,7 @@ app.command()(history.report)
 app.command(help=say("cli.compare_help"))(history.compare)
 app.command(help=say("cli.check_dataset_help"))(dataset.check_dataset)
 app.command(help=say("cli.probe_help"))(certify.probe)
+app.command(help=say("cli.certify_help"))(certificate.certify)
 
 Runbooks = Annotated[
     Path | None, typer.Option(help="Folder with the runbooks (.md, .txt, Word, PDF, …); default: eval/runbooks.")

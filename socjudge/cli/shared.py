@@ -54,6 +54,7 @@ def report_run(finished: EvaluationRun, *, judges: int = 1) -> Never:
 def _report_one(finished: EvaluationRun) -> int:
     """Print a run; gives its exit code."""
     from ..base.verdict import REFERENCE_NOTE, best_case, certainty_text, is_open, summary_text
+    from ..certify.certificate import run_certificate_line
 
     unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
     same = len(unscored) > 1 and len(set(map(_cause, unscored))) == 1
@@ -74,6 +75,7 @@ def _report_one(finished: EvaluationRun) -> int:
         typer.echo(said)
     if is_embedded(finished.run.judge_model_resolved):
         typer.secho(REFERENCE_NOTE, fg="bright_black")
+    typer.echo(run_certificate_line(finished))
     info, cost = finished.run, finished.usage.cost_usd
     spent = "unknown" if cost is None else f"${cost:.4f}"
     judge, assistant = (

@@ -8,6 +8,7 @@ from pathlib import Path
 from ...base.pass_rule import run_rule
 from ...base.showing import block, escape, money, question_html, shown_path, verdict_kind
 from ...base.verdict import REFERENCE_NOTE, best_case, certainty_text, summary_text
+from ...certify.certificate import run_certificate_line
 from ...records import EvaluationResult, EvaluationRun, is_embedded
 from ...runs.estimate import Estimate
 from ..state.run import Progress, Session
@@ -71,6 +72,7 @@ def summary_html(run: EvaluationRun) -> str:
         + certainty_text(run.run)
         + (reference_html() if embedded else ""),
         f"Judge: {judge}{offline}、費用: {money(run.usage.cost_usd)}",
+        escape(run_certificate_line(run)),
     )
 
 
