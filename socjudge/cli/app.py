@@ -1,5 +1,5 @@
 """The command line: `socjudge init | index | ask | run | rejudge | unfinished | batch | doctor | history | compare | report |
-check-dataset | probe`.
+check-dataset | probe | certify`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
 
@@ -16,7 +16,7 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from . import batch, certify, dataset, history, project
+from . import batch, certificate, certify, dataset, history, project
 from .shared import (
     COULD_NOT_JUDGE,
     PLAIN_SYMBOLS,
@@ -49,6 +49,7 @@ app.command()(history.report)
 app.command(help=say("cli.compare_help"))(history.compare)
 app.command(help=say("cli.check_dataset_help"))(dataset.check_dataset)
 app.command(help=say("cli.probe_help"))(certify.probe)
+app.command(help=say("cli.certify_help"))(certificate.certify)
 
 Runbooks = Annotated[
     Path | None, typer.Option(help="Folder with the runbooks (.md, .txt, Word, PDF, …); default: eval/runbooks.")
@@ -58,8 +59,19 @@ LogsDir = Annotated[
     str | None, typer.Option(help="Where the log goes: a folder, or a URL such as s3://bucket/logs; default: logs.")
 ]
 JudgeModel = Annotated[str, typer.Option(help="The model that judges.")]
+JudgeModels = Annotated[
+    list[str] | None,
+    typer.Option("--judge-model", help="The model that judges; several times: each marks each answer."),
+]
 JudgePrompt = Annotated[str | None, typer.Option(help="Prompt id or .txt file; default: guide-1.")]
 JudgeRepeats = Annotated[int, typer.Option(min=1, help="Judgements per answer.")]
+UntilCertain = Annotated[
+    bool,
+    typer.Option(
+        "--until-certain",
+        help="Judge again only what decides the verdict, until it is certain; --judge-repeats is the most (10).",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a run that costs money.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 MaxCost = Annotated[float | None, typer.Option(min=0, help="Stop before the run costs more than so many US dollars.")]
@@ -134,11 +146,12 @@ def ask(
 @app.command()
 def run(
     dataset: Annotated[Path | None, typer.Option(help="The questions (JSON); default: eval/eval_dataset.json.")] = None,
-    judge_model: JudgeModel = "auto",
+    judge_models: JudgeModels = None,
     assistant_model: Annotated[str, typer.Option(help="The model that answers.")] = "auto",
     judge_prompt: JudgePrompt = None,
     answer_repeats: Annotated[int, typer.Option(min=1, help="Answers per question.")] = 1,
     judge_repeats: JudgeRepeats = 1,
+    until_certain: UntilCertain = False,
     k: Annotated[int, typer.Option(min=1, help="Passages per question.")] = 5,
     max_concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight, at most.")] = 8,
     max_cost_usd: MaxCost = None,
@@ -162,6 +175,7 @@ def run(
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
     from ..judging.dataset import load_eval_dataset
     from ..runs.assignment import assign_suite
+    from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.running import RunOptions
     from ..runs.suite import run_evaluation_suite
@@ -176,22 +190,23 @@ def run(
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
-    models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
-    repeats = {"answer_repeats": answer_repeats, "judge_repeats": judge_repeats}
-    estimate = or_exit(estimate_run, questions, **models, **repeats)
+    judges = judge_models or ["auto"]
+    models: dict[str, Any] = {"assistant_model": assistant_model, "judge_model": judges, "judge_prompt": judge_prompt}
+    repeats = {"answer_repeats": answer_repeats, "judge_repeats": most_repeats(judge_repeats, until_certain)}
+    estimate = or_exit(estimate_run, questions, **models, **repeats, until_certain=until_certain)
     index = open_index_or_exit(runbooks, index_dir)
-    if estimate.calls and not fresh:
-        same = or_exit(
-            assign_suite, questions, index=index, answers=None, assistant_prompt=None, k=k, **models, **repeats
-        )
+    if estimate.calls and not fresh and len(judges) == 1:
+        one = models | {"judge_model": judges[0]}
+        same = or_exit(assign_suite, questions, index=index, answers=None, assistant_prompt=None, k=k, **one, **repeats)
         estimate = _left(estimate, same, logs_dir)
     confirm(estimate, yes)
     finished = or_exit(
         run_evaluation_suite, questions, index=index, **models, **repeats,
         k=k, max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
+        until_certain=until_certain,
     )  # fmt: skip
-    report_run(finished)
+    report_run(finished, judges=len(judges))
 
 
 def _repair(log: str, options: Any, runbooks: Path | None, index_dir: Path | None, yes: bool) -> Any:
@@ -210,6 +225,7 @@ def rejudge(
     judge_model: JudgeModel = "auto",
     judge_prompt: JudgePrompt = None,
     judge_repeats: JudgeRepeats = 1,
+    until_certain: UntilCertain = False,
     max_concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight, at most.")] = 8,
     max_cost_usd: MaxCost = None,
     max_failures: MaxFailures = 10,
@@ -227,14 +243,16 @@ def rejudge(
     Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"""
     from ..runs import suite
     from ..runs.assignment import assign_rejudging
+    from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.load import load_run
 
     earlier = or_exit(load_run, log)
+    judge_repeats = most_repeats(judge_repeats, until_certain)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
     estimate = or_exit(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
-        judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
+        judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats, until_certain=until_certain,
     )  # fmt: skip
     if estimate.calls and not fresh:
         how = {"judge_model": judge_model, "judge_prompt": judge_prompt, "judge_repeats": judge_repeats}
@@ -244,6 +262,7 @@ def rejudge(
         suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
+        until_certain=until_certain,
     )  # fmt: skip
     report_run(finished)
 

@@ -37,8 +37,24 @@ def open_index_or_exit(runbooks: Path | None, index_dir: Path | None) -> Any:
     return or_exit(open_index, runbooks, index_dir=index_dir)
 
 
-def report_run(finished: EvaluationRun) -> Never:
-    from ..base.verdict import REFERENCE_NOTE, best_case, is_open, summary_text
+def report_run(finished: EvaluationRun, *, judges: int = 1) -> Never:
+    """Print the run, each judge's if there are several, and end with its exit code; judges: how many were asked.
+
+    Where they differ, or one did not finish, that is no verdict."""
+    from ..base.verdict import judges_text
+
+    runs = (finished, *finished.others)
+    codes = {_report_one(run) for run in runs}
+    if judges == 1:
+        raise typer.Exit(codes.pop())
+    typer.echo("\n" + judges_text(runs, judges))
+    raise typer.Exit(codes.pop() if len(codes) == 1 and len(runs) == judges else COULD_NOT_JUDGE)
+
+
+def _report_one(finished: EvaluationRun) -> int:
+    """Print a run; gives its exit code."""
+    from ..base.verdict import REFERENCE_NOTE, best_case, certainty_text, is_open, summary_text
+    from ..certify.certificate import run_certificate_line
 
     unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
     same = len(unscored) > 1 and len(set(map(_cause, unscored))) == 1
@@ -55,8 +71,11 @@ def report_run(finished: EvaluationRun) -> Never:
     # Not passed only because replies could not be read is no verdict on the assistant.
     best = best_case(finished.results) if unscored else None
     typer.echo(summary_text(finished.summary, best=best))
+    if said := certainty_text(finished.run):
+        typer.echo(said)
     if is_embedded(finished.run.judge_model_resolved):
         typer.secho(REFERENCE_NOTE, fg="bright_black")
+    typer.echo(run_certificate_line(finished))
     info, cost = finished.run, finished.usage.cost_usd
     spent = "unknown" if cost is None else f"${cost:.4f}"
     judge, assistant = (
@@ -72,8 +91,8 @@ def report_run(finished: EvaluationRun) -> Never:
         err=True,
     )
     if finished.summary.mvp_passed:
-        raise typer.Exit(PASSED)
-    raise typer.Exit(COULD_NOT_JUDGE if is_open(finished.summary, best) else NOT_PASSED)
+        return PASSED
+    return COULD_NOT_JUDGE if is_open(finished.summary, best) else NOT_PASSED
 
 
 def _cause(error: str) -> str:
@@ -110,9 +129,11 @@ def confirm(estimate: Any, yes: bool) -> None:
         return
     price = "unknown" if estimate.cost_usd is None else f"about ${estimate.cost_usd:.3f} at list prices"
     tokens = f"{estimate.input_tokens:,} tokens in, {estimate.output_tokens:,} out"
-    typer.echo(
-        f"⚠️ LLM as a Judgeの実行にはコストがかかります: {estimate.calls} calls, about {tokens}; cost {price}.", err=True
-    )
+    said = f"{estimate.calls} calls, about {tokens}; cost {price}"
+    if estimate.lowest is not None:
+        least = "" if estimate.lowest.cost_usd is None else f", about ${estimate.lowest.cost_usd:.3f}"
+        said = f"at least {estimate.lowest.calls} calls{least}; at most {said}"
+    typer.echo(f"⚠️ LLM as a Judgeの実行にはコストがかかります: {said}.", err=True)
     ask_to_run(yes)
 
 

@@ -18,6 +18,7 @@ from .._version import __version__
 from ..base.atomic_files import replacing
 from ..base.pass_rule import frame_rule, reaches
 from ..base.texts import visible
+from ..certify.certificate import Binding, certificate_line
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from ..charts.style import chart_url
@@ -84,7 +85,7 @@ def write_report(
     >>> sj.write_report("report.html", run).name
     'report.html'
     """
-    say, path = speaker(lang), _checked(path)
+    say, path = speaker(lang), checked_page(path)
     who = "write_report"
     given = run_history(scores) if isinstance(scores, EvaluationRun) else scores
     if isinstance(given, History):
@@ -119,10 +120,10 @@ def write_report(
     verdict = contents.verdict_of(answers, rule)
     gate = gate_confidence(answers).iloc[0]
     trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
-    page = _environment(say).get_template("report.html.j2")
+    page = page_environment(say).get_template("report.html.j2")
     html = page.render(
         lang=lang, say=say, version=__version__, made_at=datetime.now().astimezone(),
-        script=_asset("report.js"), style=_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
+        script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
         line=rule.line, needed=rule.needed(verdict["summary"].total_questions), reaches=reaches,
         run=run, verdict=verdict, gate=gate, criteria=criteria,
         is_offline=is_embedded(run["judge_model_resolved"]),
@@ -132,9 +133,9 @@ def write_report(
         rows=contents.rows_shown(answers, own, criteria, rule.line),
         has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
         has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
-        cautions=cautions(run, answers, verdict, gate, record, say),
+        cautions=cautions(run, answers, verdict, gate, record, say), certificate=_certificate_line(own, run, criteria, lang),
     )  # fmt: skip
-    _write(path, html)
+    write_page(path, html)
     return path
 
 
@@ -191,6 +192,17 @@ def write_log_report(
     return write_report(path, texts, **named, lang=lang)
 
 
+def _certificate_line(own: pd.DataFrame, run: dict[str, Any], criteria: list[Any], lang: str) -> str:
+    """Whether the judge of the run has a certificate; what a frame does not tell cannot be certified."""
+    known = {name: str(own[name].iloc[0]) if name in own else "" for name in ("judge_service", "socjudge_version")}
+    binding = Binding(
+        run["judge_model"], known["judge_service"], run["prompt_sha256"], tuple(criteria), known["socjudge_version"],
+        run["judge_model_resolved"],
+    )  # fmt: skip
+    started = "" if pd.isna(run["started_at"]) else run["started_at"].isoformat()
+    return certificate_line(binding, started, lang="en" if lang == "en" else "ja")
+
+
 # -- charts
 
 
@@ -245,7 +257,7 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 # -- the page
 
 
-def _environment(say: Say) -> Environment:
+def page_environment(say: Say) -> Environment:
     """Everything that the template puts out is escaped, and what cannot be seen is made visible."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, finalize=_visible,
@@ -271,14 +283,15 @@ def _visible(value: Any) -> Any:
     return visible(value)
 
 
-def _asset(name: str) -> dict[str, Any]:
+def page_asset(name: str) -> dict[str, Any]:
     """A style sheet or script of ours, with the hash that allows it and nothing else."""
     text = (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return {"text": Markup(text), "csp": f"'sha256-{digest}'"}
 
 
-def _checked(path: Path | str) -> Path:
+def checked_page(path: Path | str) -> Path:
+    """The path of a page to be written; ConfigError if it has no folder, or must not be replaced."""
     path = Path(path)
     if not path.parent.is_dir():
         raise ConfigError(f"{path}: there is no folder {path.parent} to put the report in; make it first")
@@ -303,7 +316,8 @@ def check_replaceable(path: Path) -> None:
         raise ConfigError(f"{path}: is there already and no report of socjudge; give another name, or remove it")
 
 
-def _write(path: Path, html: str) -> None:
+def write_page(path: Path, html: str) -> None:
+    """Write a page, whole or not at all."""
     try:
         with replacing(path) as file:
             file.write(html.encode("utf-8"))
