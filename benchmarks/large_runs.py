@@ -72,7 +72,7 @@ def make_run(count: int, number: int) -> EvaluationRun:
 def report(folder: Path) -> None:
     for count in (1_000, 10_000):
         run = load_run(save_evaluation_results(make_run(count, 1), folder / str(count)))
-        path = timed(f"report of {count:,} answers", lambda: write_report(folder / f"{count}.html", run))
+        path = timed(f"report of {count:,} answers", lambda run=run, to=folder / f"{count}.html": write_report(to, run))
         print(f"  {path.stat().st_size / 1e6:.1f} MB")
 
 
@@ -107,7 +107,7 @@ def run_panel(folder: Path) -> None:
     panel = RunPanel(logs_dir=folder, index_dir=build_index(index_dir=folder / "index").index_dir)
     run = make_run(5_000, 1)
     panel.session.run = run
-    panel.session.state = "done"
+    panel.session.state = "finished"
     timed("results of 5,000 answers are shown", panel.session._notify)
     print(f"  {len(panel.results.value) / 1e6:.2f} MB of HTML")
 

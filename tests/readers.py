@@ -307,7 +307,5 @@ def check(reader: str, data: bytes) -> None:
     """AssertionError, or whatever else it was, if the reader does not take the input as it should."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
+        with contextlib.suppress(SocJudgeError):
             READERS[reader](data)
-        except SocJudgeError:
-            pass

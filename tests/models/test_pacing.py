@@ -55,11 +55,15 @@ def number(request: dict[str, Any]) -> int:
     return int(found[1])
 
 
+PATIENT = 1e6  # a time-out, in seconds, beside which no call is slow
 ALONE = 8  # so many questions at most are asked before the others
 
 
 def capacity(service: Service, limit: int) -> Callable[[dict[str, Any]], Reply]:
-    """A service that takes `limit` calls at once, the first of them until it had to refuse one, and refuses the rest."""
+    """A service that takes `limit` calls at once, the first of them until it had to refuse one, and refuses the rest.
+
+    For runs with the time-out PATIENT: where calls are so slow that fewer than these are sent, as on a machine that is
+    busy elsewhere, none would ever be refused."""
     lock, running = threading.Lock(), [0]
 
     def reply(request: dict[str, Any]) -> Reply:
@@ -69,7 +73,7 @@ def capacity(service: Service, limit: int) -> Callable[[dict[str, Any]], Reply]:
             if running[0] >= limit:
                 return error(429, "Rate limit reached")
             running[0] += 1
-        service.wait_for(lambda: service.refused > 0)
+        service.wait_for(lambda: service.refused > 0, 300)
         time.sleep(0.02)  # a call takes a while; no assertion depends on how long
         with lock:
             running[0] -= 1
@@ -83,7 +87,7 @@ def test_refusals_slow_the_run_down_and_every_question_is_scored(
 ) -> None:
     monkeypatch.setattr(pacing, "CLEAN_S", math.inf)
     service.default = capacity(service, 4)
-    run = run_judge(150, tmp_path, max_concurrency=32)
+    run = run_judge(150, tmp_path, max_concurrency=32, timeout_s=PATIENT)
     assert {r.evaluation.status for r in run.results} == {"ok"}
     refused = len(service.requests) - 150
     # From 32 at once, each refusal takes one and each success gives a tenth. Else 7 of 8 calls would be refused.
@@ -97,7 +101,7 @@ def test_what_an_account_takes_is_remembered_by_the_next_run(
 ) -> None:
     monkeypatch.setattr(pacing, "CLEAN_S", math.inf)
     service.default = capacity(service, 4)
-    run_judge(20, tmp_path, max_concurrency=8)
+    run_judge(20, tmp_path, max_concurrency=8, timeout_s=PATIENT)
     service.max_at_once = 0
     service.default = Reply(judgement(80), delay_s=0.05)
     run_judge(40, tmp_path, max_concurrency=32, judge_model="gpt-4o")  # another model of the same account

@@ -272,6 +272,18 @@ def test_the_kernel_is_free_and_the_last_click_wins(
     assert re.search(r"offline guide-1", text(panel.table))
 
 
+def test_of_many_questions_the_weakest_are_drawn(panel: HistoryExplorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn_from: list[Any] = []
+    plot = panel_history.CHARTS["質問別"]
+    monkeypatch.setitem(panel_history.CHARTS, "質問別", lambda scores: (drawn_from.append(scores), plot(scores))[1])
+    monkeypatch.setattr(panel_history, "CHART_QUESTIONS", 3)
+    panel.chart.value = "質問別"
+    drawn(panel)
+    assert "平均の低い3問" in text(panel.chart_view)
+    means = panel.selection.scores.groupby("question_id", observed=True)["score"].mean()
+    assert set(drawn_from[-1]["question_id"]) == set(means.nsmallest(3).index)
+
+
 def test_drawing_leaves_pyplot_alone(panel: HistoryExplorer) -> None:
     settings, figures = dict(plt.rcParams), plt.get_fignums()
     for name in panel_history.CHARTS:

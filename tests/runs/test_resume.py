@@ -16,6 +16,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from socjudge import (
 )
 from socjudge.records import Completion, EvaluationResult, RunInfo, Usage
 from socjudge.runbooks.index import RunbookIndex
+from socjudge.runs import assignment, finishing
 from socjudge.runs import journal as journal_module
 from socjudge.runs.assignment import assign_suite
 from socjudge.runs.journal import open_journal
@@ -347,6 +349,43 @@ def test_a_kill_after_the_log_was_written_leaves_no_second_log(
     assert journals(tmp_path) == []
     assert again.run.run_id != run.run.run_id
     assert len(service.requests) == 20
+
+
+def test_a_clock_that_is_set_back_or_forward_changes_no_id_and_no_duration(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = [datetime(2026, 1, 31, 9, 0).astimezone()]
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return moments[-1]
+
+    for module in (assignment, journal_module, finishing):
+        monkeypatch.setattr(module, "datetime", Clock)
+    answers = stored(questions)
+
+    def set_to(year: int) -> Callable[[EvaluationResult], None]:
+        return lambda result: moments.append(moments[0].replace(year=year, day=1))
+
+    first = run_suite(questions[:2], tmp_path, answers=answers[:2], on_result=set_to(2016))
+    moments.append(moments[0])  # the very moment of the first once more
+    with pytest.raises(RunStopped):
+        run_suite(questions[:2], tmp_path, answers=answers[:2], stop=stop_after(service, 3), on_result=set_to(2036))
+    moments.append(moments[0].replace(year=2006))
+    second = run_suite(questions[:2], tmp_path, answers=answers[:2])
+    moments.append(moments[0])
+    third = run_suite(questions[:2], tmp_path, answers=answers[:2])
+    assert len(service.requests) == 6
+    assert len({run.run.run_id for run in (first, second, third)}) == 3
+    names = [run.log_path.name for run in (first, second, third) if run.log_path is not None]
+    assert [name[11:26] for name in sorted(names)] == ["20260131_090000", "20260131_090001", "20260131_090002"]
+    for run in (first, second, third):
+        assert run.run.started_at.startswith("2026-01-31T")  # as it was then, also of one that was taken up
+        assert 0 <= run.run.wall_time_s < 3600
+        assert all(0 <= result.evaluation.processing_time < 3600 for result in run.results)
+    assert first.run.finished_at.startswith("2016-")  # what the clock said
+    assert second.run.sessions == 2
 
 
 # -- disks that are full, and folders that go
