@@ -15,7 +15,7 @@ import pytest
 import socjudge
 from socjudge.base import messages
 from socjudge.base.messages import say
-from socjudge.cli.shared import _cause
+from socjudge.cli.shared import COSTS_MONEY, _cause
 from socjudge.judging.judge import count_retries
 
 PACKAGE = Path(socjudge.__file__).parent
@@ -29,6 +29,7 @@ WINGS = [
     "base",
     "batch",
     "certify",
+    "cli",
     "history",
     "judging",
     "models",
@@ -65,7 +66,11 @@ def sentences(node: ast.AST) -> Iterator[tuple[int, str]]:
         if is_docstring or is_repr or is_for_us:
             continue
         text = child.value if isinstance(child, ast.Constant) else None
-        if isinstance(text, str) and not text.startswith("<") and re.search(r"[A-Za-z,;:)]+ [a-z]+ [A-Za-z(]+", text):
+        if (
+            isinstance(text, str)
+            and not text.startswith(("<", COSTS_MONEY))
+            and re.search(r"[A-Za-z,;:)]+ [a-z]+ [A-Za-z(]+", text)
+        ):
             yield child.lineno, text
         yield from sentences(child)
 
