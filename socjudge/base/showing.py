@@ -132,7 +132,7 @@ def run_html(run: EvaluationRun) -> str:
         "全体平均スコア": f"{summary.average_score:.1f}点",
     }
     if summary.n_unscored:
-        facts["採点できず"] = f"{summary.n_unscored}件（0点として集計）"
+        facts["未採点"] = f"{summary.n_unscored}件（0点として集計）"
     facts |= {
         "Judge": _answered(info.judge_model, info.judge_model_resolved),
         "アシスタント": _answered(info.assistant_model, info.assistant_model_resolved),

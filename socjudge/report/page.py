@@ -17,7 +17,8 @@ from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
 from ..base.pass_rule import frame_rule, reaches
-from ..base.texts import visible
+from ..base.texts import local_time, visible
+from ..base.verdict import rule_text
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from ..charts.style import chart_url
@@ -123,7 +124,8 @@ def write_report(
     html = page.render(
         lang=lang, say=say, version=__version__, made_at=datetime.now().astimezone(),
         script=_asset("report.js"), style=_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
-        line=rule.line, needed=rule.needed(verdict["summary"].total_questions), reaches=reaches,
+        line=rule.line, rule_words=rule_text(verdict["summary"].total_questions, rule, lang="ja" if lang == "ja" else "en"),
+        needed=rule.needed(verdict["summary"].total_questions), reaches=reaches,
         run=run, verdict=verdict, gate=gate, criteria=criteria,
         is_offline=is_embedded(run["judge_model_resolved"]),
         facts=run_facts(run, answers, record, say),
@@ -256,7 +258,7 @@ def _environment(say: Say) -> Environment:
     environment.filters["signed"] = lambda value: "–" if pd.isna(value) else f"{value:+.1f}"
     environment.filters["or_unknown"] = lambda value: unknown if value in ("", "unknown") else value
     environment.filters["time"] = lambda value: (
-        unknown if pd.isna(value) else f"{pd.Timestamp(value).to_pydatetime().astimezone():%Y-%m-%d %H:%M:%S %Z}"
+        unknown if pd.isna(value) else local_time(pd.Timestamp(value).to_pydatetime())
     )
     # Draws never show a chance of 0 or 1.
     environment.filters["chance"] = lambda p: "<0.01" if p < 0.005 else ">0.99" if p > 0.995 else f"{p:.2f}"

@@ -76,7 +76,7 @@ def test_unread_replies_are_told_with_their_best_case(page: str) -> None:
     text = words(page)
     # With full marks for the one: 9 of 10, (640 + 50 + 100) / 10 = 79.
     assert "採点できなかった回答: 1件" in text and "✅ MVP合格 (9/10, 79.0点)" in text
-    assert "判定は読めなかった採点しだいで変わります" in text and "判定保留（採点不能 1 件）" in text
+    assert "判定は読めなかった採点しだいで変わります" in text and "判定保留（未採点 1 件）" in text
     assert "理由のない全観点0点は、採点に失敗した跡とみなし" in text
 
 
@@ -87,7 +87,7 @@ def test_unread_replies_are_not_in_the_means(page: str) -> None:
 
 def test_bare_log_says_unknown_and_not_zero(page: str) -> None:
     text = words(page)
-    assert "費用 不明" in text and "呼び出し 不明" in text and "ログに採点者の名前がない" in text
+    assert "費用 不明" in text and "呼び出し 不明" in text and "ログにJudgeの名前がない" in text
     assert "$0" not in text
 
 
@@ -205,8 +205,7 @@ def test_same_answers_are_compared_question_by_question(tmp_path: Path) -> None:
     page = page_of(tmp_path, three_runs(), run_id="r2")
     text = words(page)
     assert (
-        "同じ回答への採点を質問ごとに比べています" in text
-        and "条件の違い: 採点者 old → new、応答した採点モデル" in text
+        "同じ回答への採点を質問ごとに比べています" in text and "条件の違い: Judge old → new、応答した採点モデル" in text
     )
     # Old 65.5, new 75.5: all ten differ by 10, so every sign pattern but two is closer: p = 2 / 1024 × 6 = 0.012.
     assert "総合 65.5 75.5 +10.0" in text and "0.012" in text

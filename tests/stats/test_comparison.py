@@ -134,7 +134,7 @@ def test_prompts_and_runs_can_be_compared_too() -> None:
 
 def test_the_note_warns_where_judge_and_prompt_changed_together() -> None:
     scores = framed(judged("a", 1, 80), judged("b", 1, 70, prompt_id="other"))
-    assert "注意: 採点者、プロンプト が異なる" in overall(compare_judges(scores, baseline="a"))["note"]
+    assert "注意: Judge、プロンプト が異なる" in overall(compare_judges(scores, baseline="a"))["note"]
 
 
 def test_cost_and_time_are_of_one_judgement() -> None:
