@@ -90,7 +90,8 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
 
 def _cells_finding(means: pd.DataFrame, line: float) -> str:
     known = means.stack().dropna()
-    (category, criterion), lowest = known.idxmin(), known.min()
+    lowest = known.min()
+    category, criterion = known.index[int(known.to_numpy().argmin())]
     if not reaches(lowest, line):
         below = int((~reaches(known, line)).sum())
         worst = f"最低は{label(category, 14)}の{label(criterion, 14)} {points(lowest, line)}点"
@@ -168,9 +169,9 @@ def _marks_finding(marks: pd.DataFrame, line: float) -> str:
     low = (~reaches(known["score"], line)).groupby(known["criterion"], observed=True).agg(["sum", "size"])
     if not low["sum"].sum():
         return f"すべての点が{pass_text(line)}以上"
-    worst = (low["sum"] / low["size"]).idxmax()
-    count, total = low.loc[worst]
-    return f"{pass_text(line)}未満が最も多いのは{label(worst, 14)}（{total}件中{count}件）"
+    place = int((low["sum"] / low["size"]).to_numpy().argmax())
+    count, total = low.iloc[place]
+    return f"{pass_text(line)}未満が最も多いのは{label(low.index[place], 14)}（{total}件中{count}件）"
 
 
 def _draw_box(ax: Axes, place: float, values: Floats) -> None:

@@ -42,7 +42,7 @@ def doctor(
     for row in verdicts[verdicts["n_missing"] > 0].to_dict("records"):
         typer.echo(f"{row['log']}: {row['note']}")
     counts = {level: int((problems["level"] == level).sum()) for level in LEVELS}
-    typer.echo(say("cli.level_counts", **counts))
+    typer.echo(say("cli.level_counts", error=counts["error"], warning=counts["warning"], note=counts["note"]))
     if counts["note"] and not notes:
         typer.echo(say("cli.notes_hidden"), err=True)
     raise typer.Exit(FOUND_PROBLEMS if counts["error"] or counts["warning"] else 0)

@@ -72,9 +72,11 @@ def report_run(finished: EvaluationRun) -> Never:
             (info.assistant_model, info.assistant_model_resolved),
         )
     )
-    spent = cost_text(finished.usage.cost_usd)
-    names = {"judge": judge, "assistant": assistant, "prompt": info.judge_prompt_id}
-    typer.echo(say("cli.run_facts", cost=spent, seconds=info.wall_time_s, **names), err=True)
+    told = say(
+        "cli.run_facts", judge=judge, assistant=assistant, prompt=info.judge_prompt_id,
+        cost=cost_text(finished.usage.cost_usd), seconds=info.wall_time_s,
+    )  # fmt: skip
+    typer.echo(told, err=True)
     if finished.summary.mvp_passed:
         raise typer.Exit(PASSED)
     raise typer.Exit(COULD_NOT_JUDGE if is_open(finished.summary, best) else NOT_PASSED)

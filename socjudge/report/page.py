@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Callable
 from datetime import datetime
@@ -32,6 +33,8 @@ from . import contents
 from .words import Say, cautions, run_facts, speaker
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
+MOST_ANSWERS = 200  # on the page; more make a file that a phone cannot open and a hundred sheets of paper
+MOST_ROWS = 100  # of a chart with a row per question
 
 _MARK = b'<meta name="generator" content="socjudge '  # of report.html.j2
 
@@ -51,7 +54,8 @@ def write_report(
     Parameters
     ----------
     path
-        The file; its folder must exist, and only a report of ours is replaced.
+        The file; its folder must exist, and only a report of ours is replaced. Of more than 200 judged answers, failed
+        ones first, the rest goes into a second file beside it, such as report_rest.html.
     scores
         A run (`run.write_report(path)` is the same) or what `load_history(text=True)` gives, which is all that is
         needed; or a frame from `load_scores(text=True)`. Of further runs in it, the latest are drawn as a trend.
@@ -111,6 +115,8 @@ def write_report(
     if baseline == run_id:
         raise ConfigError(f"{who}: run_id and baseline are both {run_id!r}; choose two runs")
     baseline = contents.known(baseline, history, "baseline") or contents.previous(scores, history.iloc[: place + 1])
+    if runs is not None and "runbooks" in runs.columns:  # by name, where they changed
+        scores = scores.assign(runbooks=scores["run_id"].map(dict(zip(runs["run_id"], runs["runbooks"], strict=True))))
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     record = None if runs is None else contents.rows_of(runs, run_id, "runs").iloc[0]
     answers = contents.answers_of(own, results, run_id)
@@ -120,8 +126,13 @@ def write_report(
     verdict = contents.verdict_of(answers, rule)
     gate = gate_confidence(answers).iloc[0]
     trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
-    page = _environment(say).get_template("report.html.j2")
-    html = page.render(
+    rows = contents.rows_shown(answers, own, criteria, rule.line)
+    rest_path = path.with_name(f"{path.stem}_rest{path.suffix}")
+    if len(rows) > MOST_ANSWERS:
+        check_replaceable(rest_path)
+    template = _environment(say).get_template("report.html.j2")
+    render = functools.partial(
+        template.render,
         lang=lang, say=say, version=__version__, made_at=datetime.now().astimezone(),
         script=_asset("report.js"), style=_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
         line=rule.line, rule_words=rule_text(verdict["summary"].total_questions, rule, lang="ja" if lang == "ja" else "en"),
@@ -130,13 +141,17 @@ def write_report(
         is_offline=is_embedded(run["judge_model_resolved"]),
         facts=run_facts(run, answers, record, say),
         means=contents.means_of(own), charts=_charts(own, answers, gate, say),
-        trend=_trend(trend, say), comparison=contents.comparison_of(scores, run_id, baseline, lang),
-        rows=contents.rows_shown(answers, own, criteria, rule.line),
+        trend=_trend(trend, say),
+        total_rows=len(rows), first_name=path.name, comparison=contents.comparison_of(scores, run_id, baseline, lang),
         has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
         has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
         cautions=cautions(run, answers, verdict, gate, record, say),
     )  # fmt: skip
-    _write(path, html)
+    if len(rows) > MOST_ANSWERS:
+        _write(rest_path, render(rows=rows[MOST_ANSWERS:], is_rest=True, rest_name=""))
+        _write(path, render(rows=rows[:MOST_ANSWERS], is_rest=False, rest_name=rest_path.name))
+    else:
+        _write(path, render(rows=rows, is_rest=False, rest_name=""))
     return path
 
 
@@ -208,8 +223,15 @@ def _trend(scores: pd.DataFrame, say: Say) -> dict[str, Any] | None:
         f"{len(rows)} runs over time; overall mean {first:.1f} in the first, {last:.1f} in the latest (see the table)",
     )
     dated = scores.dropna(subset=["started_at"])
-    plots = (plot_criterion_trend, plot_question_strip) if dated["run_id"].nunique() > 1 else ()
-    return {"rows": rows, "charts": [_chart(plot, dated, alt) for plot in plots]}
+    plots = [plot_criterion_trend, plot_question_strip] if dated["run_id"].nunique() > 1 else []
+    left_out = ""
+    if plots and dated["question_id"].nunique() > MOST_ROWS:
+        plots.remove(plot_question_strip)
+        left_out = say(
+            f"質問が{MOST_ROWS}問を超えるため、質問別の推移の図は載せていません。",
+            f"More than {MOST_ROWS} questions: their chart over time is left out.",
+        )
+    return {"rows": rows, "left_out": left_out, "charts": [_chart(plot, dated, alt) for plot in plots]}
 
 
 def _charts(own: pd.DataFrame, answers: pd.DataFrame, gate: pd.Series, say: Say) -> dict[str, Any]:
@@ -224,7 +246,7 @@ def _charts(own: pd.DataFrame, answers: pd.DataFrame, gate: pd.Series, say: Say)
             plot_category_breakdown, own, say(f"カテゴリ別・観点別の平均。カテゴリの平均は{by_category}", f"Means per category and criterion. Categories: {by_category}")
         ),
     }  # fmt: skip
-    if not pd.isna(gate["p_rerun"]):
+    if not pd.isna(gate["p_rerun"]) and answers["question_id"].nunique() <= MOST_ROWS:
         deciding = gate["deciding_questions"] or say("なし", "none")
         alt = say(
             f"質問ごとの平均スコアと再実行時の揺れ。判定を左右する質問: {deciding}",
