@@ -34,6 +34,8 @@ from .words import Say, cautions, run_facts, speaker
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
 MOST_ANSWERS = 200  # on the page; more make a file that a phone cannot open and a hundred sheets of paper
+ON_PAPER = 5  # answers that did not pass are told whole in print
+MOST_NAMED = 20  # of them beside the verdict
 MOST_ROWS = 100  # of a chart with a row per question
 
 _MARK = b'<meta name="generator" content="socjudge '  # of report.html.j2
@@ -142,6 +144,7 @@ def write_report(
         facts=run_facts(run, answers, record, say),
         means=contents.means_of(own), charts=_charts(own, answers, gate, say),
         trend=_trend(trend, say),
+        failures=[row for row in rows if row["outcome"] != "pass"], most_named=MOST_NAMED, on_paper=ON_PAPER,
         total_rows=len(rows), first_name=path.name, comparison=contents.comparison_of(scores, run_id, baseline, lang),
         has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
         has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
