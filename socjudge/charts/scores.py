@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from ..stats.basics import Floats, in_order, need_columns, plain_floats
@@ -241,9 +242,7 @@ def plot_gate_confidence(
     need_marks(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_questions")
     runs = in_order(questions["run_id"]) if "run_id" in questions else []
     if questions["question_id"].duplicated().any():
-        raise ConfigError(
-            f"{who}: the frame has {len(runs) or 'several'} runs; draw one: questions[questions.run_id == …]"
-        )
+        raise ConfigError(say("charts.several_runs", count=len(runs) or "2+"))
     rows, line = question_rows(questions), frame_rule(questions).line
     numbers = questions.set_index("question_id")[["mean", "noise_sd", "p_pass_rerun"]].apply(plain_floats)
     decides = set(questions.loc[questions["decides"].astype(bool), "question_id"])
@@ -298,6 +297,6 @@ def _gate_title(numbers: pd.DataFrame, confidence: pd.DataFrame | None, runs: Se
     need_columns(confidence, ["pass_rate_low", "pass_rate_high", "verdict"], who, "gate_confidence")
     rows = confidence[confidence["run_id"].isin(runs)] if runs and "run_id" in confidence else confidence
     if len(rows) != 1:
-        raise ConfigError(f"{who}: {len(rows)} rows for the run of the questions; pass the frame of the same run")
+        raise ConfigError(say("charts.other_run", count=len(rows)))
     row = rows.iloc[0]
     return f"{title}（合格率の95%区間 {row['pass_rate_low']:.2f}〜{row['pass_rate_high']:.2f}）: {row['verdict']}"

@@ -27,6 +27,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import offset_copy
 
 from .. import constants
+from ..base.messages import say
 from ..base.pass_rule import reaches
 from ..records import is_embedded
 from ..stats.basics import Floats, in_order, need_columns
@@ -206,9 +207,9 @@ def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str
     """ConfigError if a column is missing, ValueError if `column` has no value to draw. who, maker: of `need_columns`."""
     need_columns(frame, [column, *others], who, maker)
     if frame.empty:
-        raise ValueError(f"{who}: the frame has no row; widen the filters, or load a run with results")
+        raise ValueError(say("charts.no_row", who=who))
     if frame[column].isna().all():
-        raise ValueError(f"{who}: no row has a {column}; look at the column 'status' or 'note' for why")
+        raise ValueError(say("charts.no_value", who=who, column=column))
 
 
 def known_category(categories: pd.Series) -> pd.Series:

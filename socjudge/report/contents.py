@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.conditions import conditions_of, differences
-from ..base.messages import speaking
+from ..base.messages import say, speaking
 from ..base.pass_rule import PassRule, reaches
 from ..base.verdict import Tally
 from ..errors import ConfigError
@@ -30,7 +30,7 @@ def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
     column = "log" if what == "log" else "run_id"
     if name is not None and name not in set(runs[column]):
         latest = ", ".join(map(str, runs[column].iloc[-5:]))
-        raise ConfigError(f"{what} {name!r} is not among the {len(runs)} runs; the latest are {latest}")
+        raise ConfigError(say("report.unknown_run", what=what, name=name, count=len(runs), latest=latest))
     return name
 
 
@@ -39,7 +39,7 @@ def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
     need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
     rows = frame[frame["run_id"] == run_id]
     if rows.empty:
-        raise ConfigError(f"write_report: {what} has no row of run {run_id!r}; load it from the same logs as scores")
+        raise ConfigError(say("report.no_rows_of_run", what=what, run=run_id))
     return rows
 
 
@@ -72,10 +72,7 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
         set(part.loc[part["status"] == "ok", ANSWER].itertuples(index=False, name=None)) for part in (own, answers)
     ]
     if scored[0] != scored[1]:
-        raise ConfigError(
-            f"write_report: scores has {len(scored[0])} scored answers of run {run_id!r} and results {len(scored[1])}, "
-            "or others; load both from the same logs with the same filters"
-        )
+        raise ConfigError(say("report.other_answers", run=run_id, scores=len(scored[0]), results=len(scored[1])))
     return answers
 
 

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
+from ..base.messages import os_reason, say
 from ..base.pass_rule import frame_rule, reaches
 from ..base.texts import local_time, visible
 from ..base.verdict import rule_text
@@ -91,12 +92,12 @@ def write_report(
     >>> sj.write_report("report.html", run).name
     'report.html'
     """
-    say, path = speaker(lang), _checked(path)
+    words, path = speaker(lang), _checked(path)
     who = "write_report"
     given = run_history(scores) if isinstance(scores, EvaluationRun) else scores
     if isinstance(given, History):
         if results is not None or runs is not None:
-            raise ConfigError(f"{who}: a run or a history has its frames in it; leave results and runs out")
+            raise ConfigError(say("report.has_frames"))
         scores, results, runs = given.scores, given.results, given.runs
     else:
         scores = given
@@ -107,7 +108,7 @@ def write_report(
         "load_scores",
     )
     if scores.empty:
-        raise ConfigError(f"{who}: the frame of scores has no row; widen the filters, or load a run with results")
+        raise ConfigError(say("report.no_scores"))
     scores = scores.astype(dict.fromkeys({*RUN_NAMES} - {"started_at"}, object))
     history = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
     # Known to be in the frame, so that a frame of another folder is not taken for this one.
@@ -115,7 +116,7 @@ def write_report(
     place = history["run_id"].tolist().index(run_id)
     is_chosen = baseline is not None
     if baseline == run_id:
-        raise ConfigError(f"{who}: run_id and baseline are both {run_id!r}; choose two runs")
+        raise ConfigError(say("report.same_as_baseline", run=run_id))
     baseline = contents.known(baseline, history, "baseline") or contents.previous(scores, history.iloc[: place + 1])
     if runs is not None and "runbooks" in runs.columns:  # by name, where they changed
         scores = scores.assign(runbooks=scores["run_id"].map(dict(zip(runs["run_id"], runs["runbooks"], strict=True))))
@@ -132,23 +133,23 @@ def write_report(
     rest_path = path.with_name(f"{path.stem}_rest{path.suffix}")
     if len(rows) > MOST_ANSWERS:
         check_replaceable(rest_path)
-    template = _environment(say).get_template("report.html.j2")
+    template = _environment(words).get_template("report.html.j2")
     render = functools.partial(
         template.render,
-        lang=lang, say=say, version=__version__, made_at=datetime.now().astimezone(),
+        lang=lang, say=words, version=__version__, made_at=datetime.now().astimezone(),
         script=_asset("report.js"), style=_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
         line=rule.line, rule_words=rule_text(verdict["summary"].total_questions, rule, lang="ja" if lang == "ja" else "en"),
         needed=rule.needed(verdict["summary"].total_questions), reaches=reaches,
         run=run, verdict=verdict, gate=gate, criteria=criteria,
         is_offline=is_embedded(run["judge_model_resolved"]),
-        facts=run_facts(run, answers, record, say),
-        means=contents.means_of(own), charts=_charts(own, answers, gate, say),
-        trend=_trend(trend, say),
+        facts=run_facts(run, answers, record, words),
+        means=contents.means_of(own), charts=_charts(own, answers, gate, words),
+        trend=_trend(trend, words),
         failures=[row for row in rows if row["outcome"] != "pass"], most_named=MOST_NAMED, on_paper=ON_PAPER,
         total_rows=len(rows), first_name=path.name, comparison=contents.comparison_of(scores, run_id, baseline, lang),
         has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
         has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
-        cautions=cautions(run, answers, verdict, gate, record, say),
+        cautions=cautions(run, answers, verdict, gate, record, words),
     )  # fmt: skip
     if len(rows) > MOST_ANSWERS:
         _write(rest_path, render(rows=rows[MOST_ANSWERS:], is_rest=True, rest_name=""))
@@ -199,7 +200,7 @@ def write_log_report(
     logs_dir = logs_dir or constants.LOGS_DIR
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
-        raise ConfigError(f"{logs_dir}: no log to report on; `socjudge run` makes one")
+        raise ConfigError(say("report.no_log", folder=logs_dir))
     log = contents.known(log, runs, "log") or runs["log"].iloc[-1]
     baseline = contents.known(baseline, runs, "log")
     place = runs["log"].tolist().index(log)
@@ -308,9 +309,9 @@ def _asset(name: str) -> dict[str, Any]:
 def _checked(path: Path | str) -> Path:
     path = Path(path)
     if not path.parent.is_dir():
-        raise ConfigError(f"{path}: there is no folder {path.parent} to put the report in; make it first")
+        raise ConfigError(say("report.no_folder", path=path, folder=path.parent))
     if path.is_dir():
-        raise ConfigError(f"{path}: is a folder; give the report a name, such as {path / 'report.html'}")
+        raise ConfigError(say("report.is_folder", path=path, example=path / "report.html"))
     check_replaceable(path)
     return path
 
@@ -325,9 +326,9 @@ def check_replaceable(path: Path) -> None:
     except IsADirectoryError:
         is_ours = False
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be looked at ({error.strerror}); give the report another name") from None
+        raise ConfigError(say("report.cannot_look", path=path, reason=os_reason(error))) from None
     if not is_ours:
-        raise ConfigError(f"{path}: is there already and no report of socjudge; give another name, or remove it")
+        raise ConfigError(say("report.not_ours", path=path))
 
 
 def _write(path: Path, html: str) -> None:
@@ -335,4 +336,4 @@ def _write(path: Path, html: str) -> None:
         with replacing(path) as file:
             file.write(html.encode("utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: the report cannot be written ({error.strerror})") from None
+        raise ConfigError(say("report.cannot_write", path=path, reason=os_reason(error))) from None

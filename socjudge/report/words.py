@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..base.messages import say as message
 from ..errors import ConfigError
 from ..records import UNKNOWN, is_embedded
 
@@ -17,7 +18,7 @@ FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
 def speaker(lang: str) -> Say:
     """Chooses between the Japanese and the English of a text; ConfigError for another language."""
     if lang not in ("ja", "en"):
-        raise ConfigError(f"lang is {lang!r}, expected 'ja' or 'en'")
+        raise ConfigError(message("report.no_language", found=lang))
     return lambda ja, en: ja if lang == "ja" else en
 
 
