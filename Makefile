@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab app report pictures check test browser servers lint format docs vectors release-check lock clean
+.PHONY: help setup run lab app report pictures check test fuzz browser servers lint format docs vectors release-check lock clean
 
 help: ## Show these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -53,6 +53,17 @@ check: $(READY) lint ## Run style, types and the quick tests, in two minutes: no
 test: $(READY) lint browser ## Run all tests, the notebooks among them
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --nbval-lax tests notebooks
 
+# Apart from the rest: its wheels are for Linux and a few versions of Python. An hour and a half: MINUTES=10 EXAMPLES=2000
+MINUTES ?= 1
+EXAMPLES ?= 100
+
+fuzz: $(READY) .fuzz/atheris ## Feed every reader what a fuzzer makes up (MINUTES each), and break runs off in any way
+	SOCJUDGE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q tests/runs/test_journal_machine.py
+	PYTHONPATH=.fuzz SOCJUDGE_LANG=en $(BIN)/python -W ignore benchmarks/fuzz.py --minutes $(MINUTES) $(ARGS)
+
+.fuzz/atheris:
+	$(BIN)/python -m pip install --quiet --no-deps --target .fuzz atheris==3.0.0
+
 browser: # Chromium and a Japanese font for the browser tests, where they are missing and can be installed
 	@if ! command -v chromium >/dev/null || ! fc-list :lang=ja | grep -q .; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -96,4 +107,4 @@ lock: ## Write requirements.lock anew, after changing dependencies (needs uv)
 		--no-emit-index-url --no-emit-find-links -o requirements.lock
 
 clean: ## Remove the virtual environment, the index and caches (logs stay)
-	rm -rf $(VENV) .socjudge *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .fuzz .socjudge *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,6 +10,7 @@ import functools
 import gc
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, is_dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,6 @@ from statistics import fmean
 from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
-import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -58,6 +58,8 @@ _MORE = (
 )  # fmt: skip
 _AVERAGE, _CRITERIA = RESULTS.get_field_index("average_score"), RESULTS.get_field_index("criterion")
 Row = tuple[Any, ...]
+
+_ESCAPED = re.compile(rb"\\[u/]").search  # perhaps a letter; three times as fast as `in`
 
 _POINTS = Annotated[float, msgspec.Meta(ge=0, le=100)]
 _WHOLE = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what Arrow can hold
@@ -209,18 +211,9 @@ def _read_usual(raw: bytes, log: str, text: bool) -> tuple[RunInfo, RunSummary, 
         found = _decoder(criteria, text).decode(raw)
     except msgspec.ValidationError:  # perhaps only other criteria
         found, criteria = _decoder((), text).decode(raw), ()
-    if found.run is None and (raw.isascii() or _escapes_letters(raw)):
-        raise _Unusual("texts in another form than the one that is hashed")
     values = _values(text, True)
     rows = [_row(row, log, criteria, values(row), text) for row in found.results]
     return found.run or bare_info(log), found.summary, rows
-
-
-def _escapes_letters(raw: bytes) -> bool:
-    """Whether JSON escapes what need not be, as \\/ or \\u003c; control characters are seen as such too."""
-    data = np.frombuffer(raw, np.uint8)
-    escaped = data[1:][data[:-1] == ord("\\")]
-    return bool(((escaped == ord("u")) | (escaped == ord("/"))).any())
 
 
 def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool) -> Row:
@@ -240,9 +233,14 @@ def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool)
 
 
 def _raw_sha256(row: Any) -> str:
-    digest = hashlib.sha256(row.answer)
-    digest.update(row.context)
-    return digest.hexdigest()
+    """The hash of texts as they stand in the file: already in the form that is hashed, unless letters are escaped."""
+    answer, context = bytes(row.answer), bytes(row.context)
+    if _ESCAPED(answer) or _ESCAPED(context):
+        try:
+            return answer_sha256(orjson.loads(answer), orjson.loads(context))
+        except orjson.JSONDecodeError:  # half a character
+            raise _Unusual("a text that orjson does not read") from None
+    return hashlib.sha256(answer + context).hexdigest()
 
 
 def _read_any(run: EvaluationRun, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:

@@ -7,9 +7,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import log
 from typing import Any
+
+import numpy as np
 
 from ..base.texts import Unit, bigrams, containment, fold, jaccard, split_units
 from ..records import AssistantAnswer, EvalQuestion
@@ -38,6 +40,7 @@ _ECHO = 0.8  # of the character pairs: what repeats the question or a keypoint s
 _SUPPORT = (0.13, 0.26)
 _ABOUT = 0.25  # likeness from which a source is taken to be about the same thing
 _LONGEST = 500  # characters of a statement that are embedded: the memory that it takes grows with their square
+_REMEMBERED = 2_000  # characters of a passage whose vectors are remembered
 _STRANGE = 0.02  # what each word that no passage has takes off a statement's support
 _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences have 0.25 and more, lists of nouns 0.12
 # Letters and digits of full width; the marks of lists and citations stay.
@@ -154,7 +157,7 @@ class Reading:
 
     @cached_property
     def sources(self) -> list[Unit]:
-        return [unit for passage in self.passages for unit in split_units(passage) if fold(unit.text)]
+        return [unit for passage in self.passages for unit in _units(passage)]
 
     @cached_property
     def source_texts(self) -> set[str]:
@@ -196,7 +199,7 @@ class Reading:
     def claim_likeness(self) -> Any:
         """(claims, sources) cosine similarity, facts blanked."""
         claims = embed_once([neutral_facts(u.text) for u in self.claims])
-        return claims @ embed_once([neutral_facts(u.text) for u in self.sources]).T
+        return claims @ np.concatenate([embed_once([]), *map(_embed_passage, self.passages)]).T
 
     @cached_property
     def nearest(self) -> list[tuple[int, float]]:
@@ -283,6 +286,23 @@ class Reading:
         for unit in self.units:
             found[unit.group] = f"{found.get(unit.group, '')} {unit.text}"
         return found
+
+
+def _units(passage: str) -> list[Unit]:
+    return [unit for unit in split_units(passage) if fold(unit.text)]
+
+
+def _embed_passage(passage: str) -> Vectors:
+    """The vectors of a passage's statements. Most answers of a run rest on the same passages, so those are remembered;
+    whole passages, for a vector is the same to the last bit only among the same texts."""
+    return _embed_passage_anew(passage) if len(passage) > _REMEMBERED else _embed_passage_once(passage)
+
+
+def _embed_passage_anew(passage: str) -> Vectors:
+    return embed_once([neutral_facts(unit.text) for unit in _units(passage)])
+
+
+_embed_passage_once = lru_cache(maxsize=500)(_embed_passage_anew)  # 100 kB each at most
 
 
 def embed_once(texts: Sequence[str]) -> Vectors:

@@ -73,7 +73,8 @@ def _marks(reading: Reading, criteria: Sequence[str]) -> dict[str, Mark]:
     aim = 1.0
     if reading.question.expected_keypoints:
         excused = (reading.should_decline and reading.admits) or (reading.should_ask and reading.asks)
-        aim = ramp(mark_coverage(reading).score, *(_AIM_ASIDE if excused else _AIM))
+        coverage = marks.get("網羅性") or mark_coverage(reading)  # the dearest measure
+        aim = ramp(coverage.score, *(_AIM_ASIDE if excused else _AIM))
         if (reading.should_ask and not reading.asks) or (
             reading.should_decline and not reading.admits
         ):  # steps for what nobody can know yet, however well they are quoted

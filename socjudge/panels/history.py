@@ -34,6 +34,7 @@ from .views.history import (
 
 TABLE_RUNS = 200  # a longer list is not read, and slows the page
 CHART_RUNS = 24  # as many columns as plot_question_strip has room to write in
+CHART_QUESTIONS = 60  # a line each: thousands take minutes to draw, and nobody reads them
 FIRST_S = 30  # the cell is not done before the panel is drawn: a page that loads meanwhile can miss what changes
 CHARTS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "観点別の推移": plot_criterion_trend,
@@ -246,6 +247,10 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
                 return block("warn", "開始時刻の分かる実行がないため、推移は描けません。")
             drawn = scores["run_id"].nunique()
             note = f"{len(runs)}回の実行" + (f"のうち、開始の分かる新しい{drawn}回" if drawn < len(runs) else "")
+        if name == "質問別" and scores["question_id"].nunique() > CHART_QUESTIONS:
+            weakest = scores.groupby("question_id", observed=True)["score"].mean().nsmallest(CHART_QUESTIONS).index
+            scores = scores[scores["question_id"].isin(weakest)]
+            note += f"、平均の低い{CHART_QUESTIONS}問"
         means = self._runs.dropna(subset=["mean"])["mean"]
         alt = f"{name}のグラフ。平均は最新の実行で{means.iloc[0]:.1f}点、最も古い実行で{means.iloc[-1]:.1f}点（数値は下の表）"
         return chart_html(chart_url(CHARTS[name], scores), alt, note)

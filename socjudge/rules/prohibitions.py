@@ -14,7 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -199,8 +199,13 @@ _CATALOGUES: WeakKeyDictionary[RunbookIndex, Catalogue] = WeakKeyDictionary()
 def load_catalogue(index: RunbookIndex) -> Catalogue:
     """The catalogue of an index, made once in its life."""
     if index not in _CATALOGUES:
-        _CATALOGUES[index] = Catalogue(load_prohibitions(index))
+        _CATALOGUES[index] = _catalogue(tuple(load_prohibitions(index)))
     return _CATALOGUES[index]
+
+
+@lru_cache(maxsize=4)  # most indexes in a process are of the same runbooks
+def _catalogue(prohibitions: tuple[Prohibition, ...]) -> Catalogue:
+    return Catalogue(prohibitions)
 
 
 def _runs(text: str) -> Counter[str]:

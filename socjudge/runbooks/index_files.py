@@ -94,9 +94,8 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
             raise _damaged(index_dir / name, say("runbooks.checksum_of_manifest"))
     try:
         lines = contents["passages.jsonl"].decode("utf-8").split("\n")
-        rows = [json.loads(line) for line in lines if line]
-        chunks = tuple(Chunk(**row | {"questions": tuple(row["questions"])}) for row in rows)
-    except (ValueError, TypeError, KeyError) as error:
+        chunks = tuple(_chunk(json.loads(line)) for line in lines if line)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _damaged(index_dir / "passages.jsonl", str(error)) from error
     try:
         vectors = np.load(io.BytesIO(contents["vectors.npy"]), allow_pickle=False)
@@ -122,11 +121,22 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
     return stored
 
 
+def _chunk(row: dict[str, Any]) -> Chunk:
+    """The passage; ValueError, TypeError or KeyError if it is none, or not all of it is text."""
+    chunk = Chunk(**row | {"questions": tuple(row["questions"])})
+    "".join([chunk.text, chunk.source, chunk.heading, chunk.title, *chunk.questions]).encode()
+    return chunk
+
+
 def _load_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(_read(path).decode("utf-8"))
         checksum = manifest.pop("sha256_of_this")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        if manifest["format_version"] == FORMAT_VERSION:
+            files, synonyms = manifest["files"], manifest["synonyms"]
+            words = [manifest["embedder"], manifest["runbooks"], *files, *files.values(), *manifest["sha256"].values()]
+            "".join([*words, *synonyms, *(word for words in synonyms.values() for word in words)]).encode()
+    except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         raise _damaged(path, say("runbooks.no_manifest", reason=error)) from error
     if checksum != _manifest_checksum(manifest):
         raise _damaged(path, say("runbooks.checksum"))

@@ -27,6 +27,7 @@ import filelock
 import orjson
 
 from ..base.messages import os_reason, say
+from ..base.storage import is_remote
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo
 from .log_json import (
@@ -152,7 +153,7 @@ class Journal:
             with contextlib.suppress(ConfigError, OSError):  # the log is safe: this is clearing up
                 self.path.unlink(missing_ok=True)
                 for path, header in headers(self.folder):  # what it was moved from, if that could not be removed then
-                    if header["run"]["run_id"] == self.info.run_id:
+                    if isinstance(run := header.get("run"), dict) and run.get("run_id") == self.info.run_id:
                         path.unlink()
         self._lock.release()
         if discard:
@@ -248,10 +249,14 @@ class Journal:
     def _take_up(self, path: Path) -> None:
         self.path = path
         header: dict[str, Any] = {}
-        for start, line in lines(path):
+        for number, (start, line) in enumerate(lines(path, to_go_on=True), start=1):
             header = header or line
             self._size = start + len(line.pop("raw"))
-            self._note(start, line)
+            try:
+                self._note(start, line)
+            except LookupError:  # of a question that the run does not have
+                reason = say("runs.journal_no_line")
+                raise ConfigError(say("runs.journal_damaged", path=path, number=number, reason=reason)) from None
         self.wall_time_s += self._in_session_s
         self.info, self.key = run_info_from_dict(header["run"], where=str(path)), header["key"]
         try:
@@ -312,8 +317,10 @@ def open_journal(
             journal._create(place, info, key)
         else:
             journal._take_up(found)
-            places, since = (logs_dir or folder, fallback_folder()), journal.path.name.removesuffix(SUFFIX)
-            if journal.n_done == total and find_log(journal.info.run_id, *places, since=since):
+            places, since = [logs_dir or folder, fallback_folder()], journal.path.name.removesuffix(SUFFIX)
+            if journal.n_done < total:  # only by a power cut, and a URL is slow to look through
+                places = [place for place in places if not is_remote(place)]
+            if find_log(journal.info.run_id, *places, since=since):
                 # The process was killed between writing the log and removing the journal.
                 journal.close(discard=True)
                 return open_journal(

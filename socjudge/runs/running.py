@@ -30,6 +30,7 @@ from .logs import fallback_folder
 from .unfinished import journal_folder
 
 SHOW_S = 1.0  # so often the bar says what is going on
+LOG_S = 30.0  # the same where a bar is not redrawn in place: each time is a line of somebody's log file
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,12 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
     complaint: BaseException | None = None
     loop = event_loop.get_loop()
     work = event_loop.start(engine.run(options.max_concurrency))
-    with tqdm(total=total, initial=journal.n_done, desc="評価を実行中", unit="問", disable=not options.progress) as bar:
+    in_place = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
+    every_s = SHOW_S if in_place else LOG_S
+    with tqdm(
+        total=total, initial=journal.n_done, desc="評価を実行中", unit="問", disable=not options.progress,
+        mininterval=0.1 if in_place else LOG_S, maxinterval=max(10.0, LOG_S),
+    ) as bar:  # fmt: skip
         over = False
         while not over:
             try:
@@ -167,7 +173,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
                         unread += 1
                 if news:  # tqdm would draw an update of nothing, too
                     bar.update(len(news))
-                if (now := time.monotonic()) - shown_at >= SHOW_S:
+                if (now := time.monotonic()) - shown_at >= every_s:
                     shown_at = now
                     mean = f"平均 {points / scored:.1f}点" if scored else ""
                     bar.set_postfix_str(f"{mean} {_under_way(engine, gate, unread, options.max_concurrency)}".strip())

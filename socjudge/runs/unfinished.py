@@ -17,7 +17,7 @@ from ..base.showing import dollars, facts_html, money, one_line, shown_path
 from ..base.storage import as_path, is_remote
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
-from ..records import EvaluationRun, RunInfo
+from ..records import EvaluationRun, RunInfo, Usage
 from .log_json import result_from_dict, run_info_from_dict
 from .logs import fallback_folder
 
@@ -162,29 +162,73 @@ def _read_header(path: Path) -> dict[str, Any]:
     """The first line of a journal; {} if it has none, as after a kill at the very start."""
     try:
         with path.open("rb") as file:
-            line = orjson.loads(file.readline())
+            raw = file.readline()
+        line = orjson.loads(raw)
     except OSError as error:
         raise ConfigError(say("runs.journal_unreadable", path=path, reason=os_reason(error))) from None
     except orjson.JSONDecodeError:
         return {}
-    return line if isinstance(line, dict) else {}
+    return line if isinstance(line, dict) and raw.endswith(b"\n") else {}
 
 
-def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(where it begins, the line, with its bytes as "raw") for each whole line; ConfigError for a damaged one."""
+def lines(path: Path, *, to_go_on: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(where it begins, the line, with its bytes as "raw") for each whole line; ConfigError for a damaged one.
+
+    to_go_on: also if a row has not what the totals of a log are made of."""
     start = 0
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
                 return  # it was being written when the process was killed
             try:
-                line = orjson.loads(raw)
-                if not isinstance(line, dict) or (number == 1) != ("journal" in line):
-                    raise ValueError(say("runs.journal_no_line"))
+                line = _parsed(raw, is_first=number == 1)
+                if to_go_on and "row" in line:
+                    _check_totals(line["row"])
             except ValueError as error:
                 raise ConfigError(say("runs.journal_damaged", path=path, number=number, reason=error)) from None
             yield start, {**line, "raw": raw}
             start += len(raw)
+
+
+def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
+    """The line; ValueError unless all that is counted of it is there."""
+    line: dict[str, Any] = orjson.loads(raw)
+    try:
+        fits = is_first == ("journal" in line)
+        numbers, places = [line.get("t", 0), line.get("spent_usd", 0)], []
+        if is_first:
+            run_info_from_dict(line["run"], where="run")
+            fits, places = fits and isinstance(line["key"], dict), [line["total"]]
+        elif "row" in line:
+            evaluation, places = line["row"]["evaluation"], [line["sample"], line["repeat"]]
+            fits = fits and isinstance(evaluation["status"], str)
+            numbers.append(evaluation["usage"]["cost_usd"] or 0)
+        elif "answer" in line:
+            places = [line["sample"]]
+            numbers.append(line["answer"]["assistant"]["usage"]["cost_usd"] or 0)
+        elif "reply" in line:
+            places = [line["sample"], line["repeat"]]
+            numbers.append(line["reply"]["usage"]["cost_usd"] or 0)
+        fits = fits and {*map(type, numbers)} <= {int, float} and all(type(n) is int and n >= 0 for n in places)
+    except (LookupError, TypeError, AttributeError, ConfigError):
+        fits = False
+    if not fits:
+        raise ValueError(say("runs.journal_no_line"))
+    return line
+
+
+def _check_totals(row: Mapping[str, Any]) -> None:
+    """ValueError unless the row has what the totals of a log are made of."""
+    try:
+        evaluation, assistant = row["evaluation"], row["assistant"]
+        Usage(**evaluation["usage"]) + Usage(**assistant["usage"])
+        numbers = evaluation["average_score"], evaluation["attempts"], row["answer_repeat"]
+        texts = evaluation["model"], assistant["model"], str(row["question_id"])
+        fits = {*map(type, numbers)} <= {int, float} and {*map(type, texts)} == {str}
+    except (LookupError, TypeError):
+        fits = False
+    if not fits:
+        raise ValueError(say("runs.journal_no_line"))
 
 
 def _shown(value: Any) -> str:

@@ -43,6 +43,7 @@ SHOWN = r"＿\$\frac{long/name-long/name-long/name-l…"
 def _tidy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
+    plt.close("all")  # what another file left open would be counted with ours
     yield
     plt.close("all")
     monkeypatch.undo()

@@ -90,6 +90,7 @@ def test_the_breakdown_shows_means_and_n_in_japanese_that_renders(
         ax = plot_category_breakdown(run_scores(run))
         ax.figure.savefig(tmp_path / "chart.png")
     assert dict(mpl.rcParams) == before
+    mpl.pyplot.close("all")
     cells = [text.get_text() for text in ax.texts]
     assert cells[:2] == ["60\nn=4", "65\nn=4"]  # (0 + 80 + 80 + 80) / 4 and (20 + 240) / 4
     assert [label.get_text() for label in ax.get_xticklabels()] == CRITERIA
@@ -579,6 +580,19 @@ def edit(folder: Path, change: Any, name: str = "judge_eval_20240105_093000.json
     value = json.loads((folder / name).read_text("utf-8"))
     change(value["results"][0])
     (folder / name).write_text(json.dumps(value, ensure_ascii=False), "utf-8")
+
+
+def test_an_answer_without_its_hash_is_known_by_it_however_the_log_is_spelt(samples: Path) -> None:
+    log = min(samples.glob("*.json"))
+    value = json.loads(log.read_text("utf-8"))
+    for row in value["results"]:
+        row["context"] += "<a>"
+        del row["answer_sha256"]
+    log.write_text(json.dumps(value).replace("<", "\\u003c"), "ascii")
+    whole = load_results(samples, text=True)
+    assert load_results(samples)["answer_sha256"].tolist() == whole["answer_sha256"].tolist()
+    alone = whole[whole["log"] == log.name]
+    assert run_results(load_run(log))["answer_sha256"].tolist() == alone["answer_sha256"].tolist()
 
 
 def test_a_byte_that_is_no_utf8_costs_its_log_and_not_the_others(three: Path) -> None:

@@ -189,6 +189,7 @@ def test_it_speaks_english_too() -> None:
     assert compare_runs(run_frame("a", OLD), run_frame("b", NEW)).finding.startswith("better: 78.1 → 82.3")
 
 
+@pytest.mark.slow
 def test_when_nothing_changed_it_seldom_says_that_something_did() -> None:
     """Twelve questions of different difficulty, both runs with the noise of answers asked anew."""
     rng = np.random.default_rng(13)

@@ -226,12 +226,47 @@ def test_damaged_index_names_the_file_and_the_fix(runbooks: Path, index_dir: Pat
 def forge(index_dir: Path, name: str, data: bytes) -> None:
     """Replace a file and put its new checksum into the manifest, as someone with bad intent would."""
     (index_dir / name).write_bytes(data)
-    manifest = json.loads((index_dir / "manifest.json").read_text(encoding="utf-8"))
+    known = json.loads((index_dir / "manifest.json").read_text(encoding="utf-8"))["sha256"]
+    sign(index_dir, {"sha256": known | {name: hashlib.sha256(data).hexdigest()}})
+
+
+def sign(index_dir: Path, part: dict[str, Any]) -> None:
+    """Change a part of the manifest, and its checksum with it."""
+    manifest = json.loads((index_dir / "manifest.json").read_text(encoding="utf-8")) | part
     del manifest["sha256_of_this"]
-    manifest["sha256"][name] = hashlib.sha256(data).hexdigest()
     text = json.dumps(manifest, ensure_ascii=False, sort_keys=True)
     manifest["sha256_of_this"] = hashlib.sha256(text.encode("utf-8")).hexdigest()
     (index_dir / "manifest.json").write_text(json.dumps(manifest, ensure_ascii=False), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"text": 3}', '{"heading": null}', '{"title": ["a"]}', '{"questions": [{}]}', '{"source": "a\\ud800.md"}', "[]",
+        '"a"', "[" * 100_000,
+    ],
+    ids=lambda line: line[:30],
+)  # fmt: skip
+def test_a_passage_that_is_no_text_is_a_damaged_index(runbooks: Path, index_dir: Path, line: str) -> None:
+    build_index(runbooks, index_dir=index_dir)
+    first, *rest = (index_dir / "passages.jsonl").read_text("utf-8").split("\n")
+    if line.startswith("{"):
+        line = json.dumps(json.loads(first) | json.loads(line))
+    forge(index_dir, "passages.jsonl", "\n".join([line, *rest]).encode())
+    with pytest.raises(ConfigError, match=r"passages.jsonl: .*socjudge index"):
+        load_index(index_dir)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"embedder": None}, {"files": []}, {"runbooks": 3}, {"synonyms": {"a": 3}}, {"sha256": {"vectors.npy": None}}],
+    ids=str,
+)
+def test_a_manifest_of_another_form_is_a_damaged_index(runbooks: Path, index_dir: Path, part: dict[str, Any]) -> None:
+    build_index(runbooks, index_dir=index_dir)
+    sign(index_dir, part)
+    with pytest.raises(ConfigError, match=r"manifest.json: .*socjudge index"):
+        load_index(index_dir)
 
 
 def test_pickled_vectors_are_refused_even_with_right_checksums(runbooks: Path, index_dir: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import multiprocessing
@@ -271,8 +272,63 @@ def test_half_a_line_at_the_end_is_left_out_and_a_damaged_one_named(
             read(journal)
 
 
+DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no place": lambda line: line.pop("sample"),
+    "place before the first": lambda line: line.update(sample=-1),
+    "place beyond the last": lambda line: line.update(sample=99),
+    "place is a text": lambda line: line.update(repeat="0"),
+    "time is a text": lambda line: line.update(t="1.0"),
+    "spending is a list": lambda line: line.update(spent_usd=[]),
+    "row is null": lambda line: line.update(row=None),
+    "no marks": lambda line: line["row"].pop("evaluation"),
+    "status is an object": lambda line: line["row"]["evaluation"].update(status={}),
+    "cost is a text": lambda line: line["row"]["evaluation"]["usage"].update(cost_usd="1"),
+    "a count that nobody knows": lambda line: line["row"]["evaluation"]["usage"].update(tokens=1),
+    "no model": lambda line: line["row"]["assistant"].pop("model"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_line_that_is_no_record_of_ours_is_named_before_anything_is_paid(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, damage: str
+) -> None:
+    answers = stored(questions[:2])
+    with pytest.raises(RunStopped):
+        run_suite(questions[:2], tmp_path, answers=answers, stop=stop_after(service, 1))
+    (journal,) = journals(tmp_path)
+    lines = journal.read_bytes().splitlines()
+    row = json.loads(lines[2])
+    DAMAGES[damage](row)
+    journal.write_bytes(b"\n".join([*lines[:2], json.dumps(row, ensure_ascii=False).encode(), b""]))
+    with pytest.raises(ConfigError, match=r"partial.jsonl: line 3 is damaged .*fresh"):
+        run_suite(questions[:2], tmp_path, answers=answers)
+    with contextlib.suppress(ConfigError):
+        unfinished_runs(tmp_path / "logs")
+    with contextlib.suppress(ConfigError):
+        load_run(journal)
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize("header", [{"run": None}, {"key": "k"}, {"total": "2"}, {"journal": None, "run": {}}])
+def test_a_journal_whose_first_line_is_no_header_is_named_and_left_by_fresh(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, header: dict[str, Any]
+) -> None:
+    answers = stored(questions[:2])
+    with pytest.raises(RunStopped):
+        run_suite(questions[:2], tmp_path, answers=answers, stop=stop_after(service, 1))
+    (journal,) = journals(tmp_path)
+    first, *rest = journal.read_bytes().splitlines()
+    journal.write_bytes(b"\n".join([json.dumps(json.loads(first) | header).encode(), *rest, b""]))
+    for read in (unfinished_runs, lambda logs: load_run(journal)):
+        with pytest.raises(ConfigError, match=r"partial.jsonl: line 1 is damaged"):
+            read(tmp_path / "logs")
+    run_suite(questions[:2], tmp_path, answers=answers, fresh=True)
+    assert journals(tmp_path) == [journal]
+
+
+@pytest.mark.parametrize("lines", [12, 5], ids=["whole", "cut by a power failure"])
 def test_a_kill_after_the_log_was_written_leaves_no_second_log(
-    service: Service, questions: list[EvalQuestion], tmp_path: Path
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, lines: int
 ) -> None:
     answers = stored(questions)
     kept = b""
@@ -283,8 +339,10 @@ def test_a_kill_after_the_log_was_written_leaves_no_second_log(
 
     run = run_suite(questions, tmp_path, answers=answers, on_result=keep)
     assert run.log_path is not None
-    run.log_path.with_name(run.log_path.stem + ".partial.jsonl").write_bytes(kept)  # as if it had not been removed
-    assert unfinished_runs(tmp_path / "logs")[0].done == 10
+    run.log_path.with_name(run.log_path.stem + ".partial.jsonl").write_bytes(
+        b"".join(kept.splitlines(keepends=True)[:lines])  # as if it had not been removed
+    )
+    assert unfinished_runs(tmp_path / "logs")[0].done == lines - 2
     again = run_suite(questions, tmp_path, answers=answers)
     assert journals(tmp_path) == []
     assert again.run.run_id != run.run.run_id
@@ -540,6 +598,7 @@ def asked(request: dict[str, Any]) -> str:
     return re.search(r"質問(\d+)", request["messages"][0]["content"])[1]  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_killed_at_twenty_random_moments_no_journalled_call_is_repeated(service: Service, tmp_path: Path) -> None:
     count, draw = 300, random.Random(3)
     broken = {str(i) for i in range(0, count, 17)}  # first replies that cannot be read

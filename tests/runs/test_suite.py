@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -315,7 +316,7 @@ def test_the_bar_says_what_goes_on_and_why_it_takes_long(
         return Reply(judgement(80))
 
     monkeypatch.setattr(running, "_under_way", noted)
-    monkeypatch.setattr(running, "SHOW_S", 0.0)
+    monkeypatch.setattr(running, "LOG_S", 0.0)
     service.script, service.default = [error(500, "down")], reply
     answers = [AssistantAnswer(questions[0].question, "回答", "文脈")]
     run_evaluation_suite(
@@ -323,6 +324,19 @@ def test_the_bar_says_what_goes_on_and_why_it_takes_long(
     )
     assert drawn.is_set()
     assert "再試行 1" in capsys.readouterr().err
+
+
+def test_a_log_file_is_not_filled_with_drawings_of_the_bar(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(running, "SHOW_S", 0.0)  # a terminal would be redrawn at each look; this is no terminal
+    answers = [AssistantAnswer(question.question, "回答", "文脈") for question in questions]
+    run_evaluation_suite(
+        questions, answers=answers, judge_model="gpt-4o-mini", max_concurrency=1, logs_dir=tmp_path, progress=True
+    )
+    drawn = [text for text in re.split("[\r\n]+", capsys.readouterr().err) if text]
+    assert len(drawn) <= 4 and "10/10" in drawn[-1]
 
 
 def test_output_tokens_are_a_setting_of_the_call_and_of_the_environment(

@@ -1,0 +1,309 @@
+"""Every reader of what others wrote, each as a function of bytes, and what must hold whatever these are.
+
+A reader gives a result or one of our errors, in bounded time, and what it gave holds to the laws below. Used with the
+inputs kept in tests/data/fuzz (tests/project/test_readers.py) and by the fuzzer (benchmarks/fuzz.py)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+import threading
+import unicodedata
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from service import CRITERIA, judgement
+
+from socjudge import (
+    AssistantAnswer,
+    EvalQuestion,
+    EvaluationRun,
+    RunStopped,
+    SocJudgeError,
+    build_index,
+    check_logs,
+    load_eval_dataset,
+    load_index,
+    load_labels,
+    load_prompt,
+    load_run,
+    run_evaluation_suite,
+    unfinished_runs,
+)
+from socjudge.history.labels import Mark, append_mark, read_rater
+from socjudge.history.schema import LogFile
+from socjudge.history.tables import read_logs, run_tables
+from socjudge.judging.dataset import dataset_notes, save_eval_dataset
+from socjudge.judging.replies import parse_judgement
+from socjudge.prompts.saved import check_prompt
+from socjudge.prompts.templates import fill
+from socjudge.records import Completion, ModelRequest, Usage
+from socjudge.rules.prohibitions import load_prohibitions
+from socjudge.runbooks.organisation import load_organisation
+from socjudge.runbooks.reading import COMPANION_NAMES, add_questions, load_runbooks, load_synonyms
+from socjudge.runs.logs import save_evaluation_results, to_json
+
+INPUTS = Path(__file__).parent / "data" / "fuzz"  # a folder for each reader
+LOG = "judge_eval_20260101_090000.json"
+QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(2)]
+ANSWERS = [AssistantAnswer(q.question, f"回答{q.id} [出典: a.md]", "文脈") for q in QUESTIONS]
+SHA = "a" * 64
+
+
+def read_reply(data: bytes) -> None:
+    """A judge's reply and, behind a NUL, the answer that it was shown."""
+    reply, _, answer = data.decode("utf-8", "replace").partition("\0")
+    found = parse_judgement(reply, CRITERIA, quoted=[answer])
+    assert list(found.scores) == CRITERIA
+    # Nothing is made up: a score stands in the reply, in digits, as it is or before it was rounded.
+    spelt = {round(float(number)) for number in re.findall(r"\d{1,9}(?:\.\d{1,9})?", unicodedata.normalize("NFKC", reply))}
+    spelt |= {round(float(number)) for number in re.findall(r"\d+(?:\.\d+)?[eE][+-]?\d{1,2}", reply)}
+    assert all(type(score) is int and 0 <= score <= 100 and score in spelt for score in found.scores.values())
+    assert parse_judgement(json.dumps({"scores": found.scores}), CRITERIA).scores == found.scores or max(
+        found.scores.values()
+    ) <= 5  # what was read is read again
+
+
+def read_log(data: bytes) -> None:
+    """A log, by both readers, which agree; and what is saved again is what was read."""
+    with folder() as logs:
+        path = logs / LOG
+        path.write_bytes(data)
+        tables = [read_logs([LogFile(logs, LOG)], text=text) for text in (False, True)]
+        problems = [table.runs.column("problem")[0].as_py() for table in tables]
+        run = load_run(path)  # what the history skips may be damaged all the same
+        try:
+            alone = run_tables(run)
+        except (OverflowError, pa_error()):
+            assert all(problems), problems
+            return
+        assert problems in ([None, None], [problems[0]] * 2), problems
+        if problems[0]:
+            assert "64" in problems[0], problems
+            return
+        apart = {"log", "size", "modified_ns", "changed_ns", "problem"}
+        # An edited answer keeps the hash that its log says, for the doctor to see; and no text is a number.
+        if b"answer_sha256" in data or re.search(rb"\d{20}", data):
+            apart.add("answer_sha256")
+        for table in tables:
+            for mine, other in ((table.results, alone.results), (table.runs, alone.runs)):
+                for column in set(mine.column_names) & set(other.column_names) - apart:
+                    # By their looks: NaN is no NaN.
+                    assert repr(mine.column(column).to_pylist()) == repr(other.column(column).to_pylist()), column
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            check_logs(logs)
+        saved = load_run(save_evaluation_results(run, logs / "again"))
+        assert [to_json(asdict(result)) for result in saved.results] == [to_json(asdict(r)) for r in run.results]
+
+
+def pa_error() -> type[Exception]:
+    import pyarrow as pa
+
+    return pa.ArrowException  # type: ignore[no-any-return]
+
+
+class Judge:
+    """Gives 80 points and counts; stop: set at the first call."""
+
+    name = "scripted"
+
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        self.calls, self.stop = 0, stop
+
+    def complete(self, request: ModelRequest) -> Completion:
+        self.calls += 1
+        if self.stop is not None:
+            self.stop.set()
+        return Completion(judgement(80), self.name, Usage(1, 1000, 100, 0.001))
+
+
+def judged(logs: Path, stop: threading.Event | None = None) -> tuple[EvaluationRun, int]:
+    judge = Judge(stop)
+    run = run_evaluation_suite(
+        QUESTIONS, answers=ANSWERS, judge_model=judge, logs_dir=logs, progress=False, max_concurrency=1, stop=stop
+    )
+    return run, judge.calls
+
+
+@functools.cache
+def journal_parts() -> tuple[bytes, bytes]:
+    """A journal of the run above with its first judgement, and the key in it."""
+    with folder() as logs:
+        with contextlib.suppress(RunStopped):
+            judged(logs, threading.Event())
+        (path,) = logs.glob("*.partial.jsonl")
+        lines = path.read_bytes()
+        return lines, re.search(rb'"key":(\{.*?\}),"total"', lines)[1]  # type: ignore[index]
+
+
+def read_journal(data: bytes) -> None:
+    """A journal, with the word KEY for the key of a run that is started then: listed, read, checked and taken up."""
+    with folder() as logs:
+        path = logs / "judge_eval_20260101_090000.partial.jsonl"
+        path.write_bytes(data.replace(b'"KEY"', journal_parts()[1]))
+        refused: list[SocJudgeError] = []
+        for read in (unfinished_runs, check_logs, lambda logs: load_run(path)):
+            try:
+                read(logs)
+            except SocJudgeError as error:
+                refused.append(error)
+        run, calls = judged(logs)
+        assert [result.evaluation.status for result in run.results] == ["ok"] * 2 or calls < 2
+        assert run.log_path is not None
+        assert len(load_run(run.log_path).results) == 2
+        if refused:
+            raise refused[0]
+
+
+def read_dataset(data: bytes) -> None:
+    """A dataset: what is saved again is what was read."""
+    with folder() as work:
+        (work / "dataset.json").write_bytes(data)
+        questions = load_eval_dataset(work / "dataset.json")
+        dataset_notes(questions)
+        assert load_eval_dataset(save_eval_dataset(questions, work / "again.json")) == questions
+        assert len({str(question.id) for question in questions}) == len(questions) > 0
+
+
+def read_labels(data: bytes) -> None:
+    """A file of somebody's marks: a new mark stands behind the others, which stay."""
+    with folder() as labels:
+        path = labels / "sato.jsonl"
+        path.write_bytes(data)
+        before = read_rater(path).marks
+        frame = load_labels(labels)
+        assert len(frame) == sum(len(mark.scores) for mark in before.values())
+        assert frame["score"].between(0, 100).all()
+        mark = Mark(7, SHA, "run", dict.fromkeys(CRITERIA, 75), "", True, "2026-01-31T09:00:00+09:00", 1.0)
+        append_mark("sato", mark, labels)
+        after = dict(read_rater(path).marks)
+        assert after.pop(mark.key) == mark
+        assert after == {key: value for key, value in before.items() if key != mark.key}
+
+
+def read_prompt(data: bytes) -> None:
+    """A prompt file, as both kinds; it is filled in one pass."""
+    with folder() as work:
+        path = work / "own.txt"
+        path.write_bytes(data)
+        prompt = load_prompt(path)
+        refused: list[SocJudgeError] = []
+        for kind in ("judge", "assistant"):
+            try:
+                check_prompt(prompt, kind)  # type: ignore[arg-type]
+            except SocJudgeError as error:
+                refused.append(error)
+        names = ["question", "answer", "context", "flags", "expected_keypoints"]
+        assert fill(prompt.text, {name: f"{{{name}}}" for name in names}) == prompt.text
+        if refused:
+            raise refused[0]
+
+
+@functools.cache
+def small_index() -> dict[str, bytes]:
+    """The three files of an index of one runbook."""
+    with folder() as work:
+        (work / "runbooks").mkdir()
+        (work / "runbooks" / "a.md").write_text("# 隔離\n\n## 初動\n\n端末を隔離し、当番に連絡する。\n", encoding="utf-8")
+        (work / "runbooks" / "synonyms.json").write_text('{"切り離す": ["隔離"]}', encoding="utf-8")
+        build_index(work / "runbooks", index_dir=work / "index")
+        return {path.name: path.read_bytes() for path in sorted((work / "index").iterdir())}
+
+
+def read_index(data: bytes) -> None:
+    """A line that names one of the three files of an index, and what stands in it; its checksums are made to fit."""
+    name, _, content = data.partition(b"\n")
+    files = dict(small_index())
+    which = sorted(files)[name[0] % 3 if name else 0]
+    files[which] = content
+    try:
+        manifest = json.loads(files["manifest.json"])
+        for other in ("passages.jsonl", "vectors.npy"):
+            if manifest["sha256"][other] is not None:
+                manifest["sha256"][other] = hashlib.sha256(files[other]).hexdigest()
+        del manifest["sha256_of_this"]
+        text = json.dumps(manifest, ensure_ascii=False, sort_keys=True).encode()
+        manifest["sha256_of_this"] = hashlib.sha256(text).hexdigest()
+        files["manifest.json"] = json.dumps(manifest, ensure_ascii=False).encode()
+    except (ValueError, TypeError, KeyError, RecursionError, AttributeError):
+        pass
+    with folder() as work:
+        for each, raw in files.items():
+            (work / each).write_bytes(raw)
+        index = load_index(work)
+        found = index.search("端末を切り離すには", k=3)
+        assert len(found) <= min(3, len(index))
+        assert all(isinstance(passage.text, str) for passage in found)
+
+
+def read_runbook(data: bytes) -> None:
+    """A line with the name of a runbook or of a file beside them, and what stands in it; no text is lost."""
+    name, _, content = data.partition(b"\n")
+    names = ("a.md", "a.txt", "a.html", *COMPANION_NAMES)
+    which = names[name[0] % len(names) if name else 0]
+    with folder() as work:
+        (work / "b.md").write_text("# 隔離\n\n## 初動\n\n端末を隔離し、当番に連絡する。\n", encoding="utf-8")
+        (work / which).write_bytes(content)
+        books = load_runbooks(work)
+        add_questions(books, work)
+        load_synonyms(work)
+        load_organisation(work)
+        load_prohibitions(SimpleNamespace(runbooks=work, passages=[]))  # type: ignore[arg-type]
+        if which == "a.txt":
+            try:
+                text = content.decode("utf-8-sig")
+            except UnicodeDecodeError:
+                return
+            if not text.startswith("---") and "\0" not in text and "\x1b" not in text:
+                kept = "".join(chunk.text for book in books for chunk in book.chunks)
+                body = [line for line in text.split("\n") if not re.match(r"\s*[■◆●【]", line)]
+                assert set("".join(body).split()) == set() or set("".join("".join(body).split())) <= set(kept)
+
+
+@functools.cache
+def _root() -> Path:
+    fast = Path("/dev/shm")
+    return Path(tempfile.mkdtemp(prefix="socjudge-readers-", dir=fast if fast.is_dir() else None))
+
+
+class folder:
+    """An empty folder that goes away."""
+
+    def __enter__(self) -> Path:
+        self.path = Path(tempfile.mkdtemp(dir=_root()))
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+READERS: dict[str, Callable[[bytes], None]] = {
+    "log": read_log,
+    "runbook": read_runbook,
+    "index": read_index,
+    "journal": read_journal,
+    "reply": read_reply,
+    "dataset": read_dataset,
+    "labels": read_labels,
+    "prompt": read_prompt,
+}
+
+
+def check(reader: str, data: bytes) -> None:
+    """AssertionError, or whatever else it was, if the reader does not take the input as it should."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            READERS[reader](data)
+        except SocJudgeError:
+            pass
