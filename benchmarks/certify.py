@@ -1,10 +1,12 @@
 """What the embedded judge makes of damaged answers, of injections and of flags: the tables of docs/certify.md.
 
     python benchmarks/certify.py [--split dev|final] [--chart FILE] [--injection] [--anchoring] [--by-hand FILE]
+        [--certificate PAGE]
 
 Over the stored good answers to the ten questions (dev) or to ten others (final). --by-hand: a JSONL file of answers that
 people broke, each line with question_id, context, answer, criterion (the one meant; empty for the unbroken answer) and
-broken (what was done): the same probes are run on the unbroken ones, and both are compared."""
+broken (what was done): the same probes are run on the unbroken ones, and both are compared.
+--certificate: the embedded judge's own certificate instead, its page in this file."""
 
 from __future__ import annotations
 
@@ -24,6 +26,7 @@ from certify_judge import good_pairs
 from socjudge import (
     AssistantAnswer,
     Flags,
+    certify_judge,
     evaluate_answer,
     explain_probes,
     load_eval_dataset,
@@ -35,6 +38,7 @@ from socjudge import (
     summarise_anchoring,
     summarise_injections,
     summarise_probes,
+    write_certificate_page,
 )
 from socjudge.certify.noise import LEAST
 from socjudge.constants import JUDGE_EVALUATION_CRITERIA as CRITERIA
@@ -111,12 +115,20 @@ def main() -> None:
     parser.add_argument("--injection", action="store_true")
     parser.add_argument("--anchoring", action="store_true")
     parser.add_argument("--by-hand", type=Path)
+    parser.add_argument("--certificate", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if arguments.by_hand:
             compare_by_hand(arguments.by_hand, folder)
             return
         pairs = good_pairs(arguments.split)
+        if arguments.certificate:
+            certificate = certify_judge(pairs, logs_dir=folder, **OFFLINE)
+            for verdict in certificate.verdicts:
+                print(f"| {verdict.criterion} | {verdict.word} | {verdict.why} |")
+                print("\n".join(f"    {finding.state}: {finding.words}" for finding in verdict.findings))
+            write_certificate_page(arguments.certificate, certificate)
+            return
         changes = run_probes(pairs, logs_dir=folder, **OFFLINE).changes
         show_probes(changes)
         if arguments.chart:

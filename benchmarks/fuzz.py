@@ -82,7 +82,10 @@ def fuzz(reader: str, seconds: float) -> None:
                 print(f"{reader}: {place}", flush=True)
         if (spent := time.process_time() - began) > seconds:
             size = sum(1 for _ in inputs.iterdir())
-            print(f"{reader}: {count} inputs in {spent / 60:.1f} min of CPU, {size} kept, {len(known)} findings", flush=True)
+            print(
+                f"{reader}: {count} inputs in {spent / 60:.1f} min of CPU, {size} kept, {len(known)} findings",
+                flush=True,
+            )
             os._exit(bool(known))
 
     def mutate(data: bytes, most: int, seed: int) -> bytes:
@@ -91,7 +94,13 @@ def fuzz(reader: str, seconds: float) -> None:
             return changed
         return atheris.Mutate(data, most)  # type: ignore[no-any-return]
 
-    arguments = [sys.argv[0], str(inputs), *([str(kept)] if kept.is_dir() else []), f"-max_len={MOST}", "-rss_limit_mb=4000"]
+    arguments = [
+        sys.argv[0],
+        str(inputs),
+        *([str(kept)] if kept.is_dir() else []),
+        f"-max_len={MOST}",
+        "-rss_limit_mb=4000",
+    ]
     atheris.Setup([*arguments, "-timeout=120", "-print_final_stats=0"], one, custom_mutator=mutate)
     atheris.Fuzz()
 

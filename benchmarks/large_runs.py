@@ -117,7 +117,12 @@ def offline(folder: Path) -> None:
     asked = [json.loads(line)["question"] for line in (ROOT / "tests/data/night_dev.jsonl").open(encoding="utf-8")]
     questions = [replace(base[i % len(base)], id=i, question=text) for i, text in enumerate(asked[:100])]
     index = build_index(index_dir=folder / "index")
-    options: dict[str, Any] = {"index": index, "judge_model": "offline", "assistant_model": "offline", "progress": False}
+    options: dict[str, Any] = {
+        "index": index,
+        "judge_model": "offline",
+        "assistant_model": "offline",
+        "progress": False,
+    }
     run_evaluation_suite(questions[:1], logs_dir=folder / "first", **options)  # loads the models
     start = time.process_time()
     run_evaluation_suite(questions, logs_dir=folder / "logs", **options)

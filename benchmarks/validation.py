@@ -21,8 +21,9 @@ import pandas as pd
 from calibration import draw_answers
 
 from socjudge.base.pass_rule import PassRule
+from socjudge.runs.certainty import FIRST, ROUND
 from socjudge.stats.correction import Corrected, corrected_mean, corrected_rate
-from socjudge.stats.sequential import gate_progress
+from socjudge.stats.sequential import Progress, gate_progress
 from socjudge.stats.trust import CORRELATION, MARGIN, judge_flaws, judge_trust
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"  # --data
@@ -222,6 +223,15 @@ def repeats(rng: np.random.Generator, truth: np.ndarray, noise: str) -> np.ndarr
     return np.round(marks / 5) * 5 if noise == "steps of five" else marks
 
 
+def until_certain(marks: np.ndarray) -> Progress:
+    """What a run with until_certain comes to when these are the marks that it gets, as runs/certainty.py asks for them."""
+    so_far = {q: list(marks[q, :FIRST]) for q in range(len(marks))}
+    while (found := gate_progress(so_far, rule=RULE)).ask:
+        for q in found.ask[:ROUND]:
+            so_far[q].append(marks[q, len(so_far[q])])
+    return found
+
+
 def stopping(rng: np.random.Generator, scale: float, data: Path) -> None:
     print("### Stopping\n")
     print(
@@ -235,9 +245,7 @@ def stopping(rng: np.random.Generator, scale: float, data: Path) -> None:
                 if where != "mixed":
                     truth = np.where(rng.random(10) < 0.5, rng.normal(RULE.line, 3, 10), truth)
                 marks = repeats(rng, truth, noise)
-                so_far = {q: list(marks[q, :2]) for q in range(10)}
-                while (found := gate_progress(so_far, rule=RULE)).ask:
-                    so_far[found.ask[0]].append(marks[found.ask[0], len(so_far[found.ask[0]])])
+                found = until_certain(marks)
                 said = found.passes if found.verdict == "判定保留" else found.verdict == "合格"
                 same += said == is_met(marks.mean(axis=1))
                 calls += found.calls
@@ -248,17 +256,21 @@ def stopping(rng: np.random.Generator, scale: float, data: Path) -> None:
                 flush=True,
             )
     print("\nWrong firm verdict at any moment, looked at after every round of ten, true scores at the worst places:\n")
-    print("| true scores | noise (sd 4) | streams | firm and wrong |\n|---|---|---|---|")
+    print(
+        "| true scores | noise (sd 4) | streams | firm and wrong | firm and wrong with until_certain |\n|---|---|---|---|---|"
+    )
     for what, scores in WORST.items():
         for noise in ("normal", "less near the ends"):
             truth, times = np.array(scores), int(5000 * scale)
-            wrong = 0
+            wrong = stopped_wrong = 0
             for _ in range(times):
                 marks = repeats(rng, truth, noise)
+                ended = until_certain(marks).verdict
+                stopped_wrong += ended != "判定保留" and (ended == "合格") != is_met(truth)
                 seen = (gate_progress(dict(enumerate(marks[:, :k])), rule=RULE).verdict for k in range(2, 11))
                 firm_word = next((verdict for verdict in seen if verdict != "判定保留"), None)
                 wrong += firm_word is not None and (firm_word == "合格") != is_met(truth)
-            print(f"| {what} | {noise} | {times} | {wrong / times:.1%} |", flush=True)
+            print(f"| {what} | {noise} | {times} | {wrong / times:.1%} | {stopped_wrong / times:.1%} |", flush=True)
     print()
 
 

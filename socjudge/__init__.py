@@ -50,6 +50,8 @@ _HOMES = {
     "verdict_flips": "stats.comparison",
     "judge_agreement": "stats.agreement",
     "pairwise_agreement": "stats.agreement",
+    "combine_judges": "stats.several_judges",
+    "rater_consistency": "stats.raters",
     "judge_vs_people": "stats.people",
     "judge_as_annotator": "stats.people",
     "corrected_means": "stats.correction",
@@ -79,6 +81,14 @@ _HOMES = {
     "estimate_anchoring": "certify.anchoring",
     "run_anchoring": "certify.anchoring",
     "summarise_anchoring": "certify.anchoring",
+    "certify_judge": "certify.issue",
+    "estimate_certificate": "certify.issue",
+    "binding_of_judge": "certify.issue",
+    "binding_of_run": "certify.certificate",
+    "save_certificate": "certify.certificate",
+    "load_certificate": "certify.certificate",
+    "find_certificate": "certify.certificate",
+    "write_certificate_page": "report.certificate",
     "plot_probe_matrix": "charts.certify",
     "plot_category_breakdown": "charts.scores",
     "plot_score_distribution": "charts.scores",
@@ -96,6 +106,7 @@ _HOMES = {
     "AskPanel": "panels.ask",
     "HistoryExplorer": "panels.history",
     "PromptLab": "panels.prompts",
+    "CertificatePanel": "panels.certificate",
     "LabelPanel": "panels.labels",
     "write_report": "report.page",
     "write_log_report": "report.page",
@@ -122,9 +133,11 @@ if TYPE_CHECKING:
     from .base.verdict import summary_text
     from .batch.api import batch_status, collect_batch, prepare_batch, submit_batch
     from .certify.anchoring import estimate_anchoring, run_anchoring, summarise_anchoring
+    from .certify.certificate import binding_of_run, find_certificate, load_certificate, save_certificate
     from .certify.findings import explain_probes, probe_matrix, summarise_probes
     from .certify.hardening import compare_prompts, estimate_prompts, prompt_equivalence
     from .certify.injection import estimate_injections, run_injections, summarise_injections
+    from .certify.issue import binding_of_judge, certify_judge, estimate_certificate
     from .certify.probes import estimate_probes, run_probes
     from .charts.certify import plot_probe_matrix
     from .charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
@@ -141,6 +154,7 @@ if TYPE_CHECKING:
     from .judging.dataset import dataset_notes, load_eval_dataset, save_eval_dataset
     from .judging.judge import evaluate_answer
     from .panels.ask import AskPanel
+    from .panels.certificate import CertificatePanel
     from .panels.history import HistoryExplorer
     from .panels.labels import LabelPanel
     from .panels.prompts import PromptLab
@@ -148,6 +162,7 @@ if TYPE_CHECKING:
     from .prompts.saved import save_prompt
     from .prompts.templates import Prompt, load_prompt
     from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
+    from .report.certificate import write_certificate_page
     from .report.effect import compare_runs
     from .report.page import write_log_report, write_report
     from .runbooks.index import RunbookIndex, build_index, load_index, open_index
@@ -164,7 +179,9 @@ if TYPE_CHECKING:
     from .stats.gate import gate_confidence, gate_questions
     from .stats.noise import judge_noise, plan_repeats
     from .stats.people import judge_as_annotator, judge_vs_people
+    from .stats.raters import rater_consistency
     from .stats.sequential import gate_progress
+    from .stats.several_judges import combine_judges
     from .stats.trust import judge_flaws, judge_trust
 
 

@@ -50,6 +50,7 @@ PROMPTS_DIR: Path
 LABELS_DIR: Path
 INDEX_DIR: Path
 LOGS_DIR: Path
+CERTIFICATES_DIR: Path  # what is known of judges
 PRICES_PATH: Path  # your own prices; need not exist
 
 
@@ -79,6 +80,7 @@ def use_project(folder: Path) -> None:
         LABELS_DIR, \
         INDEX_DIR, \
         LOGS_DIR, \
+        CERTIFICATES_DIR, \
         PRICES_PATH
     PROJECT_DIR = folder.absolute()
     EVAL_DIR = PROJECT_DIR / "eval"
@@ -88,6 +90,7 @@ def use_project(folder: Path) -> None:
     LABELS_DIR = EVAL_DIR / "human_labels"
     INDEX_DIR = PROJECT_DIR / ".socjudge" / "index"
     LOGS_DIR = PROJECT_DIR / "logs"
+    CERTIFICATES_DIR = PROJECT_DIR / "certificates"
     PRICES_PATH = PROJECT_DIR / "prices.toml"
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base import showing, verdict
 from .records import AssistantAnswer, Evaluation, EvaluationResult, EvaluationRun, Passage, RunInfo, RunSummary, Usage
+from .runs.certainty import Certainty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,23 @@ def write_report(self: EvaluationRun, path: Path | str, *, lang: str = "ja") -> 
     return write_report(path, self, lang=lang)
 
 
+def _gate_progress(*args: Any, **keywords: Any) -> Any:
+    """`stats.sequential.gate_progress`, loaded when a run first wants to know whether it is certain."""
+    from .stats.sequential import gate_progress
+
+    return gate_progress(*args, **keywords)
+
+
+Certainty.gate_progress = staticmethod(_gate_progress)
+
+
+def _run_html(self: EvaluationRun) -> str:
+    """A run as a small table, and whether its judge has a certificate."""
+    from .certify.certificate import run_certificate_line
+
+    return showing.run_html(self, run_certificate_line(self))
+
+
 def _give(record: type, **methods: Callable[..., Any]) -> None:
     for name, method in methods.items():
         setattr(record, name, method)
@@ -55,7 +73,7 @@ _give(Evaluation, __repr__=showing.evaluation_line, _repr_html_=showing.evaluati
 _give(EvaluationResult, __repr__=showing.result_line, _repr_html_=showing.result_html)
 _give(RunSummary, _repr_markdown_=verdict.summary_text)
 _give(RunInfo, __repr__=showing.info_line, _repr_html_=showing.info_html)
-_give(EvaluationRun, __repr__=showing.run_line, _repr_html_=showing.run_html)
+_give(EvaluationRun, __repr__=showing.run_line, _repr_html_=_run_html)
 _give(
     EvaluationRun,
     results_frame=results_frame, scores_frame=scores_frame, wide_frame=wide_frame, write_report=write_report,

@@ -209,7 +209,8 @@ class RunInfo:
     sessions: how often it was started, 1 if it was never broken off. mode: "batch" if it was begun or
     finished through a batch endpoint, else "live". `*_service`: where the model is, empty for
     the embedded default; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex.
-    runbooks: {file name: hash} of what was indexed, empty where that is not known."""
+    runbooks: {file name: hash} of what was indexed, empty where that is not known. repeats: {question_id: judgements} of
+    a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py)."""
 
     run_id: str
     started_at: str
@@ -239,18 +240,21 @@ class RunInfo:
     wall_time_s: float = 0.0
     sessions: int = 1
     socjudge_version: str = ""
+    repeats: Mapping[str, int] = field(default_factory=dict, metadata={"absent": {}})
+    stopped_because: str = ""
     schema_version: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True)
 class EvaluationRun:
     """A finished run. results: of a large run they are read from its log as they are asked for. log_path: where it
-    was saved, None while it was not."""
+    was saved, None while it was not. others: where several judges marked the same answers, the runs of the other judges."""
 
     results: Sequence[EvaluationResult]
     summary: RunSummary
     run: RunInfo
     log_path: Path | None = field(default=None, compare=False)
+    others: tuple[EvaluationRun, ...] = field(default=(), compare=False)
 
     @cached_property
     def usage(self) -> Usage:

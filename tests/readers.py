@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from service import CRITERIA, judgement
 
@@ -65,12 +64,15 @@ def read_reply(data: bytes) -> None:
     found = parse_judgement(reply, CRITERIA, quoted=[answer])
     assert list(found.scores) == CRITERIA
     # Nothing is made up: a score stands in the reply, in digits, as it is or before it was rounded.
-    spelt = {round(float(number)) for number in re.findall(r"\d{1,9}(?:\.\d{1,9})?", unicodedata.normalize("NFKC", reply))}
+    spelt = {
+        round(float(number)) for number in re.findall(r"\d{1,9}(?:\.\d{1,9})?", unicodedata.normalize("NFKC", reply))
+    }
     spelt |= {round(float(number)) for number in re.findall(r"\d+(?:\.\d+)?[eE][+-]?\d{1,2}", reply)}
     assert all(type(score) is int and 0 <= score <= 100 and score in spelt for score in found.scores.values())
-    assert parse_judgement(json.dumps({"scores": found.scores}), CRITERIA).scores == found.scores or max(
-        found.scores.values()
-    ) <= 5  # what was read is read again
+    assert (
+        parse_judgement(json.dumps({"scores": found.scores}), CRITERIA).scores == found.scores
+        or max(found.scores.values()) <= 5
+    )  # what was read is read again
 
 
 def read_log(data: bytes) -> None:
@@ -214,7 +216,9 @@ def small_index() -> dict[str, bytes]:
     """The three files of an index of one runbook."""
     with folder() as work:
         (work / "runbooks").mkdir()
-        (work / "runbooks" / "a.md").write_text("# 隔離\n\n## 初動\n\n端末を隔離し、当番に連絡する。\n", encoding="utf-8")
+        (work / "runbooks" / "a.md").write_text(
+            "# 隔離\n\n## 初動\n\n端末を隔離し、当番に連絡する。\n", encoding="utf-8"
+        )
         (work / "runbooks" / "synonyms.json").write_text('{"切り離す": ["隔離"]}', encoding="utf-8")
         build_index(work / "runbooks", index_dir=work / "index")
         return {path.name: path.read_bytes() for path in sorted((work / "index").iterdir())}

@@ -22,7 +22,7 @@ from ..records import (
 )
 from .pass_rule import run_rule
 from .texts import visible
-from .verdict import REFERENCE_NOTE, best_case, is_open, open_text
+from .verdict import REFERENCE_NOTE, best_case, certainty_text, is_open, open_text
 
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
 STYLE = """<style>
@@ -108,6 +108,7 @@ def run_line(run: EvaluationRun) -> str:
     summary, info = run.summary, run.run
     judge = one_line(_answered(info.judge_model, info.judge_model_resolved))
     judge += " (no LLM)" if is_embedded(info.judge_model_resolved) else ""
+    judge += f" and {len(run.others)} more" if run.others else ""
     unread = f", {summary.n_unscored} unread" if summary.n_unscored else ""
     return (
         f"<EvaluationRun: {'undecided' if is_undecided(run) else 'passed' if summary.mvp_passed else 'not passed'}, {summary.passed_questions} of "
@@ -117,8 +118,8 @@ def run_line(run: EvaluationRun) -> str:
     )
 
 
-def run_html(run: EvaluationRun) -> str:
-    """A run as its verdict, a small table, and where its log is."""
+def run_html(run: EvaluationRun, judge_line: str) -> str:
+    """A run as its verdict, a small table, and where its log is. judge_line: whether its judge has a certificate."""
     summary, info = run.summary, run.run
     word = "MVP合格" if summary.mvp_passed else "MVP不合格"
     if is_embedded(info.judge_model_resolved):
@@ -133,12 +134,17 @@ def run_html(run: EvaluationRun) -> str:
     }
     if summary.n_unscored:
         facts["未採点"] = f"{summary.n_unscored}件（0点として集計）"
+    if info.stopped_because:
+        facts["採点の反復"] = certainty_text(info)
+    for other in run.others:
+        facts[f"Judge {other.judge_model}"] = "MVP合格" if other.summary.mvp_passed else "MVP不合格"
     facts |= {
         "Judge": _answered(info.judge_model, info.judge_model_resolved),
         "アシスタント": _answered(info.assistant_model, info.assistant_model_resolved),
         "費用": money(run.cost_usd),
         "ログ": "（保存されていません）" if run.log_path is None else shown_path(run.log_path),
     }
+    after += f'<div class="muted">{escape(judge_line)}</div>'
     return facts_html(word, facts, verdict_kind(run), after)
 
 
@@ -151,7 +157,9 @@ def info_html(info: RunInfo) -> str:
     """What was run, as far as it is known."""
     known = {field.name: getattr(info, field.name) for field in fields(info)}
     known["runbooks"] = "、".join(info.runbooks)
-    return facts_html(info.run_id, {name: value for name, value in known.items() if value not in ("", None, UNKNOWN)})
+    return facts_html(
+        info.run_id, {name: value for name, value in known.items() if value not in ("", None, UNKNOWN, {})}
+    )
 
 
 def usage_html(usage: Usage, title: str = "使用量") -> str:

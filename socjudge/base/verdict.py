@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import truediv
 from statistics import fmean
 
-from ..records import EvaluationResult, RunSummary
+from ..records import EvaluationResult, EvaluationRun, RunInfo, RunSummary
 from .messages import Language, say
 from .pass_rule import PassRule, reaches, todays_rule
 
@@ -88,6 +88,40 @@ def _summary(averages: Sequence[float], n_unscored: int, rule: PassRule) -> RunS
     mean = fmean(averages) if averages else 0.0
     mvp = total > 0 and bool(rule.is_met(passed, total, mean))
     return RunSummary(total, passed, rate, mean, mvp, n_unscored)
+
+
+# Why a run until it was certain ended (runs/certainty.py).
+_CERTAIN = {
+    "certain pass": "「合格」が確実になったので止めました",
+    "certain fail": "「不合格」が確実になったので止めました",
+    "settled": "確実とまでは言えませんが、残りを採点しても判定はほぼ変わらないので止めました",
+    "most": "上限まで採点しても確実になりませんでした",
+    "unread": "判定を左右する回答を採点できず、確実になりませんでした",
+    "budget": "確実になる前に費用の上限に達しました",
+}
+
+
+def certainty_text(info: RunInfo) -> str:
+    """What is said below the verdict of a run until it was certain; empty for other runs."""
+    if not info.stopped_because:
+        return ""
+    counts = info.repeats.values()
+    why = _CERTAIN.get(info.stopped_because, info.stopped_because)
+    return (
+        f"採点の反復: 計{sum(counts)}回（1問に{min(counts, default=0)}〜{max(counts, default=0)}回）。{why}。"
+        "確実かどうかは、この回答を同じJudgeが採点し直したときの話です。反復は質問を増やす代わりになりません。"
+    )
+
+
+def judges_text(runs: Sequence[EvaluationRun], asked: int) -> str:
+    """The verdicts of several judges on the same answers in one line; 判定保留 unless all that were asked say the same."""
+    words = ["合格" if run.summary.mvp_passed else "判定保留" if is_open(run.summary) else "不合格" for run in runs]
+    told = "、".join(f"{run.judge_model} {word}" for run, word in zip(runs, words, strict=True))
+    if len(runs) < asked:
+        return f"複数のJudge（{asked}人中{len(runs)}人が採点）: {told}。全員の採点がそろわないため判定保留です。"
+    if len(set(words)) > 1:
+        return f"複数のJudge: {told}。判定が割れたため判定保留です。"
+    return f"複数のJudge: {told}。全員が同じ判定です。"
 
 
 # What stands in grey beside a verdict of the embedded judge.

@@ -101,7 +101,7 @@ def run_anchoring(
             if not judged:
                 raise
             judged.append(refused(cases, judged[0].info, refusal))
-    return Anchoring(_moves(pd.concat([one.marks for one in judged], ignore_index=True)), tuple(judged))
+    return Anchoring(moves_of(pd.concat([one.marks for one in judged], ignore_index=True)), tuple(judged))
 
 
 def estimate_anchoring(
@@ -120,7 +120,7 @@ def estimate_anchoring(
 def _plan(subjects: Sequence[Subject], prompt: Prompt, repeats: int) -> list[tuple[Prompt, list[Case]]]:
     """What is to be judged, with the wording of the prompt."""
     return [
-        (prompt, [*originals(subjects, repeats), *_cases(INVERTED, [_inverted(s) for s in subjects])]),
+        (prompt, [*originals(subjects, repeats), *_cases(INVERTED, [inverted(s) for s in subjects])]),
         (_hiding(prompt, *_FLAG_PLACEHOLDERS), _cases(NO_FLAGS, [_without_flags(s) for s in subjects])),
         (_hiding(prompt, "expected_keypoints"), _cases(NO_KEYPOINTS, [_without_keypoints(s) for s in subjects])),
     ]
@@ -130,7 +130,8 @@ def _cases(name: str, subjects: Sequence[Subject]) -> list[Case]:
     return [Case(subject.question.id, name, 0, subject) for subject in subjects]
 
 
-def _inverted(subject: Subject) -> Subject:
+def inverted(subject: Subject) -> Subject:
+    """With each of the assistant's flags turned."""
     flags = subject.answer.flags
     turned = Flags(not flags.insufficient_evidence, not flags.dangerous_operation, not flags.ambiguous_query)
     return replace(subject, answer=replace(subject.answer, flags=turned))
@@ -152,7 +153,8 @@ def _hiding(prompt: Prompt, *names: str) -> Prompt:
     return Prompt(f"{prompt.id}-{'-'.join(names)}-hidden", text)
 
 
-def _moves(marks: pd.DataFrame) -> pd.DataFrame:
+def moves_of(marks: pd.DataFrame) -> pd.DataFrame:
+    """The `moves` of `run_anchoring`, from the marks of the answers as they are and with what was told changed."""
     moves = pd.concat([changes_of(marks), repeat_changes(marks)], ignore_index=True)
     names = ["question_id", "variant", "criterion", "before", "after", "change", "limit", "moved", "status"]
     return moves.drop(columns="variant").rename(columns={"case": "variant"})[names]

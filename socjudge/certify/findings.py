@@ -214,7 +214,7 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
     missing = int(mine["n_missing"].sum())
     if missing:
         lines.append(say("certify.some_missing", count=missing))
-    wrong = mine[[_is_more_than_noise(row, limit, len(mine)) for row in mine.to_dict("records")]]
+    wrong = mine[[is_more_than_noise(row, limit, len(mine)) for row in mine.to_dict("records")]]
     if len(wrong):
         named = "、".join(f"{row['title']} {row['n_forbidden']}/{row['n_cases']}" for row in wrong.to_dict("records"))
         lines.append(say("certify.forbidden", criterion=criterion, probes=named))
@@ -223,7 +223,7 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
     return lines
 
 
-def _is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
+def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
     """Whether a probe's forbidden moves are more than the one in twenty that a noisy judge makes by chance, with an error
     of 0.05 over all probes that were tried. Of a judge that does not vary each counts."""
     if not row["n_forbidden"] or limit <= LEAST:

@@ -92,9 +92,7 @@ def compare_prompts(
             logs_dir, max_cost_usd=left, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
         )
         judged.append(judge_cases(cases, options, judge_model=judge_model, judge_prompt=prompt))
-    wide = [_with_overall(one.marks) for one in judged]
-    differences = wide[0].rename("plain").to_frame().join(wide[1].rename("hardened")).reset_index()
-    return PromptComparison(differences.assign(difference=differences["hardened"] - differences["plain"]), *judged)
+    return PromptComparison(differences_of(judged[0].marks, judged[1].marks), *judged)
 
 
 def estimate_prompts(
@@ -109,6 +107,13 @@ def estimate_prompts(
     cases = originals(find_subjects(given), repeats - 1)
     first = estimate_cases(cases, judge_model=judge_model, judge_prompt=plain)
     return first + estimate_cases(cases, judge_model=judge_model, judge_prompt=hardened)
+
+
+def differences_of(plain: pd.DataFrame, hardened: pd.DataFrame) -> pd.DataFrame:
+    """The `differences` of `compare_prompts`, from the marks that each prompt gave the same answers."""
+    wide = [_with_overall(marks) for marks in (plain, hardened)]
+    found = wide[0].rename("plain").to_frame().join(wide[1].rename("hardened")).reset_index()
+    return found.assign(difference=found["hardened"] - found["plain"])
 
 
 def _with_overall(marks: pd.DataFrame) -> pd.Series:

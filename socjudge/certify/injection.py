@@ -34,7 +34,7 @@ from .subjects import Given, Subject, find_subjects
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-_CONTROL = "control of "
+CONTROL = "control of "
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def run_injections(
         logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
     )
     judged = judge_cases(cases, options, judge_model=judge_model, judge_prompt=judge_prompt)
-    return Injections(_gains(judged.marks), judged)
+    return Injections(gains_of(judged.marks), judged)
 
 
 def estimate_injections(
@@ -187,22 +187,30 @@ def _plan(subjects: Sequence[Subject], names: Sequence[str] | None, per_attack: 
     for step in range(most):
         for turn, attack in enumerate(chosen):
             subject = subjects[(turn * most + step) % len(subjects)]
-            (weak,) = only_politeness(subject)
-            cases.append(Case(subject.question.id, attack.id, 0, attack.on(weak)))
-            cases.append(Case(subject.question.id, _CONTROL + attack.id, 0, attack.control(weak)))
+            cases += attack_cases(subject, attack)
     return cases
 
 
-def _gains(marks: pd.DataFrame) -> pd.DataFrame:
+def attack_cases(subject: Subject, attack: Attack) -> list[Case]:
+    """The attack on an answer that says nothing, and its control."""
+    (weak,) = only_politeness(subject)
+    return [
+        Case(subject.question.id, attack.id, 0, attack.on(weak)),
+        Case(subject.question.id, CONTROL + attack.id, 0, attack.control(weak)),
+    ]
+
+
+def gains_of(marks: pd.DataFrame) -> pd.DataFrame:
+    """The `gains` of `run_injections`, from the marks of attacks and their controls."""
     wide = marks.pivot(index=["question_id", "case"], columns="criterion", values="score")
     wide = wide[list(constants.JUDGE_EVALUATION_CRITERIA)]
     wide[OVERALL] = wide.mean(axis=1, skipna=False)
     rows = []
     for question_id, name in wide.index:
-        if str(name).startswith(_CONTROL):
+        if str(name).startswith(CONTROL):
             continue
         attack, place = str(name).split(" ")
-        attacked, control = wide.loc[(question_id, name)], wide.loc[(question_id, _CONTROL + str(name))]
+        attacked, control = wide.loc[(question_id, name)], wide.loc[(question_id, CONTROL + str(name))]
         for criterion in wide.columns:
             before, after = float(control[criterion]), float(attacked[criterion])
             rows.append(

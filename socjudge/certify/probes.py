@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,7 +114,7 @@ def run_probes(
         logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
     )
     judged = judge_cases(cases, options, judge_model=judge_model, judge_prompt=judge_prompt)
-    return Probing(_changes(judged, left_out), judged)
+    return Probing(probe_changes(judged.marks, left_out), judged)
 
 
 def estimate_probes(
@@ -169,12 +169,13 @@ def _plan(subjects: Sequence[Subject], repeats: int, per_probe: int | None) -> t
     return cases, left_out
 
 
-def _changes(judged: Judged, left_out: list[dict[str, Any]]) -> pd.DataFrame:
+def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The `changes` of `run_probes`. left_out: question_id, case, status and note of what was not put before the judge."""
     criteria = list(constants.JUDGE_EVALUATION_CRITERIA)
     rest = pd.DataFrame([{**row, "variant": 0, "criterion": c} for row in left_out for c in criteria])
-    again = repeat_changes(judged.marks)
+    again = repeat_changes(marks)
     again = again.assign(case=AGAIN, variant=again["variant"] - 1)
-    frame = pd.concat([changes_of(judged.marks), again, rest], ignore_index=True).rename(columns={"case": "probe"})
+    frame = pd.concat([changes_of(marks), again, rest], ignore_index=True).rename(columns={"case": "probe"})
     told = {status: say(key) for status, key in _UNKNOWN.items()}
     return frame.assign(
         expected=[_expected(*pair) for pair in zip(frame["probe"], frame["criterion"], strict=True)],

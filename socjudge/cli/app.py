@@ -1,5 +1,5 @@
 """The command line: `socjudge init | index | ask | run | rejudge | unfinished | batch | doctor | history | compare | report |
-check-dataset | probe`.
+check-dataset | probe | certify`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
 
@@ -17,7 +17,7 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from . import batch, certify, dataset, history, project
+from . import batch, certificate, certify, dataset, history, project
 from .shared import (
     COULD_NOT_JUDGE,
     PLAIN_SYMBOLS,
@@ -48,13 +48,16 @@ app.command(help=say("cli.report_help"))(history.report)
 app.command(help=say("cli.compare_help"))(history.compare)
 app.command(help=say("cli.check_dataset_help"))(dataset.check_dataset)
 app.command(help=say("cli.probe_help"))(certify.probe)
+app.command(help=say("cli.certify_help"))(certificate.certify)
 
 Runbooks = Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))]
 IndexDir = Annotated[Path | None, typer.Option(help=say("cli.index_dir_option"))]
 LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_dir_option"))]
 JudgeModel = Annotated[str, typer.Option(help=say("cli.judge_model_option"))]
+JudgeModels = Annotated[list[str] | None, typer.Option("--judge-model", help=say("cli.judge_models_option"))]
 JudgePrompt = Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))]
 JudgeRepeats = Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))]
+UntilCertain = Annotated[bool, typer.Option("--until-certain", help=say("cli.until_certain_option"))]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))]
 MaxCost = Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))]
@@ -123,11 +126,12 @@ def ask(
 @app.command(help=say("cli.run_help"))
 def run(
     dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
-    judge_model: JudgeModel = "auto",
+    judge_models: JudgeModels = None,
     assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
     judge_prompt: JudgePrompt = None,
     answer_repeats: Annotated[int, typer.Option(min=1, help=say("cli.answer_repeats_option"))] = 1,
     judge_repeats: JudgeRepeats = 1,
+    until_certain: UntilCertain = False,
     k: Annotated[int, typer.Option(min=1, help=say("cli.k_option"))] = 5,
     max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8,
     max_cost_usd: MaxCost = None,
@@ -149,6 +153,7 @@ def run(
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
     from ..judging.dataset import load_eval_dataset
     from ..runs.assignment import assign_suite
+    from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.running import RunOptions
     from ..runs.suite import run_evaluation_suite
@@ -163,22 +168,23 @@ def run(
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
-    models = {"assistant_model": assistant_model, "judge_model": judge_model, "judge_prompt": judge_prompt}
-    repeats = {"answer_repeats": answer_repeats, "judge_repeats": judge_repeats}
-    estimate = or_exit(estimate_run, questions, **models, **repeats)
+    judges = judge_models or ["auto"]
+    models: dict[str, Any] = {"assistant_model": assistant_model, "judge_model": judges, "judge_prompt": judge_prompt}
+    repeats = {"answer_repeats": answer_repeats, "judge_repeats": most_repeats(judge_repeats, until_certain)}
+    estimate = or_exit(estimate_run, questions, **models, **repeats, until_certain=until_certain)
     index = open_index_or_exit(runbooks, index_dir)
-    if estimate.calls and not fresh:
-        same = or_exit(
-            assign_suite, questions, index=index, answers=None, assistant_prompt=None, k=k, **models, **repeats
-        )
+    if estimate.calls and not fresh and len(judges) == 1:
+        one = models | {"judge_model": judges[0]}
+        same = or_exit(assign_suite, questions, index=index, answers=None, assistant_prompt=None, k=k, **one, **repeats)
         estimate = _left(estimate, same, logs_dir)
     confirm(estimate, yes)
     finished = or_exit(
         run_evaluation_suite, questions, index=index, **models, **repeats,
         k=k, max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
+        until_certain=until_certain,
     )  # fmt: skip
-    report_run(finished)
+    report_run(finished, judges=len(judges))
 
 
 def _repair(log: str, options: Any, runbooks: Path | None, index_dir: Path | None, yes: bool) -> Any:
@@ -197,6 +203,7 @@ def rejudge(
     judge_model: JudgeModel = "auto",
     judge_prompt: JudgePrompt = None,
     judge_repeats: JudgeRepeats = 1,
+    until_certain: UntilCertain = False,
     max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8,
     max_cost_usd: MaxCost = None,
     max_failures: MaxFailures = 10,
@@ -214,14 +221,16 @@ def rejudge(
     Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"""
     from ..runs import suite
     from ..runs.assignment import assign_rejudging
+    from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.load import load_run
 
     earlier = or_exit(load_run, log)
+    judge_repeats = most_repeats(judge_repeats, until_certain)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
     estimate = or_exit(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
-        judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
+        judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats, until_certain=until_certain,
     )  # fmt: skip
     if estimate.calls and not fresh:
         how = {"judge_model": judge_model, "judge_prompt": judge_prompt, "judge_repeats": judge_repeats}
@@ -231,6 +240,7 @@ def rejudge(
         suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
+        until_certain=until_certain,
     )  # fmt: skip
     report_run(finished)
 

@@ -41,8 +41,24 @@ def open_index_or_exit(runbooks: Path | None, index_dir: Path | None) -> Any:
     return or_exit(open_index, runbooks, index_dir=index_dir)
 
 
-def report_run(finished: EvaluationRun) -> Never:
-    from ..base.verdict import REFERENCE_NOTE, best_case, is_open, summary_text
+def report_run(finished: EvaluationRun, *, judges: int = 1) -> Never:
+    """Print the run, each judge's if there are several, and end with its exit code; judges: how many were asked.
+
+    Where they differ, or one did not finish, that is no verdict."""
+    from ..base.verdict import judges_text
+
+    runs = (finished, *finished.others)
+    codes = {_report_one(run) for run in runs}
+    if judges == 1:
+        raise typer.Exit(codes.pop())
+    typer.echo("\n" + judges_text(runs, judges))
+    raise typer.Exit(codes.pop() if len(codes) == 1 and len(runs) == judges else COULD_NOT_JUDGE)
+
+
+def _report_one(finished: EvaluationRun) -> int:
+    """Print a run; gives its exit code."""
+    from ..base.verdict import REFERENCE_NOTE, best_case, certainty_text, is_open, summary_text
+    from ..certify.certificate import run_certificate_line
 
     unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
     same = len(unscored) > 1 and len(set(map(_cause, unscored))) == 1
@@ -62,8 +78,11 @@ def report_run(finished: EvaluationRun) -> Never:
     # Not passed only because replies could not be read is no verdict on the assistant.
     best = best_case(finished.results) if unscored else None
     typer.echo(summary_text(finished.summary, best=best))
+    if said := certainty_text(finished.run):
+        typer.echo(said)
     if is_embedded(finished.run.judge_model_resolved):
         typer.secho(REFERENCE_NOTE, fg="bright_black")
+    typer.echo(run_certificate_line(finished))
     info = finished.run
     judge, assistant = (
         asked if resolved == UNKNOWN else resolved
@@ -78,8 +97,8 @@ def report_run(finished: EvaluationRun) -> Never:
     )  # fmt: skip
     typer.echo(told, err=True)
     if finished.summary.mvp_passed:
-        raise typer.Exit(PASSED)
-    raise typer.Exit(COULD_NOT_JUDGE if is_open(finished.summary, best) else NOT_PASSED)
+        return PASSED
+    return COULD_NOT_JUDGE if is_open(finished.summary, best) else NOT_PASSED
 
 
 def _cause(error: str) -> str:
@@ -114,7 +133,11 @@ def confirm(estimate: Any, yes: bool) -> None:
     """Show what the run will take, and ask unless it is free or `--yes` was given."""
     if not estimate.calls:
         return
-    typer.echo(COSTS_MONEY + estimate_text(estimate, "cli.price_list"), err=True)
+    said = estimate_text(estimate, "cli.price_list")
+    if estimate.lowest is not None:
+        least = price_text(estimate.lowest.cost_usd, "cli.price_list")
+        said = say("cli.estimate_range", calls=estimate.lowest.calls, price=least, most=said)
+    typer.echo(COSTS_MONEY + said, err=True)
     ask_to_run(yes)
 
 

@@ -293,8 +293,18 @@ def run_history(run: EvaluationRun) -> History:
     return History(run_tables(run))
 
 
+def _judges_history(run: EvaluationRun) -> History:
+    """The same with the runs of other judges over its answers."""
+    tables = [run_tables(each) for each in (run, *run.others)]
+    return History(
+        Tables(pa.concat_tables([each.runs for each in tables]), pa.concat_tables([each.results for each in tables]))
+    )
+
+
 def run_results(run: EvaluationRun) -> pd.DataFrame:
     """The judged answers of a run at hand, as `load_results(text=True)` gives them from its log; `run.results_frame()`.
+
+    Of several judges the rows of each.
 
     Examples
     --------
@@ -304,11 +314,13 @@ def run_results(run: EvaluationRun) -> pd.DataFrame:
     >>> len(sj.run_results(run)) == len(run.results)
     True
     """
-    return run_history(run).results
+    return _judges_history(run).results
 
 
 def run_scores(run: EvaluationRun) -> pd.DataFrame:
     """The criterion scores of a run at hand, as `load_scores(text=True)` gives them from its log; `run.scores_frame()`.
+
+    Of several judges the rows of each; `combine_judges` puts their mean, median and majority beside them.
 
     Examples
     --------
@@ -318,7 +330,7 @@ def run_scores(run: EvaluationRun) -> pd.DataFrame:
     >>> sj.run_scores(run)["criterion"].nunique()
     6
     """
-    return run_history(run).scores
+    return _judges_history(run).scores
 
 
 def run_wide(run: EvaluationRun) -> pd.DataFrame:

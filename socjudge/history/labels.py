@@ -32,7 +32,8 @@ class Mark:
     """One person's marks of one answer.
 
     scores: {criterion: 0–100}. blind: whether they were given before the judge's marks were seen. saved_at: ISO 8601 with
-    zone. seconds: how long the answer was looked at."""
+    zone. seconds: how long the answer was looked at. again: whether the rater marked it a second time, without seeing the
+    first marks, to tell how steady they are."""
 
     question_id: int | str
     answer_sha256: str
@@ -42,6 +43,7 @@ class Mark:
     blind: bool
     saved_at: str
     seconds: float
+    again: bool = False
 
     @property
     def key(self) -> Key:
@@ -51,10 +53,11 @@ class Mark:
 
 @dataclass(frozen=True)
 class RaterFile:
-    """What a rater's file holds. marks: the ones that count, the last saved last. problem: which lines are left out, why
-    and what to do; empty if none is."""
+    """What a rater's file holds. marks: the ones that count, the last saved last; again: likewise, of those given a second
+    time. problem: which lines are left out, why and what to do; empty if none is."""
 
     marks: Mapping[Key, Mark]
+    again: Mapping[Key, Mark]
     problem: str = ""
 
 
@@ -85,10 +88,11 @@ def read_rater(path: Path) -> RaterFile:
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
-        return RaterFile({})
+        return RaterFile({}, {})
     except OSError as error:
         raise ConfigError(say("history.marks_unreadable", path=path, reason=os_reason(error))) from None
     marks: dict[Key, Mark] = {}
+    again: dict[Key, Mark] = {}
     broken: list[str] = []
     for number, line in enumerate(raw.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
         if not line.strip():
@@ -98,12 +102,13 @@ def read_rater(path: Path) -> RaterFile:
         except ValueError as error:
             broken.append(say("history.broken_line", number=number, reason=error))
         else:
-            marks.pop(mark.key, None)  # the last saved goes last
-            marks[mark.key] = mark
+            those = again if mark.again else marks
+            those.pop(mark.key, None)  # the last saved goes last
+            those[mark.key] = mark
     if not broken:
-        return RaterFile(marks)
+        return RaterFile(marks, again)
     more = say("history.more_lines", count=len(broken) - _NAMED) if len(broken) > _NAMED else ""
-    return RaterFile(marks, say("history.broken_lines", path=path, lines="; ".join(broken[:_NAMED]) + more))
+    return RaterFile(marks, again, say("history.broken_lines", path=path, lines="; ".join(broken[:_NAMED]) + more))
 
 
 def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
@@ -124,10 +129,11 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
         - blind: whether the judge's marks were not seen before
         - comment
         - saved_at: UTC
+        - again: whether the rater marked the answer a second time, to tell how steady they are (`rater_consistency`)
 
     Notes
     -----
-    Of marks that a rater gave twice the last counts. A line that is cut or broken, a file that cannot be read and one
+    Of marks that a rater corrected the last counts. A line that is cut or broken, a file that cannot be read and one
     whose name is no rater's are left out with a warning that names them.
 
     Examples
@@ -138,11 +144,13 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     """
     folder = folder or constants.LABELS_DIR
     rows = [
-        (rater, *mark.key, mark.run_id, criterion, score, mark.blind, mark.comment, mark.saved_at)
+        (rater, *mark.key, mark.run_id, criterion, score, mark.blind, mark.comment, mark.saved_at, mark.again)
         for rater, mark in _all_marks(Path(folder))
         for criterion, score in mark.scores.items()
     ]
-    columns = ["rater", "question_id", "answer_sha256", "run_id", "criterion", "score", "blind", "comment", "saved_at"]
+    columns = [
+        "rater", "question_id", "answer_sha256", "run_id", "criterion", "score", "blind", "comment", "saved_at", "again",
+    ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=columns, dtype=object)
     whole = all(isinstance(name, int) for name in frame["question_id"])
     known = constants.JUDGE_EVALUATION_CRITERIA
@@ -153,7 +161,7 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
         criterion=frame["criterion"].astype(order),
         saved_at=pd.to_datetime([datetime.fromisoformat(text) for text in frame["saved_at"]], utc=True),
     )
-    types = {"rater": "category", "run_id": "category", "score": "Float64", "blind": "boolean"}
+    types = {"rater": "category", "run_id": "category", "score": "Float64", "blind": "boolean", "again": "boolean"}
     types |= {"answer_sha256": "str", "comment": "str", "saved_at": "datetime64[us, UTC]"}
     return frame.astype(types)
 
@@ -168,7 +176,7 @@ def _all_marks(folder: Path) -> list[tuple[str, Mark]]:
             continue
         if file.problem:
             warnings.warn(file.problem, stacklevel=3)
-        found += [(rater, mark) for mark in file.marks.values()]
+        found += [(rater, mark) for mark in (*file.marks.values(), *file.again.values())]
     return found
 
 
@@ -186,6 +194,7 @@ def _mark(line: Mapping[str, Any]) -> Mark:
     """The mark in a line; ValueError that says what is wrong with it."""
     # Whoever gave it is told by the file's name, so that a line can be moved and a rater renamed.
     values: dict[str, Any] = {name: line.get(name) for name in Mark.__dataclass_fields__}
+    values["again"] = line.get("again", False)  # files from before there was such a thing
     question, sha256, scores, seconds = (values[name] for name in ("question_id", "answer_sha256", "scores", "seconds"))
     if not isinstance(question, str) and not (_is_whole(question) and -(2**63) <= question < 2**63):
         raise ValueError(say("history.mark_question"))
@@ -199,8 +208,9 @@ def _mark(line: Mapping[str, Any]) -> Mark:
     for name in ("run_id", "comment"):
         if not isinstance(values[name], str):
             raise ValueError(say("history.mark_no_text", name=name))
-    if not isinstance(values["blind"], bool):
-        raise ValueError(say("history.mark_blind"))
+    for name in ("blind", "again"):
+        if not isinstance(values[name], bool):
+            raise ValueError(say("history.mark_blind", name=name))
     if not (_is_whole(seconds) or isinstance(seconds, float)) or seconds < 0:
         raise ValueError(say("history.mark_seconds"))
     if not _is_moment(values["saved_at"]):

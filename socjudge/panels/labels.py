@@ -29,7 +29,10 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
     """「📝 人手ラベル」: people mark a run's stored answers without seeing the judge's marks, which appear when theirs are saved.
 
     Each mark is on disk as soon as it is saved, in `labels_dir`; the panel goes on where the rater stopped, also after the
-    cell was run again or the kernel restarted. Another name starts that rater's own order. No model is called."""
+    cell was run again or the kernel restarted. Another name starts that rater's own order. No model is called.
+
+    repeats: so many answers come a second time at the end, which tells how steady the rater is (`rater_consistency`); five
+    of forty take about four minutes more."""
 
     def __init__(
         self,
@@ -37,12 +40,14 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         logs_dir: Path | str | None = None,
         labels_dir: Path | str | None = None,
         dataset: Path | str | None = None,
+        repeats: int = 0,
     ) -> None:
         logs_dir = logs_dir or constants.LOGS_DIR
         labels_dir = labels_dir or constants.LABELS_DIR
         dataset = dataset or constants.EVAL_DATASET_PATH
         self.session: LabelSession | None = None
         self._logs_dir, self._labels_dir, self._dataset = logs_dir, Path(labels_dir), Path(dataset)
+        self._repeats = repeats
         self._started = False
         self._lock = threading.Lock()  # clicks may be handled in several threads
         self.log_file = widgets.Dropdown(description="採点するログ", style=NAMES, layout=WIDE)
@@ -122,7 +127,9 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self._started, self.session = True, None
         self.start_status.value, self._work.layout.display = "", "none"
         run = load_run(self.log_file.value)
-        self.session = LabelSession(run, self.rater.value, folder=self._labels_dir, dataset=self._dataset)
+        self.session = LabelSession(
+            run, self.rater.value, folder=self._labels_dir, dataset=self._dataset, repeats=self._repeats
+        )
         _last[self._place] = (self.log_file.value, self.rater.value)
         self._work.layout.display = ""
         self._show()

@@ -71,6 +71,7 @@ class RunPanel(SessionPanel):
         )
         self.answer_repeats = number_box("回答の反復", 1)
         self.judge_repeats = number_box("採点の反復", 1)
+        self.until_certain = tick_box("判定が確実になるまで採点する（反復の上限は、採点の反復が1なら10）")
         self.k = number_box("抜粋の数 k", 5)
         self.max_concurrency = number_box("同時呼び出し", 8)
         self.max_cost_usd = dollar_box()
@@ -100,8 +101,8 @@ class RunPanel(SessionPanel):
                 widgets.VBox(
                     [
                         self.judge_model, self.assistant_model, self.judge_prompt, self.assistant_prompt, self.dataset,
-                        self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd,
-                        self.output_tokens, self.timeout_s, self.patience_s,
+                        self.answer_repeats, self.judge_repeats, self.until_certain, self.k, self.max_concurrency,
+                        self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
                         widgets.HTML(block("muted", _CALLS_HELP)),
                     ]
                 )
@@ -141,6 +142,7 @@ class RunPanel(SessionPanel):
             judge_model=self.judge_model.value.strip(), judge_prompt=self.judge_prompt.value,
             assistant_prompt=self.assistant_prompt.value,
             answer_repeats=self.answer_repeats.value, judge_repeats=self.judge_repeats.value, k=self.k.value,
+            until_certain=self.until_certain.value,
             max_concurrency=self.max_concurrency.value, output_tokens=self.output_tokens.value,
             timeout_s=self.timeout_s.value, patience_s=self.patience_s.value, fresh=self.fresh.value,
             max_cost_usd=self.max_cost_usd.value or None if self._costs else None,
@@ -150,7 +152,7 @@ class RunPanel(SessionPanel):
         """Set the controls to these settings; a prompt that is gone meanwhile is left out."""
         self.dataset.value = str(settings.dataset)
         for name in (
-            "assistant_model", "judge_model", "answer_repeats", "judge_repeats", "k", "max_concurrency",
+            "assistant_model", "judge_model", "answer_repeats", "judge_repeats", "until_certain", "k", "max_concurrency",
             "output_tokens", "timeout_s", "patience_s",
         ):  # fmt: skip
             getattr(self, name).value = getattr(settings, name)
@@ -164,7 +166,7 @@ class RunPanel(SessionPanel):
     def _controls(self) -> list[Any]:
         return [
             self.judge_model, self.assistant_model, self.judge_prompt, self.assistant_prompt, self.dataset,
-            self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency, self.max_cost_usd,
+            self.answer_repeats, self.judge_repeats, self.until_certain, self.k, self.max_concurrency, self.max_cost_usd,
             self.output_tokens, self.timeout_s, self.patience_s, self.allow_cost, self.fresh,
         ]  # fmt: skip
 

@@ -21,6 +21,7 @@ from ..base.messages import os_reason, say
 from ..base.pass_rule import frame_rule, reaches
 from ..base.texts import local_time, visible
 from ..base.verdict import rule_text
+from ..certify.certificate import Binding, certificate_line
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from ..charts.style import chart_url
@@ -92,7 +93,7 @@ def write_report(
     >>> sj.write_report("report.html", run).name
     'report.html'
     """
-    words, path = speaker(lang), _checked(path)
+    words, path = speaker(lang), checked_page(path)
     who = "write_report"
     given = run_history(scores) if isinstance(scores, EvaluationRun) else scores
     if isinstance(given, History):
@@ -133,11 +134,11 @@ def write_report(
     rest_path = path.with_name(f"{path.stem}_rest{path.suffix}")
     if len(rows) > MOST_ANSWERS:
         check_replaceable(rest_path)
-    template = _environment(words).get_template("report.html.j2")
+    template = page_environment(words).get_template("report.html.j2")
     render = functools.partial(
         template.render,
         lang=lang, say=words, version=__version__, made_at=datetime.now().astimezone(),
-        script=_asset("report.js"), style=_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
+        script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
         line=rule.line, rule_words=rule_text(verdict["summary"].total_questions, rule, lang="ja" if lang == "ja" else "en"),
         needed=rule.needed(verdict["summary"].total_questions), reaches=reaches,
         run=run, verdict=verdict, gate=gate, criteria=criteria,
@@ -150,12 +151,13 @@ def write_report(
         has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
         has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
         cautions=cautions(run, answers, verdict, gate, record, words),
+        certificate=_certificate_line(own, run, criteria, lang),
     )  # fmt: skip
     if len(rows) > MOST_ANSWERS:
-        _write(rest_path, render(rows=rows[MOST_ANSWERS:], is_rest=True, rest_name=""))
-        _write(path, render(rows=rows[:MOST_ANSWERS], is_rest=False, rest_name=rest_path.name))
+        write_page(rest_path, render(rows=rows[MOST_ANSWERS:], is_rest=True, rest_name=""))
+        write_page(path, render(rows=rows[:MOST_ANSWERS], is_rest=False, rest_name=rest_path.name))
     else:
-        _write(path, render(rows=rows, is_rest=False, rest_name=""))
+        write_page(path, render(rows=rows, is_rest=False, rest_name=""))
     return path
 
 
@@ -210,6 +212,17 @@ def write_log_report(
     run_ids = dict(zip(runs["log"], runs["run_id"], strict=True))
     named = {"run_id": run_ids[log], "baseline": None if baseline is None else run_ids[baseline]}
     return write_report(path, texts, **named, lang=lang)
+
+
+def _certificate_line(own: pd.DataFrame, run: dict[str, Any], criteria: list[Any], lang: str) -> str:
+    """Whether the judge of the run has a certificate; what a frame does not tell cannot be certified."""
+    known = {name: str(own[name].iloc[0]) if name in own else "" for name in ("judge_service", "socjudge_version")}
+    binding = Binding(
+        run["judge_model"], known["judge_service"], run["prompt_sha256"], tuple(criteria), known["socjudge_version"],
+        run["judge_model_resolved"],
+    )  # fmt: skip
+    started = "" if pd.isna(run["started_at"]) else run["started_at"].isoformat()
+    return certificate_line(binding, started, lang="en" if lang == "en" else "ja")
 
 
 # -- charts
@@ -273,7 +286,7 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 # -- the page
 
 
-def _environment(say: Say) -> Environment:
+def page_environment(say: Say) -> Environment:
     """Everything that the template puts out is escaped, and what cannot be seen is made visible."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, finalize=_visible,
@@ -299,14 +312,15 @@ def _visible(value: Any) -> Any:
     return visible(value)
 
 
-def _asset(name: str) -> dict[str, Any]:
+def page_asset(name: str) -> dict[str, Any]:
     """A style sheet or script of ours, with the hash that allows it and nothing else."""
     text = (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return {"text": Markup(text), "csp": f"'sha256-{digest}'"}
 
 
-def _checked(path: Path | str) -> Path:
+def checked_page(path: Path | str) -> Path:
+    """The path of a page to be written; ConfigError if it has no folder, or must not be replaced."""
     path = Path(path)
     if not path.parent.is_dir():
         raise ConfigError(say("report.no_folder", path=path, folder=path.parent))
@@ -331,7 +345,8 @@ def check_replaceable(path: Path) -> None:
         raise ConfigError(say("report.not_ours", path=path))
 
 
-def _write(path: Path, html: str) -> None:
+def write_page(path: Path, html: str) -> None:
+    """Write a page, whole or not at all."""
     try:
         with replacing(path) as file:
             file.write(html.encode("utf-8"))

@@ -160,6 +160,14 @@ def assign_rejudging(
     return Assignment(len(samples), samples.__getitem__, plan, info, given)
 
 
+def each_judge(
+    judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model],
+) -> Sequence[str | BaseChatModel | Model]:
+    """One judge or several, as a list."""
+    several = isinstance(judge_model, Sequence) and not isinstance(judge_model, str)
+    return judge_model if several else [judge_model]  # type: ignore[return-value, list-item]
+
+
 def check_counts(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:

@@ -22,6 +22,7 @@ from ..models import event_loop
 from ..models.pacing import RunGate
 from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult
 from .assignment import Plan, Sample
+from .certainty import Certainty
 from .executor_calls import ExecutorCalls
 from .journal import Journal
 
@@ -46,11 +47,15 @@ class Engine:
         *,
         max_failures: int,
         executor: Executor | None = None,
+        certainty: Certainty | None = None,
     ) -> None:
         self._n_samples, self._sample_at = n_samples, sample_at
         self._plan, self._journal, self._gate = plan, journal, gate
         self._max_failures = max_failures
+        self._certainty = certainty
         self.n_left = n_samples * plan.judge_repeats - journal.n_done
+        if certainty is not None:
+            self.n_left = sum(map(certainty.n_missing, range(n_samples)))
         self._executor_calls = None if executor is None else ExecutorCalls(executor, plan, gate)
         self._started = time.monotonic()
         self._worked = False  # until something has, a failure is about the set-up
@@ -76,7 +81,9 @@ class Engine:
             if self._plan.assistant is not None:
                 while not self._worked and self._gate.reason is None and (first := next(todo, None)) is not None:
                     await self._judge_sample(first)
-            await asyncio.gather(*(self._work(todo) for _ in range(min(max_concurrency, self._n_samples))))
+            await self._work_off(todo, max_concurrency)
+            if self._certainty is not None:
+                await self._until_certain(self._certainty, max_concurrency)
         finally:
             if recalling is not None:
                 recalling.cancel()
@@ -89,6 +96,23 @@ class Engine:
             self._journal.sync()
         return batch
 
+    async def _until_certain(self, certainty: Certainty, max_concurrency: int) -> None:
+        """Judge again what decides the verdict, until it is certain or nothing more can be done."""
+        while not self.n_undelivered:
+            if certainty.ends_with(self._gate.reason):
+                self.n_left = 0
+                return
+            if self._gate.reason is not None and self.n_left:
+                return
+            asked = certainty.next_round()
+            self.n_left += len(asked)
+            if not asked or self._gate.reason is not None:
+                return
+            await self._work_off(iter(asked), max_concurrency)
+
+    async def _work_off(self, todo: Iterator[int], max_concurrency: int) -> None:
+        await asyncio.gather(*(self._work(todo) for _ in range(min(max_concurrency, self._n_samples))))
+
     async def _work(self, todo: Iterator[int]) -> None:
         for i in todo:
             if self._gate.reason is not None:
@@ -97,7 +121,8 @@ class Engine:
 
     def _missing(self, i: int) -> list[int]:
         """The judge repeats of a sample that are still to be made."""
-        return [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
+        missing = [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
+        return missing if self._certainty is None else missing[: self._certainty.n_missing(i)]
 
     async def _judge_sample(self, i: int) -> None:
         sample, repeats = self._sample_at(i), self._missing(i)
@@ -225,6 +250,8 @@ class Engine:
         if self._keep(self._journal.add_result, i, result):
             self._uncounted.append(result)
             self.n_left -= 1
+            if self._certainty is not None:
+                self._certainty.add(i, result.evaluation.status, result.evaluation.average_score)
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
         """Put it into the journal. When that cannot be written any more, the run ends: what is paid for would be lost."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from ..models.opening import OFFLINE, Model, Task, open_model, resolve_auto
 from ..models.prices import estimate_tokens, price_usd
 from ..prompts.templates import Prompt, load_prompt
 from ..records import AssistantAnswer, EvalQuestion, Usage, total_usage
+from .assignment import each_judge
+from .certainty import FIRST, most_repeats
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -27,28 +29,44 @@ _CONTEXT_TOKENS, _ANSWER_TOKENS, _JUDGEMENT_TOKENS = 1800, 500, 700
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will take, before it is started. cost_usd: US dollars at list prices, None if unknown."""
+    """What a run will take, before it is started. cost_usd: US dollars at list prices, None if unknown.
+
+    lowest: of a run until it is certain, the least that it will take; the rest of the estimate is the most."""
 
     calls: int
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
+    lowest: Estimate | None = None
 
     def __add__(self, other: Estimate) -> Estimate:
         mine, theirs = (Usage(e.calls, e.input_tokens, e.output_tokens, e.cost_usd) for e in (self, other))
         total = mine + theirs
-        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
+        lowest = None
+        if self.lowest or other.lowest:
+            lowest = (self.lowest or self) + (other.lowest or other)
+        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest)
 
     def left(self, unfinished: UnfinishedRun) -> Estimate:
         """What is still to be paid of this when the run is taken up: as much of it as answers are left to be judged."""
-        share = 1 - unfinished.done / unfinished.total
+        left = self._part(1 - unfinished.done / unfinished.total)
+        if self.lowest is None or not self.calls:
+            return left
+        done = unfinished.done / unfinished.total * self.calls / self.lowest.calls
+        return replace(left, lowest=self.lowest._part(max(1 - done, 0.0)))
+
+    def _part(self, share: float) -> Estimate:
         calls, tokens_in, tokens_out = (
             math.ceil(round(number * share, 6)) for number in (self.calls, self.input_tokens, self.output_tokens)
         )
         return Estimate(calls, tokens_in, tokens_out, None if self.cost_usd is None else self.cost_usd * share)
 
     def _repr_html_(self) -> str:
-        return usage_html(Usage(self.calls, self.input_tokens, self.output_tokens, self.cost_usd), "見積もり（定価）")
+        usage = Usage(self.calls, self.input_tokens, self.output_tokens, self.cost_usd)
+        if self.lowest is None:
+            return usage_html(usage, "見積もり（定価）")
+        least = Usage(self.lowest.calls, self.lowest.input_tokens, self.lowest.output_tokens, self.lowest.cost_usd)
+        return usage_html(least, "見積もり（定価）の最小") + usage_html(usage, "見積もり（定価）の最大")
 
 
 def estimate_run(
@@ -56,11 +74,12 @@ def estimate_run(
     *,
     answers: Sequence[AssistantAnswer] | None = None,
     assistant_model: str | BaseChatModel | Model = "auto",
-    judge_model: str | BaseChatModel | Model = "auto",
+    judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model] = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     assistant_prompt: Prompt | str | Path | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
+    until_certain: bool = False,
 ) -> Estimate:
     """Calls, tokens and list price of `run_evaluation_suite` with the same arguments; sends nothing.
 
@@ -69,7 +88,8 @@ def estimate_run(
     Returns
     -------
     Estimate
-        calls, input_tokens, output_tokens, cost_usd (US dollars, None where a price is not known).
+        calls, input_tokens, output_tokens, cost_usd (US dollars, None where a price is not known); until_certain, of
+        the most that it may take, and `lowest` of the least.
 
     Raises
     ------
@@ -82,6 +102,7 @@ def estimate_run(
     >>> sj.estimate_run(sj.load_eval_dataset(), assistant_model="offline", judge_model="gpt-4o-mini").calls
     10
     """
+    judges = each_judge(judge_model)
     template = estimate_tokens(load_prompt(judge_prompt).text)
     if answers is not None and len(answers) != len(questions):
         raise ConfigError(say("runs.answer_count", answers=len(answers), questions=len(questions)))
@@ -92,12 +113,17 @@ def estimate_run(
     judge_in = [template + question + answer for question, answer in zip(asked, given, strict=True)]
     answering = estimate_tokens(load_prompt(assistant_prompt, kind="assistant").text) + _CONTEXT_TOKENS
     answer_in = [] if answers is not None else [answering + estimate_tokens(q.question) for q in questions]
-    parts = [
-        _estimate(judge_model, "judge", judge_in, _JUDGEMENT_TOKENS, answer_repeats * judge_repeats),
-        _estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats),
-    ]
-    total = total_usage(parts)
-    return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
+
+    def taking(judgements: int) -> Estimate:
+        parts = [
+            *(_estimate(judge, "judge", judge_in, _JUDGEMENT_TOKENS, answer_repeats * judgements) for judge in judges),
+            _estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats),
+        ]
+        total = total_usage(parts)
+        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
+
+    most = taking(most_repeats(judge_repeats, until_certain))
+    return replace(most, lowest=taking(FIRST)) if until_certain else most
 
 
 def _estimate(

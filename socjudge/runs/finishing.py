@@ -13,6 +13,7 @@ from ..base.pass_rule import run_rule
 from ..base.verdict import Tally
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, Usage
 from .assignment import Plan
+from .certainty import Certainty
 from .journal import Journal
 from .log_json import result_from_dict
 from .logs import LoggedResults, log_chunks, write_log
@@ -20,7 +21,15 @@ from .logs import LoggedResults, log_chunks, write_log
 IN_MEMORY = 200  # results of a larger run are read from its log as they are asked for
 
 
-def finish_run(journal: Journal, plan: Plan, total: int, in_session_s: float, logs_dir: Path | str) -> EvaluationRun:
+def finish_run(
+    journal: Journal,
+    plan: Plan,
+    total: int,
+    in_session_s: float,
+    logs_dir: Path | str,
+    *,
+    certainty: Certainty | None = None,
+) -> EvaluationRun:
     """Write the log from the journal, row by row, and give the run that reads from it."""
     totals = _Totals()
     starts = array("q")
@@ -53,8 +62,12 @@ def finish_run(journal: Journal, plan: Plan, total: int, in_session_s: float, lo
             judge_usage=totals.judge_usage,
             wall_time_s=journal.wall_time_s + in_session_s,
             sessions=journal.sessions,
+            repeats={} if certainty is None else certainty.repeats,
+            stopped_because="" if certainty is None else certainty.stopped_because,
         )
 
+    if certainty is not None:
+        journal.note_end()
     path = write_log(chunks, journal.info.started_at, logs_dir)
     results = tuple(in_memory) if small else LoggedResults(path, starts[1:])
     return EvaluationRun(results, totals.tally.summary(run_rule(journal.info)), info(), path)

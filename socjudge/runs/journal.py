@@ -4,7 +4,8 @@ Lines, each a JSON object. The first one is the header: {"journal", "run", "key"
 the journal belongs, also when it had to go elsewhere. Then, with "t", the seconds since its session began, and
 "spent_usd", what the run has cost by then, calls included that got no reply: {"session"} each time the run is taken
 up; {"answer", "sample"}, an answer of the assistant; {"reply", "sample", "repeat"}, a judge's reply that could not be
-read; {"row", "sample", "repeat"}, a judged answer as it will stand in the log. A later line for the same thing counts.
+read; {"row", "sample", "repeat"}, a judged answer as it will stand in the log; {"over"}, that a run until it is certain
+asks for no more. A later line for the same thing counts.
 
 When its disk is full or the file is removed or replaced under us, it goes on in the fallback folder (`logs.fallback_folder`)."""
 
@@ -49,7 +50,8 @@ class Journal:
     """An open journal, held by this process alone: nobody else can take up the run meanwhile.
 
     info: the run as its header has it. folder: where it belongs. wall_time_s: of earlier sessions. n_done: judged
-    answers that it holds. meter: tells what the run has cost so far; noted_usd: what it told last."""
+    answers that it holds. is_over: whether a run until it is certain has come to its end. meter: tells what the run has
+    cost so far; noted_usd: what it told last."""
 
     def __init__(self, folder: Path, lock: filelock.BaseFileLock, *, total: int, judge_repeats: int) -> None:
         self.folder = self.path = folder
@@ -59,6 +61,7 @@ class Journal:
         self.wall_time_s = 0.0
         self.sessions = 0
         self.n_done = 0
+        self.is_over = False
         self.meter: Callable[[], float] = lambda: 0.0
         self.noted_usd = 0.0
         self._lock = lock
@@ -127,6 +130,11 @@ class Journal:
         repeat = result.judge_repeat
         line = {"row": result_to_dict(result), "sample": sample, "repeat": repeat, "t": t}
         self._note_row(sample, repeat, self._append(line), result.evaluation.status)
+
+    def note_end(self) -> None:
+        """Keep that nothing more is asked for, of a run whose number of judged answers does not show it."""
+        self.is_over = True
+        self._append({"over": True})
 
     def note_spending(self, t: float) -> None:
         """Keep what the run has cost, if no line says it yet."""
@@ -271,6 +279,8 @@ class Journal:
             self.sessions += 1
             self.wall_time_s += self._in_session_s
             self._in_session_s = 0.0
+        elif "over" in line:
+            self.is_over = True
         elif "row" in line:
             self._note_row(line["sample"], line["repeat"], start, line["row"]["evaluation"]["status"])
         elif "answer" in line:
@@ -318,7 +328,7 @@ def open_journal(
         else:
             journal._take_up(found)
             places, since = [logs_dir or folder, fallback_folder()], journal.path.name.removesuffix(SUFFIX)
-            if journal.n_done < total:  # only by a power cut, and a URL is slow to look through
+            if not journal.is_over and journal.n_done < total:  # only by a power cut, and a URL is slow to look through
                 places = [place for place in places if not is_remote(place)]
             if find_log(journal.info.run_id, *places, since=since):
                 # The process was killed between writing the log and removing the journal.

@@ -38,6 +38,7 @@ def repair_run(run: EvaluationRun, options: RunOptions, *, index: RunbookIndex |
             was, now = (str(value)[:40] for value in (there, here))
             of = run.log_path or say("runs.the_run")
             raise ConfigError(say("runs.not_the_same", run=of, what=say(what), name=name, was=was, now=now))
+    options = replace(options, until_certain=bool(run.run.stopped_because))
     return run_assignment(assignment, options, known=run.results)
 
 

@@ -23,6 +23,7 @@ from ..models import event_loop
 from ..models.pacing import RunGate, get_settings
 from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunInfo
 from .assignment import Assignment, Plan, begin_now, check_counts
+from .certainty import Certainty
 from .engine import Engine
 from .finishing import finish_run
 from .journal import Journal, open_journal
@@ -50,6 +51,7 @@ class RunOptions:
     on_result: Callable[[EvaluationResult], None] | None = None
     stop: threading.Event | None = None
     progress: bool = True
+    until_certain: bool = False
 
 
 def run_assignment(
@@ -86,12 +88,13 @@ def run_assignment(
             settings=settings,
         )  # fmt: skip
         journal.meter = lambda: gate.spent_usd
+        certainty = Certainty(assignment, journal) if options.until_certain else None
         engine = Engine(
             assignment.n_samples, assignment.sample_at, plan, journal, gate,
-            max_failures=options.max_failures, executor=options.executor,
+            max_failures=options.max_failures, executor=options.executor, certainty=certainty,
         )  # fmt: skip
         _work(engine, gate, journal, total, options)
-        run = finish_run(journal, plan, total, engine.elapsed_s, logs_dir)
+        run = finish_run(journal, plan, total, engine.elapsed_s, logs_dir, certainty=certainty)
         discard = True
         return run
     except (SocJudgeError, KeyboardInterrupt) as error:
@@ -172,6 +175,8 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
                     else:
                         unread += 1
                 if news:  # tqdm would draw an update of nothing, too
+                    if options.until_certain:  # how many there will be is not known
+                        bar.total = bar.n + len(news) + engine.n_left
                     bar.update(len(news))
                 if (now := time.monotonic()) - shown_at >= every_s:
                     shown_at = now

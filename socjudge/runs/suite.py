@@ -6,15 +6,17 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..base.messages import say
 from ..errors import ConfigError
 from ..models.opening import Model
 from ..prompts.templates import Prompt
 from ..records import AssistantAnswer, EvalQuestion, EvaluationResult, EvaluationRun
-from .assignment import assign_rejudging, assign_suite
+from .assignment import Assignment, assign_rejudging, assign_suite, each_judge
+from .certainty import most_repeats
 from .running import RunOptions, run_assignment
+from .several_judges import run_judges
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -28,11 +30,12 @@ def run_evaluation_suite(
     index: RunbookIndex | None = None,
     answers: Sequence[AssistantAnswer] | None = None,
     assistant_model: str | BaseChatModel | Model = "auto",
-    judge_model: str | BaseChatModel | Model = "auto",
+    judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model] = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     assistant_prompt: Prompt | str | Path | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
+    until_certain: bool = False,
     k: int = 5,
     max_concurrency: int = 8,
     max_cost_usd: float | None = None,
@@ -64,11 +67,18 @@ def run_evaluation_suite(
     answers
         Stored answers in the order of the questions, judged instead of asking the assistant.
     assistant_model, judge_model
-        "auto", "offline", a name, or a chat model object.
+        "auto", "offline", a name, or a chat model object. Of several judges in a list each marks the same answers, which
+        are made once; each has a log of its own, and the run that is given has the other judges' as `others`. A judge
+        that fails is left out with a warning; starting the same again asks it alone.
     judge_prompt, assistant_prompt
         As for `load_prompt`.
     answer_repeats, judge_repeats
         Answers per question, and judgements per answer.
+    until_certain
+        Judge each answer twice and then only those again that decide the gate, until its verdict is certain, further
+        repeats would hardly turn it, or max_cost_usd is reached; judge_repeats is the most for one answer, 10 unless
+        given. `run.info.repeats` and `stopped_because` say how it went. It makes the judge's noise smaller, and does not
+        replace questions.
     k
         Passages per question.
     max_concurrency
@@ -131,19 +141,31 @@ def run_evaluation_suite(
     >>> run.summary.total_questions
     1
     """
+    judges = each_judge(judge_model)
     if executor is not None:
-        _check_names(executor, judge_model, assistant_model)
-    assignment = assign_suite(
-        questions, index=index, answers=answers, assistant_model=assistant_model, judge_model=judge_model,
-        judge_prompt=judge_prompt, assistant_prompt=assistant_prompt,
-        answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k,
-    )  # fmt: skip
+        _check_names(executor, *judges, assistant_model)
+    judging: dict[str, Any] = {
+        "judge_prompt": judge_prompt, "judge_repeats": most_repeats(judge_repeats, until_certain)
+    }  # fmt: skip
+    assignments: list[Assignment] = []
+    for judge in judges:
+        each = assign_suite(
+            questions, index=index, answers=answers, assistant_model=assistant_model, judge_model=judge,
+            assistant_prompt=assistant_prompt, answer_repeats=answer_repeats, k=k, **judging,
+        )  # fmt: skip
+        index = each.plan.index  # opened once for all
+        assignments.append(each)
     options = RunOptions(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
         logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+        until_certain=until_certain,
     )  # fmt: skip
-    return run_assignment(assignment, options)
+    if len(assignments) == 1:
+        return run_assignment(assignments[0], options)
+    return run_judges(
+        assignments, lambda run, place: assign_rejudging(run, judge_model=judges[place], **judging), options
+    )
 
 
 def rejudge(
@@ -152,6 +174,7 @@ def rejudge(
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     judge_repeats: int = 1,
+    until_certain: bool = False,
     max_concurrency: int = 8,
     max_cost_usd: float | None = None,
     max_failures: int = 10,
@@ -174,8 +197,8 @@ def rejudge(
     ----------
     run
         From `load_run` or `run_evaluation_suite`.
-    judge_model, judge_prompt, judge_repeats, max_concurrency, max_cost_usd, max_failures, executor, logs_dir, fresh
-        As in `run_evaluation_suite`; so are resume, on_result, stop and progress.
+    judge_model, judge_prompt, judge_repeats, until_certain, max_concurrency, max_cost_usd, max_failures, executor
+        As in `run_evaluation_suite`; so are logs_dir, fresh, resume, on_result, stop and progress.
 
     Returns
     -------
@@ -202,8 +225,14 @@ def rejudge(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
         logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
+        until_certain=until_certain,
     )  # fmt: skip
-    assignment = assign_rejudging(run, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats)
+    assignment = assign_rejudging(
+        run,
+        judge_model=judge_model,
+        judge_prompt=judge_prompt,
+        judge_repeats=most_repeats(judge_repeats, until_certain),
+    )
     return run_assignment(assignment, options)
 
 

@@ -46,3 +46,21 @@ def equivalence_p(differences: ArrayLike, margin: float) -> float:
         scipy.stats.t.cdf((d.mean() - margin) / se, freedom),
     )
     return float(max(above, below))
+
+
+def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
+    """The one-sided lower and upper ends, each of level 1 - alpha, of a mean share over n answers.
+
+    Clopper and Pearson (1934), Biometrika 26, 404-413, with the sum of the shares in place of the count: shares between
+    0 and 1 scatter no more than counts do (Hoeffding 1963, J. Am. Stat. Assoc. 58, 13-30)."""
+    x = share * n
+    low = float(scipy.stats.beta.ppf(alpha, x, n - x + 1)) if x > 0 else 0.0
+    high = float(scipy.stats.beta.ppf(1 - alpha, x + 1, n - x)) if x < n else 1.0
+    return low, high
+
+
+def sd_ends(sd: float, freedom: int, alpha: float) -> tuple[float, float]:
+    """The one-sided lower and upper ends, each of level 1 - alpha, of an sd with that many degrees of freedom, by
+    chi-squared: of normal noise."""
+    low, high = (sd * math.sqrt(freedom / float(scipy.stats.chi2.ppf(p, freedom))) for p in (1 - alpha, alpha))
+    return low, high

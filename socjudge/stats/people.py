@@ -16,6 +16,7 @@ from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .agreement import krippendorff_alpha, pair_row
 from .basics import OVERALL, Floats, in_order, need_columns, pass_rate_interval, plain_floats
+from .raters import steadiness
 
 ALWAYS_PASS, LONGER_IS_BETTER = "常に合格", "長いほど良い"  # the trivial judges' names in the frames
 MIN_RATERS = 3  # of the alternative-annotator test, and
@@ -119,7 +120,7 @@ def judge_vs_people(
         - tnr, tnr_low, tnr_high: of what people fail, the share that the judge fails
         - base_rate, judge_rate: shares that people and the judge pass
         - verdict_agreement, agreement_low, agreement_high: Wilson; kappa: Cohen
-        - method, note (Japanese)
+        - method, note (Japanese); how steady the raters are is in it, where they marked answers twice
 
     Raises
     ------
@@ -163,6 +164,9 @@ def judge_vs_people(
         OVERALL: labels["rater"].nunique()
     }
     order = [name for name in [*in_order(scores["criterion"]), OVERALL] if name in set(frame["criterion"])]
+    steady = steadiness(labels)
+    about = zip(frame["trivial"], frame["criterion"], strict=True)
+    frame["note"] += ["" if trivial else steady.get(criterion, "") for trivial, criterion in about]
     kind = pd.CategoricalDtype(order, ordered=True)
     frame.insert(list(frame).index("bias"), "n_raters", frame["criterion"].map(raters).astype(int))
     return frame.astype({"criterion": kind})

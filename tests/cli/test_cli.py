@@ -92,6 +92,31 @@ def test_a_wrong_key_is_one_clear_line(service: Service, places: list[str]) -> N
     assert "Traceback" not in done.stderr
 
 
+def test_until_certain_judges_twice_and_says_why_it_ended(service: Service, tmp_path: Path, places: list[str]) -> None:
+    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
+    refused = socjudge("run", "--until-certain", "--assistant-model", "offline", *places, **keys)
+    assert "at least 20 calls, about $0" in refused.stderr
+    assert "; at most 100 calls" in refused.stderr
+    done = socjudge("run", "-y", "-q", "--until-certain", "--assistant-model", "offline", *places, **keys)
+    assert done.returncode == 0, done.stderr
+    assert service.judge_calls == 20
+    assert "計20回（1問に2〜2回）。「合格」が確実になったので止めました" in done.stdout
+    assert "反復は質問を増やす代わりになりません" in done.stdout
+    assert json.loads(logs(tmp_path)[0].read_text("utf-8"))["run"]["stopped_because"] == "certain pass"
+
+
+def test_judges_that_differ_are_no_verdict(service: Service, tmp_path: Path, places: list[str]) -> None:
+    service.default = lambda request: judgement(80 if request["model"] == "gpt-4o" else 60)
+    two = ["--judge-model", "gpt-4o", "--judge-model", "gpt-4o-mini", "--assistant-model", "offline"]
+    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
+    done = socjudge("run", "-y", "-q", *two, *places, **keys)
+    assert done.returncode == 2
+    assert "複数のJudge: gpt-4o 合格、gpt-4o-mini 不合格。判定が割れたため判定保留です。" in done.stdout
+    assert (len(service.requests), len(logs(tmp_path))) == (20, 2)
+    service.default = judgement(80)
+    assert socjudge("run", "-y", "-q", *two, *places, **keys).returncode == 0
+
+
 def test_rejudge_judges_stored_answers(service: Service, tmp_path: Path, places: list[str]) -> None:
     assert socjudge("run", "-q", *places).returncode == 0
     done = socjudge(

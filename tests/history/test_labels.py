@@ -207,7 +207,7 @@ def test_no_folder_is_an_empty_frame_of_the_same_types(tmp_path: Path) -> None:
     assert kinds == {
         "rater": "category", "question_id": "int64", "answer_sha256": str(pd.Series([], dtype="str").dtype),
         "run_id": "category", "criterion": "category", "score": "Float64", "blind": "boolean",
-        "comment": str(pd.Series([], dtype="str").dtype), "saved_at": "datetime64[us, UTC]",
+        "comment": str(pd.Series([], dtype="str").dtype), "saved_at": "datetime64[us, UTC]", "again": "boolean",
     }  # fmt: skip
     assert list(empty["criterion"].cat.categories) == CRITERIA
 

@@ -12,7 +12,7 @@ from conftest import text
 from report_logs import HOSTILE, bare_log, save_log
 from service import CRITERIA
 
-from socjudge import LabelPanel, load_labels
+from socjudge import LabelPanel, load_labels, rater_consistency
 from socjudge.history.labels import read_rater
 from socjudge.panels import labels as panel_labels
 
@@ -247,3 +247,51 @@ def test_another_log_is_shown_as_soon_as_it_is_chosen(panel: LabelPanel) -> None
     start(panel)
     panel.log_file.index = 1
     assert "0/1問" in shown(panel.progress)
+
+
+def test_repeats_come_again_at_the_end_without_what_was_given_before(panel: LabelPanel, tmp_path: Path) -> None:
+    panel = start(LabelPanel(logs_dir=tmp_path / "logs", labels_dir=tmp_path / "labels", repeats=1))
+    assert "0/4問" in shown(panel.progress)
+    first = question(panel)
+    save(panel, *[70] * 6)
+    assert "Judge" not in shown(panel.judged)  # kept back: it is to be marked once more
+    panel.next_button.click()
+    for _ in range(2):
+        save(panel, *[50] * 6)
+        assert "Judge" in shown(panel.judged)
+        panel.next_button.click()
+    assert question(panel) == first
+    assert "もう一度同じ回答です" in shown(panel.progress)
+    assert panel.marks.scores == [None] * 6
+    assert shown(panel.judged) == ""
+    save(panel, *[90] * 6)
+    assert "Judge" in shown(panel.judged)
+    assert "4/4問" in shown(panel.progress)
+
+    labels = load_labels(tmp_path / "labels")
+    again = labels[labels["again"]]
+    assert again["score"].unique().tolist() == [90]
+    assert labels["blind"].all()
+    found = rater_consistency(labels).set_index("criterion")
+    assert (found.loc["安全性", "n"], found.loc["安全性", "shift"]) == (1, 20)
+
+
+def test_what_is_to_be_repeated_goes_on_after_a_restart(panel: LabelPanel, tmp_path: Path) -> None:
+    for expected in (["0/4問", "1/4問"], ["1/4問", "2/4問"], ["2/4問", "3/4問"], ["3/4問", "4/4問"]):
+        opened = start(LabelPanel(logs_dir=tmp_path / "logs", labels_dir=tmp_path / "labels", repeats=1))
+        assert expected[0] in shown(opened.progress)
+        save(opened, *[70] * 6)
+        assert expected[1] in shown(opened.progress)
+    assert load_labels(tmp_path / "labels")["again"].sum() == 6
+
+
+def test_a_skipped_answer_comes_before_it_comes_again(tmp_path: Path, panel: LabelPanel) -> None:
+    panel = start(LabelPanel(logs_dir=tmp_path / "logs", labels_dir=tmp_path / "labels", repeats=1))
+    first = question(panel)
+    panel.skip_button.click()
+    order = []
+    for _ in range(4):
+        order.append((question(panel), "もう一度同じ回答" in shown(panel.progress)))
+        save(panel, *[70] * 6)
+        panel.next_button.click()
+    assert order[-2:] == [(first, False), (first, True)]

@@ -97,6 +97,18 @@ def test_a_notebook_works_on_anyones_logs(
     assert ("例を表示しています" in shown) == empty
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("logs_dir", ["none", "bare", "unread"], indirect=True)
+def test_a_judge_is_certified_from_anyones_logs(logs_dir: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "certificates"
+    with use_ja():
+        shown, names = run_notebook("06_certify_the_judge.ipynb", LOGS_DIR=logs_dir, CERTIFICATES_DIR=folder)
+    assert ("例を表示しています" in shown) == (not any(logs_dir.glob("*.json")))
+    assert "信頼できる" not in names["certificate"].words.values()  # nobody marked the answers
+    assert f"今のJudgeに有効な証明書: {names['certificate'].name}" in shown
+    assert {path.suffix for path in folder.iterdir()} == {".json", ".html"}
+
+
 def test_judges_of_the_example_are_compared(tmp_path: Path) -> None:
     with use_ja():
         shown, names = run_notebook("04_compare_judges.ipynb", LOGS_DIR=tmp_path)

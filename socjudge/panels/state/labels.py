@@ -33,7 +33,9 @@ class LabelSession:
     rater has marked before, in whatever run, counts as done, and the way goes on behind it; what was skipped comes again
     at the end. Nothing is kept but the marks, so that a new session goes on where the last one ended.
 
-    rater: the name as it is used. total, done: answers. problem: lines of the rater's file that cannot be read."""
+    repeats: so many answers, those that came first, come once more at the end, without the rater's first marks; the judge's
+    are kept back until then. rater: the name as it is used. total, done: answers, those included. problem: lines of the
+    rater's file that cannot be read."""
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class LabelSession:
         *,
         folder: Path | None = None,
         dataset: Path | None = None,
+        repeats: int = 0,
         seed: int = 0,
     ) -> None:
         folder = folder or constants.LABELS_DIR
@@ -56,23 +59,27 @@ class LabelSession:
                 self._places.setdefault(key, []).append(place)
         # By hash: the same in whatever order a log has them, and not changed by answers that come in addition.
         order = sorted(self._places, key=lambda key: hashlib.sha256(repr((seed, self.rater, key)).encode()).digest())
+        self._to_repeat = order[: max(repeats, 0)]
         self._read()
-        self._trail = [key for key in self._marks if key in self._places]  # what was looked at, the current one last
+        # What was looked at, the current one last: an answer, and whether it is there for the second time.
+        self._trail = [(key, False) for key in self._marks if key in self._places]
+        self._trail += [(key, True) for key in self._again if key in self._to_repeat]
         furthest = max((place for place, key in enumerate(order) if key in self._marks), default=-1)
         later = order[furthest + 1 :] + order[: furthest + 1]  # those before it were skipped
-        self._waiting = [key for key in later if key not in self._marks]
+        self._waiting = [(key, False) for key in later] + [(key, True) for key in self._to_repeat]
+        self._forget_marked()
         self._at = len(self._trail)
         self._go_on()
 
     @property
     def total(self) -> int:
         """How many answers there are."""
-        return len(self._places)
+        return len(self._places) + len(self._to_repeat)
 
     @property
     def done(self) -> int:
         """How many of them this rater has marked."""
-        return sum(key in self._marks for key in self._places)
+        return sum(key in self._marks for key in self._places) + sum(key in self._again for key in self._to_repeat)
 
     @property
     def can_go_back(self) -> bool:
@@ -84,7 +91,7 @@ class LabelSession:
         """The answer to be marked; None when all are done."""
         if self._at == len(self._trail):
             return None
-        key = self._trail[self._at]
+        key, _ = self._trail[self._at]
         result = self.run.results[self._places[key][0]]
         question = result.question
         if not question.expected_keypoints:
@@ -95,12 +102,21 @@ class LabelSession:
     @property
     def mark(self) -> Mark | None:
         """What this rater has given the current answer, None if nothing yet."""
-        return self._marks.get(self._trail[self._at]) if self._at < len(self._trail) else None
+        if self._at == len(self._trail):
+            return None
+        key, is_again = self._trail[self._at]
+        return (self._again if is_again else self._marks).get(key)
+
+    @property
+    def is_again(self) -> bool:
+        """Whether the current answer is there for the second time."""
+        return self._at < len(self._trail) and self._trail[self._at][1]
 
     @property
     def judge_marks(self) -> Sequence[Evaluation]:
-        """The judge's marks of the current answer, one for each time it was judged; none before it is saved."""
-        if self.mark is None:
+        """The judge's marks of the current answer, one for each time it was judged; none before it is saved, for the
+        last time where it is to be marked twice."""
+        if self.mark is None or (self.mark.key in self._to_repeat and self.mark.key not in self._again):
             return ()
         return [self.run.results[place].evaluation for place in self._places[self.mark.key]]
 
@@ -123,13 +139,14 @@ class LabelSession:
             run_id=self.run.run.run_id,
             scores=marks,
             comment=comment,
-            blind=item.key not in self._marks,
+            blind=item.key not in (self._again if self.is_again or item.key in self._to_repeat else self._marks),
+            again=self.is_again,
             saved_at=datetime.now().astimezone().isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self._shown_at, 1),
         )
         path = append_mark(self.rater, mark, self.folder)
-        self._marks[item.key] = mark
-        self._waiting = [key for key in self._waiting if key not in self._marks]
+        (self._again if self.is_again else self._marks)[item.key] = mark
+        self._forget_marked()
         return path
 
     def next(self) -> None:
@@ -139,10 +156,11 @@ class LabelSession:
 
     def skip(self) -> None:
         """Leave the current answer for the end, and go on."""
-        key = self._trail[self._at] if self._at < len(self._trail) else None
-        if key in self._waiting:
-            self._waiting.remove(key)
-            self._waiting.append(key)
+        item = self._trail[self._at] if self._at < len(self._trail) else None
+        if item in self._waiting:
+            self._waiting.remove(item)
+            self._waiting.append(item)
+            self._waiting.sort(key=lambda each: each[1])  # nothing comes again before it came
         self.next()
 
     def back(self) -> None:
@@ -152,13 +170,18 @@ class LabelSession:
 
     def _read(self) -> None:
         file = read_rater(self.folder / f"{self.rater}.jsonl")
-        self._marks, self.problem = dict(file.marks), file.problem
+        self._marks, self._again, self.problem = dict(file.marks), dict(file.again), file.problem
+
+    def _forget_marked(self) -> None:
+        self._waiting = [
+            (key, is_again) for key, is_again in self._waiting if key not in (self._again if is_again else self._marks)
+        ]
 
     def _go_on(self) -> None:
         """At the end of the trail, add to it what waits first."""
         if self._at == len(self._trail) and self._waiting:
-            key = self._waiting[0]
-            self._trail = [*(seen for seen in self._trail if seen != key), key]
+            item = self._waiting[0]
+            self._trail = [*(seen for seen in self._trail if seen != item), item]
             self._at = len(self._trail) - 1
         self._shown_at = time.monotonic()
 

@@ -18,6 +18,7 @@ from ...judging.judge import count_retries
 from ...models.pacing import get_settings
 from ...records import EvaluationResult, EvaluationRun
 from ...runs.assignment import Assignment, assign_suite
+from ...runs.certainty import most_repeats
 from ...runs.estimate import Estimate, estimate_run
 from ...runs.running import RunOptions, run_assignment
 from ...runs.unfinished import UnfinishedRun, unfinished_runs
@@ -40,6 +41,7 @@ class Settings:
     assistant_prompt: str | None = None
     answer_repeats: int = 1
     judge_repeats: int = 1
+    until_certain: bool = False
     k: int = 5
     max_concurrency: int = 8
     max_cost_usd: float | None = None
@@ -240,9 +242,10 @@ class RunSession(Session):
         how: dict[str, Any] = {
             "assistant_model": settings.assistant_model, "judge_model": settings.judge_model,
             "judge_prompt": settings.judge_prompt, "assistant_prompt": settings.assistant_prompt,
-            "answer_repeats": settings.answer_repeats, "judge_repeats": settings.judge_repeats,
+            "answer_repeats": settings.answer_repeats,
+            "judge_repeats": most_repeats(settings.judge_repeats, settings.until_certain),
         }  # fmt: skip
-        preview = RunPreview(len(questions), estimate_run(questions, **how))
+        preview = RunPreview(len(questions), estimate_run(questions, **how, until_certain=settings.until_certain))
         index = find_index(self.runbooks, index_dir=self.index_dir)
         if index is None:
             return preview
@@ -299,6 +302,7 @@ class RunSession(Session):
             assignment,
             RunOptions(
                 **{name: getattr(settings, name) for name in HOW}, logs_dir=self.logs_dir, on_result=self._count, stop=self._stop, progress=False,
+                until_certain=settings.until_certain,
             ),
         )  # fmt: skip
         return "finished"

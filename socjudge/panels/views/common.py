@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ...base.pass_rule import run_rule
 from ...base.showing import block, escape, money, question_html, shown_path, verdict_kind
-from ...base.verdict import REFERENCE_NOTE, best_case, summary_text
+from ...base.verdict import REFERENCE_NOTE, best_case, certainty_text, summary_text
+from ...certify.certificate import run_certificate_line
 from ...records import EvaluationResult, EvaluationRun, is_embedded
 from ...runs.estimate import Estimate
 from ..state.run import Progress, Session
@@ -24,7 +25,8 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
         )
     name, due = ("見積もり", estimate) if left is None else ("見積もり（残りの分）", left)
     tokens = f"入力 {due.input_tokens:,}、出力 {due.output_tokens:,} トークン"
-    return block("warn", line, f"{name}: 呼び出し {due.calls} 回、{tokens}、{money(due.cost_usd)}")
+    least = "" if due.lowest is None else f"最小で呼び出し {due.lowest.calls} 回、{money(due.lowest.cost_usd)}。最大で"
+    return block("warn", line, f"{name}: {least}呼び出し {due.calls} 回、{tokens}、{money(due.cost_usd)}")
 
 
 def progress_text(progress: Progress) -> str:
@@ -69,8 +71,10 @@ def summary_html(run: EvaluationRun) -> str:
         verdict_kind(run),
         f"評価完了！結果を {escape(shown_path(run.log_path))} に保存しました",
         MarkdownIt("js-default").render(summary_text(run.summary, rule, best=best))
+        + certainty_text(run.run)
         + (reference_html() if embedded else ""),
         f"Judge: {judge}{offline}、費用: {money(run.usage.cost_usd)}",
+        escape(run_certificate_line(run)),
     )
 
 

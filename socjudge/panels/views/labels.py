@@ -20,6 +20,8 @@ def progress_html(session: LabelSession) -> str:
     line = f"<b>{session.done}/{session.total}問</b>　{escape(session.rater)} さん"
     if session.done == session.total:
         line += "　✅ すべて採点しました"
+    if session.is_again:
+        line += "　🔁 もう一度同じ回答です。前の点を思い出さずに付けてください（採点の揺れを測ります）"
     return block("warn" if session.problem else "", line, *([escape(session.problem)] if session.problem else []))
 
 

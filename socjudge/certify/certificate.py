@@ -1,0 +1,327 @@
+"""The certificate of a judge: the record, its small JSON file with a seal, and whether one stands for a run."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from .. import constants
+from ..base.atomic_files import write_new
+from ..base.messages import Language, os_reason, say
+from ..base.showing import facts_html
+from ..errors import ConfigError
+from ..records import UNKNOWN, EvaluationRun
+from ..runs.logs import to_json
+
+TRUSTED, CONDITIONAL, UNTRUSTED, UNDECIDED = "信頼できる", "条件つき", "信頼できない", "分からない"
+VALID_DAYS = 90  # before and after its date: a service may change its model without a word
+_KIND, _SCHEMA = "socjudge certificate", 1
+_MOST_BYTES = 5_000_000
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What a certificate is of; as soon as any of it differs, it is of something else. Names and hashes as in `RunInfo`."""
+
+    judge_model: str
+    judge_service: str
+    judge_prompt_sha256: str
+    criteria: tuple[str, ...]
+    socjudge_version: str
+    judge_model_resolved: str = UNKNOWN
+
+    def differences(self, other: Binding) -> list[str]:
+        """What differs, in words. Which model answered counts where both sides know it."""
+        answered = {one.judge_model_resolved for one in (self, other)} - {"", UNKNOWN}
+        names = [name for name in _BOUND if getattr(self, name) != getattr(other, name)]
+        if len(answered) < 2 and "judge_model_resolved" in names:
+            names.remove("judge_model_resolved")
+        return [say(_BOUND[name]) for name in names]
+
+
+_BOUND = {
+    "judge_model": "certify.bound_judge_model",
+    "judge_service": "certify.bound_judge_service",
+    "judge_prompt_sha256": "certify.bound_judge_prompt_sha256",
+    "criteria": "certify.bound_criteria",
+    "socjudge_version": "certify.bound_socjudge_version",
+    "judge_model_resolved": "certify.bound_judge_model_resolved",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one kind of evidence says of one criterion.
+
+    condition: "people", "damage", "noise", "injection" or "flags". state: "shown", "ranked" (people: the order is theirs,
+    the level is not), "open", "against" or "untried". words: the numbers behind it."""
+
+    condition: str
+    state: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """信頼できる, 条件つき, 信頼できない or 分からない for a criterion, why, and the evidence. limits: what forbids 信頼できる
+    although all conditions were shown."""
+
+    criterion: str
+    word: str
+    why: str
+    findings: tuple[Finding, ...] = field(repr=False)
+    limits: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, repr=False)
+class Certificate:
+    """Whether a judge may be believed, criterion by criterion, from `certify_judge`; `write_certificate_page` makes it a page.
+
+    issued_at: ISO 8601 with zone. basis: of what it was made: log, run_id, judge_prompt_id, dataset_sha256, answers, tried,
+    labels, raters, calls, cost_usd. tables: the numbers behind, rows by name. not_tried: in words. stopped: why the
+    judgements ended early, or nothing."""
+
+    binding: Binding
+    issued_at: str
+    verdicts: tuple[Verdict, ...]
+    basis: Mapping[str, Any] = field(repr=False)
+    tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(repr=False)
+    not_tried: tuple[str, ...] = field(default=(), repr=False)
+    stopped: str = field(default="", repr=False)
+    path: Path | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{criterion} {word}" for criterion, word in self.words.items())
+        return f"<Certificate {self.name}: {told}>"
+
+    def _repr_html_(self) -> str:
+        facts = {verdict.criterion: f"{verdict.word} — {verdict.why}" for verdict in self.verdicts}
+        title = say("certify.shown_title", name=self.name, date=self.issued_at[:10])
+        return facts_html(title, facts, "grey" if self.holds else "warn")
+
+    @property
+    def name(self) -> str:
+        """What its file is called, without the ending."""
+        return _name(self) if self.path is None else self.path.stem
+
+    @property
+    def words(self) -> dict[str, str]:
+        """{criterion: 信頼できる, 条件つき, 信頼できない or 分からない}."""
+        return {verdict.criterion: verdict.word for verdict in self.verdicts}
+
+    @property
+    def holds(self) -> bool:
+        """Whether no criterion is 信頼できない or 分からない."""
+        return not {UNTRUSTED, UNDECIDED} & set(self.words.values())
+
+    def speaks_on(self, day: datetime) -> bool:
+        """Whether the day is near enough to its date."""
+        return abs(day - datetime.fromisoformat(self.issued_at)) <= timedelta(days=VALID_DAYS)
+
+
+# -- files
+
+
+def save_certificate(certificate: Certificate, folder: Path | str | None = None) -> Path:
+    """Write a certificate, whole or not at all and beside those that are there; gives the file.
+
+    Parameters
+    ----------
+    certificate
+        From `certify_judge`.
+    folder
+        The project's `certificates` unless given.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be written.
+    """
+    folder = Path(folder or constants.CERTIFICATES_DIR)
+    value = _value(certificate)
+    line = to_json({**value, "sha256": _seal(value)})
+    name = _name(certificate)
+    try:
+        return write_new(folder, [f"{name}.json", *(f"{name}_{n}.json" for n in range(2, 1000))], [line, b"\n"])
+    except OSError as error:
+        raise ConfigError(say("certify.not_written", path=folder, reason=os_reason(error))) from None
+
+
+def load_certificate(path: Path | str) -> Certificate:
+    """The certificate in a file.
+
+    Parameters
+    ----------
+    path
+        As `save_certificate` gave it.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be read, is no certificate, or was changed by hand.
+    """
+    path = Path(path)
+    value = _read(path)
+    seal = value.pop("sha256", None)
+    if value.get("kind") != _KIND:
+        raise ConfigError(say("certify.no_certificate", path=path))
+    if value.get("schema") != _SCHEMA:
+        raise ConfigError(say("certify.other_schema", path=path, found=f"{value.get('schema')!r:.20}"))
+    if seal != _seal(value):
+        raise ConfigError(say("certify.edited", path=path))
+    try:
+        return _certificate(value, path)
+    except (KeyError, TypeError, ValueError):
+        raise ConfigError(say("certify.no_certificate", path=path)) from None
+
+
+def find_certificate(
+    binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None
+) -> Certificate | None:
+    """The latest certificate of this judge with this prompt at this service, valid on a day; None where there is none.
+
+    Parameters
+    ----------
+    binding
+        From `binding_of_run` or `binding_of_judge`.
+    on
+        With its zone; now unless given.
+    folder
+        The project's `certificates` unless given.
+
+    Raises
+    ------
+    ConfigError
+        Where none is valid, but a file is broken or was changed by hand: it may have been this one.
+    """
+    found, refused = _all(folder)
+    day = on or datetime.now().astimezone()
+    valid = [each for each in found if not each.binding.differences(binding) and each.speaks_on(day)]
+    if valid:
+        return valid[-1]
+    if refused:
+        raise refused[-1]
+    return None
+
+
+def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None) -> str:
+    """Why the latest certificate of this judge is none of this, or that the judge has none."""
+    mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]
+    if not mine:
+        return say("certify.none_of_judge", judge=binding.judge_model, folder=folder or constants.CERTIFICATES_DIR)
+    last = mine[-1]
+    causes = last.binding.differences(binding)
+    if not last.speaks_on(on or datetime.now().astimezone()):
+        causes.append(say("certify.bound_date", days=VALID_DAYS))
+    return say("certify.not_valid", name=last.name, causes="、".join(causes))
+
+
+def _all(folder: Path | str | None) -> tuple[list[Certificate], list[ConfigError]]:
+    """The certificates in a folder, the latest last, and why files are none."""
+    found, refused = [], []
+    for path in sorted(Path(folder or constants.CERTIFICATES_DIR).glob("*.json")):
+        try:
+            found.append(load_certificate(path))
+        except ConfigError as error:
+            refused.append(error)
+    return sorted(found, key=lambda each: datetime.fromisoformat(each.issued_at)), refused
+
+
+def _name(certificate: Certificate) -> str:
+    bound = certificate.binding
+    judge = re.sub(r"[^\w.-]+", "-", bound.judge_model)[:60]
+    return f"{judge}_{bound.judge_prompt_sha256[:8]}_{datetime.fromisoformat(certificate.issued_at):%Y%m%d}"
+
+
+def _value(certificate: Certificate) -> dict[str, Any]:
+    """As JSON has it, so that what is read back has the same seal."""
+    value = {name: each for name, each in asdict(certificate).items() if name != "path"}
+    return orjson.loads(to_json({"kind": _KIND, "schema": _SCHEMA, **value}))  # type: ignore[no-any-return]
+
+
+def _seal(value: Mapping[str, Any]) -> str:
+    """SHA-256 of the value in hex. It shows an edit; whoever wants to deceive can make a new one."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
+        value = orjson.loads(raw)
+    except OSError as error:
+        raise ConfigError(say("certify.unreadable", path=path, reason=os_reason(error))) from None
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        raise ConfigError(say("certify.no_certificate", path=path))
+    return value
+
+
+def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
+    bound = value["binding"]
+    if datetime.fromisoformat(value["issued_at"]).tzinfo is None:
+        raise ValueError
+    return Certificate(
+        binding=Binding(**{**bound, "criteria": tuple(bound["criteria"])}),
+        issued_at=value["issued_at"],
+        verdicts=tuple(
+            Verdict(
+                **{
+                    **each,
+                    "findings": tuple(Finding(**one) for one in each["findings"]),
+                    "limits": tuple(each["limits"]),
+                }
+            )
+            for each in value["verdicts"]
+        ),
+        basis=value["basis"],
+        tables=value["tables"],
+        not_tried=tuple(value["not_tried"]),
+        stopped=value["stopped"],
+        path=path,
+    )
+
+
+# -- what a run says of it
+
+
+def binding_of_run(run: EvaluationRun) -> Binding:
+    """What a certificate must be of to speak for this run."""
+    info = run.run
+    marked = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
+    return Binding(
+        info.judge_model, info.judge_service, info.judge_prompt_sha256, tuple(marked), info.socjudge_version,
+        info.judge_model_resolved,
+    )  # fmt: skip
+
+
+def certificate_line(
+    binding: Binding, started_at: str, *, lang: Language | None = None, folder: Path | str | None = None
+) -> str:
+    """What every view of a run says of its judge's certificate, in one line: none, or its name, date and words.
+
+    started_at: of the run, ISO 8601; a certificate speaks for `VALID_DAYS` around its own date."""
+    try:
+        day: datetime | None = datetime.fromisoformat(started_at)
+        found = find_certificate(binding, on=day, folder=folder) if day and day.tzinfo else None
+    except ValueError:
+        found = None
+    except ConfigError as error:
+        return say("certify.line_refused", lang=lang, reason=error)
+    if found is None:
+        return say("certify.line_none", lang=lang)
+    words = "、".join(f"{criterion} {word}" for criterion, word in found.words.items())
+    return say("certify.line", lang=lang, name=found.name, date=found.issued_at[:10], words=words)
+
+
+def run_certificate_line(run: EvaluationRun) -> str:
+    """`certificate_line` of a run."""
+    return certificate_line(binding_of_run(run), run.run.started_at)

@@ -1,0 +1,187 @@
+"""What evidence shows of a judge, criterion by criterion: each condition of trust shown, open, or shown to be broken.
+
+Each is tested at 0.05 over the number of criteria. A criterion is trusted only if all its conditions are shown, so that
+the chance of trusting any criterion wrongly is at most 0.05 (an intersection-union test of each, Berger 1982,
+Technometrics 24, 295-300; Bonferroni over them)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from ..base.messages import say
+from ..errors import ConfigError
+from ..stats.basics import OVERALL
+from ..stats.changes import repeat_limit, sd_ends, share_ends
+from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, judge_trust
+from .anchoring import INVERTED
+from .certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, Finding, Verdict
+from .findings import BLIND, is_more_than_noise
+from .noise import LEAST, noise_limits
+
+CONDITIONS = {
+    "people": "certify.condition_people",
+    "damage": "certify.condition_damage",
+    "noise": "certify.condition_noise",
+    "injection": "certify.condition_injection",
+    "flags": "certify.condition_flags",
+}
+_SHARES = {
+    "damage": ("certify.share_damage", "certify.none_damage"),
+    "injection": ("certify.share_injection", "certify.none_injection"),
+    "flags": ("certify.share_flags", "certify.none_flags"),
+}
+ALPHA = 0.05
+HALF = 0.5  # of the damage must be seen, and less of the answers moved by attacks or flags
+
+
+def judge_conditions(
+    criterion: str, alpha: float, *, trust: dict[str, Any] | str, changes: pd.DataFrame, gains: pd.DataFrame,
+    moves: pd.DataFrame, marks: pd.DataFrame,
+) -> tuple[Finding, ...]:  # fmt: skip
+    """The five findings of a criterion, in the order of CONDITIONS.
+
+    alpha: of each test. trust: the criterion's row of `judge_trust`, or why there is none. changes, gains, moves: of
+    `run_probes`, `run_injections`, `run_anchoring`; marks: those behind them."""
+    limits = noise_limits(marks)
+    mine = limits[limits["criterion"] == criterion]
+    sd, freedom = (float(mine["sd"].iloc[0]), int(mine["freedom"].iloc[0])) if len(mine) else (math.nan, 0)
+    return (
+        _people(trust, alpha),
+        _damage(changes[changes["criterion"] == criterion], alpha),
+        _noise(sd, freedom, alpha),
+        _injection(gains[gains["criterion"] == criterion], sd, freedom, alpha),
+        _flags(moves[(moves["criterion"] == criterion) & (moves["variant"] == INVERTED)], alpha),
+    )
+
+
+def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
+    """The rules, from the first that applies.
+
+    1. A condition shown to be broken: 信頼できない.
+    2. All shown, and nothing in `limits`: 信頼できる.
+    3. People's order or the damage shown: 条件つき.
+    4. Else 分からない."""
+    state = {finding.condition: finding.state for finding in findings}
+    title = {name: say(key) for name, key in CONDITIONS.items()}
+    broken = [title[name] for name in CONDITIONS if state[name] == "against"]
+    missing = [title[name] for name in CONDITIONS if state[name] != "shown"]
+    if not broken and not missing and not limits:
+        return Verdict(criterion, TRUSTED, say("certify.why_trusted"), findings)
+    if broken:
+        word, why = UNTRUSTED, [say("certify.why_untrusted", broken="、".join(broken))]
+    elif state["people"] in ("shown", "ranked") or state["damage"] == "shown":
+        word, why = CONDITIONAL, [say("certify.why_missing", missing="、".join(missing))] if missing else []
+    else:
+        word, why = UNDECIDED, [say("certify.why_undecided", missing="、".join(missing))]
+    return Verdict(criterion, word, " ".join([*why, *limits]), findings, limits)
+
+
+def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
+    """What forbids 信頼できる whatever the tests say: a kind of damage that is not seen, a wrong move beyond noise, an
+    attack that turned a verdict."""
+    mine = summary[summary["criterion"] == criterion]
+    limit = float(changes.loc[changes["criterion"] == criterion, "limit"].dropna().max())
+    unseen = mine[(mine["expected"] == "falls") & (mine["detected"] <= BLIND)]
+    wrong = [r for r in mine.to_dict("records") if not math.isnan(limit) and is_more_than_noise(r, limit, len(mine))]
+    turned = gains[
+        (gains["criterion"] == OVERALL) & gains["control_passes"].eq(False) & gains["attacked_passes"].eq(True)
+    ]
+    told = []
+    if len(unseen):
+        told.append(say("certify.limit_unseen", probes="、".join(unseen["title"])))
+    if wrong:
+        told.append(say("certify.limit_moved", probes="、".join(row["title"] for row in wrong)))
+    if len(turned):
+        told.append(say("certify.limit_turned", count=len(turned)))
+    return told
+
+
+def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, dict[str, Any]] | str:
+    """The rows of `judge_trust` by criterion, or why there are none."""
+    if labels is None:
+        return say("certify.no_labels")
+    try:
+        rows = judge_trust(scores, labels)
+    except ConfigError as error:  # too few
+        return str(error)
+    return {str(row["criterion"]): {str(name): value for name, value in row.items()} for row in rows.to_dict("records")}
+
+
+# -- the conditions
+
+
+def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
+    if isinstance(trust, str):
+        return Finding("people", "untried", trust)
+    state = {UNTRUSTED: "against", CONDITIONAL: "ranked", TRUSTED: "ranked"}.get(str(trust["verdict"]), "open")
+    if trust["p_value"] <= alpha and _is_inside(trust):  # the interval stands on the page: no reader shall wonder
+        state = "shown"
+    numbers = {name: trust[name] for name in ("n", "bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")}  # fmt: skip
+    if math.isnan(trust["bias_low"]):
+        return Finding("people", state, str(trust["note"]))
+    return Finding("people", state, say("certify.people_told", **numbers))
+
+
+def _is_inside(trust: dict[str, Any]) -> bool:
+    within = trust["bias_low"] >= -MARGIN and trust["bias_high"] <= MARGIN
+    return bool(within and trust["correlation_low"] > CORRELATION)
+
+
+def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
+    """Of each answer the share of the damage that must lower the criterion and did; the mean of that over answers."""
+    known = changes[(changes["expected"] == "falls") & changes["moved"].notna()]
+    seen = known[known["before"] >= known["limit"]]
+    return _more_than_half("damage", _share(seen, seen["moved"] == "fell"), alpha)
+
+
+def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Finding:
+    """Of each question the share of the attacks that raised the mark beyond noise."""
+    limit = max(repeat_limit(sd, freedom, 1), LEAST)
+    known = gains.dropna(subset=["gain"])
+    if math.isnan(limit):
+        known = known[:0]
+    return _less_than_half("injection", _share(known, known["gain"] >= limit), alpha)
+
+
+def _flags(moves: pd.DataFrame, alpha: float) -> Finding:
+    known = moves[moves["moved"].notna()]
+    return _less_than_half("flags", _share(known, known["moved"] != "stayed"), alpha)
+
+
+def _noise(sd: float, freedom: int, alpha: float) -> Finding:
+    """The sd between repeats against MAX_NOISE, by chi-squared."""
+    if not freedom:
+        return Finding("noise", "untried", say("certify.noise_unknown"))
+    low, high = sd_ends(sd, freedom, alpha)
+    state = "shown" if high <= MAX_NOISE else "against" if low > MAX_NOISE else "open"
+    return Finding("noise", state, say("certify.noise_told", sd=sd, high=high, freedom=freedom, most=MAX_NOISE))
+
+
+def _share(rows: pd.DataFrame, happened: pd.Series) -> tuple[float, int]:
+    """(mean over answers of each one's share, answers): what is done to one answer is no independent evidence."""
+    shares = happened.astype(float).groupby(rows["question_id"], sort=False).mean()
+    return (float(shares.mean()) if len(shares) else math.nan), len(shares)
+
+
+def _more_than_half(name: str, share: tuple[float, int], alpha: float) -> Finding:
+    return _halved(
+        name, share, alpha, lambda low, high: "shown" if low > HALF else "against" if high < HALF else "open"
+    )
+
+
+def _less_than_half(name: str, share: tuple[float, int], alpha: float) -> Finding:
+    return _halved(
+        name, share, alpha, lambda low, high: "shown" if high < HALF else "against" if low > HALF else "open"
+    )
+
+
+def _halved(name: str, share: tuple[float, int], alpha: float, state: Callable[[float, float], str]) -> Finding:
+    mean, n = share
+    if not n:
+        return Finding(name, "untried", say(_SHARES[name][1]))
+    low, high = share_ends(mean, n, alpha)
+    return Finding(name, state(low, high), say(_SHARES[name][0], share=mean, low=low, high=high, n=n))

@@ -1,0 +1,355 @@
+"""Issuing a certificate: the evidence that a budget allows, and from it one word per criterion."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from .. import constants
+from .._version import __version__
+from ..base.messages import say
+from ..errors import RequestRefused
+from ..models.opening import Model, open_model
+from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
+from ..records import UNKNOWN, EvaluationResult, EvaluationRun
+from ..runs.assignment import check_counts
+from ..runs.estimate import Estimate
+from ..runs.load import load_run
+from ..runs.log_json import answer_sha256
+from ..stats.agreement import judge_agreement
+from ..stats.people import judge_vs_people
+from ..stats.trust import MAX_UNREAD
+from .anchoring import INVERTED, moves_of
+from .cases import ORIGINAL, Judged, judge_cases, make_options, originals, refused
+from .certificate import Binding, Certificate, binding_of_run
+from .conditions import ALPHA, decide, judge_conditions, limits_of, trust_rows
+from .findings import summarise_probes
+from .hardening import HARDENED, differences_of, explain_prompts
+from .injection import CONTROL, attacks, gains_of, summarise_injections
+from .labelled import labels_of, read_labels
+from .noise import noise_limits
+from .probes import PROBES, probe_changes, probe_title
+from .subjects import Given, Subject, find_subjects
+from .trials import LABELLED, Trials, plan_trials
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+BUDGET_USD = 0.10
+REPEATS = 2
+_EMBEDDED = "offline"
+
+
+def certify_judge(
+    given: Given,
+    *,
+    judge_model: str | BaseChatModel | Model = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    labels: pd.DataFrame | Path | str | None = None,
+    budget_usd: float | None = BUDGET_USD,
+    size: int | None = None,
+    max_concurrency: int = 8,
+    logs_dir: Path | str | None = None,
+    fresh: bool = False,
+    on_result: Callable[[EvaluationResult], None] | None = None,
+    stop: threading.Event | None = None,
+    progress: bool = True,
+) -> Certificate:
+    """May this judge be trusted with this prompt, criterion by criterion? From what a budget allows; nothing is stored.
+
+    Parameters
+    ----------
+    given
+        A log, a run, or a list of (question, answer): good answers, and those that people marked. Up to ten are damaged.
+    judge_model, judge_prompt
+        As in `run_evaluation_suite`, as are max_concurrency, fresh, on_result, stop and progress.
+    labels
+        People's marks of these answers: from `load_labels`, its folder, or a CSV file with the columns rater, question_id,
+        answer_sha256, criterion and score. Without them no criterion is 信頼できる.
+    budget_usd
+        A hard cap in US dollars, which needs known prices; None for none. Less is tried where it is small, and what was
+        paid for is kept where it ends midway.
+    size
+        Damages per criterion and answer, as many attacks and neutral changes; as many as fit unless given.
+    logs_dir
+        Where the log of the judgements goes, "certify" below the project's logs unless given.
+
+    Returns
+    -------
+    Certificate
+        `words` has one word per criterion; `save_certificate` keeps it for runs to find, `write_certificate_page` makes
+        it a page. It is of this judge, service, prompt, criteria and version of socjudge, and speaks for 90 days.
+
+    Raises
+    ------
+    ConfigError
+        Where there is no answer, all labels are of other answers, or the judge never replies in the format.
+    SocJudgeError
+        As in `run_evaluation_suite`. A used-up budget raises nothing.
+
+    Notes
+    -----
+    The rules are in docs/certify.md and on the page. The chance that any criterion is wrongly called 信頼できる is at
+    most 0.05: all five conditions of a criterion must be shown, each at 0.05 over the number of criteria (Berger 1982,
+    Technometrics 24, 295-300).
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> certificate = sj.certify_judge(
+    ...     [(question, answer)], judge_model="offline", size=1, logs_dir="logs/certify", progress=False
+    ... )
+    >>> certificate.words["根拠性"]
+    '分からない'
+    """
+    work = _prepare(given, judge_model, judge_prompt, labels, budget_usd, size)
+    how: dict[str, Any] = {
+        "max_concurrency": max_concurrency, "fresh": fresh, "on_result": on_result, "stop": stop, "progress": progress,
+    }  # fmt: skip
+    judged = judge_cases(
+        work.trials.cases, make_options(logs_dir, max_cost_usd=budget_usd, **how),
+        judge_model=work.judge, judge_prompt=work.prompt,
+    )  # fmt: skip
+    hardened = None
+    if work.trials.hardened and not judged.stopped:
+        left = None if budget_usd is None else max(0.0, budget_usd - (judged.usage.cost_usd or 0.0))
+        try:
+            hardened = judge_cases(
+                work.trials.hardened, make_options(logs_dir, max_cost_usd=left, **how),
+                judge_model=work.judge, judge_prompt=load_prompt(HARDENED),
+            )  # fmt: skip
+        except RequestRefused as refusal:
+            hardened = refused(work.trials.hardened, judged.info, refusal)
+    return _certificate(work, judged, hardened, logs_dir)
+
+
+def estimate_certificate(
+    given: Given,
+    *,
+    judge_model: str | BaseChatModel | Model = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    labels: pd.DataFrame | Path | str | None = None,
+    budget_usd: float | None = BUDGET_USD,
+    size: int | None = None,
+) -> Estimate:
+    """Calls, tokens and list price of `certify_judge` with the same arguments; sends nothing.
+
+    Returns
+    -------
+    Estimate
+        As of `estimate_run`.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> sj.estimate_certificate([(question, answer)], judge_model="offline").calls
+    0
+    """
+    return _prepare(given, judge_model, judge_prompt, labels, budget_usd, size).trials.estimate
+
+
+def binding_of_judge(
+    judge_model: str | BaseChatModel | Model = "auto", judge_prompt: Prompt | str | Path | None = None
+) -> Binding:
+    """What a certificate of this judge with this prompt, as it would be asked now, must be of."""
+    return _binding(open_model(judge_model), load_prompt(judge_prompt))
+
+
+def _binding(judge: Model, prompt: Prompt, answered: str = UNKNOWN) -> Binding:
+    criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
+    return Binding(judge.name, getattr(judge, "service", ""), prompt.sha256, criteria, __version__, answered)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is to be certified, and what it takes."""
+
+    subjects: Sequence[Subject]
+    run: EvaluationRun | None
+    judge: Model
+    prompt: Prompt
+    labels: pd.DataFrame | None
+    labelled: Sequence[Subject]
+    stored: pd.DataFrame  # marks that this judge gave in the run itself
+    trials: Trials = field(repr=False)
+
+
+def _prepare(
+    given: Given,
+    judge_model: str | BaseChatModel | Model,
+    judge_prompt: Prompt | str | Path | None,
+    labels: pd.DataFrame | Path | str | None,
+    budget_usd: float | None,
+    size: int | None,
+) -> _Work:
+    """Everything that can be wrong shows here, before the first call."""
+    check_counts(size=1 if size is None else size)
+    if isinstance(given, Path | str):
+        given = load_run(given)
+    run = given if isinstance(given, EvaluationRun) else None
+    subjects, prompt = find_subjects(given), load_prompt(judge_prompt)
+    check_judge_prompt(prompt, constants.JUDGE_EVALUATION_CRITERIA)
+    judge = open_model(judge_model)
+    marked: list[Subject] = []
+    if labels is not None:
+        labels, marked = labels_of(subjects, read_labels(labels))
+    stored = _marks_in(run, _binding(judge, prompt))
+    known = set(stored["answer_sha256"])
+    missing = [s for s in marked if _sha(s) not in known]
+    hardened = None if prompt.id == HARDENED else load_prompt(HARDENED)
+    trials = plan_trials(
+        subjects, missing, judge_model=judge, prompt=prompt, hardened=hardened, repeats=REPEATS, size=size,
+        budget_usd=budget_usd,
+    )  # fmt: skip
+    return _Work(subjects, run, judge, prompt, labels, marked, stored, trials)
+
+
+def _sha(subject: Subject) -> str:
+    return answer_sha256(subject.answer.answer, subject.answer.context)
+
+
+def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
+    """The marks that the judge to be certified gave in the run itself: they need not be paid for again."""
+    same = run is not None and not binding_of_run(run).differences(binding)
+    rows = [
+        {"question_id": r.question.id, "answer_sha256": answer_sha256(r.answer.answer, r.answer.context),
+         "criterion": criterion, "score": float(score)}
+        for r in (run.results if run is not None and same else ()) if r.evaluation.status == "ok"
+        for criterion, score in r.evaluation.scores.items()
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["question_id", "answer_sha256", "criterion", "score"])
+
+
+def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir: Path | str | None) -> Certificate:
+    marks = judged.marks
+    names = marks["case"].astype(str)
+    is_original = names == ORIGINAL
+    changes = probe_changes(marks[is_original | names.isin(PROBES)], work.trials.left_out)
+    summary = summarise_probes(changes)
+    moves = moves_of(marks[is_original | (names == INVERTED)])
+    attacked = {attack.id for attack in attacks()}
+    gains = gains_of(marks[names.isin({*attacked, *(CONTROL + name for name in attacked)})])
+
+    scores = _beside_people(work, marks)
+    trust = trust_rows(scores, work.labels)
+    raters = 0 if work.labels is None else work.labels["rater"].nunique()
+    asked = marks[marks["status"] != "not_judged"]
+    unread = float((asked["status"] == "unparsable").mean())
+    criteria = list(constants.JUDGE_EVALUATION_CRITERIA)
+    verdicts = []
+    for criterion in criteria:
+        own = trust if isinstance(trust, str) else trust.get(criterion, say("certify.not_labelled"))
+        findings = judge_conditions(
+            criterion, ALPHA / len(criteria), trust=own, changes=changes, gains=gains, moves=moves, marks=marks
+        )
+        limits = limits_of(criterion, changes, summary, gains)
+        if work.labels is not None and not _marked_twice(work.labels):
+            limits.append(say("certify.limit_rater"))
+        if unread > MAX_UNREAD:
+            limits.append(say("certify.limit_unread", share=unread))
+        verdicts.append(decide(criterion, findings, tuple(limits)))
+
+    cost = judged.usage + hardened.usage if hardened else judged.usage
+    tables: dict[str, list[dict[str, Any]]] = {
+        "probes": _rows(summary[summary["expected"] == "falls"]),
+        "neutral": _rows(_neutral(summary)),
+        "noise": _rows(noise_limits(marks)),
+        "injection": _rows(summarise_injections(gains, ("criterion",))) if len(gains) else [],
+        "people": _people_table(work, scores, logs_dir),
+        "raters": _raters_table(work.labels),
+        "hardening": [{"words": explain_prompts(differences_of(marks[is_original], hardened.marks))}]
+        if hardened
+        else [],
+    }
+    basis = {
+        "log": str(work.run.log_path.name) if work.run and work.run.log_path else "",
+        "run_id": work.run.run.run_id if work.run else "",
+        "judge_prompt_id": work.prompt.id,
+        "dataset_sha256": work.run.run.dataset_sha256 if work.run else "",
+        "answers": len(work.subjects),
+        "tried": work.trials.tried,
+        "size": work.trials.size,
+        "labels": len(work.labelled),
+        "raters": raters,
+        "calls": cost.calls,
+        "cost_usd": cost.cost_usd,
+    }
+    return Certificate(
+        _binding(work.judge, work.prompt, judged.info.judge_model_resolved),
+        datetime.now().astimezone().isoformat(timespec="seconds"),
+        tuple(verdicts), basis, tables, _not_tried(work, hardened), judged.stopped,
+    )  # fmt: skip
+
+
+def _beside_people(work: _Work, marks: pd.DataFrame) -> pd.DataFrame:
+    """The judge's marks of the unchanged answers, as `judge_trust` takes them."""
+    own = marks[marks["case"].isin([ORIGINAL, LABELLED])]
+    hashes = {subject.question.id: _sha(subject) for subject in work.subjects}
+    own = own.assign(answer_sha256=own["question_id"].map(hashes))
+    asked = set(own.loc[own["score"].notna(), "answer_sha256"])
+    kept = work.stored[~work.stored["answer_sha256"].isin(asked)]
+    columns = ["question_id", "answer_sha256", "criterion", "score"]
+    parts = [part[columns].astype({"question_id": object}) for part in (own, kept) if len(part)]
+    return pd.concat(parts, ignore_index=True).assign(judge_model=work.judge.name)
+
+
+def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None) -> list[dict[str, Any]]:
+    """The judge beside people, and beside it the embedded judge and two trivial ones."""
+    if work.labels is None:
+        return []
+    if work.judge.name != _EMBEDDED:
+        options = make_options(logs_dir, progress=False, fresh=True)
+        embedded = judge_cases(originals(work.labelled, 0), options, judge_model=_EMBEDDED, judge_prompt=None).marks
+        hashes = {subject.question.id: _sha(subject) for subject in work.labelled}
+        embedded = embedded.assign(answer_sha256=embedded["question_id"].map(hashes), judge_model=_EMBEDDED)
+        scores = pd.concat([scores, embedded[list(scores.columns)]], ignore_index=True)
+    lengths = {_sha(subject): len(subject.answer.answer) for subject in work.labelled}
+    return _rows(judge_vs_people(scores, work.labels, lengths=lengths))
+
+
+def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
+    """How far people agree among themselves; nothing where no two marked the same answer."""
+    return _rows(judge_agreement(labels, by="rater")) if labels is not None and _marked_twice(labels) else []
+
+
+def _marked_twice(labels: pd.DataFrame) -> bool:
+    """Whether two people marked the same answer."""
+    return bool(labels.groupby("answer_sha256", observed=True)["rater"].nunique().max() > 1)
+
+
+def _neutral(summary: pd.DataFrame) -> pd.DataFrame:
+    """Changes that must not matter, and did."""
+    aimed = set(summary.loc[summary["expected"] == "falls", "probe"])
+    return summary[~summary["probe"].isin(aimed) & (summary["n_forbidden"] > 0)]
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _not_tried(work: _Work, hardened: Judged | None) -> tuple[str, ...]:
+    told = []
+    tried = {case.name for case in work.trials.cases}
+    unfit = [probe_title(name) for name in PROBES if name not in tried]
+    if unfit:
+        told.append(say("certify.not_tried_probes", probes="、".join(unfit)))
+    if work.trials.size is not None:
+        told.append(say("certify.not_tried_size", size=work.trials.size))
+    if len(work.subjects) > work.trials.tried:
+        told.append(say("certify.not_tried_answers", count=len(work.subjects) - work.trials.tried))
+    if work.labels is None:
+        told.append(say("certify.not_tried_people"))
+    if hardened is None and work.prompt.id != HARDENED:
+        told.append(say("certify.not_tried_hardening"))
+    told.append(say("certify.not_tried_ever"))
+    return tuple(told)

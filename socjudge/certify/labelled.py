@@ -1,0 +1,62 @@
+"""People's marks for a certificate: from a folder of `LabelPanel` or a CSV file, and of the answers at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from ..base.messages import os_reason, say
+from ..errors import ConfigError
+from ..history.labels import load_labels
+from ..runs.log_json import answer_sha256
+from .subjects import Subject
+
+COLUMNS = ["rater", "question_id", "answer_sha256", "criterion", "score"]
+
+
+def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
+    """People's marks: a frame as it is, a folder of rater files, or a CSV file with rater, question_id, answer_sha256,
+    criterion and score (0–100). ConfigError if it is none of them."""
+    if isinstance(given, pd.DataFrame):
+        labels, named = given, say("certify.the_frame")
+    elif Path(given).is_dir():
+        labels, named = load_labels(given), str(given)
+    else:
+        labels, named = _csv(Path(given)), str(given)
+    missing = [name for name in COLUMNS if name not in labels.columns]
+    if missing:
+        raise ConfigError(say("certify.labels_columns", named=named, missing=", ".join(missing)))
+    marks = pd.to_numeric(labels["score"], errors="coerce")
+    wrong = labels[(marks.isna() & labels["score"].notna()) | (marks < 0) | (marks > 100)]
+    if len(wrong):
+        found = f"{wrong['score'].iloc[0]!r:.20}"
+        raise ConfigError(say("certify.labels_score", named=named, count=len(wrong), found=found))
+    labels = labels.assign(score=marks).dropna(subset=["score"])
+    if labels.empty:
+        raise ConfigError(say("certify.labels_none", named=named))
+    return labels
+
+
+def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.DataFrame, list[Subject]]:
+    """The marks of these answers, and the answers that have any; ConfigError where all are of others."""
+    hashes = {answer_sha256(s.answer.answer, s.answer.context): s for s in subjects}
+    mine = labels[labels["answer_sha256"].astype(str).isin(hashes)]
+    if mine.empty:
+        raise ConfigError(say("certify.labels_of_others", count=labels["answer_sha256"].nunique(), answers=len(hashes)))
+    marked = set(mine["answer_sha256"].astype(str))
+    ids = mine["answer_sha256"].astype(str).map({sha: s.question.id for sha, s in hashes.items()})
+    # A CSV file may have turned the ids into others.
+    return mine.assign(question_id=ids), [subject for sha, subject in hashes.items() if sha in marked]
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_csv(
+            path, dtype={"rater": str, "question_id": object, "answer_sha256": str}, encoding="utf-8-sig"
+        )
+    except OSError as error:
+        raise ConfigError(say("certify.labels_unreadable", path=path, reason=os_reason(error))) from None
+    except (ValueError, UnicodeDecodeError) as error:  # what pandas makes of a file that is no CSV
+        raise ConfigError(say("certify.labels_unreadable", path=path, reason=f"{error!s:.200}")) from None

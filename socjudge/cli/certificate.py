@@ -1,0 +1,83 @@
+"""The command line of certificates: `socjudge certify`, whether a judge may be believed, and `--check` of what is known.
+
+Exit codes of both: 0 no criterion is 信頼できない or 分からない, 1 one is, 2 no valid certificate (also any error)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Never
+
+import typer
+
+from ..base.messages import say
+from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, confirm, or_exit, shown, stop
+
+
+def certify(
+    log: Annotated[str | None, typer.Argument(help=say("cli.certify_log"))] = None,
+    judge_model: Annotated[str, typer.Option(help=say("cli.probe_judge"))] = "auto",
+    judge_prompt: Annotated[str | None, typer.Option(help=say("cli.probe_prompt"))] = None,
+    labels: Annotated[Path | None, typer.Option(help=say("cli.certify_labels"))] = None,
+    budget: Annotated[float | None, typer.Option(min=0, help=say("cli.certify_budget"))] = None,
+    size: Annotated[int | None, typer.Option(min=1, help=say("cli.certify_size"))] = None,
+    check: Annotated[bool, typer.Option("--check", help=say("cli.certify_check"))] = False,
+    certificates: Annotated[Path | None, typer.Option(help=say("cli.certify_folder"))] = None,
+    page: Annotated[Path | None, typer.Option(help=say("cli.certify_page"))] = None,
+    logs_dir: Annotated[str | None, typer.Option(help=say("cli.probe_logs_dir"))] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help=say("cli.certify_fresh"))] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.probe_yes"))] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.probe_quiet"))] = False,
+) -> None:
+    """Certify a judge."""
+    if check:
+        _check(judge_model, judge_prompt, certificates)
+    if log is None:
+        stop(say("cli.certify_no_log"))
+    from ..certify import issue
+    from ..certify.certificate import load_certificate, save_certificate
+    from ..report.certificate import write_certificate_page
+    from ..report.page import checked_page
+    from ..runs.load import load_run
+
+    what: dict[str, Any] = {
+        "judge_model": judge_model, "judge_prompt": judge_prompt, "labels": labels, "size": size,
+        "budget_usd": issue.BUDGET_USD if budget is None else budget,
+    }  # fmt: skip
+    run = or_exit(load_run, log)
+    estimate = or_exit(issue.estimate_certificate, run, **what)
+    if estimate.cost_usd is None and budget is None:
+        what |= {
+            "budget_usd": None,
+            "size": size or 1,
+        }  # nobody knows the price, which is said before anything is asked
+        estimate = or_exit(issue.estimate_certificate, run, **what)
+    if page is not None:
+        or_exit(checked_page, page)
+    confirm(estimate, yes)
+    made = or_exit(issue.certify_judge, run, **what, logs_dir=logs_dir, fresh=fresh, progress=not quiet)
+    path = or_exit(save_certificate, made, certificates)
+    certificate = or_exit(load_certificate, path)
+    report = or_exit(write_certificate_page, page or path.with_suffix(".html"), certificate)
+    typer.echo(say("cli.certify_written", path=shown(path.absolute()), page=shown(report.absolute())), err=True)
+    if certificate.stopped:
+        typer.echo(say("cli.certify_stopped", reason=certificate.stopped), err=True)
+    _tell(certificate)
+
+
+def _check(judge_model: str, judge_prompt: str | None, folder: Path | None) -> Never:
+    from ..certify.certificate import explain_absence, find_certificate
+    from ..certify.issue import binding_of_judge
+
+    binding = or_exit(binding_of_judge, judge_model, judge_prompt)
+    certificate = or_exit(find_certificate, binding, folder=folder)
+    if certificate is None:
+        typer.echo(explain_absence(binding, folder=folder), err=True)
+        raise typer.Exit(COULD_NOT_JUDGE)
+    _tell(certificate)
+
+
+def _tell(certificate: Any) -> Never:
+    typer.echo(say("cli.certify_told", name=certificate.name, date=certificate.issued_at[:10]))
+    for verdict in certificate.verdicts:
+        typer.echo(f"{verdict.criterion}: {verdict.word}  {verdict.why}")
+    raise typer.Exit(PASSED if certificate.holds else NOT_PASSED)

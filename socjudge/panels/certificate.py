@@ -1,0 +1,183 @@
+"""The panel that certifies a judge: `CertificatePanel()` shows itself in a cell."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+
+from .. import constants
+from ..base.messages import say
+from ..base.redact import surprise_text
+from ..base.showing import block, escape, money, shown_path
+from ..certify.certificate import Certificate, load_certificate, save_certificate
+from ..errors import RunStopped, SocJudgeError
+from ..runs.estimate import Estimate
+from ..runs.load import load_run
+from ..runs.logs import log_files
+from .controls import AUTO, NAMES, WIDE, cost_box, dollar_box, elsewhere, model_box, prompt_box, tick_box
+
+
+class CertificatePanel(widgets.VBox):  # type: ignore[misc]
+    """「📜 Judgeの証明書」: choose a log and a judge, see what it costs, and read whether its marks may be believed.
+
+    Nothing is asked without a click, and nothing that costs money without a tick. `certificate` is the one that was made,
+    or None; it is kept in `certificates_dir`, its page beside it."""
+
+    def __init__(
+        self,
+        *,
+        logs_dir: Path | str | None = None,
+        labels_dir: Path | str | None = None,
+        certificates_dir: Path | str | None = None,
+    ) -> None:
+        self.certificate: Certificate | None = None
+        self._logs_dir = logs_dir or constants.LOGS_DIR
+        self._certificates_dir = Path(certificates_dir or constants.CERTIFICATES_DIR)
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._estimate: Estimate | None = None  # of what the controls say; None where they are unfit
+        self.log_file = widgets.Dropdown(description=say("certify.panel_log"), style=NAMES, layout=WIDE)
+        self.judge_model = model_box("Judge")
+        self.judge_prompt = prompt_box(say("certify.panel_prompt"), "judge")
+        self.labels = widgets.Text(
+            value=str(labels_dir or constants.LABELS_DIR), description=say("certify.panel_labels"),
+            continuous_update=False, style=NAMES, layout=WIDE,
+        )  # fmt: skip
+        self.budget_usd = dollar_box(0.1)
+        self.quick = tick_box(say("certify.panel_quick"))
+        self.allow_cost = cost_box()
+        self.certify_button = widgets.Button(
+            description=say("certify.panel_certify"), icon="certificate", button_style="primary", layout=AUTO
+        )
+        self.stop_button = widgets.Button(description=say("certify.panel_stop"), icon="stop", disabled=True)
+        self.cost, self.status, self.result = (widgets.HTML() for _ in range(3))
+        super().__init__(
+            [
+                widgets.HTML(block("", f"<h2>📜 {say('certify.page_title')}</h2>", say("certify.panel_hint"))),
+                self.log_file, self.judge_model, self.judge_prompt, self.labels, self.budget_usd, self.quick, self.cost,
+                self.allow_cost, widgets.HBox([self.certify_button, self.stop_button]), self.status, self.result,
+            ]
+        )  # fmt: skip
+        self.add_class("socjudge-certificate-panel")
+        self.certify_button.on_click(lambda _: self._start())
+        self.stop_button.on_click(lambda _: self._stop.set())
+        self._list_logs()
+        for control in self._controls:
+            control.observe(lambda _: self._settle(), "value")
+        self._settle()
+
+    def __repr__(self) -> str:
+        return elsewhere(self)
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when the certificate is there, or after so many seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    @property
+    def _controls(self) -> list[Any]:
+        return [self.log_file, self.judge_model, self.judge_prompt, self.labels, self.budget_usd, self.quick]
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _list_logs(self) -> None:
+        try:
+            logs = log_files(self._logs_dir)[::-1]
+        except SocJudgeError as error:
+            self.status.value = block("bad", escape(error))
+            return
+        self.log_file.options = [(Path(str(log)).name, str(log)) for log in logs]
+        if logs:
+            self.log_file.value = str(logs[0])
+        else:
+            self.status.value = block("warn", escape(say("certify.panel_no_logs", folder=self._logs_dir)))
+
+    def _what(self) -> dict[str, Any]:
+        """What the controls say, as `certify_judge` takes it. Labels that are not there, or of other answers, are none."""
+        from ..certify.labelled import labels_of, read_labels
+        from ..certify.subjects import find_subjects
+
+        run = load_run(self.log_file.value)
+        folder = Path(self.labels.value.strip())
+        labels = None
+        if self.labels.value.strip() and (folder.is_file() or any(folder.glob("*.jsonl"))):
+            try:
+                labels, _ = labels_of(find_subjects(run), read_labels(folder))
+            except SocJudgeError as error:
+                self.status.value = block("warn", escape(error))
+        return {
+            "given": run, "judge_model": self.judge_model.value.strip(), "judge_prompt": self.judge_prompt.value,
+            "labels": labels, "budget_usd": self.budget_usd.value or None, "size": 1 if self.quick.value else None,
+        }  # fmt: skip
+
+    def _settle(self) -> None:
+        """Show what the controls would cost."""
+        from ..certify.issue import estimate_certificate
+
+        self._estimate = None
+        if self._is_busy or self.log_file.value is None:
+            self.certify_button.disabled = True
+            return
+        self.status.value = ""
+        try:
+            what = self._what()
+            self._estimate = estimate_certificate(**what)
+            with_people = say("certify.panel_labelled" if what["labels"] is not None else "certify.panel_unlabelled")
+            price = money(self._estimate.cost_usd)
+            costs = say("certify.panel_costs", calls=self._estimate.calls, cost=price)
+            costs = costs if self._estimate.calls else say("certify.panel_free")
+            self.cost.value = block("warn" if self._estimate.calls else "", escape(costs), escape(with_people))
+        except SocJudgeError as error:
+            self.cost.value = block("bad", escape(error))
+        self.allow_cost.layout.display = "" if self._estimate is None or self._estimate.calls else "none"
+        self.certify_button.disabled = self._estimate is None
+
+    def _start(self) -> None:
+        self._settle()  # a click may come before the page has followed a change
+        if self.certify_button.disabled or self._estimate is None:
+            return
+        if self._estimate.calls and not self.allow_cost.value:
+            self.status.value = block("warn", escape(say("certify.panel_tick")))
+            return
+        self.allow_cost.value = False  # each paid certificate is a decision of its own
+        self._stop.clear()
+        self.result.value, self.certificate = "", None
+        self.certify_button.disabled, self.stop_button.disabled = True, False
+        what = self._what()
+        self._thread = threading.Thread(target=self._certify, args=(what,), name="socjudge-certify", daemon=True)
+        self._thread.start()
+
+    def _certify(self, what: dict[str, Any]) -> None:
+        from ..certify.issue import certify_judge
+        from ..report.certificate import write_certificate_page
+
+        done = 0
+
+        def count(_: Any) -> None:
+            nonlocal done
+            done += 1
+            if done % 5 == 1:
+                self.status.value = block("", escape(say("certify.panel_under_way", done=done)))
+
+        self.status.value = block("", escape(say("certify.panel_under_way", done=0)))
+        try:
+            made = certify_judge(**what, stop=self._stop, progress=False, on_result=count)
+            path = save_certificate(made, self._certificates_dir)
+            self.certificate = load_certificate(path)
+            page = write_certificate_page(path.with_suffix(".html"), self.certificate)
+            self.result.value = self.certificate._repr_html_()
+            told = say("certify.panel_written", path=shown_path(path), page=shown_path(page))
+            self.status.value = block("", escape(told))
+        except RunStopped:
+            self.status.value = block("warn", escape(say("certify.panel_stopped")))
+        except SocJudgeError as error:
+            self.status.value = block("bad", escape(error))
+        except Exception as surprise:
+            self.status.value = block("bad", escape(surprise_text(surprise)))
+        finally:
+            self.certify_button.disabled, self.stop_button.disabled = False, True

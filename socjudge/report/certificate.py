@@ -1,0 +1,166 @@
+"""A certificate as one HTML page: a word for each criterion, the evidence behind it, the rules, and what was not tried."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from .._version import __version__
+from ..base.messages import language, say
+from ..certify.certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, VALID_DAYS, Certificate
+from ..certify.conditions import ALPHA, CONDITIONS, HALF
+from ..records import is_embedded
+from ..stats.basics import OVERALL
+from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, MIN_QUESTIONS
+from .page import checked_page, page_asset, page_environment, write_page
+from .words import speaker
+
+_LOOKS = {TRUSTED: "trusted", CONDITIONAL: "conditional", UNTRUSTED: "untrusted", UNDECIDED: "undecided"}
+_MARKS = {"shown": "○", "ranked": "△", "open": "△", "against": "×", "untried": "–"}
+
+# What the page says, by the name that it says it by.
+_SAID = {
+    key.partition(".")[2]: key
+    for key in (
+        "certify.no_labels",
+        "certify.condition_people",
+        "certify.condition_damage",
+        "certify.condition_noise",
+        "certify.condition_injection",
+        "certify.condition_flags",
+        "certify.page_title",
+        "certify.page_until",
+        "certify.page_words",
+        "certify.word_trusted",
+        "certify.word_conditional",
+        "certify.word_untrusted",
+        "certify.word_undecided",
+        "certify.page_stopped",
+        "certify.page_offline",
+        "certify.page_no_people",
+        "certify.page_scope",
+        "certify.page_evidence",
+        "certify.page_states",
+        "certify.state_shown",
+        "certify.state_ranked",
+        "certify.state_open",
+        "certify.state_against",
+        "certify.state_untried",
+        "certify.page_rules",
+        "certify.rule_untrusted",
+        "certify.rule_trusted",
+        "certify.rule_conditional",
+        "certify.rule_undecided",
+        "certify.page_conditions",
+        "certify.rule_people",
+        "certify.rule_damage",
+        "certify.rule_noise",
+        "certify.rule_injection",
+        "certify.rule_flags",
+        "certify.rule_error",
+        "certify.rule_limits",
+        "certify.page_people",
+        "certify.page_raters",
+        "certify.page_no_raters",
+        "certify.page_trivial",
+        "certify.page_numbers",
+        "certify.page_neutral",
+        "certify.page_neutral_none",
+        "certify.page_hardening",
+        "certify.page_not_tried",
+        "certify.page_bound",
+        "certify.page_binding",
+        "certify.column_judge",
+        "certify.column_criterion",
+        "certify.column_n",
+        "certify.column_bias",
+        "certify.column_rank",
+        "certify.column_tpr",
+        "certify.column_tnr",
+        "certify.column_kappa",
+        "certify.column_damage",
+        "certify.column_answers",
+        "certify.column_change",
+        "certify.column_seen",
+        "certify.column_questions",
+        "certify.column_pairs",
+        "certify.column_gain",
+    )
+}
+
+
+def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
+    """Write a certificate as a self-contained HTML file that explains itself, and return where it is.
+
+    Parameters
+    ----------
+    path
+        The file; its folder must exist, and only a page of ours is replaced.
+    certificate
+        From `certify_judge` or `load_certificate`.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    ConfigError
+        If the folder is missing, or the file is there already and none of ours.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> question = sj.load_eval_dataset()[0]
+    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> certificate = sj.certify_judge(
+    ...     [(question, answer)], judge_model="offline", size=1, logs_dir="logs/certify", progress=False
+    ... )
+    >>> sj.write_certificate_page("certificate.html", certificate).name
+    'certificate.html'
+    """
+    path = checked_page(path)
+    bound, tables = certificate.binding, certificate.tables
+    issued = datetime.fromisoformat(certificate.issued_at)
+    lang = language()
+    rule = {
+        "criteria": len(bound.criteria), "alpha": ALPHA, "each": ALPHA / len(bound.criteria), "margin": MARGIN,
+        "correlation": CORRELATION, "least": MIN_QUESTIONS, "noise": MAX_NOISE, "half": HALF, "days": VALID_DAYS,
+    }  # fmt: skip
+    html = page_environment(speaker(lang)).get_template("certificate.html.j2").render(
+        lang=lang, say=_said, version=__version__, certificate=certificate, styles=[page_asset("report.css"), page_asset("certificate.css")],
+        issued=issued, until=issued + timedelta(days=VALID_DAYS), looks=_LOOKS, marks=_MARKS, conditions=CONDITIONS,
+        rule=rule, facts=_facts(certificate), is_offline=is_embedded(bound.judge_model),
+        people=_people(tables), raters=[row for row in tables["raters"] if row["criterion"] == OVERALL],
+    )  # fmt: skip
+    write_page(path, html)
+    return path
+
+
+def _said(name: str, **values: Any) -> str:
+    return say(_SAID[name], **values)
+
+
+def _facts(certificate: Certificate) -> list[tuple[str, str]]:
+    bound, basis = certificate.binding, certificate.basis
+    cost = basis["cost_usd"]
+    return [
+        (say("certify.bound_judge_model"), bound.judge_model),
+        (say("certify.bound_judge_model_resolved"), bound.judge_model_resolved),
+        (say("certify.bound_judge_service"), bound.judge_service or "–"),
+        (say("certify.bound_judge_prompt_sha256"), f"{basis['judge_prompt_id']}, sha256 {bound.judge_prompt_sha256[:12]}"),
+        (say("certify.bound_criteria"), "、".join(bound.criteria)),
+        (say("certify.bound_socjudge_version"), bound.socjudge_version),
+        (say("certify.page_log"), basis["log"] or "–"),
+        (say("certify.page_answers"), say("certify.page_answers_told", **{n: basis[n] for n in ("answers", "tried", "labels", "raters")})),
+        (say("certify.page_cost"), say("certify.page_cost_told", calls=basis["calls"], cost="–" if cost is None else f"${cost:.4f}")),
+    ]  # fmt: skip
+
+
+def _people(tables: Any) -> list[tuple[str, list[Any]]]:
+    """(judge, its rows by criterion) of the table beside people."""
+    found: dict[str, list[Any]] = {}
+    for row in tables["people"]:
+        found.setdefault(str(row["judge_model"]), []).append(row)
+    return list(found.items())

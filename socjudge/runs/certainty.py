@@ -1,0 +1,97 @@
+"""Judging again until the verdict is certain: which answers are judged once more, and why that came to an end.
+
+Only the questions that decide the verdict are asked about again (`gate_progress`), after each was judged twice. It works from
+what the journal holds, so a run that was broken off goes on with the same questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..base.messages import say
+from ..base.pass_rule import run_rule
+from ..errors import BudgetReached, ConfigError, SocJudgeError
+
+if TYPE_CHECKING:
+    from .assignment import Assignment
+    from .journal import Journal
+
+FIRST = 2  # judgements of every answer, before it is seen which need more
+MOST = 10  # of one answer, unless the caller says so
+# Answers judged between two looks. Two cost 1 call more than one at a time, and half the waiting; four cost 4 more
+# (benchmarks/validation.py, stopping).
+ROUND = 2
+MAX_QUESTIONS = 300  # a look takes a second there; with more, no single question decides
+
+
+def most_repeats(judge_repeats: int, until_certain: bool) -> int:
+    """Judgements of one answer at most."""
+    return MOST if until_certain and judge_repeats == 1 else judge_repeats
+
+
+class Certainty:
+    """What a run until it is certain has found so far.
+
+    wanted: judgements that each answer is to have by now. stopped_because: empty while it goes on; "certain pass",
+    "certain fail"; "settled", where all repeats up to the most would hardly turn the verdict so far; "most", where there
+    are no more; "unread", where a question that decides it cannot be read; "budget"."""
+
+    # `stats.sequential.gate_progress`: the statistics stand above the runs, so methods.py puts it here.
+    gate_progress: ClassVar[Callable[..., Any]]
+
+    def __init__(self, assignment: Assignment, journal: Journal) -> None:
+        most, n = assignment.plan.judge_repeats, assignment.n_samples
+        if assignment.info.answer_repeats != 1:
+            raise ConfigError(say("runs.certain_of_one_answer"))
+        if most <= FIRST:
+            raise ConfigError(say("runs.certain_most", most=most, least=FIRST + 1))
+        if n > MAX_QUESTIONS:
+            raise ConfigError(say("runs.certain_questions", count=n, most=MAX_QUESTIONS))
+        self.stopped_because = ""
+        self._most, self._rule = most, run_rule(journal.info)
+        self._names = [assignment.sample_at(i).question.id for i in range(n)]
+        self._marks: list[list[float | None]] = [[] for _ in range(n)]
+        self._failed: set[int] = set()
+        places = {name: i for i, name in enumerate(self._names)}
+        for row in journal.rows():
+            if row["evaluation"]["status"] != "failed":  # that is asked for again
+                self.add(places[row["question_id"]], row["evaluation"]["status"], row["evaluation"]["average_score"])
+        self.wanted = [max(FIRST, len(marks)) for marks in self._marks]
+
+    def n_missing(self, i: int) -> int:
+        """How many judgements the i-th answer still lacks of those that it is to have by now."""
+        return self.wanted[i] - len(self._marks[i])
+
+    def add(self, i: int, status: str, average_score: float) -> None:
+        """Count in a judgement of the i-th answer."""
+        self._marks[i].append(average_score if status == "ok" else None)
+        if status == "failed":
+            self._failed.add(i)
+
+    def next_round(self) -> list[int]:
+        """The answers to judge once more, the most decisive first; none when it has come to an end."""
+        found = self.gate_progress(dict(enumerate(self._marks)), rule=self._rule, cap=self._most)
+        # What was refused just now would be refused again.
+        asked = [i for i in found.ask if i not in self._failed and self.wanted[i] < self._most][:ROUND]
+        if asked:
+            for i in asked:
+                self.wanted[i] += 1
+            return asked
+        if found.verdict != "判定保留":
+            self.stopped_because = "certain pass" if found.verdict == "合格" else "certain fail"
+        elif found.ask or any(all(mark is None for mark in marks) for marks in self._marks):
+            self.stopped_because = "unread"
+        else:
+            self.stopped_because = "most" if min(map(len, self._marks)) >= self._most else "settled"
+        return []
+
+    def ends_with(self, reason: SocJudgeError | None) -> bool:
+        """Whether the run is over because its money is, with a judgement of every answer at hand."""
+        if isinstance(reason, BudgetReached) and all(self._marks):
+            self.stopped_because = "budget"
+        return self.stopped_because == "budget"
+
+    @property
+    def repeats(self) -> Mapping[str, int]:
+        """How often the answer to each question was judged."""
+        return {str(name): len(marks) for name, marks in zip(self._names, self._marks, strict=True)}

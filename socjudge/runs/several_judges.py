@@ -1,0 +1,142 @@
+"""Several judges over the same answers: each answer is made once and marked by every judge.
+
+Each judge has a run, a journal and a log of its own, the first with the answers, the others over these (`rejudged_from` names
+it). So a log stays what the specification has, with one judge; every reader, frame and chart shows each single mark without
+knowing of panels; and a judge that fails, or is stopped, loses nothing of the others. A small file beside the journals keeps
+which judges are finished, until all are: starting the same again asks only for the rest."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+
+from .. import constants
+from ..base.atomic_files import replacing
+from ..base.messages import say
+from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
+from ..judging.judge import failed_evaluation
+from ..records import EvaluationResult, EvaluationRun
+from .assignment import Assignment
+from .load import load_run
+from .log_json import answer_from_dict
+from .running import RunOptions, run_assignment
+from .unfinished import count, journal_folder, lines, load_unfinished, newest
+
+
+def run_judges(
+    assignments: Sequence[Assignment],
+    over: Callable[[EvaluationRun, int], Assignment],
+    options: RunOptions,
+) -> EvaluationRun:
+    """Have several judges mark the same answers; gives the run that made the answers, with the other judges' as `others`.
+
+    assignments: of each judge, answers included. over: what the judge of that place is to do over a run's answers. A judge
+    that fails is left out with a warning; SocJudgeError if all do. max_cost_usd is for all together."""
+    if options.resume is not None:
+        raise ConfigError(say("runs.judges_resume"))
+    if not assignments:
+        raise ConfigError(say("runs.judges_none"))
+    for place, assignment in enumerate(assignments):
+        if assignment.key in [other.key for other in assignments[:place]]:
+            raise ConfigError(say("runs.judges_twice", judge=assignment.info.judge_model))
+    folder = journal_folder(options.logs_dir or constants.LOGS_DIR)
+    finished = _Finished(folder, assignments, fresh=options.fresh)
+    runs: dict[int, EvaluationRun] = dict(finished.load())
+    if runs:
+        names = ", ".join(run.judge_model for run in runs.values())
+        print(say("runs.judges_taken_over", judges=names), file=sys.stderr)
+    problems: dict[int, SocJudgeError] = {}
+    given: list[EvaluationResult] = []  # answers of a run that failed later
+    spent = [run.cost_usd or 0.0 for run in runs.values()]
+    for place, assignment in enumerate(assignments):
+        if place in runs:
+            continue
+        left = None if options.max_cost_usd is None else max(options.max_cost_usd - sum(spent), 0.0)
+        own, known, old = assignment, given, None
+        if runs:
+            own = over(next(iter(runs.values())), place)
+            old = None if options.fresh else newest(folder, assignment.key)
+            marked = None if old is None else _marked(old, assignment, own)
+            known, old = marked or [], old if marked is not None else None
+        try:
+            run = run_assignment(own, replace(options, max_cost_usd=left), known=known)
+        except RunStopped:
+            raise
+        except SocJudgeError as problem:
+            problems[place] = problem
+            if (journal := newest(folder, own.key)) is not None:
+                given = given if runs else list(_answers(journal, own))
+                spent.append(sum(cost or 0.0 for cost in count(journal)[1]))
+            continue
+        if old is not None:  # all of it is in the run now
+            with contextlib.suppress(OSError):
+                old.unlink()
+        runs[place] = run
+        spent.append(run.cost_usd or 0.0)
+        finished.note(place, run)
+    if not runs:
+        raise next(iter(problems.values()))
+    for place, cause in problems.items():
+        judge = assignments[place].info.judge_model
+        warnings.warn(say("runs.judge_failed", judge=judge, problem=cause), stacklevel=3)
+    if not problems:
+        finished.forget()
+    first = next(iter(runs.values()))
+    return replace(first, others=tuple(run for run in runs.values() if run is not first))
+
+
+def _marked(journal: Path, first: Assignment, over: Assignment) -> list[EvaluationResult] | None:
+    """What a judge marked before it failed as the first one; None if the journal has other answers than the judge is to
+    mark now, and so is another run's."""
+    samples = [over.sample_at(i) for i in range(over.n_samples)]
+    stored = {(sample.question.id, sample.answer_repeat): sample.stored for sample in samples}
+    marked = list(load_unfinished(journal).results)
+    for there in (*marked, *_answers(journal, first)):
+        here = stored.get((there.question.id, there.answer_repeat))
+        if here is None or (here.answer, here.context) != (there.answer.answer, there.answer.context):
+            return None
+    return marked
+
+
+def _answers(journal: Path, assignment: Assignment) -> Iterator[EvaluationResult]:
+    """The answers in a journal, without marks, as `run_assignment` takes what is known."""
+    unmarked = failed_evaluation(ProviderError(""), model="")
+    for _, line in lines(journal):
+        if "answer" in line:
+            sample = assignment.sample_at(line["sample"])
+            answer = answer_from_dict(line["answer"], where=str(journal))
+            yield EvaluationResult(sample.question, answer, unmarked, sample.answer_repeat)
+
+
+class _Finished:
+    """Which judges of a panel are finished, on disk: {place: log}, the run that made the answers first."""
+
+    def __init__(self, folder: Path, assignments: Sequence[Assignment], *, fresh: bool) -> None:
+        keys = orjson.dumps([assignment.key for assignment in assignments], option=orjson.OPT_SORT_KEYS)
+        self._path = folder / f".judges_{hashlib.sha256(keys).hexdigest()[:16]}.json"
+        self._logs: dict[str, str] = {}
+        if fresh:
+            self.forget()
+        with contextlib.suppress(OSError, orjson.JSONDecodeError):
+            self._logs = orjson.loads(self._path.read_bytes())
+
+    def load(self) -> Iterator[tuple[int, EvaluationRun]]:
+        for place, log in self._logs.items():
+            with contextlib.suppress(ConfigError):  # removed meanwhile: then it is made again
+                yield int(place), load_run(log)
+
+    def note(self, place: int, run: EvaluationRun) -> None:
+        self._logs[str(place)] = str(run.log_path)
+        with contextlib.suppress(OSError), replacing(self._path) as file:  # only a later call would need it
+            file.write(orjson.dumps(self._logs))
+
+    def forget(self) -> None:
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)

@@ -1,0 +1,107 @@
+"""How steady a person marks: the same answers marked a second time."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from ..base.messages import say
+from ..errors import ConfigError
+from .agreement import judge_agreement, pairwise_agreement
+from .basics import in_order, need_columns
+
+_ANSWER = ["question_id", "answer_sha256"]
+FEW = 5  # answers marked twice, below which the note says that they are few
+
+
+def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+    """How far each rater agrees with themselves on answers that they marked twice, one row per rater and criterion.
+
+    Parameters
+    ----------
+    labels
+        People's marks, from `load_labels`; `LabelPanel(repeats=5)` has five answers marked a second time.
+    level
+        Of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        - rater, criterion (ordered, with 総合)
+        - n: answers marked twice; n_questions
+        - shift, shift_low, shift_high: second - first, points; t interval over questions
+        - within_sd: sd of one mark around the rater's own mean, points; missing for one answer
+        - alpha, alpha_low, alpha_high: Krippendorff, interval data; jackknife over questions
+        - icc_a1, icc_low, icc_high: ICC(A,1)
+        - verdict_agreement, agreement_low, agreement_high: share with the same verdict at the pass line; Wilson
+        - method, note (Japanese)
+
+        No row for a rater who marked nothing twice.
+
+    Raises
+    ------
+    ConfigError
+        Where no answer was marked twice.
+
+    Notes
+    -----
+    No judge can be expected to agree with a rater better than the rater with themselves. within_sd is the sd of the
+    differences over the root of 2: Bland and Altman (1986), Lancet 327, 307-310.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": list("abcd"), "criterion": "安全性", "rater": "佐藤"})
+    >>> first = one.assign(score=[80, 80, 50, 10], again=False)
+    >>> found = sj.rater_consistency(pd.concat([first, one.assign(score=[85, 80, 45, 10], again=True)]))
+    >>> found[["rater", "criterion", "n", "within_sd", "verdict_agreement"]].round(1)
+      rater criterion  n  within_sd  verdict_agreement
+    0    佐藤       安全性  4        2.9                1.0
+    1    佐藤        総合  4        2.9                1.0
+    """
+    who = "rater_consistency"
+    need_columns(labels, ["rater", *_ANSWER, "criterion", "score", "again"], who, "load_labels")
+    rows = [_rater(labels[labels["rater"] == rater], rater, level) for rater in in_order(labels["rater"])]
+    if not (found := [row for row in rows if row is not None]):
+        raise ConfigError(say("stats.nothing_twice", who=who))
+    return pd.concat(found, ignore_index=True)
+
+
+def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | None:
+    again = labels["again"].astype(bool)
+    item = pd.MultiIndex.from_frame(labels[[*_ANSWER, "criterion"]].astype(object))
+    twice = item.isin(item[again]) & item.isin(item[~again])
+    if not twice.any():
+        return None
+    times = labels[twice].assign(time=again[twice].map({False: "first", True: "second"}))
+    times = times.sort_values("time", kind="stable")  # the first is the first of the pair
+    steady = judge_agreement(times, by="time", level=level).set_index("criterion")
+    pair = pairwise_agreement(times, by="time", level=level).set_index("criterion")
+    few = steady["n"].map(lambda n: f"2回付けた回答が{n}件と少なく、幅が広くなります。" if n < FEW else "")
+    return pd.DataFrame(
+        {
+            "rater": rater, "criterion": steady.index, "n": steady["n"], "n_questions": steady["n_questions"],
+            "shift": pair["bias"], "shift_low": pair["bias_low"], "shift_high": pair["bias_high"],
+            "within_sd": (pair["loa_high"] - pair["loa_low"]) / (2 * 1.96 * math.sqrt(2)),
+            **{name: steady[name] for name in ("alpha", "alpha_low", "alpha_high", "icc_a1", "icc_low", "icc_high")},
+            **{name: pair[name] for name in ("verdict_agreement", "agreement_low", "agreement_high")},
+            "method": steady["method"] + "; Bland-Altman; Wilson", "note": few + pair["note"],
+        }
+    )  # fmt: skip
+
+
+def steadiness(labels: pd.DataFrame) -> dict[str, str]:
+    """In words, how steady the raters are on each criterion; empty where nothing was marked twice."""
+    try:
+        found = rater_consistency(labels)
+    except ConfigError:  # labels of a CSV without the column, too
+        return {}
+    rows = found[found["within_sd"].notna()]
+    said = [f"{row.rater} ±{row.within_sd:.1f}点（{row.n}件）" for row in rows.itertuples()]
+    by_criterion = pd.Series(said, dtype=object).groupby(rows["criterion"].astype(str).to_numpy(), sort=False)
+    return {
+        str(name): f"人自身の採点の揺れ（同じ回答をもう一度付けたときのSD）: {'、'.join(texts)}。"
+        for name, texts in by_criterion
+    }

@@ -1,0 +1,363 @@
+"""Certificates over a real HTTP service and in real files: planted flaws forbid trust, doubt wins, an edit is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import scipy.stats
+from certify_judge import Noisy, Scores, ScriptedJudge, Weakness, blind, good_pairs, gullible
+from service import CRITERIA, Service, judgement
+
+from socjudge import (
+    ConfigError,
+    certify_judge,
+    estimate_certificate,
+    find_certificate,
+    load_certificate,
+    run_evaluation_suite,
+    save_certificate,
+    write_certificate_page,
+    write_report,
+)
+from socjudge.certify.certificate import Binding, Certificate, certificate_line, explain_absence
+from socjudge.certify.labelled import read_labels
+from socjudge.panels.views.common import summary_html
+from socjudge.runs.log_json import answer_sha256
+from socjudge.stats.changes import share_ends
+
+PAIRS = good_pairs()
+LEVEL = {question.question: 40 + 10 * (place % 6) for place, (question, _) in enumerate(PAIRS)}
+
+
+def as_people(scores: Scores, prompt: str) -> Scores:
+    """Marks good answers apart, as `labels` do."""
+    level = next(level for question, level in LEVEL.items() if question in prompt)
+    return {criterion: level if score == 90 else min(score, 10) for criterion, score in scores.items()}
+
+
+def labels(*raters: str, questions: int = len(PAIRS), off: int = 0) -> pd.DataFrame:
+    rows = [
+        {
+            "rater": rater, "question_id": question.id, "answer_sha256": answer_sha256(answer.answer, answer.context),
+            "criterion": criterion, "score": LEVEL[question.question] + off + (place + turn) % 3 - 1,
+        }
+        for turn, rater in enumerate(raters)
+        for place, (question, answer) in enumerate(PAIRS[:questions])
+        for criterion in CRITERIA
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+TWO = labels("佐藤", "鈴木")
+
+
+def certified(service: Service, folder: Path, *weaknesses: Weakness, **keywords: Any) -> Certificate:
+    service.default = ScriptedJudge(PAIRS, as_people, *weaknesses)
+    settings = {"judge_model": "gpt-4o-mini", "labels": TWO, "size": 1, "budget_usd": None, "progress": False}
+    return certify_judge(PAIRS, logs_dir=folder / "certify", **{**settings, **keywords})
+
+
+@pytest.fixture
+def made(service: Service, tmp_path: Path) -> Certificate:
+    return certified(service, tmp_path)
+
+
+def state(certificate: Certificate, criterion: str) -> dict[str, str]:
+    (verdict,) = [each for each in certificate.verdicts if each.criterion == criterion]
+    return {finding.condition: finding.state for finding in verdict.findings}
+
+
+def test_a_judge_that_marks_as_people_do_and_sees_damage_is_trusted(made: Certificate) -> None:
+    assert made.words == dict.fromkeys(CRITERIA, "信頼できる") and made.holds
+    assert set(state(made, "安全性").values()) == {"shown"}
+    assert made.basis["labels"] == made.basis["tried"] == 10 and made.basis["raters"] == 2
+    assert {row["judge_model"] for row in made.tables["people"]} == {
+        "gpt-4o-mini",
+        "offline",
+        "常に合格",
+        "長いほど良い",
+    }
+
+
+def bias(scores: Scores, _: str) -> Scores:
+    return {**scores, "網羅性": min(100, scores["網羅性"] + 25)}
+
+
+def led_by_flags(scores: Scores, prompt: str) -> Scores:
+    return {**scores, "安全性": 5} if "- 危険操作: あり" in prompt else scores
+
+
+def always_80(scores: Scores, _: str) -> Scores:
+    return {**scores, "根拠性": 80}
+
+
+@pytest.mark.parametrize(
+    ("weakness", "criterion", "condition"),
+    [
+        (blind("正確性"), "正確性", "damage"),
+        (led_by_flags, "安全性", "flags"),
+        (bias, "網羅性", "people"),
+        (always_80, "根拠性", "damage"),
+    ],
+)
+def test_a_planted_flaw_is_found_where_it_is_and_only_there(
+    service: Service, tmp_path: Path, weakness: Weakness, criterion: str, condition: str
+) -> None:
+    words = certified(service, tmp_path, weakness)
+    assert words.words.pop(criterion) == "信頼できない"
+    assert state(words, criterion)[condition] == "against"
+    others = {name: word for name, word in words.words.items() if name != criterion}
+    assert set(others.values()) == {"信頼できる"}
+
+
+def test_a_judge_that_believes_whoever_speaks_of_100_points_is_not_trusted_anywhere(
+    service: Service, tmp_path: Path
+) -> None:
+    made = certified(service, tmp_path, gullible)
+    assert "信頼できる" not in made.words.values()
+    assert any("turned" in limit for limit in made.verdicts[0].limits)
+
+
+def test_noise_beyond_the_limit_is_not_trusted(service: Service, tmp_path: Path) -> None:
+    made = certified(service, tmp_path, Noisy(20))  # uniform on -20..20: sd 11.8
+    assert set(made.words.values()) == {"信頼できない"}
+    assert state(made, "簡潔性")["noise"] == "against"
+
+
+def test_without_labels_nothing_is_trusted_and_the_page_says_so(service: Service, tmp_path: Path) -> None:
+    made = certified(service, tmp_path, labels=None)
+    assert set(made.words.values()) == {"条件つき"}
+    assert "agreement with people" in made.verdicts[0].why and made.tables["people"] == []
+    page = write_certificate_page(tmp_path / "c.html", made).read_text("utf-8")
+    assert "Without labels no criterion can be" in page
+
+
+def test_one_rater_is_not_enough(service: Service, tmp_path: Path) -> None:
+    made = certified(service, tmp_path, labels=labels("佐藤"))
+    assert set(made.words.values()) == {"条件つき"} and "marked by two people" in made.verdicts[0].why
+
+
+def test_everything_is_tried_where_the_budget_allows_also_the_hardened_prompt(service: Service, tmp_path: Path) -> None:
+    service.default = ScriptedJudge(PAIRS, as_people)
+    what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": None}
+    made = certify_judge(PAIRS[:2], **what, logs_dir=tmp_path, progress=False)
+    assert made.basis["calls"] == service.judge_calls == estimate_certificate(PAIRS[:2], **what).calls
+    (row,) = made.tables["hardening"]
+    assert "On honest answers the means differ" in row["words"]
+    assert set(made.words.values()) == {"分からない"}  # two answers show nothing
+
+
+def test_too_few_labels_and_constant_ones_leave_people_open(service: Service, tmp_path: Path) -> None:
+    few = certified(service, tmp_path / "few", labels=labels("佐藤", "鈴木", questions=5))
+    constant = certified(service, tmp_path / "same", labels=TWO.assign(score=70))
+    for made, found in ((few, "untried"), (constant, "open")):
+        assert {state(made, criterion)["people"] for criterion in CRITERIA} == {found}
+        assert set(made.words.values()) == {"条件つき"}
+    told = few.verdicts[0].findings[0].words
+    assert "5" in told and "8" in told
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        (TWO.assign(answer_sha256="0" * 64), "are of none of these 10 answers"),
+        (TWO.drop(columns="rater"), "lack the columns rater"),
+        (TWO.assign(score=[*TWO["score"][1:], 130]), "1 labels have a score that is no number from 0 to 100"),
+        (TWO[:0], "has no label"),
+    ],
+)
+def test_unfit_labels_are_refused_before_anything_is_asked(
+    service: Service, tmp_path: Path, given: pd.DataFrame, match: str
+) -> None:
+    with pytest.raises(ConfigError, match=match):
+        certified(service, tmp_path, labels=given)
+    assert service.requests == []
+
+
+def test_labels_come_from_a_csv_file(tmp_path: Path) -> None:
+    TWO.to_csv(tmp_path / "labels.csv", index=False)
+    assert read_labels(tmp_path / "labels.csv")["score"].tolist() == TWO["score"].tolist()
+    (tmp_path / "broken.csv").write_bytes(b"\xff\xfe\x00")
+    for name in ("broken.csv", "none.csv"):
+        with pytest.raises(ConfigError, match="labels cannot be read"):
+            read_labels(tmp_path / name)
+
+
+def test_a_judge_that_never_keeps_to_the_format_gets_no_certificate(service: Service, tmp_path: Path) -> None:
+    service.default = "良い回答です。"
+    with pytest.raises(ConfigError, match="none of its first"):
+        certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, size=1, progress=False)
+
+
+def test_replies_that_cannot_be_read_forbid_trust(service: Service, tmp_path: Path) -> None:
+    judge = ScriptedJudge(PAIRS, as_people)
+
+    def sometimes(request: dict[str, Any]) -> str:
+        unread = "- 危険操作: あり" in request["messages"][0]["content"]
+        return "読めません" if unread else judge(request)
+
+    made = certified(service, tmp_path)
+    service.default = sometimes
+    settings: dict[str, Any] = {"labels": TWO, "size": 1, "budget_usd": None, "progress": False}
+    unread = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "2", **settings)
+    assert "信頼できる" not in unread.words.values() and "信頼できる" in made.words.values()
+    assert any("cannot be read" in limit for limit in unread.verdicts[0].limits)
+
+
+def test_a_budget_decides_how_much_is_tried(service: Service) -> None:
+    what: dict[str, Any] = {"judge_model": "gpt-4o-mini"}
+    costs = [estimate_certificate(PAIRS, **what, budget_usd=usd).cost_usd or 0 for usd in (0.1, 0.2, 0.4, None)]
+    assert costs == sorted(set(costs)) and costs[0] < 0.1 < costs[1] < 0.2 and costs[2] < 0.4
+    assert service.requests == []
+
+
+def test_a_budget_that_ends_midway_keeps_what_was_paid_and_the_rest_is_unknown(
+    service: Service, tmp_path: Path
+) -> None:
+    some = certified(service, tmp_path, budget_usd=0.012, max_concurrency=1)
+    assert 0 < some.basis["calls"] == service.judge_calls and 0 < some.basis["cost_usd"] <= 0.012
+    assert "0.01" in some.stopped and set(some.words.values()) <= {"分からない", "条件つき"}
+    assert state(some, "安全性")["injection"] == "untried" and state(some, "安全性")["noise"] == "shown"
+    nothing = certified(service, tmp_path / "none", budget_usd=0.0)
+    assert nothing.basis["calls"] == 0 and set(nothing.words.values()) == {"分からない"}
+    assert "budget was used up" in write_certificate_page(tmp_path / "c.html", nothing).read_text("utf-8")
+
+
+# -- files, and what a run says
+
+
+def test_a_certificate_is_found_by_its_judge_and_by_nothing_else(made: Certificate, tmp_path: Path) -> None:
+    folder = tmp_path / "certificates"
+    path = save_certificate(made, folder)
+    again = save_certificate(made, folder)
+    assert again != path and path.name.startswith("gpt-4o-mini_")
+    read = load_certificate(path)
+    assert (read.binding, read.verdicts, read.words) == (made.binding, made.verdicts, made.words)
+    found = find_certificate(made.binding, folder=folder)
+    assert found is not None and found.words == made.words
+    bound = made.binding
+    others = {
+        "the judge's model": replace(bound, judge_model="gpt-4o"),
+        "the model that answers": replace(bound, judge_model_resolved="gpt-4o-mini-2030-01-01"),
+        "the service": replace(bound, judge_service="http://127.0.0.1:9/v1"),
+        "the judge prompt": replace(bound, judge_prompt_sha256="0" * 64),
+        "the criteria": replace(bound, criteria=bound.criteria[:5]),
+        "the version of socjudge": replace(bound, socjudge_version="99"),
+    }
+    for cause, other in others.items():
+        assert find_certificate(other, folder=folder) is None
+        if cause != "the judge's model":
+            assert explain_absence(other, folder=folder).count(cause) == 1
+    assert "there is no certificate of the judge gpt-4o" in explain_absence(others["the judge's model"], folder=folder)
+    day = datetime.fromisoformat(made.issued_at)
+    assert find_certificate(bound, on=day + timedelta(days=90), folder=folder) is not None
+    for late in (day + timedelta(days=91), day - timedelta(days=91)):
+        assert find_certificate(bound, on=late, folder=folder) is None
+        assert "90 days are over" in explain_absence(bound, on=late, folder=folder)
+
+
+def test_a_certificate_edited_by_hand_is_refused_in_words(made: Certificate, tmp_path: Path) -> None:
+    path = save_certificate(made, tmp_path)
+    value = json.loads(path.read_text("utf-8"))
+    value["verdicts"][0]["word"] = "信頼できない"
+    path.write_text(json.dumps(value, ensure_ascii=False), "utf-8")
+    with pytest.raises(ConfigError, match=r"changed after it was written .* not valid"):
+        load_certificate(path)
+    with pytest.raises(ConfigError, match="changed after it was written"):
+        find_certificate(made.binding, folder=tmp_path)
+    assert "cannot be used" in certificate_line(made.binding, made.issued_at, folder=tmp_path)
+    save_certificate(made, tmp_path)  # a valid one beside it counts
+    assert find_certificate(made.binding, folder=tmp_path) is not None
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b"{}", b"\xff", b'{"kind": "socjudge certificate", "schema": 2}'])
+def test_what_is_no_certificate_is_said_to_be_none(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_bytes(content)
+    with pytest.raises(ConfigError, match="certificate"):
+        load_certificate(tmp_path / "c.json")
+
+
+def test_layout_of_the_file_does_not_matter(made: Certificate, tmp_path: Path) -> None:
+    path = save_certificate(made, tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")), indent=4, sort_keys=True), "utf-8")
+    assert load_certificate(path).words == made.words
+
+
+def test_every_view_of_a_run_says_whether_its_judge_is_certified(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socjudge.constants.CERTIFICATES_DIR", tmp_path / "certificates")
+    questions, answers = zip(*PAIRS[:2], strict=True)
+    service.default = judgement(80)
+    run = run_evaluation_suite(
+        questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs", progress=False
+    )
+
+    def views() -> list[str]:
+        page = write_report(tmp_path / "report.html", run, lang="en").read_text("utf-8")
+        return [run._repr_html_(), summary_html(run), page]
+
+    assert all("Certificate of this judge: none" in view for view in views())
+    made = certified(service, tmp_path)
+    assert made.binding.differences(Binding(**{**vars(made.binding), "judge_model_resolved": "unknown"})) == []
+    path = save_certificate(made)
+    told = f"Certificate of this judge: {path.stem} ({made.issued_at[:10]}) 根拠性 信頼できる、"
+    assert all(told in view for view in views())
+
+
+def test_the_judges_own_marks_in_the_log_are_not_paid_for_again(service: Service, tmp_path: Path) -> None:
+    questions, answers = zip(*PAIRS, strict=True)
+    service.default = ScriptedJudge(PAIRS, as_people)
+    how: dict[str, Any] = {"judge_model": "gpt-4o-mini", "progress": False}
+    run = run_evaluation_suite(questions, answers=answers, logs_dir=tmp_path / "logs", **how)
+    what: dict[str, Any] = {
+        "judge_model": "gpt-4o-mini",
+        "labels": TWO,
+        "budget_usd": 0.05,
+    }  # which damages seven of them
+    stored, asked = estimate_certificate(run, **what), estimate_certificate(PAIRS, **what)
+    assert asked.calls - stored.calls == 3
+    before = service.judge_calls
+    made = certify_judge(run, logs_dir=tmp_path / "certify", progress=False, **what)
+    assert service.judge_calls - before == made.basis["calls"] <= stored.calls
+    assert {row["n"] for row in made.tables["people"] if row["judge_model"] == "gpt-4o-mini"} == {10}
+
+
+def test_the_page_is_one_file_that_explains_itself_and_escapes(made: Certificate, tmp_path: Path) -> None:
+    hostile = replace(made.binding, judge_model_resolved="<script>alert(1)</script>")
+    evil = replace(made, binding=hostile, not_tried=("<img src=x onerror=alert(1)>\x1b",))
+    page = write_certificate_page(tmp_path / "c.html", evil).read_text("utf-8")
+    assert "<script" not in page and "<img" not in page and "⟦U+001B⟧" in page
+    assert "http://" not in page.replace(made.binding.judge_service, "") and "https://" not in page
+    for told in (
+        *CRITERIA,
+        "常に合格",
+        "長いほど良い",
+        "offline",
+        "at most 5%",
+        "all citations dropped",
+        "What was not tried",
+    ):
+        assert told in page
+    (tmp_path / "notes.html").write_text("mine", "utf-8")
+    with pytest.raises(ConfigError, match="no report of socjudge"):
+        write_certificate_page(tmp_path / "notes.html", made)
+
+
+@pytest.mark.parametrize("each", [1, 3, 5])
+def test_a_share_of_half_is_called_more_or_less_in_fewer_cases_than_alpha(each: int) -> None:
+    """Exactly, by counting: n answers with `each` damages, every one seen with a chance of one half."""
+    alpha = 0.05 / 6
+    for n in range(1, 41):
+        counts = range(n * each + 1)
+        ends = [share_ends(count / (n * each), n, alpha) for count in counts]
+        chance = scipy.stats.binom.pmf(counts, n * each, 0.5)
+        more, less = ([low > 0.5 for low, _ in ends], [high < 0.5 for _, high in ends])
+        assert chance[more].sum() <= alpha and chance[less].sum() <= alpha
+    assert share_ends(1, 7, alpha)[0] > 0.5 > share_ends(1, 6, alpha)[0]  # 0.0083^(1/7) = 0.505

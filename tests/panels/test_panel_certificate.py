@@ -1,0 +1,68 @@
+"""The panel that certifies a judge, driven by its controls: nothing is asked without a click and a tick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from certify_judge import ScriptedJudge, good_pairs
+from conftest import text
+from service import Service
+
+from socjudge import CertificatePanel, run_evaluation_suite
+
+PAIRS = good_pairs()[:3]
+
+
+@pytest.fixture
+def panel(tmp_path: Path) -> CertificatePanel:
+    questions, answers = zip(*PAIRS, strict=True)
+    run_evaluation_suite(questions, answers=answers, judge_model="offline", logs_dir=tmp_path / "logs", progress=False)
+    made = CertificatePanel(
+        logs_dir=tmp_path / "logs", labels_dir=tmp_path / "labels", certificates_dir=tmp_path / "certificates"
+    )
+    made.quick.value = True
+    return made
+
+
+def test_a_hosted_judge_is_asked_only_after_a_tick_and_its_certificate_is_kept(
+    service: Service, panel: CertificatePanel, tmp_path: Path
+) -> None:
+    service.default = ScriptedJudge(PAIRS)
+    panel.judge_model.value = "gpt-4o-mini"
+    told = text(panel.cost.value)
+    assert "This costs money: " in told and "These answers have no labels" in told
+    panel.certify_button.click()
+    assert "tick the box" in panel.status.value and service.requests == []
+    panel.allow_cost.value = True
+    panel.certify_button.click()
+    panel.wait(60)
+    assert panel.certificate is not None and service.judge_calls == panel.certificate.basis["calls"]
+    assert not panel.allow_cost.value and not panel.certify_button.disabled
+    assert "安全性" in text(panel.result.value)
+    assert {path.suffix for path in (tmp_path / "certificates").iterdir()} == {".json", ".html"}
+
+
+def test_the_embedded_judge_costs_nothing(panel: CertificatePanel) -> None:
+    panel.judge_model.value = "offline"
+    assert "no cost" in text(panel.cost.value) and panel.allow_cost.layout.display == "none"
+    panel.certify_button.click()
+    panel.wait(60)
+    assert panel.certificate is not None and "信頼できる" not in panel.certificate.words.values()
+
+
+def test_what_is_wrong_is_said_where_one_looks(service: Service, panel: CertificatePanel, tmp_path: Path) -> None:
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "x.csv").write_text("a,b\n1,2\n", "utf-8")
+    panel.labels.value = str(tmp_path / "labels" / "x.csv")
+    assert "lack the columns" in panel.status.value
+    service.default = "良い回答です。"
+    panel.judge_model.value, panel.allow_cost.value = "gpt-4o-mini", True
+    panel.certify_button.click()
+    panel.wait(60)
+    assert "none of its first" in panel.status.value and panel.certificate is None
+
+
+def test_a_folder_without_logs_says_so(tmp_path: Path) -> None:
+    panel = CertificatePanel(logs_dir=tmp_path)
+    assert "has no log" in panel.status.value and panel.certify_button.disabled
