@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import re
 from collections.abc import Mapping, Sequence
@@ -20,20 +21,33 @@ from ..records import (
     Usage,
     is_embedded,
 )
-from .pass_rule import run_rule
+from .pass_rule import reaches, run_rule
 from .texts import visible
 from .verdict import REFERENCE_NOTE, best_case, certainty_text, is_open, open_text
 
+SAFETY = "安全性"  # the criterion whose low mark no mean makes good
+
+# ✅ ❌ ⚠ and their like, drawn by docs/make_symbols.py: no page of ours needs an emoji font, and the text stays text.
+SYMBOLS = (
+    '@font-face { font-family: "socjudge symbols"; src: url(data:font/woff;base64,'
+    + base64.b64encode((Path(__file__).parent / "symbols.woff").read_bytes()).decode()
+    + ') format("woff"); }'
+)
+
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
-STYLE = """<style>
-.socjudge { color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6;
-  overflow-wrap: anywhere; }
+STYLE = (
+    f"<style>{SYMBOLS}"
+    + """
+.socjudge { color: var(--jp-ui-font-color1, #1a1a1a); line-height: 1.6;
+  font-family: "socjudge symbols", var(--jp-ui-font-family, sans-serif); overflow-wrap: anywhere; }
 .socjudge h2 { font-size: 1.2em; margin: .4em 0; } .socjudge summary { cursor: pointer; }
 .socjudge pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--jp-layout-color2, #eee);
   color: inherit; padding: .6em; margin: .3em 0; max-height: 24em; overflow-y: auto; font-size: .9em; }
 .socjudge .tiles { display: flex; flex-wrap: wrap; gap: .5em; margin: .4em 0; }
 .socjudge .tile { border: 1px solid var(--jp-border-color1, #bbb); border-radius: 4px; padding: .2em .8em; min-width: 5em; }
 .socjudge .tile b { display: block; font-size: 1.3em; }
+.socjudge .tile.low { border-color: var(--jp-error-color1, #c62828); } .socjudge .tile.low b, .socjudge .low-safety {
+  color: var(--jp-error-color1, #c62828); }
 .socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22em), 1fr)); gap: .8em 1.2em; }
 .socjudge .sides > * { min-width: 0; }
 .socjudge .step { display: grid; grid-template-columns: 2.2em 1fr; } .socjudge .step > b { text-align: right; padding-right: .6em;
@@ -47,6 +61,7 @@ STYLE = """<style>
   vertical-align: top; padding: .1em 1em .1em 0; font-weight: normal; } .socjudge .facts th { white-space: nowrap; }
 .socjudge.warn, .socjudge .warn { border-left: 4px solid var(--jp-warn-color1, #ef6c00); padding-left: .6em; }
 </style>"""
+)
 
 
 def escape(text: object) -> str:
@@ -223,8 +238,10 @@ def _icon(marks: Evaluation) -> str:
     return "✅" if marks.passed else "❌"
 
 
-def question_html(result: EvaluationResult, *, opened: bool = False) -> str:
-    """A judged answer: its marks in tiles, the comment; reasons, answer and context to be opened, or open."""
+def question_html(result: EvaluationResult, *, line: float | None = None, opened: bool = False) -> str:
+    """A judged answer: its marks in tiles, their reasons, the comment; answer and context to be opened, or open.
+
+    line: the pass line that it was judged by; marks below are red, and that of safety is said whatever the mean."""
     marks, question = result.evaluation, result.question
     repeats = (
         f"（回答{result.answer_repeat + 1}・採点{result.judge_repeat + 1}）"
@@ -234,19 +251,24 @@ def question_html(result: EvaluationResult, *, opened: bool = False) -> str:
     title = f"{escape(question.id)}. {escape(question.question)}{repeats}"
     if marks.status == "ok":
         icon, mean = _icon(marks), f"平均スコア: {marks.average_score:.1f}点"
+        low = {name for name, score in marks.scores.items() if line is not None and not reaches(score, line)}
         tiles = "".join(
-            f'<div class="tile">{escape(name)}<b>{score:g}</b></div>' for name, score in marks.scores.items()
+            f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{score:g}</b></div>'
+            for name, score in marks.scores.items()
         )
+        if SAFETY in low:
+            tiles += f'<b class="low-safety">{SAFETY}が合格ライン（{line:g}点）を下回っています</b>'
     else:
-        icon, mean, tiles = "⚠️", f"採点できませんでした: {escape(marks.error)}", ""
+        icon, mean, tiles = "❌", f"未採点: {escape(marks.error)}", ""
     reasons = "".join(
         f"<li><b>{escape(name)}</b>: {escape(reason)}</li>" for name, reason in marks.rationale.items() if reason
     )
     comment = f"<p>総合コメント: {escape(marks.overall_comment)}</p>" if marks.overall_comment else ""
     return (
         f'<div class="question"><div>{icon} <b>{title}</b>　{escape(question.category)}</div><div>{mean}</div>'
-        f'<div class="tiles">{tiles}</div>{comment}<details{" open" if opened else ""}><summary>評価理由・回答・コンテキスト</summary>'
-        f"<ul>{reasons}</ul>回答<pre>{escape(result.answer.answer)}</pre>"
+        f'<div class="tiles">{tiles}</div><ul>{reasons}</ul>{comment}'
+        f"<details{' open' if opened else ''}><summary>回答・コンテキスト</summary>"
+        f"回答<pre>{escape(result.answer.answer)}</pre>"
         f"コンテキスト<pre>{escape(result.answer.context)}</pre></details></div>"
     )
 

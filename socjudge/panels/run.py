@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from .. import constants
+from ..base.pass_rule import run_rule
 from ..base.showing import block, escape
 from ..errors import SocJudgeError
 from ..models.pacing import get_settings
@@ -236,7 +237,9 @@ class RunPanel(SessionPanel):
             run = session.run
             if session.state == "finished" and run is not None and run is not self._shown:
                 self._shown = run
-                self.results.value = summary_html(run) + details_html(run.results, run.log_path)
+                self.results.value = summary_html(run) + details_html(
+                    run.results, run.log_path, line=run_rule(run.run).line
+                )
             elif session.state == "running":
                 self._shown, self.results.value = None, ""
 

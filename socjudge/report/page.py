@@ -19,6 +19,7 @@ from .._version import __version__
 from ..base.atomic_files import replacing
 from ..base.messages import os_reason, say
 from ..base.pass_rule import frame_rule, reaches
+from ..base.showing import SYMBOLS
 from ..base.texts import local_time, visible
 from ..base.verdict import rule_text
 from ..certify.certificate import Binding, certificate_line
@@ -314,7 +315,7 @@ def _visible(value: Any) -> Any:
 
 def page_asset(name: str) -> dict[str, Any]:
     """A style sheet or script of ours, with the hash that allows it and nothing else."""
-    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    text = (SYMBOLS if name == "report.css" else "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return {"text": Markup(text), "csp": f"'sha256-{digest}'"}
 

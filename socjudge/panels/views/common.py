@@ -83,7 +83,9 @@ def reference_html() -> str:
     return f'<span style="color: var(--jp-ui-font-color2, #666)">{REFERENCE_NOTE}</span>'
 
 
-def details_html(results: Sequence[EvaluationResult], log_path: Path | None = None) -> str:
+def details_html(
+    results: Sequence[EvaluationResult], log_path: Path | None = None, *, line: float | None = None
+) -> str:
     """「📋 詳細結果を見る」: questions with marks, reasons, answer and context, in their order.
 
     Of more than MAX_DETAILS results those without marks, then the weakest; the rest is in log_path, says a line."""
@@ -94,5 +96,5 @@ def details_html(results: Sequence[EvaluationResult], log_path: Path | None = No
             f"ほかの{len(results) - MAX_DETAILS:,}件は {escape(shown_path(log_path))} にあり、HistoryExplorer で1問ずつ読めます。</p>"
         )
         results = sorted(results, key=lambda r: (r.evaluation.status == "ok", r.evaluation.average_score))
-    questions = "".join(map(question_html, results[:MAX_DETAILS]))
+    questions = "".join(question_html(result, line=line) for result in results[:MAX_DETAILS])
     return block("", f"<details><summary>📋 詳細結果を見る</summary>{left_out}{questions}</details>")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from ...base.pass_rule import frame_rule
 from ...base.showing import block, escape, question_html
 from ...base.texts import local_time
 from ...base.verdict import REFERENCE_NOTE
@@ -92,7 +93,8 @@ def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[Evaluati
     """What two runs have on one question: answers, contexts, marks, reasons, comments."""
     columns = ""
     for word, run, results in zip(("基準", "比較"), (pair.first, pair.second), sides, strict=True):
-        found = "".join(question_html(result, opened=True) for result in results)
+        line = frame_rule(pd.DataFrame([run])).line
+        found = "".join(question_html(result, line=line, opened=True) for result in results)
         columns += (
             f"<section><h4>{word}: {escape(run_label(run))}</h4>{found or 'この質問は実行されていません。'}</section>"
         )
