@@ -27,9 +27,9 @@ class Condition(NamedTuple):
 
 
 CONDITIONS = (
-    Condition("judge_model", "採点者", "judge", "採点者", True),
-    Condition("judge_model_resolved", "応答した採点モデル", "judge that answered", "採点者", True),
-    Condition("judge_service", "採点者の接続先", "service of the judge", "採点者", True),
+    Condition("judge_model", "Judge", "judge", "Judge", True),
+    Condition("judge_model_resolved", "応答した採点モデル", "judge that answered", "Judge", True),
+    Condition("judge_service", "Judgeの接続先", "service of the judge", "Judge", True),
     Condition("prompt_id", "プロンプト", "judge prompt", "プロンプト", True),
     Condition("prompt_sha256", "プロンプトの文面", "text of the judge prompt", "プロンプト", True),
     Condition("criteria", "観点", "criteria", "観点", True),
@@ -40,7 +40,7 @@ CONDITIONS = (
     Condition("assistant_prompt_id", "回答プロンプト", "assistant's prompt", "回答プロンプト"),
     Condition("assistant_prompt_sha256", "回答プロンプトの文面", "text of the assistant's prompt", "回答プロンプト"),
     Condition("runbooks", "手順書", "runbooks", "手順書"),
-    Condition("index_fingerprint", "手順書の索引", "runbook index", "手順書"),
+    Condition("index_fingerprint", "検索インデックス", "runbook index", "手順書"),
     Condition("k", "抜粋の数 k", "passages per question, k", "抜粋の数k"),
     Condition("answer_repeats", "回答の反復", "answers per question", "反復回数"),
     Condition("judge_repeats", "採点の反復", "judgements per answer", "反復回数"),

@@ -8,12 +8,16 @@ from __future__ import annotations
 import errno
 import os
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
 Language = Literal["ja", "en"]
 _chosen: Language | None = None
+_for_now: ContextVar[Language | None] = ContextVar("_for_now", default=None)
 
 
 def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
@@ -29,8 +33,8 @@ def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
 
 def language() -> Language:
     """The language chosen by `use_language`, by the variable SOCJUDGE_LANG, or by the locale; Japanese where none of them says."""
-    if _chosen:
-        return _chosen
+    if said := _for_now.get() or _chosen:
+        return said
     asked = os.environ.get("SOCJUDGE_LANG")
     return _language_of(asked) if asked else _locale_language()
 
@@ -47,6 +51,16 @@ def use_language(lang: Language | None) -> None:
     if lang not in (None, *get_args(Language)):
         raise ValueError(say("base.no_language", found=lang))
     _chosen = lang
+
+
+@contextmanager
+def speaking(lang: Language) -> Iterator[None]:
+    """Within it `language()` is `lang`, in this thread only: for a page whose language is chosen for itself."""
+    token = _for_now.set(lang)
+    try:
+        yield
+    finally:
+        _for_now.reset(token)
 
 
 def os_reason(error: OSError) -> str:

@@ -133,7 +133,7 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
         "全体平均スコア": f"{summary.average_score:.1f}点",
     }
     if summary.n_unscored:
-        facts["採点できず"] = f"{summary.n_unscored}件（0点として集計）"
+        facts["未採点"] = f"{summary.n_unscored}件（0点として集計）"
     if info.stopped_because:
         facts["採点の反復"] = certainty_text(info)
     for other in run.others:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 _CITATION = re.compile(
     r"(?:[\[［]\s*(?:出典|参照|source)\s*[:：]\s*(?P<square>[^\]］]+)[\]］]"
@@ -96,6 +97,14 @@ def cited_sources(text: str) -> list[str]:
 def encodable(text: str) -> str:
     """Lone surrogates, which no file and no tokeniser takes, as "?"; all other text as it is."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def local_time(moment: datetime) -> str:
+    """A moment on this machine's clock, with the offset that says which clock that is: 2026-01-01 09:00:00 +09:00.
+
+    Every view shows times so; logs and frames keep moments, in UTC or with their offset."""
+    text = moment.astimezone().isoformat(sep=" ", timespec="seconds")
+    return f"{text[:19]} {text[19:]}"
 
 
 def visible(text: str) -> str:

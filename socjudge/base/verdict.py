@@ -8,6 +8,7 @@ from operator import truediv
 from statistics import fmean
 
 from ..records import EvaluationResult, EvaluationRun, RunInfo, RunSummary
+from .messages import Language, say
 from .pass_rule import PassRule, reaches, todays_rule
 
 
@@ -77,7 +78,7 @@ def is_open(summary: RunSummary, best: RunSummary | None = None, rule: PassRule 
 
 def open_text(n_unscored: int) -> str:
     """What is said of a run whose unread replies decide."""
-    return f"⚠️ 判定保留（採点不能 {n_unscored} 件）"
+    return f"⚠️ 判定保留（未採点 {n_unscored} 件）"
 
 
 def _summary(averages: Sequence[float], n_unscored: int, rule: PassRule) -> RunSummary:
@@ -127,23 +128,35 @@ def judges_text(runs: Sequence[EvaluationRun], asked: int) -> str:
 REFERENCE_NOTE = "参考判定（LLMによる採点ではありません）"
 
 
+def rule_text(total: int, rule: PassRule | None = None, *, lang: Language = "ja") -> str:
+    """The pass rule for so many questions, in the one wording of every view.
+
+    Examples
+    --------
+    >>> rule_text(10)
+    '10問中7問以上が平均70点以上、かつ全体平均が70点以上'
+    """
+    rule = rule or todays_rule()
+    return say("base.pass_rule", lang=lang, total=total, needed=rule.needed(total), line=rule.line)
+
+
 def summary_text(summary: RunSummary, rule: PassRule | None = None, *, best: RunSummary | None = None) -> str:
     """The summary in the specification's words (Markdown), and a line on unread replies if there were any; 判定保留 where
     they decide.
 
     rule: the one that the run was summed up by, today's unless given. best: see `is_open`."""
     rule = rule or todays_rule()
-    line, needed = f"平均{rule.line:g}点以上", rule.needed(summary.total_questions)
+    needed = rule.needed(summary.total_questions)
     text = f"""## 評価結果サマリー
 
 **{"✅ MVP合格" if summary.mvp_passed else "❌ MVP不合格"}**
 
 - 総問題数: {summary.total_questions}問
-- 合格問題数: {summary.passed_questions}問（{line}）
+- 合格問題数: {summary.passed_questions}問（平均{rule.line:g}点以上）
 - 合格率: {summary.pass_rate:.1%}
 - 全体平均スコア: {summary.average_score:.1f}点
 
-**MVP合格基準**: {summary.total_questions}問中{needed}問以上が{line}
+**MVP合格基準**: {rule_text(summary.total_questions, rule)}
 """
     enough = summary.passed_questions >= needed
     if enough and not reaches(summary.average_score, rule.line):

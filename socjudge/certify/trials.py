@@ -100,7 +100,7 @@ def _of_answer(subject: Subject, turn: int, size: int | None) -> Iterator[Case |
         yield from _chosen(subject, group, turn, size)
     yield Case(subject.question.id, INVERTED, 0, inverted(subject))
     known = attacks()
-    pairs = len(known) if size is None else size
+    pairs = len(known) if size is None else min(size, len(known))
     for step in range(pairs):
         yield from attack_cases(subject, known[(turn * pairs + step) % len(known)])
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from ..base.messages import say
 from ..base.pass_rule import frame_rule
 from ..stats.basics import OVERALL, Floats, in_order, need_columns, plain_floats
 from ..stats.comparison import LEVEL
@@ -221,9 +222,7 @@ def plot_cost_agreement(
         reference = overall["baseline"].iloc[0]
     judges = _cost_points(overall, agreement[agreement["criterion"] == OVERALL], reference)
     if judges.empty:
-        raise ValueError(
-            f"{who}: no judge shares a scored answer with {reference!r}; name a reference of the agreement"
-        )
+        raise ValueError(say("charts.no_shared_answer", reference=reference))
     own = _own_cost(overall, reference)
     with japanese_axes(ax, 9, 5) as ax:
         ax.set_ylim(min(0.5, judges["low"].min()) - 0.04, 1.04)

@@ -12,8 +12,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from ..base.conditions import CONDITIONS, conditions_of, differences
+from ..base.conditions import CONDITIONS, Difference, conditions_of, differences
 from ..base.pass_rule import frame_rule, reaches
+from ..base.texts import local_time
 from ..stats.basics import in_order, plain_floats, question_means, summarise_scores
 from .style import (
     COLOURS,
@@ -42,7 +43,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
 
     Runs are evenly spaced, labelled with their start in this machine's time zone, n (questions) and the number of
     missing marks; a run without a score is a gap. A dotted line before a run says in words what changed since the runs
-    before: such as 採点者変更, プロンプト変更, データセット変更; what a log does not say is no change. The number in
+    before: such as Judge: a→b, 抜粋の数 k: 3→5, 手順書: 追加 x.md; what a log does not say is no change. The number in
     the legend is the latest mean.
 
     Parameters
@@ -83,9 +84,23 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         ax.set_yticks(range(floor, 101, 10))
         ax.set_ylim(floor - 1, _mark_changes(ax, changes, len(runs)))
         ax.set_ylabel("平均スコア（点）")
-        ax.set_title("観点別の平均スコアの推移（縦線は質問間の95%区間）")
+        ax.set_title(f"{_trend_finding(scores, runs)}\n観点別の平均スコアの推移（縦線は質問間の95%区間）")
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, borderaxespad=0)
     return ax
+
+
+def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:
+    """From which overall mean to which, of the runs that have one."""
+    means = summarise_scores(scores.astype({"run_id": object}), by="run_id").set_index("run_id")["mean"]
+    known = means.reindex(runs["run_id"]).dropna()
+    first, last = known.iloc[0], known.iloc[-1]
+    if len(known) == 1:
+        return f"全体平均は{first:.1f}点"
+    return (
+        f"全体平均は{first:.1f}点から{last:.1f}点へ"
+        if f"{first:.1f}" != f"{last:.1f}"
+        else f"全体平均は{first:.1f}点のまま"
+    )
 
 
 def _draw_trend(ax: Axes, part: pd.DataFrame, criterion: str, number: int, shift: float) -> None:
@@ -127,7 +142,9 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
     ax.set_xticks(places, [texts[place] for place in places], fontsize=SMALL)
     ax.set_xlim(-0.6, len(local) - 0.4)
     years = dict.fromkeys(str(time.year) for time in (local[0], local[-1]))
-    ax.set_xlabel(f"実行の開始（{'〜'.join(years)}年、{local[-1].tzname()}）、古い順" + (f"\n{below}" if below else ""))
+    ax.set_xlabel(
+        f"実行の開始（{'〜'.join(years)}年、{local_time(local[-1])[20:]}）、古い順" + (f"\n{below}" if below else "")
+    )
 
 
 def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
@@ -138,13 +155,21 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
         known = [each for each in differences(told, now) if each.before and each.after]
         for group in dict.fromkeys(each.condition.group for each in known):
             first = next(each for each in known if each.condition.group == group)
-            names = f": {label(first.before, 24)}→{label(first.after, 24)}" if group == "採点者" else ""
-            found.append((place, f"{group}変更{names}"))
+            # A hash says that it changed, and nothing to a reader.
+            is_named = not first.condition.column.endswith(("sha256", "fingerprint"))
+            found.append((place, _change_words(first) if is_named else f"{group}変更"))
             for each in CONDITIONS:  # of what changed, nothing of before counts any more
                 if each.group == group:
                     told.pop(each.column, None)
         told |= now
     return found
+
+
+def _change_words(change: Difference) -> str:
+    name, before, after = change.words()
+    if change.condition.column == "runbooks":
+        return label(change.phrase(), 48)
+    return f"{name}: {label(before, 24)}→{label(after, 24)}"
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
@@ -205,15 +230,31 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     missing = scores["score"].isna().groupby([scores["question_id"], scores["run_id"]], observed=True).sum().unstack()
     means, missing = (table.reindex(index=list(rows), columns=runs["run_id"]) for table in (means, missing))
     with japanese_axes(ax, 9, 2 + 0.26 * len(rows)) as ax:
-        draw_cells(ax, means)
+        draw_cells(ax, means, line)
         for row, (found, lacking) in enumerate(zip(means.to_numpy(), missing.to_numpy(), strict=True)):
             for column, (mean, unread) in enumerate(zip(found, lacking, strict=True)):
                 _draw_cell(ax, row, column, mean, unread, line, narrow=len(runs) > 24)
         _label_runs(ax, runs["started_at"], below="○ 合格　× 不合格　斜線 未採点　* 一部未採点")
         ax.set_xlim(-0.5, len(runs) - 0.5)
         ax.set_yticks(range(len(rows)), list(rows.values()))
-        ax.set_title(f"質問別の平均スコア（{pass_text(line)}）")
+        ax.set_title(f"{_strip_finding(means, line)}\n質問別の平均スコア（{pass_text(line)}）")
     return ax
+
+
+def _strip_finding(means: pd.DataFrame, line: float) -> str:
+    """How many questions fail in the latest run, and how many that passed or failed in the run before."""
+    columns = [means[name].dropna() for name in means.columns]
+    latest = columns[-1]
+    if latest.empty:
+        return "最新の実行は未採点"
+    failed = latest.index[~reaches(latest, line)]
+    words = f"最新の実行で不合格は{len(failed)}問" if len(failed) else "最新の実行は全問合格"
+    before = next((column for column in reversed(columns[:-1]) if len(column.index.intersection(latest.index))), None)
+    if before is None:
+        return words
+    common = before.index.intersection(latest.index)
+    was, now = reaches(before[common], line), reaches(latest[common], line)
+    return f"{words}、前回から新たに不合格{int((was & ~now).sum())}問・合格に回復{int((~was & now).sum())}問"
 
 
 def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, line: float, *, narrow: bool) -> None:
@@ -224,7 +265,7 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
         ax.add_patch(cell)
         text, colour = "" if narrow else "未採点", "black"
     else:
-        text, colour = "○" if reaches(mean, line) else "×", ink(mean)
+        text, colour = "○" if reaches(mean, line) else "×", ink(mean, line)
         text += ("" if narrow else points(mean, line)) + ("*" if missing else "")
     box = {"facecolor": "white", "linewidth": 0, "pad": 1} if text == "未採点" else None
     ax.text(column, row, text, ha="center", va="center", color=colour, fontsize=SMALL, bbox=box)
@@ -296,8 +337,8 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         _label_runs(ax, trend["started_at"], [f"n={n}" + (f"\n未採点{m}" if m else "") for n, m in counts])
         low = min(60.0, 10 * math.floor(numbers.min().min() / 10))
         ax.set_ylim(max(0.0, low) - 1, 104)
-        ax.set_ylabel("新しい採点者の目盛りでの平均（点）")
-        ax.set_title("採点者の交代をつないだ平均スコアの推移（縦線は95%区間）")
+        ax.set_ylabel("新しいJudgeの目盛りでの平均（点）")
+        ax.set_title("Judgeの交代をつないだ平均スコアの推移（縦線は95%区間）")
         legend_below(ax, 66)
     return ax
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from ..stats.basics import Floats, in_order, need_columns, plain_floats
@@ -18,6 +19,7 @@ from .style import (
     BAND,
     COLOURS,
     GREY,
+    NO_CATEGORY,
     SMALL,
     draw_cells,
     ink,
@@ -25,6 +27,7 @@ from .style import (
     judge_colours,
     judge_key,
     judge_markers,
+    known_category,
     label,
     need_marks,
     pass_text,
@@ -64,28 +67,42 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     """
     need_marks(scores, "score", ["category", "criterion"], "plot_category_breakdown")
     line = frame_rule(scores).line
-    marks = scores.assign(score=plain_floats(scores["score"]))
+    marks = scores.assign(score=plain_floats(scores["score"]), category=known_category(scores["category"]))
+    order = [*in_order(scores["category"].dropna()), NO_CATEGORY]
+    marks["category"] = pd.Categorical(marks["category"], order)
     cells = marks.groupby(["category", "criterion"], observed=True)["score"].agg(["mean", "count"])
     means, counts = cells["mean"].unstack(), cells["count"].unstack().fillna(0).astype(int)
     with japanese_axes(ax, 8, 1.6 + 0.6 * len(means)) as ax:
-        draw_cells(ax, means)
+        draw_cells(ax, means, line)
         ax.set_xticks(range(len(means.columns)), [label(name) for name in means.columns])
         unscored = means.isna().all(axis=1)
         names = [label(name) + ("\n未採点" if unscored[name] else "") for name in means.index]
         ax.set_yticks(range(len(means.index)), names)
         ax.set_xlabel("評価観点")
         ax.set_ylabel("カテゴリ")
-        ax.set_title(f"カテゴリ別・観点別の平均スコア（{pass_text(line)}）")
+        ax.set_title(f"{_cells_finding(means, line)}\nカテゴリ別・観点別の平均スコア")
         for row, values in enumerate(means.to_numpy(dtype=float)):
             for column, mean in enumerate(values):
                 missing = math.isnan(mean)
                 text = "–" if missing else f"{mean:.0f}\nn={counts.to_numpy()[row, column]}"
-                ax.text(column, row, text, ha="center", va="center", color="black" if missing else ink(mean))
+                ax.text(column, row, text, ha="center", va="center", color="black" if missing else ink(mean, line))
     return ax
 
 
+def _cells_finding(means: pd.DataFrame, line: float) -> str:
+    known = means.stack().dropna()
+    lowest = known.min()
+    category, criterion = known.index[int(known.to_numpy().argmin())]
+    if not reaches(lowest, line):
+        below = int((~reaches(known, line)).sum())
+        worst = f"最低は{label(category, 14)}の{label(criterion, 14)} {points(lowest, line)}点"
+        return f"{pass_text(line)}に届かないのは{len(known)}か所中{below}か所、{worst}"
+    return f"すべて{pass_text(line)}以上、最低{points(lowest, line)}点"
+
+
 def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Every mark of every criterion as a point, over a box of the quartiles and the median.
+    """Every mark of every criterion as a point, filled on the pass line and above, hollow below, over a box of the
+    quartiles and the median.
 
     Equal marks lie side by side. Below each criterion stand the numbers of marks and questions, and of marks that are
     missing (未採点).
@@ -130,18 +147,32 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
             _draw_box(ax, place, scored["score"].to_numpy())
             across = pd.Series(place + _side_by_side(scored["score"].tolist()), index=scored.index)
             for judge, own in scored.groupby("judge", sort=False, dropna=False):
-                colour, marker = colours.get(judge, COLOURS[0]), markers.get(judge, "o")
-                ax.plot(across[own.index], own["score"], marker, color=colour, markersize=4.5, alpha=0.8)
+                colour, marker = colours.get(judge, COLOURS[0]), markers[judge] if len(judges) > 1 else "o"
+                passing = reaches(own["score"], line)
+                for dots, face in ((own[passing], colour), (own[~passing], "white")):
+                    if len(dots):
+                        places = across[dots.index]
+                        ax.plot(places, dots["score"], marker, color=colour, markerfacecolor=face, markersize=4.5)
         ax.axhline(line, color="black", linestyle="--", linewidth=1)
         ax.set_xticks(range(len(parts)), [_counted(c, part) for c, part in zip(criteria, parts, strict=True)])
         ax.set_xlim(-0.6, len(parts) - 0.4)
         ax.set_ylim(-4, 104)
         ax.set_ylabel("スコア（点）")
-        ax.set_xlabel(f"点は採点1件ずつ、箱は四分位と中央値、破線は{pass_text(line)}")
-        ax.set_title("観点別の点の分布")
+        ax.set_xlabel(f"丸は採点1件ずつ（白抜きは{pass_text(line)}未満）、箱は四分位と中央値、破線は合格ライン")
+        ax.set_title(f"{_marks_finding(marks, line)}\n観点別の点の分布")
         if len(judges) > 1:
             judge_key(ax, judges, below=72)
     return ax
+
+
+def _marks_finding(marks: pd.DataFrame, line: float) -> str:
+    known = marks.dropna(subset=["score"])
+    low = (~reaches(known["score"], line)).groupby(known["criterion"], observed=True).agg(["sum", "size"])
+    if not low["sum"].sum():
+        return f"すべての点が{pass_text(line)}以上"
+    place = int((low["sum"] / low["size"]).to_numpy().argmax())
+    count, total = low.iloc[place]
+    return f"{pass_text(line)}未満が最も多いのは{label(low.index[place], 14)}（{total}件中{count}件）"
 
 
 def _draw_box(ax: Axes, place: float, values: Floats) -> None:
@@ -211,9 +242,7 @@ def plot_gate_confidence(
     need_marks(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_questions")
     runs = in_order(questions["run_id"]) if "run_id" in questions else []
     if questions["question_id"].duplicated().any():
-        raise ConfigError(
-            f"{who}: the frame has {len(runs) or 'several'} runs; draw one: questions[questions.run_id == …]"
-        )
+        raise ConfigError(say("charts.several_runs", count=len(runs) or "2+"))
     rows, line = question_rows(questions), frame_rule(questions).line
     numbers = questions.set_index("question_id")[["mean", "noise_sd", "p_pass_rerun"]].apply(plain_floats)
     decides = set(questions.loc[questions["decides"].astype(bool), "question_id"])
@@ -268,6 +297,6 @@ def _gate_title(numbers: pd.DataFrame, confidence: pd.DataFrame | None, runs: Se
     need_columns(confidence, ["pass_rate_low", "pass_rate_high", "verdict"], who, "gate_confidence")
     rows = confidence[confidence["run_id"].isin(runs)] if runs and "run_id" in confidence else confidence
     if len(rows) != 1:
-        raise ConfigError(f"{who}: {len(rows)} rows for the run of the questions; pass the frame of the same run")
+        raise ConfigError(say("charts.other_run", count=len(rows)))
     row = rows.iloc[0]
     return f"{title}（合格率の95%区間 {row['pass_rate_low']:.2f}〜{row['pass_rate_high']:.2f}）: {row['verdict']}"

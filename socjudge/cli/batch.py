@@ -4,14 +4,14 @@ Exit codes: 0 done; 2 an error. Of collect: 0 passed, 1 not passed, 2 could not 
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import constants
-from .shared import open_index_or_exit, or_exit, report_run, shown, stop
+from ..base.messages import say
+from .shared import COSTS_MONEY, ask_to_run, estimate_text, open_index_or_exit, or_exit, report_run, shown, stop
 
 if TYPE_CHECKING:
     from ..batch.jobs import BatchJob
@@ -21,36 +21,27 @@ NOT_FINISHED = 3
 
 app = typer.Typer(
     no_args_is_help=True,
-    help=(
-        "Large runs at half the price: OpenAI's Batch endpoint answers within a day. Prepare the requests, submit "
-        "them, and collect the replies; what is still missing then is the next round, to be submitted again. Where "
-        "the assistant is asked too, its answers are the first round and the judgements the second."
-    ),
+    rich_markup_mode=None,
+    help=say("cli.batch_help"),
 )
 
-Job = Annotated[Path | None, typer.Argument(help="The job's folder, judge_eval_….batch; else the only one there is.")]
-LogsDir = Annotated[
-    str | None, typer.Option(help="Where the log goes: a folder, or a URL such as s3://bucket/logs; default: logs.")
-]
+Job = Annotated[Path | None, typer.Argument(help=say("cli.batch_job"))]
+LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_dir_option"))]
 
 
-@app.command()
+@app.command(help=say("cli.batch_prepare_help"))
 def prepare(
-    dataset: Annotated[Path | None, typer.Option(help="The questions (JSON); default: eval/eval_dataset.json.")] = None,
-    log: Annotated[str | None, typer.Option(help="Judge the stored answers of this log instead.")] = None,
-    judge_model: Annotated[str, typer.Option(help="The model that judges: a plain OpenAI model.")] = "auto",
-    assistant_model: Annotated[
-        str, typer.Option(help="The model that answers: likewise, or 'offline', which answers at once.")
-    ] = "auto",
-    judge_prompt: Annotated[str | None, typer.Option(help="Prompt id or .txt file; default: guide-1.")] = None,
-    answer_repeats: Annotated[int, typer.Option(min=1, help="Answers per question.")] = 1,
-    judge_repeats: Annotated[int, typer.Option(min=1, help="Judgements per answer.")] = 1,
-    k: Annotated[int, typer.Option(min=1, help="Passages per question.")] = 5,
-    requests_per_file: Annotated[
-        int | None, typer.Option(min=1, help="Smaller files, if your account may not have so many tokens waiting.")
-    ] = None,
-    runbooks: Annotated[Path | None, typer.Option(help="Folder with the runbooks; default: eval/runbooks.")] = None,
-    index_dir: Annotated[Path | None, typer.Option(help="Where the index is kept; default: .socjudge/index.")] = None,
+    dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
+    log: Annotated[str | None, typer.Option(help=say("cli.batch_log"))] = None,
+    judge_model: Annotated[str, typer.Option(help=say("cli.batch_judge"))] = "auto",
+    assistant_model: Annotated[str, typer.Option(help=say("cli.batch_assistant"))] = "auto",
+    judge_prompt: Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))] = None,
+    answer_repeats: Annotated[int, typer.Option(min=1, help=say("cli.answer_repeats_option"))] = 1,
+    judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1,
+    k: Annotated[int, typer.Option(min=1, help=say("cli.k_option"))] = 5,
+    requests_per_file: Annotated[int | None, typer.Option(min=1, help=say("cli.batch_requests"))] = None,
+    runbooks: Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))] = None,
+    index_dir: Annotated[Path | None, typer.Option(help=say("cli.index_dir_option"))] = None,
     logs_dir: LogsDir = None,
 ) -> None:
     """Write the requests of a run as files, and say what they will cost; nothing is sent.
@@ -66,14 +57,14 @@ def prepare(
         requests_per_file=MAX_REQUESTS if requests_per_file is None else requests_per_file,
     )  # fmt: skip
     _show(job)
-    typer.echo(f"In all, later rounds too: {_price(job.rest)}")
+    typer.echo(say("cli.batch_rest", estimate=_price(job.rest)))
 
 
-@app.command()
+@app.command(help=say("cli.batch_submit_help"))
 def submit(
     job: Job = None,
     logs_dir: LogsDir = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it costs money.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.batch_yes"))] = False,
 ) -> None:
     """Send the prepared files of a job to the service; nothing is sent twice."""
     from ..batch.api import submit_batch
@@ -83,16 +74,12 @@ def submit(
     folder = _find(job, logs_dir)
     waiting = describe(or_exit(load_state, folder))
     if waiting.estimate.calls:
-        typer.echo(f"⚠️ LLM as a Judgeの実行にはコストがかかります: {_price(waiting.estimate)}.", err=True)
-        if not yes:
-            if not sys.stdin.isatty():
-                stop("nobody is there to confirm; pass --yes to submit it from a script")
-            if not typer.confirm("Submit it?", err=True):
-                stop("nothing was submitted")
+        typer.echo(COSTS_MONEY + _price(waiting.estimate), err=True)
+        ask_to_run(yes, question="cli.confirm_submit", declined="cli.nothing_submitted")
     _show(or_exit(submit_batch, folder))
 
 
-@app.command()
+@app.command(help=say("cli.batch_status_help"))
 def status(job: Job = None, logs_dir: LogsDir = None) -> None:
     """Show how far the service is with a job."""
     from ..batch.api import batch_status
@@ -100,7 +87,7 @@ def status(job: Job = None, logs_dir: LogsDir = None) -> None:
     _show(or_exit(batch_status, _find(job, logs_dir)))
 
 
-@app.command()
+@app.command(help=say("cli.batch_collect_help"))
 def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
     """Take over what has come; write the next round's files, or, when nothing is missing, the log.
 
@@ -125,31 +112,29 @@ def _find(job: Path | None, logs_dir: str | None) -> Path:
     logs_dir = logs_dir or str(constants.LOGS_DIR)
     found = or_exit(unfinished_batches, logs_dir)
     if len(found) > 1:
-        stop(f"{logs_dir}: which one? " + ", ".join(map(str, found)))
+        stop(say("cli.batch_which", folder=logs_dir, jobs=", ".join(map(str, found))))
     if not found:
-        stop(f"{logs_dir}: no unfinished batch job; make one with socjudge batch prepare")
+        stop(say("cli.batch_none", folder=logs_dir))
     folder: Path = found[0]
     return folder
 
 
 def _show(job: BatchJob) -> None:
-
-    typer.echo(f"{shown(job.path)}: {job.done} of {job.total} judged answers, round {job.round}")
+    typer.echo(say("cli.batch_state", path=shown(job.path), done=job.done, total=job.total, round=job.round))
     for file in job.files:
-        done = f", {file.completed} done, {file.failed} failed" if file.completed or file.failed else ""
-        problem = f" ({file.problem})" if file.problem else ""
-        typer.echo(f"  {file.name}: {file.requests} requests, {file.size_bytes:,} bytes, {file.status}{done}{problem}")
+        told = say("cli.batch_file", name=file.name, requests=file.requests, size=file.size_bytes, status=file.status)
+        if file.completed or file.failed:
+            told += say("cli.batch_file_done", completed=file.completed, failed=file.failed)
+        typer.echo(f"  {told}" + (f" ({file.problem})" if file.problem else ""))
     for note in job.notes:
         typer.echo(f"socjudge: {note}", err=True)
     if job.next_step == "wait":
-        typer.echo("Next: wait for the service, up to 24 hours; then socjudge batch collect")
+        typer.echo(say("cli.batch_wait"))
     elif job.next_step == "submit":
-        typer.echo(f"Next: socjudge batch submit ({_price(job.estimate)})")
+        typer.echo(say("cli.batch_send", estimate=_price(job.estimate)))
     else:
-        typer.echo("Next: socjudge batch collect")
+        typer.echo(say("cli.batch_take"))
 
 
 def _price(estimate: Estimate) -> str:
-    price = "unknown" if estimate.cost_usd is None else f"about ${estimate.cost_usd:.3f} at half the list price"
-    tokens = f"{estimate.input_tokens:,} tokens in, {estimate.output_tokens:,} out"
-    return f"{estimate.calls} calls, about {tokens}; cost {price}"
+    return estimate_text(estimate, "cli.price_half")

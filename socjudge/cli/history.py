@@ -13,18 +13,17 @@ import typer
 from ..base.messages import say
 from ..errors import SocJudgeError
 
+LEVELS = {"error": "cli.level_error", "warning": "cli.level_warning", "note": "cli.level_note"}
 FOUND_PROBLEMS, FAILED = 1, 2
 
-app = typer.Typer(no_args_is_help=True, help="The history of runs, for other tools.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=say("cli.history_help"))
 
-LogsDir = Annotated[
-    str | None, typer.Option(help="Where the logs are: a folder, or a URL such as s3://bucket/logs; default: logs.")
-]
+LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_read_option"))]
 
 
 def doctor(
     logs_dir: LogsDir = None,
-    notes: Annotated[bool, typer.Option("--notes", help="Also what is only good to know.")] = False,
+    notes: Annotated[bool, typer.Option("--notes", help=say("cli.notes_option"))] = False,
 ) -> None:
     """Check a folder of logs: what is wrong with each, and what to do. Changes nothing.
 
@@ -38,24 +37,23 @@ def doctor(
     shown = problems if notes else problems[problems["level"] != "note"]
     for row in shown.to_dict("records"):
         place = f": {row['where']}" if row["where"] else ""
-        typer.echo(f"{row['level']}: {row['log']}{place}\n    {row['what']}\n    → {row['remedy']}")
+        level = say(LEVELS[row["level"]])
+        typer.echo(f"{level}: {row['log']}{place}\n    {row['what']}\n    → {row['remedy']}")
     for row in verdicts[verdicts["n_missing"] > 0].to_dict("records"):
         typer.echo(f"{row['log']}: {row['note']}")
-    counts = {level: int((problems["level"] == level).sum()) for level in ("error", "warning", "note")}
-    typer.echo(", ".join(f"{count} {level}{'s' * (count != 1)}" for level, count in counts.items()))
+    counts = {level: int((problems["level"] == level).sum()) for level in LEVELS}
+    typer.echo(say("cli.level_counts", error=counts["error"], warning=counts["warning"], note=counts["note"]))
     if counts["note"] and not notes:
-        typer.echo("--notes shows the notes too", err=True)
+        typer.echo(say("cli.notes_hidden"), err=True)
     raise typer.Exit(FOUND_PROBLEMS if counts["error"] or counts["warning"] else 0)
 
 
 def report(
-    path: Annotated[Path, typer.Argument(help="The HTML file to write.")] = Path("report.html"),
+    path: Annotated[Path, typer.Argument(help=say("cli.report_path"))] = Path("report.html"),
     logs_dir: LogsDir = None,
-    log: Annotated[str | None, typer.Option(help="Name of the log to report on; default: the newest.")] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="Name of the log to compare with; default: the one before.")
-    ] = None,
-    lang: Annotated[str, typer.Option(help="'ja' or 'en'.")] = "ja",
+    log: Annotated[str | None, typer.Option(help=say("cli.report_log"))] = None,
+    baseline: Annotated[str | None, typer.Option(help=say("cli.report_baseline"))] = None,
+    lang: Annotated[str, typer.Option(help=say("cli.report_lang"))] = "ja",
 ) -> None:
     """Write one self-contained HTML file about a run: verdict, charts, every answer, the change since the run before.
 
@@ -63,7 +61,7 @@ def report(
     from ..report.page import write_log_report
 
     with _errors():
-        typer.echo(f"{write_log_report(path, logs_dir, log=log, baseline=baseline, lang=lang)} written")
+        typer.echo(say("cli.written", path=write_log_report(path, logs_dir, log=log, baseline=baseline, lang=lang)))
 
 
 def compare(
@@ -78,17 +76,15 @@ def compare(
         typer.echo(repr(compare_runs(before, after, logs_dir=logs_dir)))
 
 
-@app.command()
-def export(
-    folder: Annotated[Path, typer.Argument(help="A new folder for the Parquet files.")], logs_dir: LogsDir = None
-) -> None:
+@app.command(help=say("cli.export_help"))
+def export(folder: Annotated[Path, typer.Argument(help=say("cli.export_folder"))], logs_dir: LogsDir = None) -> None:
     """Write all logs as partitioned Parquet (runs, results, scores), for DuckDB, Dask and the like.
 
     Example: socjudge history export export && duckdb -c "SELECT avg(score) FROM 'export/scores/*/*.parquet'" """
     from ..history.export import export_history
 
     with _errors():
-        typer.echo(f"{export_history(folder, logs_dir)} written")
+        typer.echo(say("cli.written", path=export_history(folder, logs_dir)))
 
 
 @contextlib.contextmanager

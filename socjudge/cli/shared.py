@@ -15,6 +15,10 @@ from ..base.messages import Language, say
 from ..errors import SocJudgeError
 from ..records import UNKNOWN, EvaluationRun, is_embedded
 
+# The specification's words, Japanese in every language.
+FINISHED = "評価完了！結果を {path} に保存しました"
+COSTS_MONEY = "⚠️ LLM as a Judgeの実行にはコストがかかります: "
+
 PASSED, NOT_PASSED, COULD_NOT_JUDGE = 0, 1, 2
 
 # An error handler for streams such as cp932, a pipe's on Japanese Windows, which has no ✅.
@@ -61,13 +65,16 @@ def _report_one(finished: EvaluationRun) -> int:
     for result in finished.results:
         evaluation = result.evaluation
         if evaluation.status == "ok":
-            icon, score = ("✅" if evaluation.passed else "❌"), f"{evaluation.average_score:5.1f}点"
+            icon = "✅" if evaluation.passed else "❌"
+            score = say("cli.result_score", score=evaluation.average_score)
         else:
-            icon, score = "⚠️", "採点不能" if same else f"採点不能（{_cause(evaluation.error)}）"
+            icon = "⚠️"
+            cause = _cause(evaluation.error)
+            score = say("cli.result_unscored") if same else say("cli.result_unscored_cause", cause=cause)
         typer.echo(f"{icon} {result.question.id}. {score}  {result.question.category}  {result.question.question}")
     if same:
-        typer.echo(f"\n⚠️ 採点不能の{len(unscored)}件はすべて同じ原因です: {unscored[0]}")
-    typer.echo(f"\n評価完了！結果を {shown(finished.log_path)} に保存しました\n")
+        typer.echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))
+    typer.echo("\n" + FINISHED.format(path=shown(finished.log_path)) + "\n")
     # Not passed only because replies could not be read is no verdict on the assistant.
     best = best_case(finished.results) if unscored else None
     typer.echo(summary_text(finished.summary, best=best))
@@ -76,8 +83,7 @@ def _report_one(finished: EvaluationRun) -> int:
     if is_embedded(finished.run.judge_model_resolved):
         typer.secho(REFERENCE_NOTE, fg="bright_black")
     typer.echo(run_certificate_line(finished))
-    info, cost = finished.run, finished.usage.cost_usd
-    spent = "unknown" if cost is None else f"${cost:.4f}"
+    info = finished.run
     judge, assistant = (
         asked if resolved == UNKNOWN else resolved
         for asked, resolved in (
@@ -85,11 +91,11 @@ def _report_one(finished: EvaluationRun) -> int:
             (info.assistant_model, info.assistant_model_resolved),
         )
     )
-    typer.echo(
-        f"Judge: {judge}, assistant: {assistant}, "
-        f"prompt: {info.judge_prompt_id}, cost: {spent}, {info.wall_time_s:.1f} s",
-        err=True,
-    )
+    told = say(
+        "cli.run_facts", judge=judge, assistant=assistant, prompt=info.judge_prompt_id,
+        cost=cost_text(finished.usage.cost_usd), seconds=info.wall_time_s,
+    )  # fmt: skip
+    typer.echo(told, err=True)
     if finished.summary.mvp_passed:
         return PASSED
     return COULD_NOT_JUDGE if is_open(finished.summary, best) else NOT_PASSED
@@ -127,20 +133,36 @@ def confirm(estimate: Any, yes: bool) -> None:
     """Show what the run will take, and ask unless it is free or `--yes` was given."""
     if not estimate.calls:
         return
-    price = "unknown" if estimate.cost_usd is None else f"about ${estimate.cost_usd:.3f} at list prices"
-    tokens = f"{estimate.input_tokens:,} tokens in, {estimate.output_tokens:,} out"
-    said = f"{estimate.calls} calls, about {tokens}; cost {price}"
+    said = estimate_text(estimate, "cli.price_list")
     if estimate.lowest is not None:
-        least = "" if estimate.lowest.cost_usd is None else f", about ${estimate.lowest.cost_usd:.3f}"
-        said = f"at least {estimate.lowest.calls} calls{least}; at most {said}"
-    typer.echo(f"⚠️ LLM as a Judgeの実行にはコストがかかります: {said}.", err=True)
+        least = price_text(estimate.lowest.cost_usd, "cli.price_list")
+        said = say("cli.estimate_range", calls=estimate.lowest.calls, price=least, most=said)
+    typer.echo(COSTS_MONEY + said, err=True)
     ask_to_run(yes)
 
 
-def ask_to_run(yes: bool) -> None:
+def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = "cli.nothing_run") -> None:
+    """End the command unless the user agrees; question, declined: keys of messages."""
     if yes:
         return
     if not sys.stdin.isatty():
-        stop("nobody is there to confirm; pass --yes to run it from a script")
-    if not typer.confirm("Run it?", err=True):
-        stop("nothing was run")
+        stop(say("cli.nobody_to_confirm"))
+    if not typer.confirm(say(question), err=True):
+        stop(say(declined))
+
+
+def estimate_text(estimate: Any, price: str) -> str:
+    """Calls, tokens and price; price: the key of the message that tells it."""
+    return say(
+        "cli.estimate", calls=estimate.calls, tokens_in=estimate.input_tokens, tokens_out=estimate.output_tokens,
+        price=price_text(estimate.cost_usd, price),
+    )  # fmt: skip
+
+
+def price_text(usd: float | None, key: str) -> str:
+    return say("cli.price_unknown") if usd is None else say(key, usd=usd, yen=usd * constants.JPY_PER_USD)
+
+
+def cost_text(usd: float | None) -> str:
+    """What was spent."""
+    return say("cli.cost_unknown") if usd is None else say("cli.cost", usd=usd, yen=usd * constants.JPY_PER_USD)

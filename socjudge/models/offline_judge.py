@@ -28,7 +28,7 @@ from .offline_marks import MEASURES, Mark, mark_coverage, mark_safety
 
 MAX_CHARACTERS = 10_000  # of an answer: more than the 4,000 tokens that the assistant may write
 COMMENT = (
-    "採点者は組み込みの既定（規則と文の類似度）で、LLMではありません。手順書の抜粋との照合で分かる範囲の点数です。"
+    "Judgeは内蔵の簡易Judge（規則と文の類似度）で、LLMではありません。手順書の抜粋との照合で分かる範囲の点数です。"
 )
 
 _AIM = (20, 40)  # below the first coverage an answer misses the question, from the second it answers it

@@ -147,10 +147,16 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         self.allow_cost.value = False  # each paid certificate is a decision of its own
         self._stop.clear()
         self.result.value, self.certificate = "", None
-        self.certify_button.disabled, self.stop_button.disabled = True, False
+        self._lock(True)
         what = self._what()
         self._thread = threading.Thread(target=self._certify, args=(what,), name="socjudge-certify", daemon=True)
         self._thread.start()
+
+    def _lock(self, is_busy: bool) -> None:
+        """What is under way is what the controls say."""
+        for control in [*self._controls, self.allow_cost, self.certify_button]:
+            control.disabled = is_busy
+        self.stop_button.disabled = not is_busy
 
     def _certify(self, what: dict[str, Any]) -> None:
         from ..certify.issue import certify_judge
@@ -180,4 +186,4 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         except Exception as surprise:
             self.status.value = block("bad", escape(surprise_text(surprise)))
         finally:
-            self.certify_button.disabled, self.stop_button.disabled = False, True
+            self._lock(False)

@@ -67,7 +67,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
             widgets.SelectMultiple(
                 options=[_ALL], value=[""], rows=5, description=name, tooltip=_SEVERAL, layout=_THIRD
             )
-            for name in ("採点者", "プロンプト", "カテゴリ")
+            for name in ("Judge", "プロンプト", "カテゴリ")
         )
         self.reload_button = widgets.Button(description="ログを読み直す", icon="refresh", layout=AUTO)
         self.chart = widgets.Dropdown(options=list(CHARTS), description="グラフ", style=_NAMES, layout=_NARROW)
@@ -99,7 +99,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
             [
                 widgets.HTML(block("", "<h2>📈 評価の履歴</h2>")), widgets.HBox(period, layout=row),
                 widgets.HBox(lists, layout=row),
-                widgets.HTML(block("", f"採点者、プロンプト、カテゴリ: {_SEVERAL}")), self.status,
+                widgets.HTML(block("", f"Judge、プロンプト、カテゴリ: {_SEVERAL}")), self.status,
                 self.chart, self.chart_view, self.order, self.table,
                 widgets.HTML(block("", "<h2>🔍 2つの実行を比べる</h2>")), self.first, self.second, self.comparison,
                 self.question, self.answers,
@@ -217,7 +217,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         if self.explorer.history.runs.empty:
             words = f"{escape(self.logs_dir)} に読めるログがありません。「評価を実行」（RunPanel）か socjudge run で作れます。"
         else:
-            words = "条件に合う実行がありません。期間、採点者、プロンプト、カテゴリのどれかを広げてください。"
+            words = "条件に合う実行がありません。期間、Judge、プロンプト、カテゴリのどれかを広げてください。"
         return block("warn", words, *self._left_out())
 
     def _found(self, selection: History) -> str:
@@ -239,7 +239,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         if scores["score"].isna().all():
             return block("warn", "採点できた回答がないため、グラフはありません。")
         judges = "、".join(dict.fromkeys(runs["judge_model"]))
-        note = f"{len(runs)}回の実行（採点者: {judges}）をまとめた平均です。"
+        note = f"{len(runs)}回の実行（Judge: {judges}）をまとめた平均です。"
         if name != "カテゴリ×観点":
             dated = runs.dropna(subset=["started_at"])
             scores = scores[scores["run_id"].isin(dated["run_id"].iloc[-CHART_RUNS:])]

@@ -52,7 +52,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self._lock = threading.Lock()  # clicks may be handled in several threads
         self.log_file = widgets.Dropdown(description="採点するログ", style=NAMES, layout=WIDE)
         self.rater = widgets.Text(
-            description="採点者", placeholder="例: 佐藤", continuous_update=False, style=NAMES, layout=WIDE
+            description="採点した人", placeholder="例: 佐藤", continuous_update=False, style=NAMES, layout=WIDE
         )
         self.start_button = widgets.Button(description="採点を始める", icon="play", button_style="primary", layout=AUTO)
         self.marks = MarksInput(list(constants.JUDGE_EVALUATION_CRITERIA))

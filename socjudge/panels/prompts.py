@@ -200,7 +200,7 @@ class PromptLab(SessionPanel):
             logs, bases = session.logs, [prompt.id for prompt in list_prompts(choice.kind)]
             parts = [
                 ("すべて", ALL),
-                ("採点者の合否が割れた回答", DISPUTED),
+                ("Judgeの合否が割れた回答", DISPUTED),
                 *((name, name) for name in session.categories),
             ]
             self.kind.value = choice.kind

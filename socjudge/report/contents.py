@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.conditions import conditions_of, differences
+from ..base.messages import say, speaking
 from ..base.pass_rule import PassRule, reaches
 from ..base.verdict import Tally
 from ..errors import ConfigError
@@ -14,6 +15,7 @@ from ..history.columns import RUN_NAMES
 from ..records import UNKNOWN
 from ..stats.basics import OVERALL, need_columns, summarise_scores
 from ..stats.comparison import compare_judges
+from .effect import compare_runs
 
 ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
 FLAGS = {
@@ -28,7 +30,7 @@ def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
     column = "log" if what == "log" else "run_id"
     if name is not None and name not in set(runs[column]):
         latest = ", ".join(map(str, runs[column].iloc[-5:]))
-        raise ConfigError(f"{what} {name!r} is not among the {len(runs)} runs; the latest are {latest}")
+        raise ConfigError(say("report.unknown_run", what=what, name=name, count=len(runs), latest=latest))
     return name
 
 
@@ -37,7 +39,7 @@ def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
     need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
     rows = frame[frame["run_id"] == run_id]
     if rows.empty:
-        raise ConfigError(f"write_report: {what} has no row of run {run_id!r}; load it from the same logs as scores")
+        raise ConfigError(say("report.no_rows_of_run", what=what, run=run_id))
     return rows
 
 
@@ -70,10 +72,7 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
         set(part.loc[part["status"] == "ok", ANSWER].itertuples(index=False, name=None)) for part in (own, answers)
     ]
     if scored[0] != scored[1]:
-        raise ConfigError(
-            f"write_report: scores has {len(scored[0])} scored answers of run {run_id!r} and results {len(scored[1])}, "
-            "or others; load both from the same logs with the same filters"
-        )
+        raise ConfigError(say("report.other_answers", run=run_id, scores=len(scored[0]), results=len(scored[1])))
     return answers
 
 
@@ -104,18 +103,27 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None, lang:
         "before": run_of(scores, baseline),
         "causes": [each.words(lang) for each in differences(told[baseline], told[run_id])],
     }
+    sides = [pair[pair["run_id"] == name] for name in (baseline, run_id)]
+    try:
+        with speaking("en" if lang == "en" else "ja"):
+            effect = compare_runs(*sides)
+            return found | {
+                "effect": effect.lines,
+                "paired": [] if effect.is_unchanged else effect.differences.to_dict("records"),
+            }
+    except ConfigError:  # judged otherwise, or no question in common
+        pass
     try:
         return found | {"paired": compare_judges(pair, baseline=baseline, by="run_id").to_dict("records")}
     except ConfigError:  # other answers or other criteria: two cohorts, side by side
-        sides = [
-            {row["criterion"]: row for row in means_of(pair[pair["run_id"] == name])} for name in (baseline, run_id)
-        ]
-        rows = [{"criterion": name, "before": sides[0].get(name), "after": row} for name, row in sides[1].items()]
+        means = [{row["criterion"]: row for row in means_of(side)} for side in sides]
+        rows = [{"criterion": name, "before": means[0].get(name), "after": row} for name, row in means[1].items()]
         return found | {"unpaired": rows}
 
 
 def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
-    """What the table of questions shows, one entry per judged answer."""
+    """What the table of questions shows, one entry per judged answer: failed ones first, then the unscored, then the rest
+    as an appendix."""
     marks: dict[Any, dict[Any, Any]] = {}
     columns = [*ANSWER, "criterion", "score"]
     reasons = own["rationale"] if "rationale" in own.columns else pd.Series("", index=own.index)
@@ -128,4 +136,4 @@ def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], li
         if answer["status"] == "ok":
             outcome = "pass" if reaches(answer["average_score"], line) else "fail"
         rows.append({**answer, "outcome": outcome, "marks": {name: found.get(name, (None, "")) for name in criteria}})
-    return rows
+    return sorted(rows, key=lambda row: ("fail", "unscored", "pass").index(row["outcome"]))

@@ -23,7 +23,7 @@ from ..runs.load import load_run
 from ..stats.basics import OVERALL, need_columns, plain_floats
 from ..stats.comparison import LEVEL, compare_cohorts, pair_scores, question_pairs
 
-_JUDGING = ("採点者", "プロンプト", "観点")  # groups of the table of conditions
+_JUDGING = ("Judge", "プロンプト", "観点")  # groups of the table of conditions
 _NEEDED = ["run_id", "question_id", "criterion", "score"]
 _LEFT_OUT = (  # columns of `compare_judges`
     "baseline", "n_answers", "cost_usd_per_question", "baseline_cost_usd_per_question", "seconds_per_question",

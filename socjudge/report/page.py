@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Callable
 from datetime import datetime
@@ -16,8 +17,10 @@ from markupsafe import Markup
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
+from ..base.messages import os_reason, say
 from ..base.pass_rule import frame_rule, reaches
-from ..base.texts import visible
+from ..base.texts import local_time, visible
+from ..base.verdict import rule_text
 from ..certify.certificate import Binding, certificate_line
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
@@ -32,6 +35,10 @@ from . import contents
 from .words import Say, cautions, run_facts, speaker
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
+MOST_ANSWERS = 200  # on the page; more make a file that a phone cannot open and a hundred sheets of paper
+ON_PAPER = 5  # answers that did not pass are told whole in print
+MOST_NAMED = 20  # of them beside the verdict
+MOST_ROWS = 100  # of a chart with a row per question
 
 _MARK = b'<meta name="generator" content="socjudge '  # of report.html.j2
 
@@ -51,7 +58,8 @@ def write_report(
     Parameters
     ----------
     path
-        The file; its folder must exist, and only a report of ours is replaced.
+        The file; its folder must exist, and only a report of ours is replaced. Of more than 200 judged answers, failed
+        ones first, the rest goes into a second file beside it, such as report_rest.html.
     scores
         A run (`run.write_report(path)` is the same) or what `load_history(text=True)` gives, which is all that is
         needed; or a frame from `load_scores(text=True)`. Of further runs in it, the latest are drawn as a trend.
@@ -85,12 +93,12 @@ def write_report(
     >>> sj.write_report("report.html", run).name
     'report.html'
     """
-    say, path = speaker(lang), checked_page(path)
+    words, path = speaker(lang), checked_page(path)
     who = "write_report"
     given = run_history(scores) if isinstance(scores, EvaluationRun) else scores
     if isinstance(given, History):
         if results is not None or runs is not None:
-            raise ConfigError(f"{who}: a run or a history has its frames in it; leave results and runs out")
+            raise ConfigError(say("report.has_frames"))
         scores, results, runs = given.scores, given.results, given.runs
     else:
         scores = given
@@ -101,7 +109,7 @@ def write_report(
         "load_scores",
     )
     if scores.empty:
-        raise ConfigError(f"{who}: the frame of scores has no row; widen the filters, or load a run with results")
+        raise ConfigError(say("report.no_scores"))
     scores = scores.astype(dict.fromkeys({*RUN_NAMES} - {"started_at"}, object))
     history = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
     # Known to be in the frame, so that a frame of another folder is not taken for this one.
@@ -109,8 +117,10 @@ def write_report(
     place = history["run_id"].tolist().index(run_id)
     is_chosen = baseline is not None
     if baseline == run_id:
-        raise ConfigError(f"{who}: run_id and baseline are both {run_id!r}; choose two runs")
+        raise ConfigError(say("report.same_as_baseline", run=run_id))
     baseline = contents.known(baseline, history, "baseline") or contents.previous(scores, history.iloc[: place + 1])
+    if runs is not None and "runbooks" in runs.columns:  # by name, where they changed
+        scores = scores.assign(runbooks=scores["run_id"].map(dict(zip(runs["run_id"], runs["runbooks"], strict=True))))
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     record = None if runs is None else contents.rows_of(runs, run_id, "runs").iloc[0]
     answers = contents.answers_of(own, results, run_id)
@@ -120,22 +130,34 @@ def write_report(
     verdict = contents.verdict_of(answers, rule)
     gate = gate_confidence(answers).iloc[0]
     trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
-    page = page_environment(say).get_template("report.html.j2")
-    html = page.render(
-        lang=lang, say=say, version=__version__, made_at=datetime.now().astimezone(),
+    rows = contents.rows_shown(answers, own, criteria, rule.line)
+    rest_path = path.with_name(f"{path.stem}_rest{path.suffix}")
+    if len(rows) > MOST_ANSWERS:
+        check_replaceable(rest_path)
+    template = page_environment(words).get_template("report.html.j2")
+    render = functools.partial(
+        template.render,
+        lang=lang, say=words, version=__version__, made_at=datetime.now().astimezone(),
         script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
-        line=rule.line, needed=rule.needed(verdict["summary"].total_questions), reaches=reaches,
+        line=rule.line, rule_words=rule_text(verdict["summary"].total_questions, rule, lang="ja" if lang == "ja" else "en"),
+        needed=rule.needed(verdict["summary"].total_questions), reaches=reaches,
         run=run, verdict=verdict, gate=gate, criteria=criteria,
         is_offline=is_embedded(run["judge_model_resolved"]),
-        facts=run_facts(run, answers, record, say),
-        means=contents.means_of(own), charts=_charts(own, answers, gate, say),
-        trend=_trend(trend, say), comparison=contents.comparison_of(scores, run_id, baseline, lang),
-        rows=contents.rows_shown(answers, own, criteria, rule.line),
+        facts=run_facts(run, answers, record, words),
+        means=contents.means_of(own), charts=_charts(own, answers, gate, words),
+        trend=_trend(trend, words),
+        failures=[row for row in rows if row["outcome"] != "pass"], most_named=MOST_NAMED, on_paper=ON_PAPER,
+        total_rows=len(rows), first_name=path.name, comparison=contents.comparison_of(scores, run_id, baseline, lang),
         has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
         has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
-        cautions=cautions(run, answers, verdict, gate, record, say), certificate=_certificate_line(own, run, criteria, lang),
+        cautions=cautions(run, answers, verdict, gate, record, words),
+        certificate=_certificate_line(own, run, criteria, lang),
     )  # fmt: skip
-    write_page(path, html)
+    if len(rows) > MOST_ANSWERS:
+        write_page(rest_path, render(rows=rows[MOST_ANSWERS:], is_rest=True, rest_name=""))
+        write_page(path, render(rows=rows[:MOST_ANSWERS], is_rest=False, rest_name=rest_path.name))
+    else:
+        write_page(path, render(rows=rows, is_rest=False, rest_name=""))
     return path
 
 
@@ -180,7 +202,7 @@ def write_log_report(
     logs_dir = logs_dir or constants.LOGS_DIR
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
-        raise ConfigError(f"{logs_dir}: no log to report on; `socjudge run` makes one")
+        raise ConfigError(say("report.no_log", folder=logs_dir))
     log = contents.known(log, runs, "log") or runs["log"].iloc[-1]
     baseline = contents.known(baseline, runs, "log")
     place = runs["log"].tolist().index(log)
@@ -218,8 +240,15 @@ def _trend(scores: pd.DataFrame, say: Say) -> dict[str, Any] | None:
         f"{len(rows)} runs over time; overall mean {first:.1f} in the first, {last:.1f} in the latest (see the table)",
     )
     dated = scores.dropna(subset=["started_at"])
-    plots = (plot_criterion_trend, plot_question_strip) if dated["run_id"].nunique() > 1 else ()
-    return {"rows": rows, "charts": [_chart(plot, dated, alt) for plot in plots]}
+    plots = [plot_criterion_trend, plot_question_strip] if dated["run_id"].nunique() > 1 else []
+    left_out = ""
+    if plots and dated["question_id"].nunique() > MOST_ROWS:
+        plots.remove(plot_question_strip)
+        left_out = say(
+            f"質問が{MOST_ROWS}問を超えるため、質問別の推移の図は載せていません。",
+            f"More than {MOST_ROWS} questions: their chart over time is left out.",
+        )
+    return {"rows": rows, "left_out": left_out, "charts": [_chart(plot, dated, alt) for plot in plots]}
 
 
 def _charts(own: pd.DataFrame, answers: pd.DataFrame, gate: pd.Series, say: Say) -> dict[str, Any]:
@@ -234,7 +263,7 @@ def _charts(own: pd.DataFrame, answers: pd.DataFrame, gate: pd.Series, say: Say)
             plot_category_breakdown, own, say(f"カテゴリ別・観点別の平均。カテゴリの平均は{by_category}", f"Means per category and criterion. Categories: {by_category}")
         ),
     }  # fmt: skip
-    if not pd.isna(gate["p_rerun"]):
+    if not pd.isna(gate["p_rerun"]) and answers["question_id"].nunique() <= MOST_ROWS:
         deciding = gate["deciding_questions"] or say("なし", "none")
         alt = say(
             f"質問ごとの平均スコアと再実行時の揺れ。判定を左右する質問: {deciding}",
@@ -268,7 +297,7 @@ def page_environment(say: Say) -> Environment:
     environment.filters["signed"] = lambda value: "–" if pd.isna(value) else f"{value:+.1f}"
     environment.filters["or_unknown"] = lambda value: unknown if value in ("", "unknown") else value
     environment.filters["time"] = lambda value: (
-        unknown if pd.isna(value) else f"{pd.Timestamp(value).to_pydatetime().astimezone():%Y-%m-%d %H:%M:%S %Z}"
+        unknown if pd.isna(value) else local_time(pd.Timestamp(value).to_pydatetime())
     )
     # Draws never show a chance of 0 or 1.
     environment.filters["chance"] = lambda p: "<0.01" if p < 0.005 else ">0.99" if p > 0.995 else f"{p:.2f}"
@@ -294,9 +323,9 @@ def checked_page(path: Path | str) -> Path:
     """The path of a page to be written; ConfigError if it has no folder, or must not be replaced."""
     path = Path(path)
     if not path.parent.is_dir():
-        raise ConfigError(f"{path}: there is no folder {path.parent} to put the report in; make it first")
+        raise ConfigError(say("report.no_folder", path=path, folder=path.parent))
     if path.is_dir():
-        raise ConfigError(f"{path}: is a folder; give the report a name, such as {path / 'report.html'}")
+        raise ConfigError(say("report.is_folder", path=path, example=path / "report.html"))
     check_replaceable(path)
     return path
 
@@ -311,9 +340,9 @@ def check_replaceable(path: Path) -> None:
     except IsADirectoryError:
         is_ours = False
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be looked at ({error.strerror}); give the report another name") from None
+        raise ConfigError(say("report.cannot_look", path=path, reason=os_reason(error))) from None
     if not is_ours:
-        raise ConfigError(f"{path}: is there already and no report of socjudge; give another name, or remove it")
+        raise ConfigError(say("report.not_ours", path=path))
 
 
 def write_page(path: Path, html: str) -> None:
@@ -322,4 +351,4 @@ def write_page(path: Path, html: str) -> None:
         with replacing(path) as file:
             file.write(html.encode("utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: the report cannot be written ({error.strerror})") from None
+        raise ConfigError(say("report.cannot_write", path=path, reason=os_reason(error))) from None

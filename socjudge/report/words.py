@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..base.messages import say as message
 from ..errors import ConfigError
 from ..records import UNKNOWN, is_embedded
 
@@ -17,7 +18,7 @@ FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
 def speaker(lang: str) -> Say:
     """Chooses between the Japanese and the English of a text; ConfigError for another language."""
     if lang not in ("ja", "en"):
-        raise ConfigError(f"lang is {lang!r}, expected 'ja' or 'en'")
+        raise ConfigError(message("report.no_language", found=lang))
     return lambda ja, en: ja if lang == "ja" else en
 
 
@@ -38,11 +39,11 @@ def run_facts(
 
     repeats = [int(answers[name].max()) + 1 for name in ("answer_repeat", "judge_repeat")]
     found = [
-        (say("採点者（Judge）", "Judge"), answered(run["judge_model"], run["judge_model_resolved"])),
+        (say("Judge（採点モデル）", "Judge"), answered(run["judge_model"], run["judge_model_resolved"])),
         (say("アシスタント", "Assistant"), known(run["assistant_model"])),
         (say("採点プロンプト", "Judge prompt"), f"{known(run['prompt_id'])}, sha256 {short(run['prompt_sha256'])}"),
         (say("データセット", "Dataset"), f"sha256 {short(run['dataset_sha256'])}"),
-        (say("手順書の索引", "Runbook index"), short(run["index_fingerprint"])),
+        (say("検索インデックス", "Runbook index"), short(run["index_fingerprint"])),
         (
             say("反復", "Repeats"),
             say(
@@ -94,7 +95,7 @@ def cautions(
     if offline:
         found.append(
             say(
-                f"採点者 {judge} は規則と文の類似度による埋め込みの既定で、LLMではありません。点は動作確認用で、回答の正しさの証拠にはなりません。",
+                f"{judge} は規則と文の類似度で採点する内蔵の簡易Judgeで、LLMではありません。点は動作確認用で、回答の正しさの証拠にはなりません。",
                 f"The judge {judge} is the embedded default, rules and sentence similarity, not an LLM. Its marks show "
                 "that the evaluation works; they are no evidence that the answers are right.",
             )
@@ -128,27 +129,27 @@ def cautions(
         found.append(
             say(
                 "理由のない全観点0点は、採点に失敗した跡とみなし、未採点として扱っています。",
-                "Six zeros without a reason are taken for a failed judgement, and counted as unread.",
+                "Zeros for every criterion without a reason are taken for a failed judgement, and counted as unread.",
             )
         )
     if run["judge_model"] in ("", UNKNOWN):
         found.append(
             say(
-                "ログに採点者の名前がないため、ほかの実行と比べてよいかどうかは分かりません。",
+                "ログにJudgeの名前がないため、ほかの実行と比べてよいかどうかは分かりません。",
                 "The log does not name its judge, so nobody can tell whether it compares with other runs.",
             )
         )
     elif run["judge_model"] == run["assistant_model"] and not offline:
         found.append(
             say(
-                "採点者とアシスタントが同じモデルです。自分の回答に甘い点を付けるおそれがあります。",
+                "Judgeとアシスタントが同じモデルです。自分の回答に甘い点を付けるおそれがあります。",
                 "Judge and assistant are the same model, which may mark its own answers too kindly.",
             )
         )
     return [
         *found,
         say(
-            "採点は1つの採点者の意見です。別のモデルや別の版では点も合否も変わり、回答に書かれた文に左右されることもあります。人の採点と比べて確かめてください。",
+            "点数は、1つのJudgeによる見方です。別のモデルや別の版では点も合否も変わり、回答に書かれた文に左右されることもあります。人の採点と比べて確かめてください。",
             "The marks are one judge's opinion. Another model or version marks differently, and a sentence in an answer "
             "can sway it. Check it against marks by people.",
         ),

@@ -157,7 +157,7 @@ class RunbookIndex:
             "手順書": f"{self._n_files}件（{shown_path(self.runbooks)}）", "パッセージ": f"{len(self):,}件", "埋め込み": self.embedder,
             "保存先": shown_path(self.index_dir),
         }  # fmt: skip
-        return facts_html("手順書の索引", facts)
+        return facts_html("検索インデックス", facts)
 
     @property
     def files(self) -> dict[str, str]:

@@ -20,7 +20,7 @@ from ..base.texts import encodable
 from ..errors import ConfigError
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
-from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, RunInfo
+from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, RunInfo, is_embedded
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -195,11 +195,21 @@ def _make_plan(
     judging = load_prompt(judge_prompt)
     check_judge_prompt(judging, constants.JUDGE_EVALUATION_CRITERIA)
     judge = open_model(judge_model)
+    if is_embedded(judge.name):
+        _check_measures(constants.JUDGE_EVALUATION_CRITERIA)
     if assistant_model is None:
         return Plan(judge, judging, judge_repeats, None, None, index, k)
     answering = load_prompt(assistant_prompt, kind="assistant")
     check_assistant_prompt(answering)
     return Plan(judge, judging, judge_repeats, open_model(assistant_model, task="answer"), answering, index, k)
+
+
+def _check_measures(criteria: Sequence[str]) -> None:
+    """ConfigError for a criterion that the embedded judge cannot mark, as otherwise no answer would be scored."""
+    from ..models.offline_marks import MEASURES
+
+    if lacking := [name for name in criteria if name not in MEASURES]:
+        raise ConfigError(say("models.no_measure", criteria="、".join(lacking)))
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:

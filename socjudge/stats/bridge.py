@@ -333,7 +333,7 @@ def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]
 
 
 def _bridge_note(row: dict[str, Any], at: float) -> str:
-    note = f"{row['n']}問。同じ回答で新しい採点者は平均{row['shift']:+.1f}点"
+    note = f"{row['n']}問。同じ回答で新しいJudgeは平均{row['shift']:+.1f}点"
     note += (
         f"（95%区間 {row['shift_low']:+.1f}〜{row['shift_high']:+.1f}）。" if math.isfinite(row["shift_low"]) else "。"
     )
@@ -347,8 +347,8 @@ def _bridge_note(row: dict[str, Any], at: float) -> str:
 
 def _verdict_note(row: Mapping[Any, Any]) -> str:
     if row["basis"] == "unknown":
-        return "新しい採点者は採点しておらず、換算もできません。"
-    how = "新しい採点者が採点。" if row["basis"] == "measured" else "換算による予測。"
+        return "新しいJudgeは採点しておらず、換算もできません。"
+    how = "新しいJudgeが採点。" if row["basis"] == "measured" else "換算による予測。"
     words = {True: "合格", False: "不合格"}
     verdict = (
         f"{words[bool(row['old_passed'])]}→{words[bool(row['new_passed'])]}。" if row["changed"] else "合否は同じ。"
@@ -357,11 +357,11 @@ def _verdict_note(row: Mapping[Any, Any]) -> str:
 
 
 def _trend_note(row: dict[str, Any], seam: bool) -> str:
-    note = "ここから新しい採点者。" if seam else ""
+    note = "ここから新しいJudge。" if seam else ""
     if row["bridged"]:
-        note += f"旧採点者の{row['own_mean']:.1f}点を換算。"
+        note += f"旧Judgeの{row['own_mean']:.1f}点を換算。"
     if row["overlap"]:
-        note += "旧採点者が採点した回答の採点し直し。"
+        note += "旧Judgeが採点した回答の採点し直し。"
     return (
         note + f"{row['n']}問。" + (f"未採点 {row['n_missing']} 件は平均に含めていません。" if row["n_missing"] else "")
     )

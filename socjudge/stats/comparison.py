@@ -269,13 +269,13 @@ def _note(row: Mapping[Any, Any], line: float) -> str:
     else:
         note = "差は検出できず。"
         if math.isfinite(visible):
-            note += f"{n}問では±{visible:.1f}点未満の差は見えません。"
+            note += f"{n}問では±{visible:.1f}点未満の差は検出できません。"
         elif row["_sd"] < 1e-9 and n > 1:
             note += f"{n}問すべてで差が同じ（{row['mean_difference']:+.1f}点）です。"
         else:
             note += f"{n}問では、差がどれだけ大きくても検出できません。"
     if 0.8 <= row["_alike"] < 1:  # ten of them show too little of the rest
-        note += "8割以上の質問で差が同じため、区間は狭すぎるおそれがあります。"
+        note += "差が同じ質問が8割以上あるため、区間が実際より狭く出ているおそれがあります。"
     if row["flipped_questions"]:
         note += f"{line:g}点の線をまたぐ質問: {row['flipped_questions']}。"
     if row["n_missing"]:

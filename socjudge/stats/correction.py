@@ -293,7 +293,7 @@ def _corrected(
         for criterion in side.judge.columns:
             row = row_of(side, criterion, line, level)
             if side.strangers:
-                row["note"] += f"この採点者が採点していない回答へのラベル {side.strangers} 件は使っていません。"
+                row["note"] += f"このJudgeが採点していない回答へのラベル {side.strangers} 件は使っていません。"
             rows.append({by: judge, "criterion": criterion, **row})
     most = max((row["n"] for row in rows), default=0)
     if most < MIN_LABELS:
@@ -359,12 +359,12 @@ def _note(found: Corrected, n: int, total: int, unit: str) -> str:
     if found.weight:
         return note
     if n < MIN_LABELS:
-        return note + f"ラベルが{MIN_LABELS}{unit}に満たないため、採点者の点では補えません。"
+        return note + f"ラベルが{MIN_LABELS}{unit}に満たないため、Judgeの点では補えません。"
     if math.isnan(found.correlation):
-        return note + "人か採点者の点がすべて同じため、採点者の点では補えません。"
+        return note + "人かJudgeの点がすべて同じため、Judgeの点では補えません。"
     if total <= n:
         return note + "すべてにラベルがあるため、ラベルだけで計算しました。"
-    return note + f"人との相関が{found.correlation:.2f}で採点者の点は助けにならず、ラベルだけで計算しました。"
+    return note + f"人との相関が{found.correlation:.2f}でJudgeの点は助けにならず、ラベルだけで計算しました。"
 
 
 def next_labels(
@@ -465,7 +465,7 @@ def next_labels(
                 "judge_passed": kind,
                 "gain": gain,
                 "method": "Neyman allocation over the judge's verdicts, drawn by hash within them",
-                "note": f"採点者が{'合格' if kind else '不合格'}とした回答（ラベルは今 {n[kind] - 1} 件）。",
+                "note": f"Judgeが{'合格' if kind else '不合格'}とした回答（ラベルは今 {n[kind] - 1} 件）。",
             }
         )
     names = ["rank", *("question_id", "answer_sha256", "judge_mean", "judge_passed", "gain", "method", "note")]

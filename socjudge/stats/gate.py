@@ -245,7 +245,7 @@ def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
     if source == "unknown":
         note += "反復がないため確からしさは出せません。answer_repeats=3 で実行するか、noise= を指定してください。"
     else:
-        note += f"同じ条件で再実行しても合格する確率は{row['p_rerun']:.2f}、真の実力で合格している確率は{row['p_true']:.2f}。"
+        note += f"同じ条件で再実行しても合格する確率は{row['p_rerun']:.2f}、本来の実力が合格ラインに届いている確率は{row['p_true']:.2f}。"
     if source == "judge repeats":
         note += "回答は1回だけなので、採点のやり直しについての確率です（回答の揺れは含みません）。"
     if row["repeat_sd"] == 0:

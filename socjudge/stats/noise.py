@@ -35,20 +35,20 @@ _FACTORS = {
 _REPEAT = "judge_repeat"
 _ASKS = {
     "question": "質問そのものの難しさの差",
-    "judge": "採点者どうしの甘辛の差",
-    "question:judge": "質問ごとに採点者の評価が食い違う分",
+    "judge": "Judgeどうしの甘辛の差",
+    "question:judge": "質問ごとにJudgeの評価が食い違う分",
     "answer": "同じ質問に答え直したときの揺れ",
-    "answer:judge": "答えごとに採点者の評価が食い違う分",
+    "answer:judge": "答えごとにJudgeの評価が食い違う分",
     "judge_repeat": "同じ答えを採点し直したときの揺れ",
     "criterion": "観点どうしの平均の差",
     "question:criterion": "質問ごとに観点の得手不得手が違う分",
 }
 _BUY = {
     "question": "質問が2問以上必要です。",
-    "judge": "別の採点者で rejudge すると測れます。",
-    "question:judge": "別の採点者で rejudge すると測れます。",
+    "judge": "別のJudgeで rejudge すると測れます。",
+    "question:judge": "別のJudgeで rejudge すると測れます。",
     "answer": "answer_repeats=2 以上で測れます。",
-    "answer:judge": "2人以上の採点者と、judge_repeats=2 以上が必要です。",
+    "answer:judge": "2つ以上のJudgeと、judge_repeats=2 以上が必要です。",
     "judge_repeat": "judge_repeats=2 以上で測れます。",
     "criterion": "観点が2つ以上必要です。",
     "question:criterion": "質問と観点が2つ以上必要です。",
@@ -444,7 +444,7 @@ def _cheapest(
 
 
 def _plan_note(row: dict[str, Any], unmeasured: list[str], target: float) -> str:
-    names = {"questions": "質問", "answer_repeats": "回答の反復", "judge_repeats": "採点の反復", "judges": "採点者"}
+    names = {"questions": "質問", "answer_repeats": "回答の反復", "judge_repeats": "採点の反復", "judges": "Judge"}
     option = row["option"]
     if option == "now":
         note = f"今の設計の標準誤差は{row['se']:.2f}点。"

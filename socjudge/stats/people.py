@@ -200,7 +200,7 @@ def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dic
         if judge == ALWAYS_PASS:
             row |= dict.fromkeys([name for name in _OF_POINTS if not name.startswith("bias")], math.nan)
         if side.strangers and not trivial:
-            row["note"] += f"この採点者が採点していない回答へのラベル {side.strangers} 件は使っていません。"
+            row["note"] += f"このJudgeが採点していない回答へのラベル {side.strangers} 件は使っていません。"
         rows.append({"judge": judge, "trivial": trivial, "criterion": criterion, **row})
     return rows
 

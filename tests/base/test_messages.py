@@ -15,7 +15,7 @@ import pytest
 import socjudge
 from socjudge.base import messages
 from socjudge.base.messages import say
-from socjudge.cli.shared import _cause
+from socjudge.cli.shared import COSTS_MONEY, _cause
 from socjudge.judging.judge import count_retries
 
 PACKAGE = Path(socjudge.__file__).parent
@@ -29,16 +29,21 @@ WINGS = [
     "base",
     "batch",
     "certify",
+    "charts",
+    "cli",
     "history",
     "judging",
     "models",
     "prompts",
+    "report",
     "rules",
     "runbooks",
     "runs",
     "stats",
     "records.py",
 ]
+# Names of methods; and words that a page or chart holds in both languages, or in Japanese, beside what they label.
+UNCHECKED = ("certify", "charts", "report", "stats")
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
 ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
 ERRORS += ("ValueError", "OSError", "FileNotFoundError")  # which become the end of a message
@@ -65,7 +70,11 @@ def sentences(node: ast.AST) -> Iterator[tuple[int, str]]:
         if is_docstring or is_repr or is_for_us:
             continue
         text = child.value if isinstance(child, ast.Constant) else None
-        if isinstance(text, str) and not text.startswith("<") and re.search(r"[A-Za-z,;:)]+ [a-z]+ [A-Za-z(]+", text):
+        if (
+            isinstance(text, str)
+            and not text.startswith(("<", COSTS_MONEY))
+            and re.search(r"[A-Za-z,;:)]+ [a-z]+ [A-Za-z(]+", text)
+        ):
             yield child.lineno, text
         yield from sentences(child)
 
@@ -109,7 +118,7 @@ def test_no_message_stands_in_the_code(wing: str) -> None:
     assert not stray
 
 
-@pytest.mark.parametrize("wing", [wing for wing in WINGS if wing not in ("certify", "stats")])  # methods
+@pytest.mark.parametrize("wing", [wing for wing in WINGS if wing not in UNCHECKED])
 def test_no_sentence_waits_in_the_code_to_become_a_message(wing: str) -> None:
     """Such as one that is put into a variable first, or into a list of problems."""
     stray = [
@@ -162,3 +171,17 @@ def test_the_language_is_chosen_by_the_variable_the_locale_or_a_call(
         messages._locale_language.cache_clear()
     with pytest.raises(ValueError, match="'fr'"):
         messages.use_language("fr")  # type: ignore[arg-type]
+
+
+def test_the_user_facing_messages_are_in_japanese() -> None:
+    """`pytest -s -k facing` prints the count."""
+    sites = [
+        bool(call.args)
+        and not any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in call.args)
+        for path, call, name in calls()
+        if name.endswith("Error") and name in ERRORS and call.args
+    ]
+    japanese = sum(bool(JAPANESE.search(texts["ja"])) for texts in CATALOGUE.values())
+    print(f"\n{japanese} of {len(CATALOGUE)} messages in the catalogue are in Japanese; ", end="")
+    print(f"{sum(sites)} of {len(sites)} places that make an error take it from there")
+    assert japanese == len(CATALOGUE) and sum(sites) >= 0.95 * len(sites)

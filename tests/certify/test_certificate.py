@@ -210,6 +210,12 @@ def test_replies_that_cannot_be_read_forbid_trust(service: Service, tmp_path: Pa
     assert any("cannot be read" in limit for limit in unread.verdicts[0].limits)
 
 
+def test_more_than_there_is_cannot_be_tried(service: Service) -> None:
+    what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": None}
+    many, every = (estimate_certificate(PAIRS[:1], **what, size=size).calls for size in (1000, None))
+    assert every - many == 4  # three further keypoints to remove, and the hardened prompt
+
+
 def test_a_budget_decides_how_much_is_tried(service: Service) -> None:
     what: dict[str, Any] = {"judge_model": "gpt-4o-mini"}
     costs = [estimate_certificate(PAIRS, **what, budget_usd=usd).cost_usd or 0 for usd in (0.1, 0.2, 0.4, None)]

@@ -245,7 +245,7 @@ def test_names_from_models_and_datasets_are_plain_short_lines(tmp_path: Path) ->
     assert legend(charts[0]) == [r"\$x^2\$"]
     assert legend(charts[3]) == [SHOWN, r"\$x^2\$"]  # a leading underscore would hide it
     assert ticks(charts[4], "y") == [SHOWN]
-    assert words(charts[6]) == [r"採点者変更: ＿\$\frac{long/name-long/…→\$x^2\$"]
+    assert words(charts[6]) == [r"Judge: ＿\$\frac{long/name-long/…→\$x^2\$"]
 
 
 def test_a_judge_keeps_its_colour_whoever_else_is_on_the_chart() -> None:
@@ -289,12 +289,12 @@ def test_the_trend_labels_runs_in_local_time_with_their_counts() -> None:
         "09:30\n1/2\nn=2\n未採点6",
         "18:00\n1/3\nn=3",
     ]
-    assert ax.get_xlabel() == "実行の開始（2026年、JST）、古い順"
+    assert ax.get_xlabel() == "実行の開始（2026年、+09:00）、古い順"
 
 
 def test_the_trend_says_what_changed_and_where() -> None:
     ax = plot_criterion_trend(history())
-    assert words(ax) == ["プロンプト変更", "採点者変更: gpt-4o-mini→gpt-4.1-mini", "データセット変更"]
+    assert words(ax) == ["プロンプト: guide-1→guide-2", "Judge: gpt-4o-mini→gpt-4.1-mini", "データセット変更"]
     assert dotted(ax) == [0.5, 1.5, 2.5]
     assert all(text.get_position()[1] > 100 for text in ax.texts)
 
@@ -306,7 +306,7 @@ def test_what_a_log_does_not_say_is_no_change() -> None:
     gaps = {"prompt_id": "unknown", "prompt_sha256": "", "dataset_sha256": ""}
     scores = scores.assign(**{name: scores[name].mask(silent, word) for name, word in gaps.items()})
     # The prompt of the third run is told from the first one's.
-    expected = ["採点者変更: gpt-4o-mini→gpt-4.1-mini", "プロンプト変更", "データセット変更"]
+    expected = ["Judge: gpt-4o-mini→gpt-4.1-mini", "プロンプト: guide-1→guide-2", "データセット変更"]
     assert words(plot_criterion_trend(scores)) == expected
     assert words(plot_criterion_trend(scores.drop(columns=[*names, "judge_model_resolved"]))) == []
 
@@ -381,12 +381,44 @@ def test_a_criterion_without_a_mark_is_named_unscored() -> None:
     assert ticks(ax)[5] == "簡潔性\n0件（1問）\n未採点 1件"
 
 
+def test_a_mark_below_the_line_is_hollow_in_the_distribution_and_one_on_it_is_filled() -> None:
+    ax = plot_score_distribution(judges_frame(offline=[[69, 70, 100, 0, 70, 70]]))
+    dots = [line for line in ax.lines if line.get_linestyle() == "None"]
+    found = {(float(line.get_ydata()[0]), line.get_markerfacecolor() != "white") for line in dots}
+    assert found == {(69, False), (0, False), (70, True), (100, True)}
+    assert {line.get_marker() for line in dots} == {"o"}  # a cross means 不合格 elsewhere
+    assert ax.get_title().startswith("合格ライン 70点未満が最も多いのは根拠性（1件中1件）")
+
+
+def test_the_colour_of_a_cell_turns_at_the_pass_line() -> None:
+    for line in (70.0, 85.0):
+        colours = chart_style._cell_colours(line)
+        warm = [colours(mean / 100)[0] > colours(mean / 100)[2] for mean in (0, line / 2, line - 0.2, line, 100)]
+        assert warm == [True, True, True, False, False]
+
+
+def test_a_question_without_a_category_stays_on_the_charts() -> None:
+    scores = judges_frame(offline=[[80] * 6, [60] * 6]).astype({"category": object})
+    scores["category"] = scores["category"].where(scores["question_id"] == 1, None)
+    ax = plot_category_breakdown(scores)
+    assert ticks(ax, "y") == ["正常系", "カテゴリ不明"]
+    assert ax.get_title().startswith("合格ライン 70点に届かないのは12か所中6か所、最低はカテゴリ不明の根拠性 60点")
+    assert [text.split()[1] for text in ticks(plot_question_strip(scores), "y")] == ["正常系", "カテゴリ不明"]
+
+
+def test_the_titles_of_several_runs_say_what_was_found() -> None:
+    assert plot_criterion_trend(history()).get_title().startswith("全体平均は80.0点から72.0点へ")
+    # 60, 80, 100; 50, 70, 90; 60, –, 90; 70, 72, 74: the first question is won back.
+    title = plot_question_strip(history()).get_title().partition("\n")[0]
+    assert title == "最新の実行は全問合格、前回から新たに不合格0問・合格に回復1問"
+
+
 def test_judges_of_a_distribution_have_their_colours() -> None:
     ax = plot_score_distribution(two_judges())
     series = [line for line in ax.lines if line.get_linestyle() == "None"]
     colours, markers = judge_colours(["gpt-4o-mini", "gpt-4.1-mini"]), judge_markers(["gpt-4o-mini", "gpt-4.1-mini"])
-    assert [line.get_color() for line in series[:2]] == list(colours.values())
-    assert [line.get_marker() for line in series[:2]] == list(markers.values())
+    looks = list(dict.fromkeys((line.get_color(), line.get_marker()) for line in series))
+    assert looks == list(zip(colours.values(), markers.values(), strict=True))
     assert legend(ax) == ["gpt-4o-mini", "gpt-4.1-mini"]
 
 
@@ -681,7 +713,7 @@ def test_other_runbooks_and_another_assistant_are_marked_as_what_a_step_may_come
     scores = history().assign(prompt_id="guide", prompt_sha256="", **same)
     scores["index_fingerprint"] = (scores["run_id"] == "r1").map({True: "old", False: "new"})
     scores["assistant_model"] = (scores["run_id"] == "r4").map({True: "gpt-4o", False: "offline"})
-    assert words(plot_criterion_trend(scores)) == ["手順書変更", "アシスタント変更"]
+    assert words(plot_criterion_trend(scores)) == ["手順書変更", "アシスタント: offline→gpt-4o"]
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda each: each.column)
@@ -697,7 +729,8 @@ def test_every_condition_of_a_run_is_marked_where_it_changes(condition: Conditio
             text.partition(": ")[0] for text in words(plot_criterion_trend(scores.assign(**{condition.column: column})))
         ]
 
-    assert said(values[1]) == [f"{condition.group}変更"]
+    is_hash = condition.column.endswith(("sha256", "fingerprint"))
+    assert said(values[1]) == [f"{condition.group}変更" if is_hash else condition.ja]
     assert said(values[2]) == said(values[0]) == []
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from command_line import socjudge
 from conftest import ROOT
 from service import KEY, Service, error, is_judge_call, judgement
 
+from socjudge.cli.app import app
 from socjudge.runbooks.index import RunbookIndex
 
 pytestmark = pytest.mark.slow
@@ -74,7 +79,7 @@ def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) 
     service.script = []
     again = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
     assert again.returncode == 2  # whoever starts it again wants the rest all the same
-    assert "採点できなかった回答: 10件" in again.stdout and "判定保留（採点不能 10 件）" in again.stdout
+    assert "採点できなかった回答: 10件" in again.stdout and "判定保留（未採点 10 件）" in again.stdout
     assert again.stdout.count("reply 1: ") == 1  # the cause that all have is said once
 
 
@@ -232,3 +237,27 @@ def test_help_teaches(command: list[str]) -> None:
     assert done.returncode == 0
     assert "--help" in done.stdout
     assert len(done.stdout) > 300
+
+
+@pytest.mark.parametrize("lang", ["ja", "en"])
+def test_the_help_of_every_command_is_whole_and_in_the_language_asked_for(lang: str) -> None:
+    def commands(command: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        yield names
+        for name, below in getattr(command, "commands", {}).items():
+            yield from commands(below, (*names, name))
+
+    code = (
+        "import sys; from socjudge.cli import app; "
+        "[app._in_language(c := app.typer.main.get_command(app.app))]; "
+        "[print(c(names.split(), prog_name='socjudge', standalone_mode=False) or '') for names in sys.argv[1:]]"
+    )
+    pages = [" ".join((*names, "--help")) for names in commands(typer.main.get_command(app))]
+    told = subprocess.run(
+        [sys.executable, "-c", code, *pages], capture_output=True, text=True, cwd=ROOT, timeout=120, check=True,
+        env={**os.environ, "SOCJUDGE_LANG": lang},
+    ).stdout  # fmt: skip
+    assert told.count("Usage: ") == len(pages)
+    japanese = re.compile("[ぁ-んァ-ヶ一-龠]")
+    texts = [line for line in told.splitlines() if re.match(r"  \S.*\S  +\S", line)]  # an option or a command, its text
+    assert len(texts) > 80 and "..." not in told.replace("[ARGS]...", "")
+    assert [line for line in texts if bool(japanese.search(line)) != (lang == "ja")] == []

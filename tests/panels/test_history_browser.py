@@ -66,17 +66,17 @@ def test_a_person_explores_the_history(browser: Any, logs: Path, tmp_path: Path)
 
         # Filters: chart and table follow.
         before = chart.get_attribute("src")
-        panel.get_by_label("採点者", exact=True).select_option(label="gpt-4o")
+        panel.get_by_label("Judge", exact=True).select_option(label="gpt-4o")
         panel.get_by_label("カテゴリ", exact=True).select_option(label="危険操作系")
         settled(panel, "1回の実行、採点した回答 2件")
         assert rows.count() == 1
         assert "0/2問" in rows.first.inner_text()
         assert chart.get_attribute("src") != before
         panel.get_by_label("グラフ", exact=True).select_option(label="カテゴリ×観点")
-        settled(panel, "1回の実行（採点者: gpt-4o）をまとめた平均です")
-        panel.get_by_label("採点者", exact=True).select_option(label=["gpt-4o", "gpt-4o-mini"])
-        settled(panel, "2回の実行（採点者: gpt-4o-mini、gpt-4o）をまとめた平均です")
-        panel.get_by_label("採点者", exact=True).select_option(label="すべて")
+        settled(panel, "1回の実行（Judge: gpt-4o）をまとめた平均です")
+        panel.get_by_label("Judge", exact=True).select_option(label=["gpt-4o", "gpt-4o-mini"])
+        settled(panel, "2回の実行（Judge: gpt-4o-mini、gpt-4o）をまとめた平均です")
+        panel.get_by_label("Judge", exact=True).select_option(label="すべて")
         panel.get_by_label("カテゴリ", exact=True).select_option(label="すべて")
         settled(panel, "3回の実行、採点した回答 30件")
 

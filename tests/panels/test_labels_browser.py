@@ -66,7 +66,7 @@ def test_three_answers_are_marked_by_keyboard(tmp_path: Path) -> None:
         run_all(page)
         panel = page.locator(".socjudge-label-panel")
         page.locator(".socjudge-marks").wait_for(state="attached", timeout=60_000)
-        panel.get_by_label("採点者").fill("佐藤")
+        panel.get_by_label("採点した人").fill("佐藤")
         press(page, "Tab", "Enter")
         panel.get_by_text("0/3問").wait_for(timeout=20_000)
         sliders = panel.get_by_role("slider")

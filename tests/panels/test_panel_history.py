@@ -103,7 +103,7 @@ def test_table_and_chart_follow_the_filters(panel: HistoryExplorer) -> None:
     assert "0/2問" in text(panel.table)
     panel.chart.value = "カテゴリ×観点"
     drawn(panel)
-    assert "1回の実行（採点者: gpt-4o）をまとめた平均です" in text(panel.chart_view)
+    assert "1回の実行（Judge: gpt-4o）をまとめた平均です" in text(panel.chart_view)
 
 
 def test_several_of_a_list_can_be_chosen(panel: HistoryExplorer) -> None:

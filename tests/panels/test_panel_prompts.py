@@ -148,7 +148,7 @@ def test_another_judge_is_said_to_need_the_base_prompt_too(panel: PromptLab, ser
     assert "呼び出し 10 回" in panel.cost.value  # the base prompt's marks are there now
     service.requests.clear()
     panel.judge_model.value = "offline"
-    assert "組み込みの既定のJudgeはプロンプトを読みません" in panel.cost.value
+    assert "内蔵の簡易Judgeはプロンプトを読みません" in panel.cost.value
     assert panel.paying.layout.display == "none"
     assert not panel.try_button.disabled
     try_it(panel)
@@ -163,7 +163,7 @@ def test_an_assistants_prompt_is_tried_the_same_way(panel: PromptLab, service: S
     assert panel.answering.layout.display == ""
     assert panel.editor.value == load_prompt("assistant-2").text
     assert panel.base.options == ("assistant-2", "assistant-1")
-    assert "組み込みの既定のアシスタントはプロンプトを読みません" in panel.cost.value
+    assert "内蔵の簡易アシスタントはプロンプトを読みません" in panel.cost.value
     panel.assistant_model.value = "gpt-4o-mini"
     assert "アシスタントが回答し直す" in panel.cost.value
     assert "呼び出し 40 回" in panel.cost.value

@@ -30,6 +30,7 @@ from socjudge.charts.style import judge_colours
 from socjudge.cli.app import app
 from socjudge.history import tables
 from socjudge.records import RunInfo, is_embedded
+from socjudge.report import page as page_module
 from socjudge.report.page import TREND_RUNS, write_log_report, write_report
 
 SECTIONS = ["verdict", "run", "scores", "comparison", "questions", "cautions"]
@@ -76,7 +77,7 @@ def test_unread_replies_are_told_with_their_best_case(page: str) -> None:
     text = words(page)
     # With full marks for the one: 9 of 10, (640 + 50 + 100) / 10 = 79.
     assert "採点できなかった回答: 1件" in text and "✅ MVP合格 (9/10, 79.0点)" in text
-    assert "判定は読めなかった採点しだいで変わります" in text and "判定保留（採点不能 1 件）" in text
+    assert "判定は読めなかった採点しだいで変わります" in text and "判定保留（未採点 1 件）" in text
     assert "理由のない全観点0点は、採点に失敗した跡とみなし" in text
 
 
@@ -87,7 +88,7 @@ def test_unread_replies_are_not_in_the_means(page: str) -> None:
 
 def test_bare_log_says_unknown_and_not_zero(page: str) -> None:
     text = words(page)
-    assert "費用 不明" in text and "呼び出し 不明" in text and "ログに採点者の名前がない" in text
+    assert "費用 不明" in text and "呼び出し 不明" in text and "ログにJudgeの名前がない" in text
     assert "$0" not in text
 
 
@@ -133,7 +134,7 @@ def test_policy_allows_the_very_script_and_style_and_nothing_else(page: str) -> 
 
 def test_rows_have_texts_marks_reasons_and_warnings(page: str) -> None:
     assert page.count('<tr class="scores">') == 10
-    assert re.findall(r'<tbody data-outcome="(\w+)"', page) == ["pass"] * 8 + ["fail", "unscored"]
+    assert re.findall(r'<tbody data-outcome="(\w+)"', page) == ["fail", "unscored"] + ["pass"] * 8
     text = words(page)
     for part in ("回答3 二行目 文章", "手順書3 文章", "質問3 文章", "理由 文章", "総評 文章", "警告: 根拠不足", "▼50"):
         assert part in text
@@ -205,18 +206,56 @@ def test_same_answers_are_compared_question_by_question(tmp_path: Path) -> None:
     page = page_of(tmp_path, three_runs(), run_id="r2")
     text = words(page)
     assert (
-        "同じ回答への採点を質問ごとに比べています" in text
-        and "条件の違い: 採点者 old → new、応答した採点モデル" in text
+        "同じ回答への採点を質問ごとに比べています" in text and "条件の違い: Judge old → new、応答した採点モデル" in text
     )
     # Old 65.5, new 75.5: all ten differ by 10, so every sign pattern but two is closer: p = 2 / 1024 × 6 = 0.012.
     assert "総合 65.5 75.5 +10.0" in text and "0.012" in text
     assert "70点の線をまたぐ質問: 1, 2, 3, 4, 5, 6, 7, 8, 9" in text
 
 
-def test_other_answers_are_set_side_by_side_and_said_so(tmp_path: Path) -> None:
+def test_other_answers_by_the_same_judge_say_whether_the_change_helped(tmp_path: Path) -> None:
     text = words(page_of(tmp_path, three_runs()))
+    # 71 … 80 before and 90 after: 19 down to 10 points each, 14.5 in the mean.
+    assert "上がりました: 75.5点 → 90.0点（+14.5点、" in text and "総合 75.5 90.0 +14.5" in text
+    english = words(page_of(tmp_path, three_runs(), lang="en"))
+    assert "better: 75.5 → 90.0 points (+14.5, " in english and "上がりました" not in english
+
+
+def test_nothing_changed_is_one_line_and_no_table(tmp_path: Path) -> None:
+    days = [f"2026-01-0{day}T00:00:00+09:00" for day in (1, 2)]
+    rows = [judged("j", q, 80 + q, started_at=day, run_id=f"r{day[9]}") for q in range(1, 11) for day in days]
+    text = words(page_of(tmp_path, framed(*rows)))
+    assert "変化なし: 10問すべて、前後で同じ点数です" in text and "補正後 p" not in text
+
+
+def test_other_answers_by_another_judge_are_set_side_by_side_and_said_so(tmp_path: Path) -> None:
+    text = words(page_of(tmp_path, three_runs(), run_id="r3", baseline="r1"))
     assert "採点ではなく回答の違いによるものかもしれません" in text
-    assert "総合 75.5 " in text and "+14.5" in text and "補正後 p" not in text
+    assert "総合 65.5 " in text and "+24.5" in text and "補正後 p" not in text
+
+
+def test_what_many_answers_take_is_bounded_and_the_rest_is_in_a_second_file(tmp_path: Path) -> None:
+    most = page_module.MOST_ANSWERS
+    rows = [
+        judged("j", q, 40 if q == most + 50 else 90, started_at="2026-01-01T00:00:00Z") for q in range(1, most + 101)
+    ]
+    page = page_of(tmp_path, framed(*rows))
+    rest = (tmp_path / "page_rest.html").read_text(encoding="utf-8")
+    assert (page.count('<tr class="scores">'), rest.count('<tr class="scores">')) == (most, 100)
+    outcomes = [re.findall(r'<tbody data-outcome="(\w+)"', part) for part in (page, rest)]
+    assert outcomes[0] == ["fail"] + ["pass"] * (most - 1) and set(outcomes[1]) == {"pass"}
+    assert f"全{most + 100}件のうち" in words(page) and "残りは page_rest.html にあります" in words(page)
+    assert "page.html の続きです" in words(rest) and "<img" not in rest
+    assert len(page.encode()) < 3_000_000
+    (tmp_path / "page_rest.html").write_text("mine", encoding="utf-8")
+    with pytest.raises(ConfigError, match="page_rest"):
+        page_of(tmp_path, framed(*rows))
+
+
+def test_the_mean_is_of_as_many_criteria_as_the_log_has(tmp_path: Path) -> None:
+    scores = three_runs()
+    five = scores[scores["criterion"] != CRITERIA[0]]
+    assert "平均は5観点の平均" in words(page_of(tmp_path, five)) and "6観点" not in words(page_of(tmp_path, five))
 
 
 def test_latest_run_is_reported_and_others_are_its_trend(tmp_path: Path) -> None:

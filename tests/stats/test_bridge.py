@@ -155,7 +155,7 @@ def test_the_trend_is_on_the_new_scale_with_its_seam_marked() -> None:
     assert trend["bridged"].tolist() == [True, True, False, False]
     assert trend["overlap"].tolist() == [False, False, True, False]
     assert trend["seam"].tolist() == [False, False, True, False]
-    assert "ここから新しい採点者" in trend["note"].iloc[2]
+    assert "ここから新しいJudge" in trend["note"].iloc[2]
     # The bridge is exact here, so that the old runs keep the length of their own intervals.
     same = trend.iloc[1][["ci_low", "ci_high"]].to_numpy(dtype=float) - 68.1
     assert same == pytest.approx(np.array(mean_interval(OLD)) - 78.1)
@@ -226,5 +226,5 @@ def test_points_added_to_the_new_scale_move_the_line_by_as_much(more: int) -> No
 
 def test_a_shift_that_is_the_same_everywhere_has_no_interval_to_tell() -> None:
     row = overall(bridge_judges(judges_frame(old=OLD, new=[mark - 3 for mark in OLD]), old="old", new="new"))
-    assert row["note"].startswith("10問。同じ回答で新しい採点者は平均-3.0点。旧70点は新67.0点に当たります")
+    assert row["note"].startswith("10問。同じ回答で新しいJudgeは平均-3.0点。旧70点は新67.0点に当たります")
     assert "nan" not in row["note"]

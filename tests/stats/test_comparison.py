@@ -54,7 +54,7 @@ def test_no_difference_is_reported_with_what_could_have_been_seen() -> None:
     row = overall(compare_judges(scores, baseline="a"))
     d = np.array([12, -9, 9, -11, 9, -9, -10, 10, -8, 9])
     visible = 1.000873 * d.std(ddof=1)
-    assert row["note"].startswith(f"差は検出できず。10問では±{visible:.1f}点未満の差は見えません。")
+    assert row["note"].startswith(f"差は検出できず。10問では±{visible:.1f}点未満の差は検出できません。")
 
 
 def test_five_questions_cannot_show_any_difference() -> None:
@@ -76,7 +76,7 @@ def test_the_note_warns_where_nearly_all_differences_are_the_same() -> None:
         overall(compare_judges(judges_frame(a=OLD, b=np.add(OLD, d)), baseline="a"))
         for d in ([0] * 8 + [5, -20], [0] * 7 + [3, 5, -20])
     )
-    assert "8割以上の質問で差が同じため、区間は狭すぎるおそれがあります" in most["note"]
+    assert "差が同じ質問が8割以上あるため、区間が実際より狭く出ているおそれがあります" in most["note"]
     assert "8割以上" not in half["note"]
 
 
@@ -134,7 +134,7 @@ def test_prompts_and_runs_can_be_compared_too() -> None:
 
 def test_the_note_warns_where_judge_and_prompt_changed_together() -> None:
     scores = framed(judged("a", 1, 80), judged("b", 1, 70, prompt_id="other"))
-    assert "注意: 採点者、プロンプト が異なる" in overall(compare_judges(scores, baseline="a"))["note"]
+    assert "注意: Judge、プロンプト が異なる" in overall(compare_judges(scores, baseline="a"))["note"]
 
 
 def test_cost_and_time_are_of_one_judgement() -> None:

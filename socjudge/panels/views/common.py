@@ -20,7 +20,9 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
     """The specification's warning, with calls and price. left: what is still to be paid of a run that is taken up."""
     line = f"⚠️ <b>注意</b>: LLM as a Judgeの実行には<b>コストがかかります</b>（{questions}問 × Judge呼び出し）"
     if not estimate.calls:
-        return block("", f"{line}<br>今の設定は組み込みの既定（LLMではありません）なので、呼び出しも費用もありません。")
+        return block(
+            "", f"{line}<br>今の設定は内蔵の簡易モデル（LLMではありません）なので、呼び出しも費用もありません。"
+        )
     name, due = ("見積もり", estimate) if left is None else ("見積もり（残りの分）", left)
     tokens = f"入力 {due.input_tokens:,}、出力 {due.output_tokens:,} トークン"
     least = "" if due.lowest is None else f"最小で呼び出し {due.lowest.calls} 回、{money(due.lowest.cost_usd)}。最大で"
@@ -39,7 +41,7 @@ def progress_text(progress: Progress) -> str:
     if progress.retries:
         text += f"、再試行 {progress.retries}回"
     if progress.unread:
-        text += f"、採点できず {progress.unread}件"
+        text += f"、未採点 {progress.unread}件"
     return text
 
 
@@ -62,7 +64,7 @@ def summary_html(run: EvaluationRun) -> str:
     from markdown_it import MarkdownIt
 
     judge, embedded = escape(run.run.judge_model_resolved), is_embedded(run.run.judge_model_resolved)
-    offline = "（組み込みの既定。LLMではありません）" if embedded else ""
+    offline = "（内蔵の簡易モデル。LLMではありません）" if embedded else ""
     rule = run_rule(run.run)
     best = best_case(run.results, rule) if run.summary.n_unscored else None
     return block(

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ...base.showing import block, escape, question_html
+from ...base.texts import local_time
 from ...base.verdict import REFERENCE_NOTE
 from ...history.examples import EXAMPLE_MODE
 from ...records import EvaluationResult, is_embedded
@@ -38,7 +39,7 @@ _STYLE = """<style>
 
 def started(moment: Any) -> str:
     """A run's start on this machine's clock."""
-    return "開始不明" if pd.isna(moment) else f"{pd.Timestamp(moment).to_pydatetime().astimezone():%Y-%m-%d %H:%M:%S}"
+    return "開始不明" if pd.isna(moment) else local_time(pd.Timestamp(moment).to_pydatetime())
 
 
 def run_label(run: Mapping[Any, Any]) -> str:
@@ -57,7 +58,7 @@ def chart_html(url: str, alt: str, note: str) -> str:
 
 def table_html(runs: pd.DataFrame, total: int) -> str:
     """The runs as a table. runs: rows of `run_table`; total: how many there are, of which these are shown."""
-    head = ("開始", "採点者", "プロンプト", "アシスタント", "平均と95%区間", "合格", "判定（全問）", "未採点", "ログ")
+    head = ("開始", "Judge", "プロンプト", "アシスタント", "平均と95%区間", "合格", "判定（全問）", "未採点", "ログ")
     rows = [
         (
             (started(run["started_at"]), "short"), (run["judge_model"], "name"),

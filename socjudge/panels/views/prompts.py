@@ -63,7 +63,7 @@ def work_html(work: TrialCost, choice: TrialSettings) -> str:
     lines = []
     if work.base_calls:
         lines.append(
-            f"うち {work.base_calls} 回は元のプロンプトの分です（選んだ評価ログの点は、別の採点者かプロンプトによるため使えません）"
+            f"うち {work.base_calls} 回は元のプロンプトの分です（ログの点は別のJudgeか別のプロンプトによるものなので、比較に使えません）"
         )
     if choice.kind == "assistant":
         lines.append(
@@ -72,7 +72,7 @@ def work_html(work: TrialCost, choice: TrialSettings) -> str:
     if work.is_unread:
         who = "Judge" if choice.kind == "judge" else "アシスタント"
         lines.append(
-            f"組み込みの既定の{who}はプロンプトを読みません。変更しても結果は変わらないので、試すには{who}にLLMを選んでください"
+            f"内蔵の簡易{who}はプロンプトを読みません。変更しても結果は変わらないので、試すには{who}にLLMを選んでください"
         )
     return cost_html(work.estimate, work.answers) + (block("warn", *lines) if lines else "")
 
@@ -145,7 +145,7 @@ def _question(both: QuestionChange, effect: Effect) -> str:
 
 def _mean(results: Sequence[EvaluationResult]) -> str:
     marks = [result.evaluation.average_score for result in results if result.evaluation.status == "ok"]
-    return f"{sum(marks) / len(marks):.1f}点" if marks else "採点できず"
+    return f"{sum(marks) / len(marks):.1f}点" if marks else "未採点"
 
 
 def _reasons(results: Sequence[EvaluationResult]) -> str:
