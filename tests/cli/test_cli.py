@@ -95,7 +95,7 @@ def test_a_wrong_key_is_one_clear_line(service: Service, places: list[str]) -> N
 def test_until_certain_judges_twice_and_says_why_it_ended(service: Service, tmp_path: Path, places: list[str]) -> None:
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     refused = socjudge("run", "--until-certain", "--assistant-model", "offline", *places, **keys)
-    assert "at least 20 calls, about $0" in refused.stderr
+    assert "at least 20 calls, cost about $0" in refused.stderr
     assert "; at most 100 calls" in refused.stderr
     done = socjudge("run", "-y", "-q", "--until-certain", "--assistant-model", "offline", *places, **keys)
     assert done.returncode == 0, done.stderr

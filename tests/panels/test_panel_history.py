@@ -78,7 +78,7 @@ def test_the_panel_opens_with_the_latest_runs(panel: HistoryExplorer) -> None:
     assert re.search(
         r'alt="観点別の推移のグラフ。平均は最新の実行で[\d.]+点、最も古い実行で80.0点', panel.chart_view.value
     )
-    assert [label.partition(" ")[2].partition(" ")[2] for label, _ in panel.second.options] == [
+    assert [" ".join(label.split()[3:]) for label, _ in panel.second.options] == [
         "offline / guide-1",
         "gpt-4o / strict-1（採点し直し）",
         "gpt-4o-mini / guide-1",
@@ -109,7 +109,7 @@ def test_table_and_chart_follow_the_filters(panel: HistoryExplorer) -> None:
 def test_several_of_a_list_can_be_chosen(panel: HistoryExplorer) -> None:
     panel.judges.value, panel.categories.value = ["gpt-4o-mini", "offline"], ["正常系", "危険操作系"]
     drawn(panel)
-    assert [label.split()[2] for label, _ in panel.first.options] == ["offline", "gpt-4o-mini"]
+    assert [label.split()[3] for label, _ in panel.first.options] == ["offline", "gpt-4o-mini"]
     assert "2回の実行、採点した回答 12件" in text(panel.status)
     panel.judges.value = ["", "gpt-4o"]  # 「すべて」 is among them
     drawn(panel)
@@ -128,7 +128,7 @@ def test_the_table_can_begin_with_the_weakest(panel: HistoryExplorer) -> None:
 
 
 def compare(panel: HistoryExplorer, first: str, second: str) -> None:
-    by_judge = {label.split()[2]: run_id for label, run_id in panel.first.options}
+    by_judge = {label.split()[3]: run_id for label, run_id in panel.first.options}
     panel.first.value, panel.second.value = by_judge[first], by_judge[second]
     drawn(panel)
 
