@@ -33,6 +33,7 @@ PROHIBITIONS_NAME = "prohibitions.json"
 
 # Beside the runbooks, optional: {"host_isolation.md": {"初動対応 > Windows端末": ["question in people's words", ...]}}.
 QUESTIONS_NAME = "questions.json"
+MOST_NAMED = 5  # runbooks and headings that a warning lists
 
 # Beside the runbooks, optional: who is called what in this house (organisation.py).
 ORGANISATION_NAME = "organisation.json"
@@ -180,17 +181,17 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
 def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]:
     """The runbooks of `folder` with the questions of its `questions.json` at their passages.
 
-    A section that is cut into several passages gives each of them all its questions. A UserWarning names each runbook
-    or heading in the file that is not there (any more); its questions are left out."""
+    A section that is cut into several passages gives each of them all its questions. One UserWarning names the
+    first runbooks and headings in the file that are not there (any more), and how many; their questions are left out."""
     questions = load_questions(folder)
     path = Path(folder) / QUESTIONS_NAME
     headings = {book.source: {chunk.heading for chunk in book.chunks} for book in books}
-    for source, sections in questions.items():
-        if source not in headings:
-            warnings.warn(say("runbooks.questions_no_runbook", path=path, source=source), stacklevel=2)
-            continue
-        for heading in sections.keys() - headings[source]:
-            warnings.warn(say("runbooks.questions_no_heading", path=path, source=source, heading=heading), stacklevel=2)
+    gone = [source for source in questions if source not in headings]
+    for source in questions.keys() & headings.keys():
+        gone += [f"{source} > {heading}" for heading in questions[source] if heading not in headings[source]]
+    if gone:
+        named = ", ".join(sorted(gone)[:MOST_NAMED]) + (" …" if len(gone) > MOST_NAMED else "")
+        warnings.warn(say("runbooks.questions_left_out", path=path, n=len(gone), named=named), stacklevel=2)
 
     def asked(chunk: Chunk) -> Chunk:
         return replace(chunk, questions=tuple(questions.get(chunk.source, {}).get(chunk.heading, ())))

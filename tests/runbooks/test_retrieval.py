@@ -590,16 +590,23 @@ def test_changed_questions_make_the_index_stale(runbooks: Path, index_dir: Path)
     assert build_index(runbooks, index_dir=index_dir).stale_files() == []
 
 
-def test_questions_for_a_heading_or_runbook_that_is_gone_are_left_out_with_a_warning(
+def test_questions_for_headings_and_runbooks_that_are_gone_are_left_out_with_one_warning(
     runbooks: Path, index_dir: Path
 ) -> None:
-    write_questions(runbooks, {"phishing.md": {"初動": ["騙された？"], "初動対応": ["入れちゃった"]}, "old.md": {}})
+    old = {f"old{n}.md": {"初動対応": ["どうする？"]} for n in range(6)}
+    write_questions(runbooks, {"phishing.md": {"初動": ["騙された？"], "初動対応": ["入れちゃった"]}, **old})
     with pytest.warns(UserWarning) as caught:
         index = build_index(runbooks, index_dir=index_dir)
-    told = [str(warning.message) for warning in caught]
-    assert len(told) == 2
-    assert "questions.json: phishing.md has no heading '初動'" in told[0] and "no runbook 'old.md'" in told[1]
+    (told,) = [str(warning.message) for warning in caught]
+    assert "questions.json: 7 runbooks or headings" in told
+    assert told.endswith("old0.md, old1.md, old2.md, old3.md, old4.md …")
     assert [chunk.questions for chunk in index._stored.chunks] == [(), (), ("入れちゃった",)]
+
+
+def test_a_heading_that_is_gone_is_named_with_its_runbook(runbooks: Path, index_dir: Path) -> None:
+    write_questions(runbooks, {"phishing.md": {"初動": ["騙された？"]}})
+    with pytest.warns(UserWarning, match="phishing.md > 初動$"):
+        build_index(runbooks, index_dir=index_dir)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a.md": []}', '{"a.md": {"h": "q"}}', '{"a.md": {"h": [""]}}'])
