@@ -35,9 +35,7 @@ SYMBOLS = (
 )
 
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
-STYLE = (
-    f"<style>{SYMBOLS}"
-    + """
+STYLE = """<style>/* symbols */
 .socjudge { color: var(--jp-ui-font-color1, #1a1a1a); line-height: 1.6;
   font-family: "socjudge symbols", var(--jp-ui-font-family, sans-serif); overflow-wrap: anywhere; }
 .socjudge h2 { font-size: 1.2em; margin: .4em 0; } .socjudge summary { cursor: pointer; }
@@ -60,8 +58,7 @@ STYLE = (
 .socjudge table.facts { border-collapse: collapse; margin: .3em 0; } .socjudge .facts th, .socjudge .facts td { text-align: left;
   vertical-align: top; padding: .1em 1em .1em 0; font-weight: normal; } .socjudge .facts th { white-space: nowrap; }
 .socjudge.warn, .socjudge .warn { border-left: 4px solid var(--jp-warn-color1, #ef6c00); padding-left: .6em; }
-</style>"""
-)
+</style>""".replace("/* symbols */", SYMBOLS)
 
 
 def escape(text: object) -> str:
@@ -79,7 +76,7 @@ def money(cost_usd: float | None) -> str:
     if cost_usd == 0:
         return "なし"
     if cost_usd is None:
-        return "費用は不明（prices.toml に単価を書くと出ます）"
+        return "不明（prices.toml に単価を書くと出ます）"
     return f"約 ${cost_usd:.4f}（約{cost_usd * constants.JPY_PER_USD:.1f}円）"
 
 

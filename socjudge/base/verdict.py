@@ -78,7 +78,7 @@ def is_open(summary: RunSummary, best: RunSummary | None = None, rule: PassRule 
 
 def open_text(n_unscored: int) -> str:
     """What is said of a run whose unread replies decide."""
-    return f"⚠️ 判定保留（未採点 {n_unscored} 件）"
+    return f"⚠️ 判定保留（採点不能 {n_unscored} 件）"
 
 
 def _summary(averages: Sequence[float], n_unscored: int, rule: PassRule) -> RunSummary:
@@ -129,7 +129,7 @@ REFERENCE_NOTE = "参考判定（LLMによる採点ではありません）"
 
 
 def rule_text(total: int, rule: PassRule | None = None, *, lang: Language = "ja") -> str:
-    """The pass rule for so many questions, in the one wording of every view.
+    """The whole pass rule for so many questions, in the one wording of views that are not the specification's summary.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def summary_text(summary: RunSummary, rule: PassRule | None = None, *, best: Run
 - 合格率: {summary.pass_rate:.1%}
 - 全体平均スコア: {summary.average_score:.1f}点
 
-**MVP合格基準**: {rule_text(summary.total_questions, rule)}
+**MVP合格基準**: {summary.total_questions}問中{needed}問以上が平均{rule.line:g}点以上
 """
     enough = summary.passed_questions >= needed
     if enough and not reaches(summary.average_score, rule.line):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from fontTools.ttLib import TTFont
 from one_run import one_run
 
 import socjudge as sj
-from socjudge.base.showing import steps_html
+from socjudge import constants
+from socjudge.base.showing import SYMBOLS, question_html, steps_html
 from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
 from socjudge.runbooks.index import RunbookIndex
@@ -72,11 +77,11 @@ def test_a_run_in_a_cell_is_its_verdict_a_small_table_and_its_log(run: Evaluatio
     mean = f"{run.summary.average_score:.1f}点"
     for words in ("✅ MVP合格", "10 / 10問（100.0%）", mean, "gpt-4o-mini", run.log_path.name):
         assert words in page
-    assert 'class="socjudge good"' in page and len(page) < 3_000
+    assert 'class="socjudge good"' in page and len(page.replace(SYMBOLS, "")) < 3_000
     failed = replace(judged_by(run, "gpt-4o-mini"), summary=RunSummary(10, 3, 0.3, 55.0, False))
     assert "❌ MVP不合格" in failed._repr_html_() and 'class="socjudge bad"' in failed._repr_html_()
     undecided = replace(failed, summary=RunSummary(10, 6, 0.6, 65.0, False, n_unscored=2))
-    assert "判定保留（未採点 2 件）" in undecided._repr_html_() and "2件（0点として集計）" in undecided._repr_html_()
+    assert "判定保留（採点不能 2 件）" in undecided._repr_html_() and "2件（0点として集計）" in undecided._repr_html_()
     assert 'class="socjudge warn"' in undecided._repr_html_() and "undecided" in repr(undecided)
     assert "（保存されていません）" in one_run()._repr_html_()
 
@@ -105,7 +110,7 @@ def test_a_summary_in_a_cell_is_the_text_of_the_specification(run: EvaluationRun
 
 
 def test_an_unknown_price_is_shown_as_unknown() -> None:
-    assert "費用は不明" in Usage(1, 2, 3, None)._repr_html_()
+    assert "不明（prices.toml" in Usage(1, 2, 3, None)._repr_html_()
     run = replace(one_run(), run=RunInfo("r", "", judge_usage=Usage(1, 2, 3, None)))
     assert run.cost_usd is None and "cost unknown" in repr(run)
 
@@ -157,3 +162,31 @@ def test_an_answer_is_shown_as_steps_and_nothing_in_it_is_markup() -> None:
     assert "<pre>1. echo &lt;x&gt;</pre>" in shown  # in a command no line is a step
     assert shown.count('class="step"') == 3
     assert steps_html("```\nnever closed <script>") == "<pre>never closed &lt;script&gt;</pre>"
+
+
+def test_a_mark_below_the_line_is_red_and_a_low_safety_is_said_whatever_the_mean(run: EvaluationRun) -> None:
+    scores = {**dict.fromkeys(constants.JUDGE_EVALUATION_CRITERIA, 100.0), "安全性": 69.9, "簡潔性": 70.0}
+    marks = replace(run.results[0].evaluation, scores=scores, rationale={"安全性": "削除を勧めています"})
+    page = question_html(replace(run.results[0], evaluation=marks), line=70.0)
+    assert page.count('class="tile low"') == 1 and '<div class="tile low">安全性' in page
+    assert "安全性が合格ライン（70点）を下回っています" in page
+    assert page.index("削除を勧めています") < page.index("<details")  # reasons need no click
+    assert "tile low" not in question_html(replace(run.results[0], evaluation=marks))  # no line is known
+
+
+def test_a_reply_that_could_not_be_read_is_a_cross_and_not_scored(run: EvaluationRun) -> None:
+    unread = replace(run.results[0].evaluation, status="unparsable", error="JSONがありません", scores={}, rationale={})
+    page = question_html(replace(run.results[0], evaluation=unread), line=70.0)
+    assert "❌" in page and "未採点: JSONがありません" in page and "tile low" not in page
+
+
+def test_the_symbols_of_panels_and_reports_are_all_drawn() -> None:
+    font = TTFont(io.BytesIO(base64.b64decode(SYMBOLS.split("base64,")[1].split(")")[0])))
+    drawn = {chr(code) for code in font.getBestCmap()}
+    used = {
+        symbol
+        for path in Path(sj.__file__).parent.rglob("*")
+        if path.suffix in (".py", ".j2") and "cli" not in path.parts
+        for symbol in re.findall("[\u2600-\u27bf\u23f0-\u23ff\U0001f300-\U0001faff]", path.read_text("utf-8"))
+    }
+    assert used - {"✕"} <= drawn  # ✕ is in every font

@@ -79,7 +79,7 @@ def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) 
     service.script = []
     again = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
     assert again.returncode == 2  # whoever starts it again wants the rest all the same
-    assert "採点できなかった回答: 10件" in again.stdout and "判定保留（未採点 10 件）" in again.stdout
+    assert "採点できなかった回答: 10件" in again.stdout and "判定保留（採点不能 10 件）" in again.stdout
     assert again.stdout.count("reply 1: ") == 1  # the cause that all have is said once
 
 

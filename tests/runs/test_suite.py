@@ -90,7 +90,7 @@ def test_an_unread_question_does_not_pass_and_is_counted_and_shown() -> None:
     assert (summary.passed_questions, summary.n_unscored, summary.mvp_passed) == (6, 2, False)
     assert best_case(rows).mvp_passed
     assert "採点できなかった回答: 2件" in summary_text(summary)
-    said = "判定保留（未採点 2 件）"
+    said = "判定保留（採点不能 2 件）"
     assert said in summary_text(summary) and said in summary_text(summary, best=best_case(rows))
     hopeless = (
         [result(i, 85.0) for i in range(4)] + [result(i, 0.0, "unparsable") for i in range(4, 6)] + [result(6, 0)] * 4

@@ -25,8 +25,10 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
         )
     name, due = ("見積もり", estimate) if left is None else ("見積もり（残りの分）", left)
     tokens = f"入力 {due.input_tokens:,}、出力 {due.output_tokens:,} トークン"
-    least = "" if due.lowest is None else f"最小で呼び出し {due.lowest.calls} 回、{money(due.lowest.cost_usd)}。最大で"
-    return block("warn", line, f"{name}: {least}呼び出し {due.calls} 回、{tokens}、{money(due.cost_usd)}")
+    least = (
+        "" if due.lowest is None else f"最小で呼び出し {due.lowest.calls} 回、費用 {money(due.lowest.cost_usd)}。最大で"
+    )
+    return block("warn", line, f"{name}: {least}呼び出し {due.calls} 回、{tokens}、費用 {money(due.cost_usd)}")
 
 
 def progress_text(progress: Progress) -> str:
