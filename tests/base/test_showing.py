@@ -21,6 +21,7 @@ from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.estimate import Estimate
+from socjudge.runs.logs import fallback_folder
 from socjudge.runs.unfinished import UnfinishedRun
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>\n‮" + "長い" * 500
@@ -96,8 +97,13 @@ def test_a_verdict_of_the_embedded_judge_says_so_and_is_not_green(run: Evaluatio
 
 
 def test_a_panel_paints_a_verdict_as_a_cell_does(run: EvaluationRun) -> None:
-    assert 'class="socjudge grey"' in summary_html(run)
-    assert 'class="socjudge good"' in summary_html(judged_by(run, "gpt-4o-mini"))
+    kinds = [
+        re.findall('class="socjudge ([a-z]*)"', summary_html(each)) for each in (run, judged_by(run, "gpt-4o-mini"))
+    ]
+    assert kinds == [["good", "grey"], ["good", "good"]]  # the log was saved, and the verdict
+    assert run.log_path is not None
+    rescued = summary_html(replace(run, log_path=fallback_folder() / run.log_path.name))
+    assert "一時フォルダーに保存しました" in rescued and 'class="socjudge good"' not in rescued
 
 
 def test_the_index_in_a_cell_is_a_small_table(index: RunbookIndex, tmp_path: Path) -> None:

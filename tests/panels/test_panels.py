@@ -92,7 +92,9 @@ def test_a_run_ends_with_the_words_of_the_specification(panel: RunPanel, tmp_pat
     assert len(re.findall('class="tile[ "]', panel.results.value)) == 60
     assert "LLMではありません" in shown
     assert "参考判定（LLMによる採点ではありません）" in shown
-    assert 'class="socjudge good"' not in panel.results.value  # no green for what no LLM marked
+    saved, verdict = panel.results.value.split('<div class="socjudge ')[1:3]
+    assert saved.startswith('good">評価完了！結果を') and "MVP合格" not in saved
+    assert verdict.startswith('grey">')  # no green for what no LLM marked
     assert [Path(option).name for option in panel.dataset.options] == [
         "eval_dataset.json",
         "eval_dataset_extended.json",

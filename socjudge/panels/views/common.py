@@ -11,6 +11,7 @@ from ...base.verdict import REFERENCE_NOTE, best_case, certainty_text, summary_t
 from ...certify.certificate import run_certificate_line
 from ...records import EvaluationResult, EvaluationRun, is_embedded
 from ...runs.estimate import Estimate
+from ...runs.logs import fallback_folder
 from ..state.run import Progress, Session
 
 MAX_DETAILS = 50  # answers with their contexts take about 4 kB each, and nobody reads on
@@ -33,6 +34,8 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
 
 def progress_text(progress: Progress) -> str:
     """How far a run is, in one line."""
+    if not progress.total:
+        return "準備中"
     text = f"{progress.done}/{progress.total}"
     if progress.before:
         text += f"（{progress.before}件は前回まで、以下は今回分）"
@@ -62,16 +65,21 @@ def stopped_html(session: Session, button: str) -> str:
 
 
 def summary_html(run: EvaluationRun) -> str:
-    """The success line and the specification's summary."""
+    """The success line, green whatever the verdict but not where the log had to be rescued, and the specification's summary."""
     from markdown_it import MarkdownIt
 
     judge, embedded = escape(run.run.judge_model_resolved), is_embedded(run.run.judge_model_resolved)
     offline = "（内蔵の簡易モデル。LLMではありません）" if embedded else ""
     rule = run_rule(run.run)
     best = best_case(run.results, rule) if run.summary.n_unscored else None
-    return block(
+    saved = [f"評価完了！結果を {escape(shown_path(run.log_path))} に保存しました"]
+    rescued = run.log_path is not None and run.log_path.parent == fallback_folder()
+    if rescued:
+        saved.append(
+            "⚠️ 指定のログフォルダーに書き込めなかったため、一時フォルダーに保存しました。消える前に移してください"
+        )
+    return block("warn" if rescued else "good", *saved) + block(
         verdict_kind(run),
-        f"評価完了！結果を {escape(shown_path(run.log_path))} に保存しました",
         MarkdownIt("js-default").render(summary_text(run.summary, rule, best=best))
         + certainty_text(run.run)
         + (reference_html() if embedded else ""),
