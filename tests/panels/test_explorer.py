@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from socjudge import ConfigError, compare_judges, load_results, load_runs, load_
 from socjudge.history import cache as history_cache
 from socjudge.history.tables import read_logs
 from socjudge.panels.state.explorer import Explorer, Filters, compare_runs, run_table
+from socjudge.panels.views.history import pair_html
 from socjudge.runbooks.index import RunbookIndex
 
 
@@ -152,6 +154,7 @@ def test_other_answers_stand_side_by_side_and_are_not_paired(explorer: Explorer)
     pair = compare_runs(explorer.select(Filters()), first, own)
     assert pair.paired is None
     assert "共通の10問のうち10問で、採点した回答が違います" in pair.reason
+    assert pair.effect is None  # another judge: what moved is not the assistant's doing
     assert not pair.questions["same_answer"].any()
     assert set(pair.means["run_id"]) == {first, own}
 
@@ -165,6 +168,8 @@ def test_one_other_answer_is_enough_not_to_pair(tmp_path: Path) -> None:
     pair = compare_runs(explorer.select(Filters()), *ids(explorer))
     assert pair.paired is None
     assert "共通の8問のうち1問" in pair.reason
+    assert pair.effect is not None and pair.effect.finding in html.unescape(pair_html(pair, ""))
+    assert pair.effect.differences["mean_difference"].tolist() == [-10.0] * 7
     assert pair.questions["same_answer"].tolist() == [True, True, False, True, True, True, True, True, False]
     assert pd.isna(pair.questions["first"].iloc[8])  # not asked
 

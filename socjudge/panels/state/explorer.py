@@ -4,6 +4,7 @@ Frames are read once and without texts; texts are read from the logs that are lo
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -18,6 +19,8 @@ from ...base.storage import as_path, is_remote
 from ...errors import ConfigError
 from ...history.frames import History, load_history
 from ...records import EvaluationResult, EvaluationRun
+from ...report.effect import RunComparison
+from ...report.effect import compare_runs as change_between
 from ...runs.load import load_run
 from ...stats.basics import in_order, plain_floats, question_means, summarise_scores
 from ...stats.comparison import compare_judges
@@ -41,6 +44,7 @@ class RunPair:
     differs between them.
     paired: `compare_judges` with the first as the baseline; None where they did not judge the same stored answers, and
     `reason` then says why (Japanese).
+    effect: where the answers differ under the same judge, whether the change helped (`socjudge.compare_runs`), else None.
     means: one row per run and criterion, from `summarise_scores`. questions: one row per question of either: question_id,
     category, first, second (0–100, repeats averaged; NaN where it was not asked or not scored), same_answer (whether
     both judged the same stored answer)."""
@@ -50,6 +54,7 @@ class RunPair:
     conditions: list[tuple[str, str, str]]
     paired: pd.DataFrame | None
     reason: str
+    effect: RunComparison | None
     means: pd.DataFrame
     questions: pd.DataFrame
 
@@ -188,15 +193,18 @@ def compare_runs(chosen: History, first: str, second: str) -> RunPair:
     told = conditions_of(chosen.runs[chosen.runs["run_id"].isin([first, second])])
     scores = chosen.scores[chosen.scores["run_id"].isin([first, second])].astype({"run_id": object})
     questions = _questions(scores, first, second)
-    paired, reason = None, _why_not_paired(questions, scores, first, second)
-    if not reason:
+    paired, effect, reason = None, None, _why_not_paired(questions, scores, first, second)
+    if reason:
+        with contextlib.suppress(ConfigError):  # another judge, or no question in common
+            effect = change_between(*(scores[scores["run_id"] == run_id] for run_id in (first, second)))
+    else:
         try:
             paired = compare_judges(scores, baseline=first, by="run_id")
         except ConfigError as error:  # such as other criteria
             reason = str(error)
     return RunPair(
         rows[first], rows[second], [each.words() for each in differences(told[first], told[second])], paired, reason,
-        summarise_scores(scores, by=["run_id", "criterion"]), questions,
+        effect, summarise_scores(scores, by=["run_id", "criterion"]), questions,
     )  # fmt: skip
 
 
@@ -234,6 +242,6 @@ def _why_not_paired(questions: pd.DataFrame, scores: pd.DataFrame, first: str, s
     if not different:
         return ""
     return (
-        f"共通の{len(both)}問のうち{different}問で、採点した回答が違います。差は回答からも採点からも生じるため、"
-        "質問ごとの差や検定は出さず、並べるだけにしています。同じ回答で比べるには rejudge で採点し直してください。"
+        f"共通の{len(both)}問のうち{different}問で、採点した回答が違います。"
+        "Judgeどうしを比べるには、rejudge で同じ回答を採点し直してください。"
     )

@@ -83,6 +83,8 @@ def pair_html(pair: RunPair, chart: str) -> str:
         else "<p>記録されている条件に違いはありません。</p>",
     ]
     if pair.paired is None:
+        if pair.effect is not None:
+            parts.append(pair.effect._repr_html_())
         parts += [f'<p class="warn">⚠️ {escape(pair.reason)}</p>', _means(pair)]
     else:
         parts += ["<h3>同じ回答への採点の差</h3>", _differences(pair.paired), chart]
