@@ -23,7 +23,8 @@ os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["SOCJUDGE_LANG"] = (
     "en"  # tests match the English of a message; tests/base/test_messages.py holds the Japanese to it
 )
-settings.register_profile("socjudge", deadline=None)  # no test depends on the machine's speed
+# No test depends on the machine's speed, or on luck; `make fuzz` looks further each time.
+settings.register_profile("socjudge", deadline=None, derandomize="SOCJUDGE_EXAMPLES" not in os.environ)
 settings.load_profile("socjudge")
 ANSWER = "1. SOC当番は端末を隔離します。 [出典: malware_response.md > 初動対応]"
 

@@ -198,7 +198,7 @@ def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> E
 
 def find_run(state: BatchState) -> Path | None:
     """The log of the run, where it was finished live meanwhile, or the process was killed after writing it."""
-    return find_log(state.run["run_id"], state.logs_dir, since=state.folder.stem)
+    return find_log(state.run["run_id"], state.logs_dir, started_at=state.run["started_at"])
 
 
 def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ()) -> BatchJob:

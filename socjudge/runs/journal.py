@@ -327,10 +327,10 @@ def open_journal(
             journal._create(place, info, key)
         else:
             journal._take_up(found)
-            places, since = [logs_dir or folder, fallback_folder()], journal.path.name.removesuffix(SUFFIX)
+            places = [logs_dir or folder, fallback_folder()]
             if not journal.is_over and journal.n_done < total:  # only by a power cut, and a URL is slow to look through
                 places = [place for place in places if not is_remote(place)]
-            if find_log(journal.info.run_id, *places, since=since):
+            if find_log(journal.info.run_id, *places, started_at=journal.info.started_at):
                 # The process was killed between writing the log and removing the journal.
                 journal.close(discard=True)
                 return open_journal(

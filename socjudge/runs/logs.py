@@ -215,13 +215,14 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
     return [place / name for name in sorted(names) if is_log_name(name)]
 
 
-def find_log(run_id: str, *places: Path | str, since: str) -> Path | None:
-    """The log of a run in folders or under URLs, as far as that can be seen. since: no log of it has a lesser name."""
+def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
+    """The log of a run in folders or under URLs, as far as that can be seen; one is never named after an earlier time."""
+    first = next(_names(started_at, ""))
     mark = f'"run_id": "{run_id}"'.encode()
     for place in places:
         with contextlib.suppress(ConfigError, OSError):  # it may be allowed to write there, and not to read
             for path in log_files(place):
-                if path.name >= since and mark in load_bytes(path):
+                if path.name >= first and mark in load_bytes(path):
                     return path
     return None
 

@@ -329,9 +329,11 @@ def test_a_journal_whose_first_line_is_no_header_is_named_and_left_by_fresh(
 
 
 @pytest.mark.parametrize("lines", [12, 5], ids=["whole", "cut by a power failure"])
+@pytest.mark.parametrize("name", ["its own", "judge_eval_20991231_235959"], ids=["own name", "moved on"])
 def test_a_kill_after_the_log_was_written_leaves_no_second_log(
-    service: Service, questions: list[EvalQuestion], tmp_path: Path, lines: int
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, name: str, lines: int
 ) -> None:
+    """Also where the journal was named after a later second, because an older journal had the name."""
     answers = stored(questions)
     kept = b""
 
@@ -341,7 +343,8 @@ def test_a_kill_after_the_log_was_written_leaves_no_second_log(
 
     run = run_suite(questions, tmp_path, answers=answers, on_result=keep)
     assert run.log_path is not None
-    run.log_path.with_name(run.log_path.stem + ".partial.jsonl").write_bytes(
+    name = run.log_path.stem if name == "its own" else name
+    run.log_path.with_name(name + ".partial.jsonl").write_bytes(
         b"".join(kept.splitlines(keepends=True)[:lines])  # as if it had not been removed
     )
     assert unfinished_runs(tmp_path / "logs")[0].done == lines - 2

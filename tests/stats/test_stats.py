@@ -455,7 +455,10 @@ def test_the_frames_of_these_tests_have_the_types_of_the_contract() -> None:
     assert types["started_at"].startswith("datetime64") and types["started_at"].endswith("UTC]")
 
 
-def test_the_examples_of_the_page_on_statistics_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_of_the_page_on_statistics_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
     page = (ROOT / "docs" / "statistics.md").read_text("utf-8")
     names: dict[str, object] = {}
     for example in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
