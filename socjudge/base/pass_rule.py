@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from .. import constants
+from ..errors import ConfigError
+from .messages import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,8 +48,12 @@ class PassRule(NamedTuple):
 
 
 def todays_rule() -> PassRule:
-    """The rule of constants.py at this moment."""
-    return PassRule(constants.JUDGE_PASS_THRESHOLD, constants.JUDGE_PASS_RATE)
+    """The rule of constants.py at this moment; ConfigError for one that no run can meet, or every run."""
+    rule = PassRule(constants.JUDGE_PASS_THRESHOLD, constants.JUDGE_PASS_RATE)
+    for name, value, most in (("JUDGE_PASS_THRESHOLD", rule.line, 100), ("JUDGE_PASS_RATE", rule.rate, 1)):
+        if not 0 <= value <= most:
+            raise ConfigError(say("base.pass_rule_range", name=name, value=value, most=most))
+    return rule
 
 
 def run_rule(info: RunInfo) -> PassRule:

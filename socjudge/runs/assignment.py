@@ -16,6 +16,7 @@ import orjson
 from .. import constants
 from .._version import __version__
 from ..base.messages import say
+from ..base.pass_rule import todays_rule
 from ..base.texts import encodable
 from ..errors import ConfigError
 from ..models.opening import Model, open_model
@@ -213,7 +214,7 @@ def _check_measures(criteria: Sequence[str]) -> None:
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
-    answered = plan.assistant is not None
+    answered, rule = plan.assistant is not None, todays_rule()
     info = RunInfo(
         run_id="",
         started_at="",
@@ -230,8 +231,8 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         runbooks=plan.index.files if plan.index is not None and answered else {},
         k=plan.k if answered else None,
         judge_repeats=plan.judge_repeats,
-        pass_threshold=constants.JUDGE_PASS_THRESHOLD,
-        pass_rate_required=constants.JUDGE_PASS_RATE,
+        pass_threshold=rule.line,
+        pass_rate_required=rule.rate,
         socjudge_version=__version__,
     )
     return begin_now(info)

@@ -146,6 +146,9 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
     """The `run` block of a log; ConfigError names `where` and the field."""
     info: RunInfo = _record(RunInfo, data, where)
+    for name, most in (("pass_threshold", 100), ("pass_rate_required", 1)):
+        if (value := getattr(info, name)) is not None and not 0 <= value <= most:
+            raise _unfit(where, name, value, say("runs.from_0_to", most=most))
     return info
 
 

@@ -101,6 +101,16 @@ def test_another_pass_line_and_rate_hold_from_then_on_and_the_old_log_keeps_its_
     assert panel is not None and len(sj.load_runs()) == 2
 
 
+@pytest.mark.parametrize(("name", "value"), [("JUDGE_PASS_RATE", 70), ("JUDGE_PASS_THRESHOLD", 700)])
+def test_a_rule_that_no_run_can_meet_is_refused_before_anything_is_asked(
+    project: Path, kind: Service, monkeypatch: pytest.MonkeyPatch, name: str, value: float
+) -> None:
+    monkeypatch.setattr(constants, name, value)
+    refused = run()
+    assert refused.exit_code == 2 and f"{name} is {value}; set it to a number from 0 to" in refused.output
+    assert kind.requests == []
+
+
 def test_an_added_criterion_is_refused_until_a_prompt_asks_for_it_and_then_counts_everywhere(
     project: Path, kind: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,8 @@ def run_notebook(name: str, **parameters: Any) -> tuple[str, dict[str, Any]]:
     shown: list[Any] = []
     names: dict[str, Any] = {}
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    # What a notebook sets for its tables is no other test's.
+    with contextlib.redirect_stdout(printed), pd.option_context("display.precision", 6):
         for cell in notebook.cells:
             if cell.cell_type == "code":
                 exec(cell.source.replace("from IPython.display import display", ""), names)
