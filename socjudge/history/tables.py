@@ -28,7 +28,7 @@ from ..base.conditions import runbooks_text
 from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from ..records import BARE, POINTS, UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Status
-from ..runs.log_json import answer_sha256, log_fields
+from ..runs.log_json import RULE_LIMITS, answer_sha256, log_fields
 from ..runs.logs import bare_info, load_log, parse_log
 from .schema import (
     OF_INFO,
@@ -211,6 +211,8 @@ def _read_usual(raw: bytes, log: str, text: bool) -> tuple[RunInfo, RunSummary, 
         found = _decoder(criteria, text).decode(raw)
     except msgspec.ValidationError:  # perhaps only other criteria
         found, criteria = _decoder((), text).decode(raw), ()
+    if any(not 0 <= (getattr(found.run, name, 0) or 0) <= most for name, most in RULE_LIMITS.items()):
+        raise _Unusual("a pass rule out of its range")
     values = _values(text, True)
     rows = [_row(row, log, criteria, values(row), text) for row in found.results]
     return found.run or bare_info(log), found.summary, rows
@@ -240,6 +242,7 @@ def _raw_sha256(row: Any) -> str:
             return answer_sha256(orjson.loads(answer), orjson.loads(context))
         except orjson.JSONDecodeError:  # half a character
             raise _Unusual("a text that orjson does not read") from None
+    (answer + context).decode()  # UnicodeDecodeError: what is no UTF-8 reads as U+FFFD, and has the hash of that
     return hashlib.sha256(answer + context).hexdigest()
 
 

@@ -35,6 +35,7 @@ _ROW = (
     "question_id", "category", "question", "answer", "context", "expected_keypoints", "flags", "evaluation",
     "answer_repeat", "judge_repeat", "answer_sha256", "assistant",
 )  # fmt: skip
+RULE_LIMITS = {"pass_threshold": 100, "pass_rate_required": 1}  # each from 0
 _KINDS = {
     str: "runs.a_text", bool: "runs.a_truth", int: "runs.a_whole_number", float: "runs.a_number", NoneType: "runs.a_null",
 }  # fmt: skip
@@ -146,7 +147,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
     """The `run` block of a log; ConfigError names `where` and the field."""
     info: RunInfo = _record(RunInfo, data, where)
-    for name, most in (("pass_threshold", 100), ("pass_rate_required", 1)):
+    for name, most in RULE_LIMITS.items():
         if (value := getattr(info, name)) is not None and not 0 <= value <= most:
             raise _unfit(where, name, value, say("runs.from_0_to", most=most))
     return info
