@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +25,7 @@ os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["SOCJUDGE_LANG"] = (
     "en"  # tests match the English of a message; tests/base/test_messages.py holds the Japanese to it
 )
+ssl.create_default_context = functools.cache(ssl.create_default_context)  # 20 ms, for each of 400 models
 # No test depends on the machine's speed, or on luck; `make fuzz` looks further each time.
 settings.register_profile("socjudge", deadline=None, derandomize="SOCJUDGE_EXAMPLES" not in os.environ)
 settings.load_profile("socjudge")

@@ -270,7 +270,7 @@ def read_runbook(data: bytes) -> None:
                 return
             if not text.startswith("---") and "\0" not in text and "\x1b" not in text:
                 kept = "".join(chunk.text for book in books for chunk in book.chunks)
-                body = [line for line in text.split("\n") if not re.match(r"\s*[■◆●【]", line)]
+                body = [line for line in re.split(r"\r\n?|\n", text) if not re.match(r"\s*[■◆●【]", line)]
                 assert set("".join(body).split()) == set() or set("".join("".join(body).split())) <= set(kept)
 
 

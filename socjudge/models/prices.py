@@ -6,6 +6,7 @@ import functools
 import time
 import tomllib
 import unicodedata
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 
@@ -111,5 +112,6 @@ def _read_prices(changed: int) -> dict[str, tuple[float, float]]:
 
 def estimate_tokens(text: str) -> int:
     """About how many tokens a text has, without a vocabulary."""
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    counts = Counter(text)
+    wide = sum(count for character, count in counts.items() if unicodedata.east_asian_width(character) in "WF")
     return round(wide * TOKENS_PER_WIDE_CHARACTER + (len(text) - wide) * TOKENS_PER_NARROW_CHARACTER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import string
 import tomllib
@@ -51,13 +52,15 @@ NO_MESSAGES = {"AssertionError", "TypeError", "_Unusual", "compile", "Condition"
 JAPANESE = re.compile("[ぁ-んァ-ヶ一-龠]")
 
 
-def calls() -> Iterator[tuple[Path, ast.Call, str]]:
+@functools.cache
+def calls() -> list[tuple[Path, ast.Call, str]]:
     """Each call in the package with the name that is called."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call):
-                called = node.func
-                yield path, node, getattr(called, "id", getattr(called, "attr", ""))
+    return [
+        (path, node, getattr(node.func, "id", getattr(node.func, "attr", "")))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+    ]
 
 
 def sentences(node: ast.AST) -> Iterator[tuple[int, str]]:
@@ -123,8 +126,7 @@ def test_no_sentence_waits_in_the_code_to_become_a_message(wing: str) -> None:
     """Such as one that is put into a variable first, or into a list of problems."""
     stray = [
         f"{path.relative_to(PACKAGE)}:{line}: {text[:60]!r}"
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if path.is_relative_to(PACKAGE / wing)
+        for path in sorted((PACKAGE / wing).rglob("*.py"))
         for line, text in sentences(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert not stray
