@@ -24,6 +24,7 @@ _FORBIDDEN = {
     "may_move": set(),
 }
 _NEEDED = ["question_id", "probe", "variant", "criterion", "expected", "before", "change", "limit", "moved", "status"]
+_NO_ANSWERS = pd.DataFrame({"change": [], "fell": [], "rose": []}, dtype=float)
 SEEN, BLIND = 0.8, 0.5  # a share from which on a damage counts as seen, and up to which as not seen
 
 
@@ -67,13 +68,17 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     6
     """
     need_columns(changes, _NEEDED, "summarise_probes", "run_probes")
+    keys = ["probe", "criterion"]
+    known = changes[changes["moved"].notna()]
+    answers = _per_answer(known, keys)
+    roomy = _per_answer(known[known["before"] >= known["limit"]], keys)
     rows = []
-    for (probe, criterion), group in changes.groupby(["probe", "criterion"], sort=False):
-        expected = group["expected"].iloc[0]
-        known = group[group["moved"].notna()]
-        roomy = known[known["before"] >= known["limit"]]
-        low, high = difference_interval(_per_answer(known, known["change"]), level=level)
-        detected = _share(roomy, "fell") if expected == "falls" else (math.nan, 0)
+    for (probe, criterion), group in changes.groupby(keys, sort=False):
+        expected, moved, status = group["expected"].iloc[0], group["moved"], group["status"]
+        mine, with_room = answers.get((probe, criterion), _NO_ANSWERS), roomy.get((probe, criterion), _NO_ANSWERS)
+        mean, fell, rose = mine.mean()
+        low, high = difference_interval(mine["change"], level=level)
+        detected = (with_room["fell"].mean(), len(with_room)) if expected == "falls" else (math.nan, 0)
         ends = share_interval(*detected, level=level)
         rows.append(
             {
@@ -81,23 +86,21 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
                 "title": probe_title(str(probe)),
                 "criterion": criterion,
                 "expected": expected,
-                "n": known["question_id"].nunique(),
-                "n_cases": len(known),
-                "n_no_room": known["question_id"].nunique() - roomy["question_id"].nunique()
-                if expected == "falls"
-                else 0,
-                "n_missing": int(group["status"].isin(["unparsable", "failed", "not_judged"]).sum()),
-                "n_not_applicable": int((group["status"] == "not_applicable").sum()),
-                "n_not_chosen": int((group["status"] == "not_chosen").sum()),
-                "mean_change": _per_answer(known, known["change"]).mean(),
+                "n": len(mine),
+                "n_cases": int(moved.notna().sum()),
+                "n_no_room": len(mine) - len(with_room) if expected == "falls" else 0,
+                "n_missing": int(status.isin(["unparsable", "failed", "not_judged"]).sum()),
+                "n_not_applicable": int((status == "not_applicable").sum()),
+                "n_not_chosen": int((status == "not_chosen").sum()),
+                "mean_change": mean,
                 "change_low": low,
                 "change_high": high,
-                "fell": _share(known, "fell")[0],
-                "rose": _share(known, "rose")[0],
+                "fell": fell,
+                "rose": rose,
                 "detected": detected[0],
                 "detected_low": ends[0],
                 "detected_high": ends[1],
-                "n_forbidden": int(known["moved"].isin(_FORBIDDEN[expected]).sum()),
+                "n_forbidden": int(moved.isin(_FORBIDDEN[expected]).sum()),
                 "method": f"Wilson over answers; t with continuity correction; {level:.0%}",
             }
         )
@@ -134,15 +137,15 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     ['citations_dropped', 'citations_nowhere']
     """
     summary = summarise_probes(changes, level=level)
+    elsewhere = _per_answer(changes[changes["moved"].notna() & (changes["expected"] == "stays")], ["probe"])
     rows = []
     for probe in DAMAGES:
-        mine = changes[(changes["probe"] == probe.name) & changes["moved"].notna()]
         told = summary[summary["probe"] == probe.name]
         for criterion in probe.falls:
             target = told[told["criterion"] == criterion]
             if target.empty:
                 continue
-            off = 0 - _per_answer(mine[mine["expected"] == "stays"], mine["change"])
+            off = 0 - elsewhere.get((probe.name,), _NO_ANSWERS)["change"]
             off_low, off_high = difference_interval(off, level=level)
             (row,) = target.to_dict("records")
             rows.append(
@@ -243,12 +246,9 @@ def _with_rate(row: dict[Hashable, Any]) -> str:
     )
 
 
-def _per_answer(frame: pd.DataFrame, values: pd.Series) -> pd.Series:
-    """The values' mean for each answer: several places in one are no independent evidence."""
-    return values.reindex(frame.index).groupby(frame["question_id"], sort=False).mean()
-
-
-def _share(frame: pd.DataFrame, move: str) -> tuple[float, int]:
-    """(share of answers that moved so, answers)."""
-    shares = _per_answer(frame, (frame["moved"] == move).astype(float))
-    return float(shares.mean()) if len(shares) else math.nan, len(shares)
+def _per_answer(known: pd.DataFrame, keys: list[str]) -> dict[Hashable, pd.DataFrame]:
+    """For each group the means of each answer, a row each: change, fell, rose. Several places in one answer are no
+    independent evidence."""
+    moves = known.assign(fell=known["moved"] == "fell", rose=known["moved"] == "rose")
+    means = moves.groupby([*keys, "question_id"], sort=False)[list(_NO_ANSWERS)].mean()
+    return dict(iter(means.groupby(level=keys, sort=False)))
