@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 from certify_judge import Noisy, Scores, ScriptedJudge, Weakness, blind, good_pairs, gullible
-from service import CRITERIA, Service, judgement
+from service import CRITERIA, KEY, Service, judgement, serving
 
 from socjudge import (
     ConfigError,
@@ -63,9 +63,12 @@ def certified(service: Service, folder: Path, *weaknesses: Weakness, **keywords:
     return certify_judge(PAIRS, logs_dir=folder / "certify", **{**settings, **keywords})
 
 
-@pytest.fixture
-def made(service: Service, tmp_path: Path) -> Certificate:
-    return certified(service, tmp_path)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    with serving("") as running, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", KEY)
+        patch.setenv("OPENAI_BASE_URL", running.base_url)
+        return certified(running, tmp_path_factory.mktemp("certified"))
 
 
 def state(certificate: Certificate, criterion: str) -> dict[str, str]:
