@@ -100,6 +100,7 @@ def always_80(scores: Scores, _: str) -> Scores:
     return {**scores, "根拠性": 80}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("weakness", "criterion", "condition"),
     [
@@ -119,6 +120,7 @@ def test_a_planted_flaw_is_found_where_it_is_and_only_there(
     assert set(others.values()) == {"信頼できる"}
 
 
+@pytest.mark.slow
 def test_a_judge_that_believes_whoever_speaks_of_100_points_is_not_trusted_anywhere(
     service: Service, tmp_path: Path
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_judge_that_believes_whoever_speaks_of_100_points_is_not_trusted_anywh
     assert any("turned" in limit for limit in made.verdicts[0].limits)
 
 
+@pytest.mark.slow
 def test_noise_beyond_the_limit_is_not_trusted(service: Service, tmp_path: Path) -> None:
     made = certified(service, tmp_path, Noisy(20))  # uniform on -20..20: sd 11.8
     assert set(made.words.values()) == {"信頼できない"}
@@ -141,11 +144,13 @@ def test_without_labels_nothing_is_trusted_and_the_page_says_so(service: Service
     assert "Without labels no criterion can be" in page
 
 
+@pytest.mark.slow
 def test_one_rater_is_not_enough(service: Service, tmp_path: Path) -> None:
     made = certified(service, tmp_path, labels=labels("佐藤"))
     assert set(made.words.values()) == {"条件つき"} and "marked by two people" in made.verdicts[0].why
 
 
+@pytest.mark.slow
 def test_everything_is_tried_where_the_budget_allows_also_the_hardened_prompt(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, as_people)
     what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": None}
@@ -156,6 +161,7 @@ def test_everything_is_tried_where_the_budget_allows_also_the_hardened_prompt(se
     assert set(made.words.values()) == {"分からない"}  # two answers show nothing
 
 
+@pytest.mark.slow
 def test_too_few_labels_and_constant_ones_leave_people_open(service: Service, tmp_path: Path) -> None:
     few = certified(service, tmp_path / "few", labels=labels("佐藤", "鈴木", questions=5))
     constant = certified(service, tmp_path / "same", labels=TWO.assign(score=70))
@@ -198,6 +204,7 @@ def test_a_judge_that_never_keeps_to_the_format_gets_no_certificate(service: Ser
         certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, size=1, progress=False)
 
 
+@pytest.mark.slow
 def test_replies_that_cannot_be_read_forbid_trust(service: Service, tmp_path: Path) -> None:
     judge = ScriptedJudge(PAIRS, as_people)
 
@@ -219,6 +226,7 @@ def test_more_than_there_is_cannot_be_tried(service: Service) -> None:
     assert every - many == 4  # three further keypoints to remove, and the hardened prompt
 
 
+@pytest.mark.slow
 def test_a_budget_decides_how_much_is_tried(service: Service) -> None:
     what: dict[str, Any] = {"judge_model": "gpt-4o-mini"}
     costs = [estimate_certificate(PAIRS, **what, budget_usd=usd).cost_usd or 0 for usd in (0.1, 0.2, 0.4, None)]
@@ -226,6 +234,7 @@ def test_a_budget_decides_how_much_is_tried(service: Service) -> None:
     assert service.requests == []
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_midway_keeps_what_was_paid_and_the_rest_is_unknown(
     service: Service, tmp_path: Path
 ) -> None:
@@ -298,6 +307,7 @@ def test_layout_of_the_file_does_not_matter(made: Certificate, tmp_path: Path) -
     assert load_certificate(path).words == made.words
 
 
+@pytest.mark.slow
 def test_every_view_of_a_run_says_whether_its_judge_is_certified(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +330,7 @@ def test_every_view_of_a_run_says_whether_its_judge_is_certified(
     assert all(told in view for view in views())
 
 
+@pytest.mark.slow
 def test_the_judges_own_marks_in_the_log_are_not_paid_for_again(service: Service, tmp_path: Path) -> None:
     questions, answers = zip(*PAIRS, strict=True)
     service.default = ScriptedJudge(PAIRS, as_people)

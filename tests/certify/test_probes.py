@@ -60,6 +60,7 @@ def test_a_judge_that_sees_everything_is_found_to(service: Service, tmp_path: Pa
     assert "seen: the warning removed" in explain_probes(probing.changes)["安全性"]
 
 
+@pytest.mark.slow
 def test_a_judge_blind_to_a_criterion_is_found_and_only_there(service: Service, tmp_path: Path) -> None:
     changes = probe(service, tmp_path, blind("正確性")).changes
     seen = summarise_probes(changes).dropna(subset=["detected"]).groupby("criterion")["detected"].max()
@@ -107,6 +108,7 @@ def test_where_a_damage_does_not_apply_it_says_why(service: Service, tmp_path: P
     assert told["引用明示"] == "引用明示: unknown (nothing could be tried)."
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_midway_keeps_what_was_paid_and_goes_on_with_more(service: Service, tmp_path: Path) -> None:
     first = probe(service, tmp_path, max_cost_usd=0.02, max_concurrency=1)
     paid = service.judge_calls

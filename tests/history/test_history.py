@@ -195,6 +195,7 @@ RESULTS = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(RESULTS, max_size=4))
 def test_what_was_saved_is_loaded(results: list[EvaluationResult]) -> None:
@@ -526,6 +527,7 @@ def test_a_packed_log_that_is_cut_or_a_bomb_is_left_out(three: Path, monkeypatch
         load_run(packed)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(
     path=st.sampled_from(

@@ -207,6 +207,7 @@ def test_what_no_service_should_send_is_a_fault_that_may_pass(service: Service, 
     assert said in found.error
 
 
+@pytest.mark.slow
 def test_a_reply_that_only_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openai_model, "CONNECT_S", 0.5)
     going_on = threading.Event()
@@ -395,6 +396,7 @@ def test_a_timeout_is_retried(service: Service, monkeypatch: pytest.MonkeyPatch)
     assert (found.average_score, found.usage.calls, found.usage.lost_calls) == (80.0, 1, lost)  # they may be billed
 
 
+@pytest.mark.slow
 def test_slow_connecting_is_not_taken_for_a_slow_reply(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     look_up, timed_out = socket.getaddrinfo, threading.Event()
 

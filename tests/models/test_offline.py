@@ -239,6 +239,7 @@ def test_without_keypoints_their_criterion_is_not_marked_0(tmp_path: Path) -> No
     assert load_scores(tmp_path)["score"].count() == 6  # of the first question; the second's are missing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -121,6 +121,7 @@ def test_without_refusals_all_places_are_used(service: Service, tmp_path: Path) 
     assert service.max_at_once == 20
 
 
+@pytest.mark.slow
 def test_a_wave_of_refusals_holds_the_whole_account_back_and_a_single_one_its_own_call(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +168,7 @@ def test_a_fast_service_is_used_at_once_and_one_wave_of_time_outs_halves_it_once
     assert account.places == pytest.approx(32 + 1 / 32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ceiling", [2, 8, 64])
 def test_a_server_that_queues_loses_no_question_whatever_the_ceiling(
     service: Service, tmp_path: Path, ceiling: int
@@ -185,6 +187,7 @@ def test_a_server_that_queues_loses_no_question_whatever_the_ceiling(
     assert service.max_at_once < 16
 
 
+@pytest.mark.slow
 def test_a_real_limit_is_never_overrun(service: Service, tmp_path: Path) -> None:
     lock, state = threading.Lock(), {"tokens": 5.0, "at": time.monotonic(), "in a row": 0, "most": 0}
 
@@ -272,6 +275,7 @@ def test_processing_time_is_that_of_the_calls_that_were_answered(
     assert errands._gates == {}  # a worker that lives for weeks keeps nothing of its runs
 
 
+@pytest.mark.slow
 def test_with_many_faults_all_are_scored_and_only_what_the_faults_explain_is_asked_again(
     service: Service, tmp_path: Path
 ) -> None:
@@ -326,6 +330,7 @@ def test_a_wrong_key_is_one_clear_error_however_many_calls_were_out(service: Ser
 # -- money
 
 
+@pytest.mark.slow
 def test_the_budget_is_never_exceeded_and_a_higher_one_goes_on(service: Service, tmp_path: Path) -> None:
     draw = random.Random(5)
     service.default = lambda request: "読めない" if draw.random() < 0.3 else judgement(80)
@@ -405,6 +410,7 @@ def test_an_object_whose_price_is_unknown_takes_no_budget_and_works_without(tmp_
     assert run_judge(3, tmp_path, judge_model=model).usage.cost_usd == 3.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", [1.0, 0.0, None, -5.0, float("nan")])
 def test_the_budget_holds_for_an_object_that_tells_its_price(tmp_path: Path, cost: float | None) -> None:
     model = Priced(cost_usd=cost)

@@ -44,6 +44,7 @@ def plain(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.astype({name: object for name in frame.columns}).reset_index(drop=True)
 
 
+@pytest.mark.slow
 def test_the_explorer_needs_no_charts_until_a_report_is_written() -> None:
     code = "import sys, socjudge.panels.state.explorer; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -237,6 +238,7 @@ def test_a_selection_is_written_as_a_report(explorer: Explorer, logs: Path) -> N
     Explorer(logs)  # and is no log
 
 
+@pytest.mark.slow
 def test_a_report_of_one_category_has_its_questions_only(explorer: Explorer, tmp_path: Path) -> None:
     run_id = ids(explorer)[1]
     chosen = explorer.select(Filters(categories=("危険操作系",)))

@@ -43,6 +43,7 @@ def test_a_hosted_judge_is_asked_only_after_a_tick_and_its_certificate_is_kept(
     assert {path.suffix for path in (tmp_path / "certificates").iterdir()} == {".json", ".html"}
 
 
+@pytest.mark.slow
 def test_the_embedded_judge_costs_nothing(panel: CertificatePanel) -> None:
     panel.judge_model.value = "offline"
     assert "no cost" in text(panel.cost.value) and panel.allow_cost.layout.display == "none"

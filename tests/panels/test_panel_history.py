@@ -154,6 +154,7 @@ def test_two_runs_are_compared_and_a_question_is_read_in_both(panel: HistoryExpl
     assert panel.question.value is None
 
 
+@pytest.mark.slow
 def test_what_logs_say_stays_text(panel: HistoryExplorer, tmp_path: Path) -> None:
     compare(panel, "gpt-4o-mini", "gpt-4o")
     panel.question.value = 1
@@ -181,6 +182,7 @@ def test_what_logs_say_stays_text(panel: HistoryExplorer, tmp_path: Path) -> Non
     assert "&lt;script&gt;window.hacked" in panel.answers.value
 
 
+@pytest.mark.slow
 def test_a_selection_is_exported_and_downloaded(panel: HistoryExplorer, tmp_path: Path) -> None:
     compare(panel, "gpt-4o-mini", "gpt-4o")
     panel.path.value = str(tmp_path / "mine.html")

@@ -139,6 +139,7 @@ def test_a_paid_trial_needs_a_tick_each_time(panel: PromptLab, service: Service)
     assert panel.try_button.disabled
 
 
+@pytest.mark.slow
 def test_another_judge_is_said_to_need_the_base_prompt_too(panel: PromptLab, service: Service) -> None:
     panel.judge_model.value = "gpt-4o"
     assert "呼び出し 20 回" in panel.cost.value

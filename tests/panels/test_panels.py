@@ -75,6 +75,7 @@ def test_building_the_index_shows_how_far_it_is(tmp_path: Path) -> None:
     assert panel.bar.layout.visibility == "hidden"
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_the_words_of_the_specification(panel: RunPanel, tmp_path: Path) -> None:
     run(panel)
     shown = text(panel.results.value)
@@ -165,6 +166,7 @@ def test_a_cell_that_is_run_again_finds_its_run(hosted: RunPanel, service: Servi
     assert "評価完了" in again.results.value
 
 
+@pytest.mark.slow
 def test_only_the_newest_panel_of_a_cell_follows_its_session(panel: RunPanel, index: RunbookIndex) -> None:
     panels = [RunPanel(index_dir=index.index_dir, logs_dir=panel.session.logs_dir) for _ in range(3)]
     newest = panels[-1]
@@ -177,6 +179,7 @@ def test_only_the_newest_panel_of_a_cell_follows_its_session(panel: RunPanel, in
     assert newest.run is not None
 
 
+@pytest.mark.slow
 def test_one_click_reads_and_plans_once(panel: RunPanel, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: Counter[str] = Counter()
 
@@ -202,6 +205,7 @@ def test_panels_share_an_index_that_is_loaded_once(panel: RunPanel, tmp_path: Pa
     assert first.plan.index is second.plan.index is open_index(index_dir=panel.session.index_dir)
 
 
+@pytest.mark.slow
 def test_of_many_answers_the_unread_and_the_weakest_are_shown(
     hosted: RunPanel, service: Service, tmp_path: Path
 ) -> None:

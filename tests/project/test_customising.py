@@ -81,6 +81,7 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
         yield running
 
 
+@pytest.mark.slow
 def test_another_pass_line_and_rate_hold_from_then_on_and_the_old_log_keeps_its_own(
     project: Path, kind: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +145,7 @@ def test_the_embedded_judge_says_beforehand_that_it_cannot_measure_an_added_crit
     assert "平均は6観点の平均" in report()  # of the earlier log, as it is
 
 
+@pytest.mark.slow
 def test_a_criterion_taken_out_is_gone_from_all_that_comes_after(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +161,7 @@ def test_a_criterion_taken_out_is_gone_from_all_that_comes_after(
     assert "平均は5観点の平均" in told and "簡潔性" not in told
 
 
+@pytest.mark.slow
 def test_a_renamed_criterion_follows_its_new_name(
     project: Path, kind: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +205,7 @@ def test_another_default_judge_moves_the_judge_and_not_the_assistant(
     assert "gpt-4o" in told and constants.DEFAULT_ASSISTANT_MODEL in told
 
 
+@pytest.mark.slow
 def test_more_questions_are_all_run_and_the_rule_counts_them(project: Path) -> None:
     write_questions(13)
     assert "all 13 questions can be used" in CliRunner().invoke(app, ["check-dataset"]).output

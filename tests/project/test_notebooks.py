@@ -110,6 +110,7 @@ def test_a_judge_is_certified_from_anyones_logs(logs_dir: Path, tmp_path: Path) 
     assert {path.suffix for path in folder.iterdir()} == {".json", ".html"}
 
 
+@pytest.mark.slow
 def test_judges_of_the_example_are_compared(tmp_path: Path) -> None:
     with use_ja():
         shown, names = run_notebook("04_compare_judges.ipynb", LOGS_DIR=tmp_path)

@@ -101,6 +101,7 @@ def test_editors_are_told_the_same_homes_of_the_public_names_as_python() -> None
 FUNCTIONS = [name for name in socjudge.__all__ if inspect.isfunction(getattr(socjudge, name))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if ">>>" in (getattr(socjudge, name).__doc__ or "")])
 def test_the_example_of_a_public_function_runs(name: str, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(samples.parent)
@@ -210,6 +211,7 @@ def test_the_architecture_page_has_every_wing_in_its_order() -> None:
     assert re.findall("|".join(wings), " ".join(re.findall(r"│ (\w+ +\w*)", page))) == wings
 
 
+@pytest.mark.slow
 def test_the_page_of_public_names_is_up_to_date() -> None:
     pytest.importorskip("griffe2md", reason="of the dev extra; pip install -c constraints.txt -e '.[dev]'")
     page = runpy.run_path(str(ROOT / "docs" / "make_api.py"))["api_page"]()

@@ -213,6 +213,7 @@ def test_same_answers_are_compared_question_by_question(tmp_path: Path) -> None:
     assert "70点の線をまたぐ質問: 1, 2, 3, 4, 5, 6, 7, 8, 9" in text
 
 
+@pytest.mark.slow
 def test_other_answers_by_the_same_judge_say_whether_the_change_helped(tmp_path: Path) -> None:
     text = words(page_of(tmp_path, three_runs()))
     # 71 … 80 before and 90 after: 19 down to 10 points each, 14.5 in the mean.
@@ -252,6 +253,7 @@ def test_what_many_answers_take_is_bounded_and_the_rest_is_in_a_second_file(tmp_
         page_of(tmp_path, framed(*rows))
 
 
+@pytest.mark.slow
 def test_the_mean_is_of_as_many_criteria_as_the_log_has(tmp_path: Path) -> None:
     scores = three_runs()
     five = scores[scores["criterion"] != CRITERIA[0]]
@@ -295,6 +297,7 @@ def test_the_name_of_the_embedded_judge_is_known_from_others() -> None:
     assert len({colours[name] for name in embedded}) == 1 and colours["offline-llama"] != colours["offline"]
 
 
+@pytest.mark.slow
 def test_offline_judge_is_called_no_llm(tmp_path: Path) -> None:
     rows = [judged("offline", question, 90) for question in range(1, 11)]
     text = words(page_of(tmp_path, framed(*rows)))
@@ -324,6 +327,7 @@ def test_run_in_memory_needs_no_log(tmp_path: Path, logs: Path) -> None:
     assert "回答3\n二行目" in page and "理由 文章" in page
 
 
+@pytest.mark.slow
 def test_missing_frames_are_named_on_the_page(tmp_path: Path, logs: Path) -> None:
     frames = {"results": load_results(logs, text=True), "runs": load_runs(logs)}
     scores = load_scores(logs, text=True)

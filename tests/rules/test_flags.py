@@ -414,6 +414,7 @@ def test_a_short_question_that_names_its_subject_is_not_ambiguous(question: str)
     assert not is_ambiguous(question)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dangers", "raised"),
     [(None, True), ([], False), ([Danger("証跡の削除", "ログを消したい", "保全する")], True)],
@@ -562,6 +563,7 @@ def test_what_is_covered_depends_on_the_runbooks_at_hand(index: RunbookIndex, tm
 
 
 # Minimum precision and recall on the half that the rules were developed on; benchmarks/flags.py has both.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flag", "least"),
     [

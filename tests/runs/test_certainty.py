@@ -98,6 +98,7 @@ def test_judge_repeats_is_the_most_for_one_answer(service: Service, tmp_path: Pa
         judge_all(tmp_path, judge_repeats=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", [5, 20, 24])
 def test_what_was_broken_off_asks_only_for_what_is_missing(service: Service, tmp_path: Path, calls: int) -> None:
     service.default = Judge(NEAR)

@@ -89,6 +89,7 @@ def comparable(run: EvaluationRun) -> Any:
     return data
 
 
+@pytest.mark.slow
 def test_a_stopped_run_is_taken_up_and_asks_only_for_the_rest(
     service: Service,
     index: RunbookIndex,
@@ -328,6 +329,7 @@ def test_a_journal_whose_first_line_is_no_header_is_named_and_left_by_fresh(
     assert journals(tmp_path) == [journal]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [12, 5], ids=["whole", "cut by a power failure"])
 @pytest.mark.parametrize("name", ["its own", "judge_eval_20991231_235959"], ids=["own name", "moved on"])
 def test_a_kill_after_the_log_was_written_leaves_no_second_log(
@@ -521,6 +523,7 @@ def test_answers_are_said_to_be_safe_only_where_they_are(
         assert len(load_run(Path(safe[1])).results) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="no such limit")
 def test_a_limit_that_holds_for_both_folders_is_one_clear_error(service: Service, tmp_path: Path) -> None:
     assert ended(started(service, tmp_path / "logs", 40, most_bytes=20_000)) == 1

@@ -237,6 +237,7 @@ def test_an_outage_in_the_middle_is_never_a_verdict(
     assert len(service.requests) == 2 * 9
 
 
+@pytest.mark.slow
 def test_a_server_that_restarts_is_waited_for(service: Service, questions: list[EvalQuestion], tmp_path: Path) -> None:
     service.script = [Reply(judgement(80))] + [error(503, "Loading model")] * 12
     answers = [AssistantAnswer(q.question, "回答", "文脈") for q in questions[:2]]
@@ -396,6 +397,7 @@ def test_a_bug_in_one_row_costs_the_others_nothing(
     assert "unexpected KeyError" in run.results[1].evaluation.error
 
 
+@pytest.mark.slow
 def test_the_offline_run_needs_no_key_and_says_what_it_is(
     index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
@@ -420,6 +422,7 @@ def test_stored_answers_are_judged_without_asking_the_assistant(
     assert [r.answer.answer for r in run.results] == [f"回答{i}" for i in range(1, 11)]
 
 
+@pytest.mark.slow
 def test_rejudge_uses_the_same_answers_and_says_where_they_come_from(
     service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:

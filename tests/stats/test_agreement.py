@@ -111,6 +111,7 @@ def test_kappa_of_a_judge_with_itself_is_the_one_that_llmbar_published() -> None
     assert checked == 117
 
 
+@pytest.mark.slow
 def test_accuracy_and_agreement_of_real_judges_are_those_that_llmbar_published() -> None:
     published = pd.read_json(OTHERS / "llmbar_published.jsonl", lines=True)
     published = published[published["set"] == "CaseStudy/Normal"].set_index("evaluator")

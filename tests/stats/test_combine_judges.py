@@ -53,6 +53,7 @@ def test_a_frame_without_judges_is_refused() -> None:
 some_marks = st.lists(st.one_of(st.none(), st.integers(0, 100)), min_size=1, max_size=7)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(some_marks, min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_the_single_marks_stay_and_the_order_of_rows_does_not_matter(

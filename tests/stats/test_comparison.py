@@ -222,6 +222,7 @@ def test_real_judges_are_compared_as_scipy_compares_them() -> None:
 marks_of_ten = st.lists(st.integers(0, 20).map(lambda step: step * 5.0), min_size=7, max_size=7)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(marks_of_ten, marks_of_ten, st.permutations(range(7)))
 def test_swapping_the_baseline_mirrors_the_table_and_order_does_not_matter(

@@ -38,6 +38,7 @@ def row_of(found: pd.DataFrame, judge: str, criterion: str = "正確性") -> pd.
     return found[(found["judge_model"] == judge) & (found["criterion"] == criterion)].iloc[0]
 
 
+@pytest.mark.slow
 def test_llmbars_published_statistics_to_the_printed_digit() -> None:
     published = pd.read_json(OTHERS / "llmbar_published.jsonl", lines=True).set_index(["set", "evaluator"])
     decisions = pd.read_csv(OTHERS / "llmbar_judgements.csv.gz")

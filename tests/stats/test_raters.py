@@ -62,6 +62,7 @@ def test_nothing_marked_twice_is_said() -> None:
         assert "採点の揺れ" not in judge_vs_people(judge, labels)["note"].iloc[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**32), st.floats(1, 12))
 def test_the_sd_found_is_that_of_the_marks(seed: int, noise: float) -> None:

@@ -42,6 +42,7 @@ def known(values: np.ndarray) -> dict[str, float]:
     return {f"answer {i}": float(value) for i, value in enumerate(values)}
 
 
+@pytest.mark.slow
 def test_a_clean_judge_is_not_blamed() -> None:
     people, judge = people_and_judge()
     rng = np.random.default_rng(1)
