@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import ipywidgets as widgets
 
 from .. import constants
+from ..base.redact import show_url
+from ..base.showing import block, escape
+from ..base.texts import visible
 from ..models.opening import OFFLINE
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Kind
@@ -16,7 +20,13 @@ from .state.run import Session
 # As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
 WIDE = {"width": "min(100% - 4px, 42em)"}  # within the margins of a control
 AUTO = {"width": "auto"}  # Japanese does not fit the usual width
+MOST_CHOICES = 200  # a longer list is not read, and slows the page
 NAMES = {"description_width": "15em"}
+_NAMES_OF_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+_KEY_HELP = (
+    "入力したものはこのカーネルのメモリにだけ置き、ノートブックにもログにもレポートにも残しません。カーネルを再起動すると消えます。"
+    "入力しても、「評価を実行」を押すまで何も送りません。"
+)
 
 
 class SessionPanel(widgets.VBox):  # type: ignore[misc]
@@ -39,6 +49,61 @@ class SessionPanel(widgets.VBox):  # type: ignore[misc]
         if self._listener is not None and self._listener in self.session.listeners:
             self.session.listeners.remove(self._listener)
         super().close()
+
+
+class KeyBox(widgets.VBox):  # type: ignore[misc]
+    """Where the key of a hosted model, or the address of a server, is typed in: kept in this kernel's environment, where
+    every model of the page looks for it, and nowhere else.
+
+    The field is emptied as soon as it is read, so that no notebook is saved with it. on_change: called afterwards."""
+
+    def __init__(self, on_change: Callable[[], Any]) -> None:
+        self._on_change = on_change
+        self.key = widgets.Password(
+            description="APIキー", placeholder="貼り付けてEnter", continuous_update=False, style=NAMES, layout=WIDE
+        )
+        self.base_url = widgets.Text(
+            description="接続先のURL", placeholder="空欄ならOpenAI。例: http://localhost:8000/v1",
+            continuous_update=False, style=NAMES, layout=WIDE,
+        )  # fmt: skip
+        self.forget_button = widgets.Button(description="キーと接続先を消す", icon="trash", layout=AUTO)
+        self.status = widgets.HTML()
+        super().__init__([self.key, self.base_url, self.status, self.forget_button])
+        self.key.observe(lambda change: self._keep("OPENAI_API_KEY", change), "value")
+        self.base_url.observe(lambda change: self._keep("OPENAI_BASE_URL", change), "value")
+        self.forget_button.on_click(lambda _: self._forget())
+        self.show()
+
+    def show(self) -> None:
+        """Say what is set, in whichever way; never the key itself."""
+        key, url = (os.environ.get(name, "").strip() for name in _NAMES_OF_KEYS)
+        state = "✅ キーは設定済みです" if key else "キーは設定されていません"
+        place = f"接続先: {escape(show_url(url) if url else 'api.openai.com')}"
+        self.status.value = block("", f"{state}（{place}）" if key or url else state, _KEY_HELP)
+        self.forget_button.disabled = not (key or url)
+
+    def lock(self, is_busy: bool) -> None:
+        """Let nobody change it while something is under way."""
+        self.key.disabled = self.base_url.disabled = is_busy
+        if is_busy:
+            self.forget_button.disabled = True
+        else:
+            self.show()
+
+    def _keep(self, name: str, change: Any) -> None:
+        if value := change["new"].strip():
+            os.environ[name] = value
+            change["owner"].value = ""
+            self._tell()
+
+    def _forget(self) -> None:
+        for name in _NAMES_OF_KEYS:
+            os.environ.pop(name, None)
+        self._tell()
+
+    def _tell(self) -> None:
+        self.show()
+        self._on_change()
 
 
 def model_box(name: str, value: str = "auto") -> Any:
@@ -91,6 +156,12 @@ def cost_box() -> Any:
 def tick_box(name: str) -> Any:
     """A box to tick, no wider than its name."""
     return widgets.Checkbox(value=False, description=name, indent=False, layout=AUTO)
+
+
+def as_choice(text: object) -> str:
+    """A text of a log as a choice in a list, where it cannot be markup: short, and nothing unseen in it."""
+    line = " ".join(visible(str(text)).split())
+    return line if len(line) <= 80 else line[:79] + "…"
 
 
 def elsewhere(panel: Any) -> str:

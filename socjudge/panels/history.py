@@ -12,14 +12,13 @@ import pandas as pd
 from .. import constants
 from ..base.redact import redact, surprise_text
 from ..base.showing import block, escape
-from ..base.texts import visible
 from ..charts.judges import plot_judge_comparison
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown
 from ..charts.style import chart_url
 from ..errors import SocJudgeError
 from ..history.frames import History
-from .controls import AUTO, WIDE, elsewhere
+from .controls import AUTO, MOST_CHOICES, WIDE, as_choice, elsewhere
 from .state.explorer import Explorer, Filters, RunPair, compare_runs, run_table
 from .state.newest_only import NewestOnly
 from .views.history import (
@@ -32,7 +31,6 @@ from .views.history import (
     table_html,
 )
 
-TABLE_RUNS = 200  # a longer list is not read, and slows the page
 CHART_RUNS = 24  # as many columns as plot_question_strip has room to write in
 CHART_QUESTIONS = 60  # a line each: thousands take minutes to draw, and nobody reads them
 FIRST_S = 30  # the cell is not done before the panel is drawn: a page that loads meanwhile can miss what changes
@@ -179,14 +177,14 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
                 (self.categories, self.explorer.categories),
             ):  # fmt: skip
                 before = box.value
-                box.options = [_ALL, *((_line(value), value) for value in values)]
+                box.options = [_ALL, *((as_choice(value), value) for value in values)]
                 box.value = [value for value in before if value in values] or [""]
         chosen = self._version, self.filters
         if self.selection is None or chosen != self._chosen:
             selection = self.explorer.select(self.filters)
             self.selection, self._chosen, self._runs = selection, chosen, run_table(selection)
-            rows = self._runs.head(TABLE_RUNS).to_dict("records")
-            choices = [(_line(run_label(row)), row["run_id"]) for row in rows]
+            rows = self._runs.head(MOST_CHOICES).to_dict("records")
+            choices = [(as_choice(run_label(row)), row["run_id"]) for row in rows]
             latest = rows[0] if rows else {"run_id": None, "rejudged_from": ""}
             known = [run_id for _, run_id in choices]
             before = latest["rejudged_from"] if latest["rejudged_from"] in known else next(iter(known[1:]), None)
@@ -257,13 +255,13 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
 
     def _table(self, order: str) -> str:
         runs = self._runs if order == "started_at" else self._runs.sort_values(order, kind="stable")
-        return table_html(runs.head(TABLE_RUNS), len(runs))
+        return table_html(runs.head(MOST_CHOICES), len(runs))
 
     def _compare(self, selection: History, first: str, second: str) -> str:
         self.pair, choices = None, []
         try:
             pair = self.pair = compare_runs(selection, first, second)
-            choices = [(_line(question_text(row)), row["question_id"]) for row in pair.questions.to_dict("records")]
+            choices = [(as_choice(question_text(row)), row["question_id"]) for row in pair.questions.to_dict("records")]
         finally:
             _fill(self.question, choices, None)
         chart = ""
@@ -303,12 +301,6 @@ def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:
     before = box.value
     box.options = choices
     box.value = before if before in [value for _, value in choices] else otherwise
-
-
-def _line(text: object) -> str:
-    """A text of a log as a choice in a list, where it cannot be markup: short, and nothing unseen in it."""
-    line = " ".join(visible(str(text)).split())
-    return line if len(line) <= 80 else line[:79] + "…"
 
 
 def _made(make: Callable[[], str]) -> str:

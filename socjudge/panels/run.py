@@ -15,9 +15,12 @@ from ..errors import SocJudgeError
 from ..models.pacing import get_settings
 from .controls import (
     AUTO,
+    MOST_CHOICES,
     NAMES,
     WIDE,
+    KeyBox,
     SessionPanel,
+    as_choice,
     cost_box,
     dollar_box,
     elsewhere,
@@ -31,6 +34,7 @@ from .controls import (
 from .state.run import HOW, RunPreview, RunSession, Settings, get_session
 from .views.common import cost_html, details_html, progress_text, stopped_html, summary_html
 
+_ASKED = ("アシスタントに答えさせる", "")
 _CALLS_HELP = (
     "出力トークンの上限は1回の返答の長さで、モデル内部の思考の分も含みます。CPUで動くモデルは応答を待つ時間を長く（600秒など）、"
     "コンテキストの小さいモデルは出力トークンの上限を小さくしてください。"
@@ -70,6 +74,10 @@ class RunPanel(SessionPanel):
             style=NAMES,
             layout=WIDE,
         )
+        self.answers = widgets.Dropdown(options=[_ASKED], description="採点する回答", style=NAMES, layout=WIDE)
+        self.answers.tooltip = (
+            "以前の実行を選ぶと、その回答を別のJudgeやプロンプトで採点し直します。アシスタントは呼びません"
+        )
         self.answer_repeats = number_box("回答の反復", 1)
         self.judge_repeats = number_box("採点の反復", 1)
         self.until_certain = tick_box("判定が確実になるまで採点する（反復の上限は、採点の反復が1なら10）")
@@ -83,6 +91,7 @@ class RunPanel(SessionPanel):
         self.output_tokens.tooltip = "1回の返答の長さの上限です。モデル内部の思考の分も含みます"
         self.timeout_s.tooltip = "CPUで動くモデルや長く考えるモデルでは長くしてください"
         self.patience_s.tooltip = "途中まで動いていたサービスが止まったとき、再起動をこの時間まで待ちます"
+        self.key = KeyBox(self._settle)
         self.allow_cost = cost_box()
         self.fresh = tick_box("最初からやり直す")
         self.build_button = widgets.Button(description="インデックスを構築", icon="database", layout=AUTO)
@@ -101,14 +110,15 @@ class RunPanel(SessionPanel):
             [
                 widgets.VBox(
                     [
-                        self.judge_model, self.assistant_model, self.judge_prompt, self.assistant_prompt, self.dataset,
-                        self.answer_repeats, self.judge_repeats, self.until_certain, self.k, self.max_concurrency,
-                        self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
+                        self.judge_model, self.judge_prompt, self.answers, self.assistant_model, self.assistant_prompt,
+                        self.dataset, self.answer_repeats, self.judge_repeats, self.until_certain, self.k,
+                        self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
                         widgets.HTML(block("muted", _CALLS_HELP)),
                     ]
-                )
+                ),
+                self.key,
             ],
-            titles=("設定",),
+            titles=("設定", "APIキー"),
         )  # fmt: skip
         super().__init__(
             [
@@ -118,7 +128,7 @@ class RunPanel(SessionPanel):
             ]
         )  # fmt: skip
         self.add_class("socjudge-run-panel")
-        settings.observe(lambda _: self._list_prompts(), "selected_index")
+        settings.observe(lambda _: self._list_choices(), "selected_index")
         for control in self._controls:
             control.observe(lambda change: self._change(change["owner"]), "value")
         self.build_button.on_click(lambda _: self.session.build_index())
@@ -139,7 +149,8 @@ class RunPanel(SessionPanel):
     def settings(self) -> Settings:
         """What the controls say."""
         return Settings(
-            dataset=Path(self.dataset.value), assistant_model=self.assistant_model.value.strip(),
+            dataset=Path(self.dataset.value), answers=Path(self.answers.value) if self.answers.value else None,
+            assistant_model=self.assistant_model.value.strip(),
             judge_model=self.judge_model.value.strip(), judge_prompt=self.judge_prompt.value,
             assistant_prompt=self.assistant_prompt.value,
             answer_repeats=self.answer_repeats.value, judge_repeats=self.judge_repeats.value, k=self.k.value,
@@ -157,6 +168,10 @@ class RunPanel(SessionPanel):
             "output_tokens", "timeout_s", "patience_s",
         ):  # fmt: skip
             getattr(self, name).value = getattr(settings, name)
+        if settings.answers is not None:
+            self._list_answers()
+            if str(settings.answers) in [value for _, value in self.answers.options]:
+                self.answers.value = str(settings.answers)
         if settings.max_cost_usd is not None:
             self.max_cost_usd.value = settings.max_cost_usd
         for name in ("judge_prompt", "assistant_prompt"):
@@ -166,16 +181,33 @@ class RunPanel(SessionPanel):
     @property
     def _controls(self) -> list[Any]:
         return [
-            self.judge_model, self.assistant_model, self.judge_prompt, self.assistant_prompt, self.dataset,
-            self.answer_repeats, self.judge_repeats, self.until_certain, self.k, self.max_concurrency, self.max_cost_usd,
-            self.output_tokens, self.timeout_s, self.patience_s, self.allow_cost, self.fresh,
+            *self._asking, self.judge_model, self.judge_prompt, self.answers, self.judge_repeats, self.until_certain,
+            self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
+            self.allow_cost, self.fresh,
         ]  # fmt: skip
 
-    def _list_prompts(self) -> None:
-        """Offer the prompts that were saved meanwhile, when the settings are opened."""
+    @property
+    def _asking(self) -> list[Any]:
+        """What means nothing where stored answers are judged."""
+        return [self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.k]
+
+    def _list_choices(self) -> None:
+        """Offer the prompts and runs that came meanwhile, when the settings are opened."""
         if not self.session.is_busy:
             list_prompts_in(self.judge_prompt, "judge")
             list_prompts_in(self.assistant_prompt, "assistant")
+            self._list_answers()
+
+    def _list_answers(self) -> None:
+        """Offer the runs in the folder of logs, the newest first; what is chosen stays chosen, if it is still there."""
+        from ..history.frames import load_runs  # pandas takes half a second to import
+        from .views.history import run_label
+
+        chosen, folder = self.answers.value, self.session.logs_dir
+        rows = load_runs(folder)[::-1].head(MOST_CHOICES).to_dict("records") if folder.is_dir() else []
+        choices = [(as_choice(run_label(row)), str(folder / row["log"])) for row in rows]
+        self.answers.options = [_ASKED, *choices]
+        self.answers.value = chosen if chosen in [value for _, value in choices] else ""
 
     def _change(self, control: Any) -> None:
         self.session.stop_changed()  # if a run is under way, it has other settings than the person saw
@@ -226,10 +258,14 @@ class RunPanel(SessionPanel):
             self.index_text.value = _index_html(session, has_index)
             self.build_button.disabled = session.is_busy or has_index
             unpaid = self._costs and not self.allow_cost.value
-            self.run_button.disabled = session.is_busy or not has_index or self._preview is None or unpaid
+            is_ready = has_index or self.answers.value
+            self.run_button.disabled = session.is_busy or not is_ready or self._preview is None or unpaid
             self.stop_button.disabled = session.state != "running"
             for control in self._controls:
                 control.disabled = session.is_busy
+            for control in self._asking:
+                control.disabled = session.is_busy or bool(self.answers.value)
+            self.key.lock(session.is_busy)
             progress = session.progress
             self.bar.max, self.bar.value = max(progress.total, 1), progress.done
             self.bar.layout.visibility = "visible" if progress.total else "hidden"

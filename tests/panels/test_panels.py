@@ -14,7 +14,7 @@ import pytest
 from conftest import text
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
-from socjudge import AskPanel, RunPanel, load_run, open_index
+from socjudge import AskPanel, RunPanel, load_run, load_runs, open_index
 from socjudge.panels.state import run as session
 from socjudge.runbooks.index import RunbookIndex
 
@@ -530,3 +530,55 @@ def test_the_last_of_a_burst_of_results_is_shown(monkeypatch: pytest.MonkeyPatch
     quick._notify_soon()
     quick._notify_soon()
     assert told.wait(30)
+
+
+def every_widget(widget: Any) -> Iterator[Any]:
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from every_widget(child)
+
+
+def test_a_key_that_is_typed_in_is_used_and_kept_nowhere(
+    panel: RunPanel, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    panel.judge_model.value, panel.assistant_model.value = "gpt-4o-mini", "offline"
+    assert "OPENAI_API_KEY" in panel.cost.value + panel.status.value and panel.run_button.disabled
+    panel.key.base_url.value, panel.key.key.value = service.base_url, f" {KEY}\n"
+    assert (panel.key.key.value, panel.key.base_url.value) == ("", "") and "設定済み" in panel.key.status.value
+    run(panel)
+    assert panel.run is not None and service.judge_calls == 10 and set(service.keys) == {f"Bearer {KEY}"}
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    shown = json.dumps([widget.get_state() for widget in every_widget(panel)], default=str)
+    assert KEY not in shown and not any(KEY.encode() in content for content in written)
+    panel.key.forget_button.click()
+    assert "キーは設定されていません" in panel.key.status.value and panel.run_button.disabled
+
+
+def test_stored_answers_are_judged_again_into_the_history(hosted: RunPanel, service: Service, tmp_path: Path) -> None:
+    hosted.judge_model.value = "offline"
+    run(hosted)
+    first = hosted.run
+    assert first is not None
+    hosted._list_choices()  # as when the settings are opened
+    (_, (label, path)) = hosted.answers.options
+    assert "offline" in label and path == str(first.log_path)
+    hosted.answers.value, hosted.judge_model.value = path, "gpt-4o-mini"
+    assert hosted.assistant_model.disabled and hosted.dataset.disabled and not hosted.judge_model.disabled
+    assert "呼び出し 10 回" in hosted.cost.value
+    run(hosted)
+    again = hosted.run
+    assert again is not None and again.run.rejudged_from == first.run.run_id
+    assert len(service.requests) == service.judge_calls == 10
+    assert [r.answer.answer for r in again.results] == [r.answer.answer for r in first.results]
+    assert len(load_runs(tmp_path / "logs")) == 2
+    assert RunPanel(index_dir=hosted.session.index_dir, logs_dir=tmp_path / "logs").answers.value == path
+
+
+def test_stored_answers_need_no_index(panel: RunPanel, tmp_path: Path, samples: Path) -> None:
+    bare = RunPanel(index_dir=tmp_path / "no index", logs_dir=samples)
+    assert bare.run_button.disabled
+    bare._list_choices()
+    bare.answers.value = bare.answers.options[1][1]
+    assert not bare.run_button.disabled

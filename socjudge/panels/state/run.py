@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +18,10 @@ from ...judging.dataset import load_eval_dataset
 from ...judging.judge import count_retries
 from ...models.pacing import get_settings
 from ...records import EvaluationResult, EvaluationRun
-from ...runs.assignment import Assignment, assign_suite
+from ...runs.assignment import Assignment, assign_rejudging, assign_suite
 from ...runs.certainty import most_repeats
 from ...runs.estimate import Estimate, estimate_run
+from ...runs.load import load_run
 from ...runs.running import RunOptions, run_assignment
 from ...runs.unfinished import UnfinishedRun, unfinished_runs
 
@@ -32,9 +34,13 @@ State = Literal["idle", "building", "running", "stopping", "finished", "stopped"
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run; the names and meanings of `run_evaluation_suite`. dataset: where the questions are."""
+    """What to run; the names and meanings of `run_evaluation_suite`. dataset: where the questions are.
+
+    answers: a log whose stored answers are judged again, as by `rejudge`; None: the assistant is asked. What says how it
+    answers then means nothing."""
 
     dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
+    answers: Path | None = None
     assistant_model: str = "auto"
     judge_model: str = "auto"
     judge_prompt: str | None = None
@@ -224,6 +230,7 @@ class RunSession(Session):
         logs_dir = logs_dir or constants.LOGS_DIR
         super().__init__()
         self.settings: Settings | None = None
+        self._stored: tuple[Path, EvaluationRun] | None = None  # the log that was looked at last
         self.runbooks, self.index_dir, self.logs_dir = runbooks, index_dir, logs_dir
 
     @property
@@ -235,22 +242,12 @@ class RunSession(Session):
 
     def preview(self, settings: Settings) -> RunPreview:
         """What a run with these settings would be; nothing is sent. ConfigError if not even its price can be told."""
-        from ...runbooks.index import find_index
-
-        questions = load_eval_dataset(settings.dataset)
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
-        how: dict[str, Any] = {
-            "assistant_model": settings.assistant_model, "judge_model": settings.judge_model,
-            "judge_prompt": settings.judge_prompt, "assistant_prompt": settings.assistant_prompt,
-            "answer_repeats": settings.answer_repeats,
-            "judge_repeats": most_repeats(settings.judge_repeats, settings.until_certain),
-        }  # fmt: skip
-        preview = RunPreview(len(questions), estimate_run(questions, **how, until_certain=settings.until_certain))
-        index = find_index(self.runbooks, index_dir=self.index_dir)
-        if index is None:
+        preview, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
+        if assign is None:
             return preview
         try:
-            assignment = assign_suite(questions, index=index, answers=None, k=settings.k, **how)
+            assignment = assign()
             preview = replace(preview, assignment=assignment)
             found = [] if self.is_busy else unfinished_runs(self.logs_dir)[::-1]  # the newest first
         except SocJudgeError as error:
@@ -258,6 +255,34 @@ class RunSession(Session):
         key = assignment.key
         waiting, other = (next((run for run in found if (run.key == key) is same), None) for same in (True, False))
         return replace(preview, waiting=waiting, other=other)
+
+    def _foresee(self, settings: Settings) -> tuple[RunPreview, Callable[[], Assignment] | None]:
+        """Of a run in which the assistant is asked: size and cost, and what gives the assignment where there is an index."""
+        from ...runbooks.index import find_index
+
+        questions, how = load_eval_dataset(settings.dataset), _how_judged(settings)
+        how |= {
+            "assistant_model": settings.assistant_model, "assistant_prompt": settings.assistant_prompt,
+            "answer_repeats": settings.answer_repeats,
+        }  # fmt: skip
+        preview = RunPreview(len(questions), estimate_run(questions, **how, until_certain=settings.until_certain))
+        index = find_index(self.runbooks, index_dir=self.index_dir)
+        if index is None:
+            return preview, None
+        return preview, lambda: assign_suite(questions, index=index, answers=None, k=settings.k, **how)
+
+    def _foresee_again(self, settings: Settings) -> tuple[RunPreview, Callable[[], Assignment]]:
+        """The same of a run in which stored answers are judged."""
+        assert settings.answers is not None
+        if self._stored is None or self._stored[0] != settings.answers:
+            self._stored = settings.answers, load_run(settings.answers)
+        run, how = self._stored[1], _how_judged(settings)
+        stored = [result for result in run.results if result.judge_repeat == 0]
+        estimate = estimate_run(
+            [result.question for result in stored], answers=[result.answer for result in stored],
+            **how, until_certain=settings.until_certain,
+        )  # fmt: skip
+        return RunPreview(len(stored), estimate), lambda: assign_rejudging(run, **how)
 
     def build_index(self) -> None:
         """Build the index in the background."""
@@ -298,14 +323,22 @@ class RunSession(Session):
         done = waiting.done if waiting else 0
         self.progress = Progress(done, assignment.total, before=done)
         self._notify()
+        count = partial(self._count, answered=settings.answers is None)
         self.run = run_assignment(
             assignment,
             RunOptions(
-                **{name: getattr(settings, name) for name in HOW}, logs_dir=self.logs_dir, on_result=self._count, stop=self._stop, progress=False,
+                **{name: getattr(settings, name) for name in HOW}, logs_dir=self.logs_dir, on_result=count, stop=self._stop, progress=False,
                 until_certain=settings.until_certain,
             ),
         )  # fmt: skip
         return "finished"
+
+
+def _how_judged(settings: Settings) -> dict[str, Any]:
+    repeats = most_repeats(settings.judge_repeats, settings.until_certain)
+    return {
+        "judge_model": settings.judge_model, "judge_prompt": settings.judge_prompt, "judge_repeats": repeats,
+    }  # fmt: skip
 
 
 _sessions: dict[tuple[Path, ...], RunSession] = {}
