@@ -107,6 +107,7 @@ _HOMES = {
     "HistoryExplorer": "panels.history",
     "PromptLab": "panels.prompts",
     "CertificatePanel": "panels.certificate",
+    "app": "panels.app",
     "LabelPanel": "panels.labels",
     "write_report": "report.page",
     "write_log_report": "report.page",
@@ -153,6 +154,7 @@ if TYPE_CHECKING:
     from .judging.assistant import handle_query
     from .judging.dataset import dataset_notes, load_eval_dataset, save_eval_dataset
     from .judging.judge import evaluate_answer
+    from .panels.app import app
     from .panels.ask import AskPanel
     from .panels.certificate import CertificatePanel
     from .panels.history import HistoryExplorer

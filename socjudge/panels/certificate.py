@@ -82,7 +82,8 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         return [self.log_file, self.judge_model, self.judge_prompt, self.labels, self.budget_usd, self.quick]
 
     @property
-    def _is_busy(self) -> bool:
+    def is_busy(self) -> bool:
+        """Whether a certificate is being made."""
         return self._thread is not None and self._thread.is_alive()
 
     def _list_logs(self) -> None:
@@ -120,7 +121,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         from ..certify.issue import estimate_certificate
 
         self._estimate = None
-        if self._is_busy or self.log_file.value is None:
+        if self.is_busy or self.log_file.value is None:
             self.certify_button.disabled = True
             return
         self.status.value = ""

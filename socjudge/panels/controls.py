@@ -44,6 +44,11 @@ class SessionPanel(widgets.VBox):  # type: ignore[misc]
         self._listener = listener
         self.session.listeners.append(listener)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way."""
+        return self.session.is_busy
+
     def close(self) -> None:
         """Take the panel off the page, and from its session."""
         if self._listener is not None and self._listener in self.session.listeners:

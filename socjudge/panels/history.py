@@ -111,13 +111,17 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
             self.second, self.question,
         ):  # fmt: skip
             control.observe(lambda _: self._ask(), "value")
-        self.reload_button.on_click(lambda _: self._ask(reload=True))
+        self.reload_button.on_click(lambda _: self.reload())
         self.export_button.on_click(lambda _: self._ask(export=True))
-        self._ask(reload=True)
+        self.reload()
         self.wait(FIRST_S)
 
     def __repr__(self) -> str:
         return elsewhere(self)
+
+    def reload(self) -> None:
+        """Read the logs anew, in the background; what is chosen stays chosen."""
+        self._ask(reload=True)
 
     @property
     def filters(self) -> Filters:

@@ -91,6 +91,11 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
     def __repr__(self) -> str:
         return elsewhere(self)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody is marking."""
+        return self.session is not None
+
     def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:
         """One act at a time, and what went wrong is said where the person looks."""
         with self._lock:

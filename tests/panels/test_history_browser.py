@@ -117,7 +117,7 @@ def test_a_person_explores_the_history(browser: Any, logs: Path, tmp_path: Path)
         picture(page, "history-480")
 
 
-def test_the_app_has_both_panels_and_fetches_nothing(
+def test_the_app_has_the_panels_as_tabs_and_fetches_nothing(
     browser: Any, logs: Path, index: RunbookIndex, tmp_path: Path
 ) -> None:
     notebook = json.loads((ROOT / "notebooks" / "app.ipynb").read_text("utf-8"))
@@ -140,14 +140,18 @@ def test_the_app_has_both_panels_and_fetches_nothing(
         page.on("requestfailed", lambda request: sent.append(request.url) if request.failure != "csp" else None)
         page.goto(url)
         run, history = page.locator(".socjudge-run-panel"), page.locator(".socjudge-history-explorer")
+        run.get_by_text("インデックスは構築済みです").wait_for(timeout=60_000)
+        assert page.locator(".socjudge-ask-panel").is_visible()
+        picture(page, "app-480-dark-first")
+        page.get_by_text("履歴", exact=True).click()
         settled(history, "3回の実行、採点した回答 30件")
         assert page.locator("body.theme-dark").count() == 1
         assert "import socjudge" not in page.inner_text("body")
 
-        run.get_by_text("インデックスは構築済みです").wait_for(timeout=60_000)
+        page.get_by_text("質問と評価", exact=True).click()
         run.get_by_role("button", name="評価を実行").click()
         run.get_by_text("評価完了！結果を").wait_for(timeout=60_000)
-        history.get_by_role("button", name="ログを読み直す").click()
+        page.get_by_text("履歴", exact=True).click()
         settled(history, "4回の実行、採点した回答 40件")
         newest = max(own.glob("judge_eval_*.json"))
         assert newest.name in history.locator("table").first.locator("tbody tr").first.inner_text()

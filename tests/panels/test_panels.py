@@ -14,7 +14,7 @@ import pytest
 from conftest import text
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
-from socjudge import AskPanel, RunPanel, load_run, load_runs, open_index
+from socjudge import AskPanel, RunPanel, app, load_run, load_runs, open_index
 from socjudge.panels.state import run as session
 from socjudge.runbooks.index import RunbookIndex
 
@@ -582,3 +582,27 @@ def test_stored_answers_need_no_index(panel: RunPanel, tmp_path: Path, samples: 
     bare._list_choices()
     bare.answers.value = bare.answers.options[1][1]
     assert not bare.run_button.disabled
+
+
+def test_the_page_has_everything_and_its_tabs_show_the_last_run(
+    index: RunbookIndex, tmp_path: Path, samples: Path
+) -> None:
+    page = app(logs_dir=samples, index_dir=index.index_dir, labels_dir=tmp_path / "labels")
+    panel = page.children[0].children[1]
+    before = [type(child).__name__ for child in page.children]
+    assert before == ["VBox", *["HTML"] * 4], "a tab is made when it is opened"
+    for place in (1, 2, 3, 4, 1):
+        page.selected_index = place
+    assert [type(child).__name__ for child in page.children[1:]] == [
+        "HistoryExplorer", "LabelPanel", "PromptLab", "CertificatePanel",
+    ]  # fmt: skip
+    history, labels = page.children[1:3]
+    history.chart.value = "質問別"
+    run(panel)
+    assert panel.run is not None and panel.run.log_path is not None
+    history.wait(60)
+    assert page.children[1] is history and history.chart.value == "質問別"
+    assert panel.run.log_path.name in history.table.value, "the open tab follows by itself"
+    page.selected_index = 2
+    assert page.children[2] is not labels
+    assert Path(page.children[2].log_file.value).name == panel.run.log_path.name

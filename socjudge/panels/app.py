@@ -1,0 +1,69 @@
+"""All panels on one page, which `make app` serves: `app()` shows itself in a cell."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+
+from .ask import AskPanel
+from .run import RunPanel
+
+PAGES = ("質問と評価", "履歴", "人による採点", "プロンプト", "Judgeの証明書")
+
+
+def app(
+    *, logs_dir: Path | str | None = None, index_dir: Path | str | None = None, labels_dir: Path | str | None = None
+) -> Any:
+    """One page for everything: ask and evaluate, and as further tabs the history, marking, prompts and certificates.
+
+    A tab is made when it is opened; one that was made before the last run ended shows that run too, unless somebody is
+    at work in it.
+
+    Parameters
+    ----------
+    logs_dir, index_dir, labels_dir
+        As of the panels; the project's own unless given.
+
+    Returns
+    -------
+    Tab
+        A widget that shows itself.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.app(logs_dir="logs").titles[0]
+    '質問と評価'
+    """
+    run, logs = RunPanel(logs_dir=logs_dir, index_dir=index_dir), {"logs_dir": logs_dir}
+    tabs: list[tuple[str, dict[str, Any]]] = [
+        ("HistoryExplorer", logs),
+        ("LabelPanel", logs | {"labels_dir": labels_dir}),
+        ("PromptLab", logs | {"index_dir": index_dir}),
+        ("CertificatePanel", logs | {"labels_dir": labels_dir}),
+    ]
+    ask = AskPanel(index_dir=index_dir)
+    page = widgets.Tab([widgets.VBox([ask, run]), *(widgets.HTML() for _ in tabs)], titles=PAGES)
+    page.add_class("socjudge-app")
+    made: dict[int, Any] = {}  # for each tab, the run that was the newest when it was made
+
+    def show() -> None:
+        place = page.selected_index
+        if not place or (place in made and made[place] is run.run):
+            return
+        panel, (name, places) = page.children[place], tabs[place - 1]
+        if place not in made:
+            panel = getattr(import_module("socjudge"), name)(**places)  # imported now: charts take a second
+        elif name == "HistoryExplorer":
+            panel.reload()  # with what is chosen in it
+        elif not panel.is_busy:
+            panel = type(panel)(**places)
+        made[place] = run.run
+        page.children = [panel if at == place else child for at, child in enumerate(page.children)]
+
+    page.observe(lambda _: show(), "selected_index")
+    run.session.listeners.append(lambda: show() if run.session.state == "finished" else None)
+    return page
