@@ -11,7 +11,7 @@ import ipywidgets as widgets
 from .ask import AskPanel
 from .run import RunPanel
 
-PAGES = ("質問と評価", "履歴", "人による採点", "プロンプト", "Judgeの証明書")
+PAGES = ("質問と評価", "履歴", "採点", "プロンプト", "証明書")
 
 
 def app(

@@ -243,5 +243,5 @@ def _why_not_paired(questions: pd.DataFrame, scores: pd.DataFrame, first: str, s
         return ""
     return (
         f"共通の{len(both)}問のうち{different}問で、採点した回答が違います。"
-        "Judgeどうしを比べるには、rejudge で同じ回答を採点し直してください。"
+        "Judgeどうしを比べるには、評価実行（RunPanel）の「採点する回答」で基準の実行を選び、同じ回答を採点し直してください。"
     )
