@@ -107,6 +107,7 @@ _HOMES = {
     "HistoryExplorer": "panels.history",
     "PromptLab": "panels.prompts",
     "CertificatePanel": "panels.certificate",
+    "DatasetPanel": "panels.dataset",
     "app": "panels.app",
     "LabelPanel": "panels.labels",
     "write_report": "report.page",
@@ -157,6 +158,7 @@ if TYPE_CHECKING:
     from .panels.app import app
     from .panels.ask import AskPanel
     from .panels.certificate import CertificatePanel
+    from .panels.dataset import DatasetPanel
     from .panels.history import HistoryExplorer
     from .panels.labels import LabelPanel
     from .panels.prompts import PromptLab

@@ -95,24 +95,20 @@ def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Pa
     ConfigError
         As `load_eval_dataset`, or the file cannot be written.
     """
-    rows = [
-        {
-            "id": question.id,
-            "category": question.category,
-            "question": question.question,
-            "expected_keypoints": list(question.expected_keypoints),
-        }
-        for question in questions
-    ]
-    _, problems = _read(rows)
-    if problems:
+    if problems := dataset_problems(questions):
         raise ConfigError(say("judging.dataset_unusable", path=path, problems="\n  ".join(problems)))
+    rows = _rows(questions)
     try:
         with replacing(Path(path)) as file:
             file.write((json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
     except (OSError, UnicodeEncodeError) as error:
         raise ConfigError(say("judging.dataset_not_written", path=path, reason=error)) from None
     return Path(path)
+
+
+def dataset_problems(questions: Sequence[EvalQuestion]) -> list[str]:
+    """What keeps these questions from being a dataset, in words for users, one a line; empty if nothing does."""
+    return _read(_rows(questions))[1]
 
 
 def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
@@ -133,6 +129,19 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
     if len(questions) < 10:
         notes.append(say("judging.few_questions", count=len(questions)))
     return notes
+
+
+def _rows(questions: Sequence[EvalQuestion]) -> list[dict[str, object]]:
+    """Questions as they stand in a file."""
+    return [
+        {
+            "id": question.id,
+            "category": question.category,
+            "question": question.question,
+            "expected_keypoints": list(question.expected_keypoints),
+        }
+        for question in questions
+    ]
 
 
 def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:

@@ -11,13 +11,13 @@ import ipywidgets as widgets
 from .ask import AskPanel
 from .run import RunPanel
 
-PAGES = ("質問と評価", "履歴", "採点", "プロンプト", "証明書")
+PAGES = ("質問と評価", "履歴", "採点", "プロンプト", "証明書", "質問の編集")
 
 
 def app(
     *, logs_dir: Path | str | None = None, index_dir: Path | str | None = None, labels_dir: Path | str | None = None
 ) -> Any:
-    """One page for everything: ask and evaluate, and as further tabs the history, marking, prompts and certificates.
+    """One page for everything: ask and evaluate; as tabs the history, marking, prompts, certificates and questions.
 
     A tab is made when it is opened; one that was made before the last run ended shows that run too, unless somebody is
     at work in it.
@@ -44,6 +44,7 @@ def app(
         ("LabelPanel", logs | {"labels_dir": labels_dir}),
         ("PromptLab", logs | {"index_dir": index_dir}),
         ("CertificatePanel", logs | {"labels_dir": labels_dir}),
+        ("DatasetPanel", {}),
     ]
     ask = AskPanel(index_dir=index_dir)
     page = widgets.Tab([widgets.VBox([ask, run]), *(widgets.HTML() for _ in tabs)], titles=PAGES)
@@ -59,7 +60,7 @@ def app(
             panel = getattr(import_module("socjudge"), name)(**places)  # imported now: charts take a second
         elif name == "HistoryExplorer":
             panel.reload()  # with what is chosen in it
-        elif not panel.is_busy:
+        elif name != "DatasetPanel" and not panel.is_busy:
             panel = type(panel)(**places)
         made[place] = run.run
         page.children = [panel if at == place else child for at, child in enumerate(page.children)]

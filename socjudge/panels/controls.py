@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
@@ -117,6 +118,20 @@ def model_box(name: str, value: str = "auto") -> Any:
     return widgets.Combobox(
         value=value, options=list(models), description=name, ensure_option=False, style=NAMES, layout=WIDE
     )
+
+
+def known_datasets() -> list[Path]:
+    """The datasets that come with the project, the usual one first."""
+    usual = constants.EVAL_DATASET_PATH
+    return [path for path in (usual, usual.with_name("eval_dataset_extended.json")) if path.is_file()]
+
+
+def dataset_box(name: str, dataset: Path | str | None) -> Any:
+    """A box for the path of a dataset, with those that come with the project to choose from."""
+    return widgets.Combobox(
+        value=str(dataset or constants.EVAL_DATASET_PATH), options=list(map(str, known_datasets())), description=name,
+        continuous_update=False, style=NAMES, layout=WIDE,
+    )  # fmt: skip
 
 
 def prompt_box(name: str, kind: Kind) -> Any:

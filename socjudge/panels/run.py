@@ -22,6 +22,7 @@ from .controls import (
     SessionPanel,
     as_choice,
     cost_box,
+    dataset_box,
     dollar_box,
     elsewhere,
     list_prompts_in,
@@ -66,14 +67,7 @@ class RunPanel(SessionPanel):
         self.assistant_model = model_box("アシスタント")
         self.judge_prompt = prompt_box("Judgeプロンプト", "judge")
         self.assistant_prompt = prompt_box("アシスタントのプロンプト", "assistant")
-        known = constants.EVAL_DATASET_PATH, constants.EVAL_DATASET_PATH.with_name("eval_dataset_extended.json")
-        self.dataset = widgets.Combobox(
-            value=str(dataset or known[0]),
-            options=[str(path) for path in known if path.is_file()],
-            description="評価データセット",
-            style=NAMES,
-            layout=WIDE,
-        )
+        self.dataset = dataset_box("評価データセット", dataset)
         self.answers = widgets.Dropdown(options=[_ASKED], description="採点する回答", style=NAMES, layout=WIDE)
         self.answers.tooltip = (
             "以前の実行を選ぶと、その回答を別のJudgeやプロンプトで採点し直します。アシスタントは呼びません"

@@ -590,11 +590,11 @@ def test_the_page_has_everything_and_its_tabs_show_the_last_run(
     page = app(logs_dir=samples, index_dir=index.index_dir, labels_dir=tmp_path / "labels")
     panel = page.children[0].children[1]
     before = [type(child).__name__ for child in page.children]
-    assert before == ["VBox", *["HTML"] * 4], "a tab is made when it is opened"
-    for place in (1, 2, 3, 4, 1):
+    assert before == ["VBox", *["HTML"] * 5], "a tab is made when it is opened"
+    for place in (1, 2, 3, 4, 5, 1):
         page.selected_index = place
     assert [type(child).__name__ for child in page.children[1:]] == [
-        "HistoryExplorer", "LabelPanel", "PromptLab", "CertificatePanel",
+        "HistoryExplorer", "LabelPanel", "PromptLab", "CertificatePanel", "DatasetPanel",
     ]  # fmt: skip
     history, labels = page.children[1:3]
     history.chart.value = "質問別"
