@@ -35,6 +35,7 @@ WINGS = [
     "history",
     "judging",
     "models",
+    "panels/state",
     "prompts",
     "report",
     "rules",

@@ -97,7 +97,7 @@ def test_days_are_whole_and_of_this_machine(tmp_path: Path) -> None:
     assert found(until=second) == ["20260101_235959", "20260102_000000", "20260102_235959"]
     assert found(since=second) == ["20260102_000000", "20260102_235959", "20260103_000000"]
     assert len(found()) == 5
-    with pytest.raises(ConfigError, match="2026-01-03 が終了日 2026-01-02 より後"):
+    with pytest.raises(ConfigError, match="2026-01-03, after its end on 2026-01-02"):
         found(since=date(2026, 1, 3), until=second)
 
 
@@ -183,7 +183,7 @@ def test_runs_of_other_questions_have_nothing_in_common(tmp_path: Path) -> None:
     pair = compare_runs(explorer.select(Filters()), *ids(explorer))
     assert pair.paired is None
     assert "共通の質問がない" in pair.reason
-    with pytest.raises(ConfigError, match="同じ実行が2つ"):
+    with pytest.raises(ConfigError, match="the same run is chosen twice"):
         compare_runs(explorer.select(Filters()), ids(explorer)[0], ids(explorer)[0])
 
 

@@ -96,7 +96,7 @@ def test_table_and_chart_follow_the_filters(panel: HistoryExplorer) -> None:
     assert "64.5（62.3〜66.6、10問）" in text(panel.table)
     assert panel.chart_view.value != before
     assert len(panel.first.options) == 1
-    assert "同じ実行が2つ" in text(panel.comparison)
+    assert "the same run is chosen twice" in text(panel.comparison)
     panel.categories.value = ["危険操作系"]
     drawn(panel)
     assert "採点した回答 2件" in text(panel.status)

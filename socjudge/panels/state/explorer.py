@@ -14,6 +14,7 @@ import pandas as pd
 
 from ... import constants
 from ...base.conditions import conditions_of, differences
+from ...base.messages import os_reason, say
 from ...base.pass_rule import reaches, todays_rule
 from ...base.storage import as_path, is_remote
 from ...errors import ConfigError
@@ -93,9 +94,7 @@ class Explorer:
     def select(self, filters: Filters) -> History:
         """The rows that the filters leave; without a start a run is in no period. ConfigError if the period is empty."""
         if filters.since and filters.until and filters.since > filters.until:
-            raise ConfigError(
-                f"期間の開始日 {filters.since} が終了日 {filters.until} より後です。どちらかを直してください"
-            )
+            raise ConfigError(say("panels.period_reversed", since=filters.since, until=filters.until))
         return self.history.select(
             since=filters.since, until=filters.until, judge_model=filters.judges or None,
             prompt_id=filters.prompts or None, category=filters.categories or None,
@@ -119,7 +118,7 @@ class Explorer:
         log = dict(zip(self.history.runs["run_id"], self.history.runs["log"], strict=True))[run_id]
         path = Path(typed).expanduser() if typed else self._reports / f"{log.split('.json')[0]}.html"
         if path.suffix.lower() not in (".html", ".htm"):
-            raise ConfigError(f"{path}: a report is an HTML file; give it a name that ends in .html")
+            raise ConfigError(say("panels.report_no_html", path=path))
         from ...report.page import check_replaceable  # which draws charts: matplotlib takes a second to import
 
         check_replaceable(path)
@@ -187,9 +186,9 @@ def compare_runs(chosen: History, first: str, second: str) -> RunPair:
     ConfigError if a run is not in the selection, or both are the same one."""
     rows = {row["run_id"]: row for row in chosen.runs.to_dict("records")}
     if first == second:
-        raise ConfigError("同じ実行が2つ選ばれています。別の実行を選ぶか、絞り込みを広げてください")
+        raise ConfigError(say("panels.same_run_twice"))
     if first not in rows or second not in rows:
-        raise ConfigError("選んだ実行が、いまの絞り込みの中にありません。絞り込みを広げるか、選び直してください")
+        raise ConfigError(say("panels.run_filtered_out"))
     told = conditions_of(chosen.runs[chosen.runs["run_id"].isin([first, second])])
     scores = chosen.scores[chosen.scores["run_id"].isin([first, second])].astype({"run_id": object})
     questions = _questions(scores, first, second)
@@ -212,9 +211,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(
-            f"{folder}: the folder cannot be made ({error.strerror}); name a file in another one"
-        ) from None
+        raise ConfigError(say("panels.no_folder", folder=folder, reason=os_reason(error))) from None
 
 
 def _questions(scores: pd.DataFrame, first: str, second: str) -> pd.DataFrame:

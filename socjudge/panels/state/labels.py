@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ... import constants
+from ...base.messages import say
 from ...errors import ConfigError
 from ...history.labels import Key, Mark, append_mark, rater_name, read_rater
 from ...judging.dataset import load_eval_dataset
@@ -126,13 +127,11 @@ class LabelSession:
         ConfigError that names the criteria without a mark, or what is wrong with the file; then nothing is saved."""
         item = self.current
         if item is None:
-            raise ConfigError("there is no answer to mark: all are done")
+            raise ConfigError(say("panels.all_marked"))
         given = {name: scores.get(name) for name in constants.JUDGE_EVALUATION_CRITERIA}
         marks = {name: score for name, score in given.items() if score is not None}
         if len(marks) < len(given):
-            raise ConfigError(
-                f"no mark for {'、'.join(name for name in given if name not in marks)}; give all, then save"
-            )
+            raise ConfigError(say("panels.marks_missing", names="、".join(name for name in given if name not in marks)))
         self._read()  # in another tab it may have been saved, and the judge's marks seen
         mark = Mark(
             *item.key,

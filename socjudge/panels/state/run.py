@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ... import constants
+from ...base.messages import say
 from ...base.redact import redact, surprise_text
 from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.dataset import load_eval_dataset
@@ -212,7 +213,7 @@ class Session:
             try:
                 listener()
             except Exception as problem:  # what cannot be shown must not end a run that is paid for
-                warnings.warn(f"the panel could not be drawn: {redact(str(problem))}", stacklevel=2)
+                warnings.warn(say("panels.not_drawn", problem=redact(str(problem))), stacklevel=2)
 
 
 class RunSession(Session):
@@ -317,9 +318,7 @@ class RunSession(Session):
     def _evaluate(self, settings: Settings, preview: RunPreview) -> State:
         assignment, waiting = preview.assignment, None if settings.fresh else preview.waiting
         if assignment is None or (preview.problem and not settings.fresh):
-            raise ConfigError(
-                preview.problem or f"{self.index_dir}: no index that fits {self.runbooks}; run: socjudge index"
-            )
+            raise ConfigError(preview.problem or say("panels.no_index", index=self.index_dir, runbooks=self.runbooks))
         done = waiting.done if waiting else 0
         self.progress = Progress(done, assignment.total, before=done)
         self._notify()

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from ...base.atomic_files import append_line
+from ...base.messages import os_reason, say
 from ...errors import ConfigError
 from ...prompts.templates import Kind, default_prompt_id, is_prompt_id
 from ...runs.logs import is_log_name
@@ -54,14 +55,14 @@ def load_trials(folder: Path) -> list[Trial]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise ConfigError(f"{path}: the trials cannot be read ({error.strerror}); mend its rights") from None
+        raise ConfigError(say("panels.trials_unreadable", path=path, reason=os_reason(error))) from None
     for number, line in enumerate(lines, start=1):
         if not line:
             continue
         try:
             trial = _trial(orjson.loads(line))
         except (orjson.JSONDecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
-            warnings.warn(f"{path}: line {number} is left out ({error}); remove it", stacklevel=2)
+            warnings.warn(say("panels.trial_left_out", path=path, line=number, reason=error), stacklevel=2)
         else:
             trials[trial.id] = trial
     return list(trials.values())
@@ -73,9 +74,7 @@ def save_trial(folder: Path, trial: Trial) -> None:
     try:
         append_line(path, orjson.dumps(asdict(trial)))
     except OSError as error:
-        raise ConfigError(
-            f"{path}: the trial cannot be noted ({error.strerror}); free space or mend the rights"
-        ) from None
+        raise ConfigError(say("panels.trial_not_noted", path=path, reason=os_reason(error))) from None
 
 
 def _trial(line: dict[str, Any]) -> Trial:
@@ -84,10 +83,10 @@ def _trial(line: dict[str, Any]) -> Trial:
     trial = Trial(**{**line, "choice": choice})
     texts = [*asdict(choice).values(), trial.id, trial.note, trial.before, trial.after]
     if not all(isinstance(text, str) for text in texts) or not isinstance(trial.difference, float | int | None):
-        raise ValueError("a field is of the wrong kind")
+        raise ValueError(say("panels.trial_field"))
     if choice.kind not in ("judge", "assistant") or not is_prompt_id(choice.base):
-        raise ValueError(f"no such prompt: {choice.kind} {choice.base!r:.80}")
+        raise ValueError(say("panels.trial_prompt", kind=choice.kind, prompt=repr(choice.base)[:80]))
     for name in (choice.log, trial.before, trial.after):
         if name and (not is_log_name(name) or "/" in name or "\\" in name):
-            raise ValueError(f"{name!r:.80} is not the name of a log")
+            raise ValueError(say("panels.trial_log", name=repr(name)[:80]))
     return trial

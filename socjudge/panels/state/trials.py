@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import constants
+from ...base.messages import say
 from ...base.texts import encodable
 from ...errors import BudgetReached, ConfigError, RunStopped
 from ...prompts.saved import check_prompt, check_prompt_name, save_prompt
@@ -183,7 +184,7 @@ class TrialSession(Session):
             max_cost_usd = _left(max_cost_usd, own)
         for side in sides:
             if self._stop.is_set():
-                raise RunStopped("stopped between the two prompts")
+                raise RunStopped(say("panels.stopped_between"))
             self._scored = (0, 0.0)  # the running mean is of one prompt
             how = RunOptions(
                 max_cost_usd=max_cost_usd, logs_dir=self.trials_dir, stop=self._stop, progress=False,
@@ -266,7 +267,7 @@ class TrialSession(Session):
         log = self.choice.log if log is None else log
         path = self.logs_dir / log
         if not log or not path.is_file():
-            raise ConfigError(f"{path}: no such log; run an evaluation first, or choose another one")
+            raise ConfigError(say("panels.no_such_log", path=path))
         key = (path.name, path.stat().st_mtime_ns)
         if key not in self._read:
             self._read = {key: load_run(path)}  # only the latest: a large log should not stay in memory
@@ -288,8 +289,8 @@ class TrialSession(Session):
 
         results = [result for result in run.results if is_wanted(result) and not result.answer.is_empty]
         if not results:
-            found = "no other log gives another verdict on its answers" if wanted == DISPUTED else "it has no answers"
-            raise ConfigError(f"{self.choice.log}: nothing to judge ({found}); choose other answers or another log")
+            found = say("panels.none_disputed" if wanted == DISPUTED else "panels.no_answers")
+            raise ConfigError(say("panels.nothing_to_judge", log=self.choice.log, found=found))
         return replace(run, results=results)
 
 
@@ -298,10 +299,7 @@ def _left(max_cost_usd: float | None, run: EvaluationRun) -> float | None:
     if max_cost_usd is None:
         return None
     if run.usage.cost_usd is None:
-        raise BudgetReached(
-            "the service did not say what judging the base prompt cost, so it is unknown what is left of the budget; "
-            "0 is no limit"
-        )
+        raise BudgetReached(say("panels.cost_unknown"))
     return max(0.0, max_cost_usd - run.usage.cost_usd)
 
 
