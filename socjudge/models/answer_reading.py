@@ -19,7 +19,7 @@ from ..rules.contradictions import Clause, clauses_of
 from ..rules.dangers import Danger, recommends_danger
 from ..rules.facts import blank_facts, neutral_facts
 from ..runbooks.bm25 import content_words
-from ..runbooks.embeddings import Vectors, embed_texts
+from ..runbooks.embeddings import Vectors, cosines, embed_texts
 
 # Statements that claim nothing about the runbooks: asking back, declining, pointing to a person, announcing, politeness.
 META = re.compile(
@@ -198,8 +198,14 @@ class Reading:
     @cached_property
     def claim_likeness(self) -> Any:
         """(claims, sources) cosine similarity, facts blanked."""
-        claims = embed_once([neutral_facts(u.text) for u in self.claims])
-        return claims @ np.concatenate([embed_once([]), *map(_embed_passage, self.passages)]).T
+        sources = np.concatenate([embed_once([]), *map(_embed_passage, self.passages)])
+        # A statement quoted from a passage has its vector.
+        places = {neutral_facts(unit.text): i for i, unit in enumerate(self.sources)}
+        texts = [neutral_facts(claim.text) for claim in self.claims]
+        new = list(dict.fromkeys(text for text in texts if text not in places))
+        places |= {text: len(sources) + i for i, text in enumerate(new)}
+        claims = np.concatenate([sources, embed_once(new)])[np.array([places[text] for text in texts], dtype=int)]
+        return cosines(claims, sources)
 
     @cached_property
     def nearest(self) -> list[tuple[int, float]]:

@@ -9,12 +9,14 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from ..base.texts import bigrams, fold, jaccard
 
 Kind = Literal["number", "term", "role", "pole"]
 _WINDOW = 10  # characters on each side that say what a number is about
+_REMEMBERED = 500  # characters of a statement whose facts are remembered: those of the runbooks come again and again
 _LOOK = 200  # characters of a statement that these are taken from: keeps a long statement linear
 
 _ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会|会議)|[一-龠々ァ-ヶー・]{2,12}室|[一-龠々ァ-ヶー]{2,8}部(?![分屋署品隊門下])|[一-龠々ァ-ヶー]{2,8}課(?![題])|警察|市役所|広報|法務|CISO|利用者|経営層)"
@@ -67,6 +69,10 @@ class Fact:
 
 def find_facts(statement: str) -> list[Fact]:
     """The numbers, Latin terms, roles and words with an opposite in a statement."""
+    return list(_find_facts_once(statement) if len(statement) <= _REMEMBERED else _find_facts(statement))
+
+
+def _find_facts(statement: str) -> tuple[Fact, ...]:
     text = unicodedata.normalize("NFKC", statement)
     facts: list[Fact] = []
     for match in [*_FACT.finditer(text), *_POLE.finditer(text)]:
@@ -75,14 +81,24 @@ def find_facts(statement: str) -> list[Fact]:
         after = blank_facts(text[match.end() : match.end() + _LOOK])[:_WINDOW]
         value = _BOUND.sub("", match[0]) if kind == "number" else match[0]
         facts.append(Fact(kind, fold(value), bigrams(before + after)))
-    return facts
+    return tuple(facts)
+
+
+_find_facts_once = lru_cache(maxsize=4_000)(_find_facts)
 
 
 def blank_facts(statement: str) -> str:
     """The folded statement with every fact replaced by one letter for its kind.
 
     What is left is what a wrong number, command or role does not change."""
+    return _blank_once(statement) if len(statement) <= _REMEMBERED else _blank(statement)
+
+
+def _blank(statement: str) -> str:
     return fold(_NEGATION.sub("", neutral_facts(statement)))
+
+
+_blank_once = lru_cache(maxsize=8_000)(_blank)
 
 
 def neutral_facts(statement: str) -> str:
