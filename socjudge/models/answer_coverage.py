@@ -24,12 +24,10 @@ _NO_GUESS = re.compile(r"推測|そのまま当てはめ")
 
 def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
     """How far each keypoint is covered, 0–1: words and similarity of its nearest statement or clause."""
-    dangerous = reading.answer.flags.dangerous_operation
     said = [
         (u.text, reading.groups[u.group])
         for u in reading.units
         if not (u.is_heading or reading.recommended[u.text] or u.text in reading.echoes)
-        and not (u.is_warning and dangerous)
     ]
     # What a statement is about also shows in the heading that it was taken from.
     said += [

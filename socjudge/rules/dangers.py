@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice, pairwise
@@ -138,6 +138,12 @@ def recommends_danger(text: str) -> list[Danger]:
     heading such as 禁止事項."""
     finds = (find for sentence in _instructions(_normalise(text)) for find in _finds(sentence))
     return _dangers(finds, lambda find: not _only_spoken_of(find) and not _not_advised(find))
+
+
+def names_danger(text: str, operations: Collection[str]) -> bool:
+    """Whether a text names one of the operations at all, wanted or not."""
+    finds = (find for sentence in _sentences(_normalise(text)) for find in _finds(sentence))
+    return any(find.kind.operation in operations for find in finds)
 
 
 def dangerous_words(text: str) -> list[str]:
@@ -293,6 +299,8 @@ def _not_advised(find: _Find) -> bool:
         return True
     if find.form != "ja":
         return False
+    if WORDS.ASKED_BEFORE.search(find.before + find.evidence) and WORDS.ASKED_AFTER.match(find.after):
+        return True
     if not WORDS.INSTRUCTS.match(find.after) or WORDS.NOT_INSTRUCTED.match(find.after):
         return True
     return not WORDS.STILL_WANTED.match(find.after) and bool(WORDS.REFUSED.search(find.after))
