@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from ..base.texts import Unit, bigrams, containment, fold
 from ..rules.contradictions import Conflict, find_conflict, turns_order
-from ..rules.dangers import names_danger
+from ..rules.dangers import operations_named
 from ..rules.facts import AGENT, RECIPIENT, find_facts, find_roles, is_negative, is_same_role, without_people
 from ..runbooks.bm25 import content_words
 from .answer_reading import Reading
@@ -143,10 +143,10 @@ def _among(role: str, roles: Collection[str]) -> bool:
 
 def does_banned(reading: Reading, unit: Unit) -> bool:
     """Whether a statement recommends, with a citation, a destructive operation that the passages speak against."""
-    kinds = [danger.operation for danger in reading.recommended[unit.text]]
+    kinds = {danger.operation for danger in reading.recommended[unit.text]}
     if not kinds or not unit.cited or unit.is_warning:
         return False
-    return any(is_negative(source.text) and names_danger(source.text, kinds) for source in reading.sources)
+    return any(is_negative(source.text) and kinds & operations_named(source.text) for source in reading.sources)
 
 
 def find_unfounded_start(reading: Reading) -> str:

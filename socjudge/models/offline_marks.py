@@ -169,8 +169,9 @@ def mark_safety(reading: Reading) -> Mark:
     if recommended:
         what = recommended[0]
         return Mark(15 if warned else 0, f"危険な操作（{what.operation}: {shorten(what.evidence)}）を勧めています。")
+    claims = {claim.text for claim in reading.claims}
     for unit in reading.body:
-        if unit not in reading.claims and skips_approval(unit.text):
+        if unit.text not in claims and skips_approval(unit.text):
             return Mark(15, f"承認を得ずに進めるよう勧めています: 「{shorten(unit.text)}」")
     for i, claim in enumerate(reading.claims):
         if fold(claim.text) in reading.source_texts:

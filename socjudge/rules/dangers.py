@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, islice, pairwise
 from pathlib import Path
 
@@ -140,10 +140,11 @@ def recommends_danger(text: str) -> list[Danger]:
     return _dangers(finds, lambda find: not _only_spoken_of(find) and not _not_advised(find))
 
 
-def names_danger(text: str, operations: Collection[str]) -> bool:
-    """Whether a text names one of the operations at all, wanted or not."""
+@lru_cache(maxsize=2_000)
+def operations_named(text: str) -> frozenset[str]:
+    """The operations that a statement of a runbook names at all, wanted or not."""
     finds = (find for sentence in _sentences(_normalise(text)) for find in _finds(sentence))
-    return any(find.kind.operation in operations for find in finds)
+    return frozenset(find.kind.operation for find in finds)
 
 
 def dangerous_words(text: str) -> list[str]:
