@@ -129,7 +129,8 @@ def main() -> None:
     font.setupGlyphOrder(list(glyphs))
     font.setupCharacterMap({ord(symbol): f"s{number}" for number, symbol in enumerate(SYMBOLS)})
     font.setupGlyf(glyphs)
-    font.setupHorizontalMetrics(dict.fromkeys(glyphs, (1040, 0)))
+    # The bearing has to be the shape's own left edge, or each layer is moved to the left until it begins at 0.
+    font.setupHorizontalMetrics({name: (1040, getattr(shape, "xMin", 0)) for name, shape in glyphs.items()})
     font.setupHorizontalHeader(ascent=880, descent=-120)
     font.setupNameTable({"familyName": "socjudge symbols", "styleName": "Regular"})
     font.setupOS2(sTypoAscender=880, sTypoDescender=-120, usWinAscent=880, usWinDescent=120)

@@ -16,8 +16,7 @@ from ..certify.certificate import Certificate, load_certificate, save_certificat
 from ..errors import RunStopped, SocJudgeError
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
-from ..runs.logs import log_files
-from .controls import AUTO, NAMES, WIDE, cost_box, dollar_box, elsewhere, model_box, prompt_box, tick_box
+from .controls import AUTO, NAMES, WIDE, cost_box, dollar_box, elsewhere, log_choices, model_box, prompt_box, tick_box
 
 
 class CertificatePanel(widgets.VBox):  # type: ignore[misc]
@@ -88,13 +87,13 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
 
     def _list_logs(self) -> None:
         try:
-            logs = log_files(self._logs_dir)[::-1]
+            logs = log_choices(self._logs_dir)
         except SocJudgeError as error:
             self.status.value = block("bad", escape(error))
             return
-        self.log_file.options = [(Path(str(log)).name, str(log)) for log in logs]
+        self.log_file.options = [(label, str(log)) for label, log in logs]
         if logs:
-            self.log_file.value = str(logs[0])
+            self.log_file.value = str(logs[0][1])
         else:
             self.status.value = block("warn", escape(say("certify.panel_no_logs", folder=self._logs_dir)))
 

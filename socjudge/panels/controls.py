@@ -16,10 +16,12 @@ from ..base.texts import visible
 from ..models.opening import OFFLINE
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Kind
+from ..runs.logs import log_files
 from .state.run import Session
 
 # As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
 WIDE = {"width": "min(100% - 4px, 42em)"}  # within the margins of a control
+ROW = {"flex_flow": "row wrap"}
 AUTO = {"width": "auto"}  # Japanese does not fit the usual width
 MOST_CHOICES = 200  # a longer list is not read, and slows the page
 NAMES = {"description_width": "15em"}
@@ -74,7 +76,7 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
         )  # fmt: skip
         self.forget_button = widgets.Button(description="キーと接続先を消す", icon="trash", layout=AUTO)
         self.status = widgets.HTML()
-        super().__init__([self.key, self.base_url, self.status, self.forget_button])
+        super().__init__([self.key, self.base_url, self.status, widgets.HBox([self.forget_button])])
         self.key.observe(lambda change: self._keep("OPENAI_API_KEY", change), "value")
         self.base_url.observe(lambda change: self._keep("OPENAI_BASE_URL", change), "value")
         self.forget_button.on_click(lambda _: self._forget())
@@ -182,6 +184,28 @@ def as_choice(text: object) -> str:
     """A text of a log as a choice in a list, where it cannot be markup: short, and nothing unseen in it."""
     line = " ".join(visible(str(text)).split())
     return line if len(line) <= 80 else line[:79] + "…"
+
+
+def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str, Any]]:
+    """The logs of a folder as choices, the newest first: (start, judge, prompt and mean in a line, its path).
+
+    blind: without the mean, which a person who marks the answers is not to see. A log that has no run of its own in the
+    history, being unreadable or a copy, is offered by its name. ConfigError as `log_files`."""
+    logs = log_files(logs_dir)[: -MOST_CHOICES - 1 : -1]
+    if not logs:
+        return []
+    from ..history.frames import load_runs  # pandas takes half a second to import
+    from .views.history import run_label
+
+    known = {run["log"]: run for run in load_runs(logs_dir).to_dict("records")}
+    choices = []
+    for log in logs:
+        label, run = log.name, known.get(log.name)
+        if run is not None:
+            is_unread = blind or run["mean_score"] != run["mean_score"]  # NaN
+            label = run_label(run) + ("" if is_unread else f"  平均{run['mean_score']:.1f}点")
+        choices.append((as_choice(label), log))
+    return choices
 
 
 def elsewhere(panel: Any) -> str:

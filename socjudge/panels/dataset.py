@@ -65,7 +65,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
             [
                 widgets.HTML(block("", f"<h2>📋 {title}</h2>", say("panels.dataset_hint"))), self.dataset, self.list,
                 widgets.HBox([self.add_button, self.remove_button, self.undo_button]), self.category, self.question,
-                self.keypoints, self.check, self.path, self.replace, self.save_button, self.status,
+                self.keypoints, self.check, self.path, self.replace, widgets.HBox([self.save_button]), self.status,
             ]
         )  # fmt: skip
         self.add_class("socjudge-dataset-panel")

@@ -14,8 +14,7 @@ from ..base.redact import surprise_text
 from ..base.showing import block, escape
 from ..errors import SocJudgeError
 from ..runs.load import load_run
-from ..runs.logs import log_files
-from .controls import AUTO, NAMES, WIDE, elsewhere
+from .controls import AUTO, NAMES, WIDE, elsewhere, log_choices
 from .marks import MarksInput
 from .state.labels import LabelSession
 from .views.labels import item_html, judged_html, progress_html
@@ -109,7 +108,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
     def _find_logs(self) -> None:
         """Offer the logs, and go on where the cell was left."""
         try:
-            logs = log_files(self._logs_dir)[::-1]
+            logs = log_choices(self._logs_dir, blind=True)
         except SocJudgeError as error:
             self.start_status.value = block("bad", escape(error))
             return
@@ -118,9 +117,9 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
             where = escape(self._logs_dir)
             self.start_status.value = block("warn", f"{where} にログがありません。先に評価を実行してください")
             return
-        self.log_file.options = [(path.name, path) for path in logs]
+        self.log_file.options = logs
         self.log_file.index = 0
-        if (last := _last.get(self._place)) and last[0] in logs:
+        if (last := _last.get(self._place)) and last[0] in [log for _, log in logs]:
             self.log_file.value, self.rater.value = last
             self.start_button.click()
 

@@ -13,7 +13,7 @@ from ..base.showing import block, escape
 from ..errors import SocJudgeError
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Prompt
-from .controls import AUTO, NAMES, WIDE, SessionPanel, cost_box, dollar_box, elsewhere, model_box
+from .controls import AUTO, NAMES, WIDE, SessionPanel, cost_box, dollar_box, elsewhere, log_choices, model_box
 from .state.trial_store import ALL, DISPUTED
 from .state.trials import TrialSession, get_trials
 from .views.common import progress_text, stopped_html
@@ -36,6 +36,8 @@ class PromptLab(SessionPanel):
         logs_dir = logs_dir or constants.LOGS_DIR
         index_dir = index_dir or constants.INDEX_DIR
         self.session = get_trials(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
+        self._logs: list[str] = []
+        self._log_choices: list[tuple[str, str]] = []  # those logs as they are listed
         kinds = [("Judgeのプロンプト", "judge"), ("アシスタントのプロンプト", "assistant")]
         self.kind, self.source, self.base, self.answers = (
             widgets.Dropdown(description=name, style=NAMES, layout=WIDE)
@@ -205,7 +207,11 @@ class PromptLab(SessionPanel):
             ]
             self.kind.value = choice.kind
             # What is chosen is offered even where it is gone: what to do about it is said below.
-            self.source.options = logs if choice.log in logs else [choice.log, *logs]
+            if logs != self._logs:
+                self._logs, labels = logs, {log.name: label for label, log in log_choices(session.logs_dir)}
+                self._log_choices = [(labels.get(name, name), name) for name in logs]
+            gone = [] if choice.log in logs else [(choice.log, choice.log)]
+            self.source.options = [*gone, *self._log_choices]
             self.base.options = bases if choice.base in bases else [choice.base, *bases]
             self.answers.options = parts if choice.answers in dict(parts).values() else [*parts, choice.answers]
             for name, control in self._choices.items():

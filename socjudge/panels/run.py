@@ -15,17 +15,17 @@ from ..errors import SocJudgeError
 from ..models.pacing import get_settings
 from .controls import (
     AUTO,
-    MOST_CHOICES,
     NAMES,
+    ROW,
     WIDE,
     KeyBox,
     SessionPanel,
-    as_choice,
     cost_box,
     dataset_box,
     dollar_box,
     elsewhere,
     list_prompts_in,
+    log_choices,
     model_box,
     number_box,
     prompt_box,
@@ -102,13 +102,14 @@ class RunPanel(SessionPanel):
             self._take(self.session.settings)
         settings = widgets.Accordion(
             [
-                widgets.VBox(
+                widgets.HBox(
                     [
                         self.judge_model, self.judge_prompt, self.answers, self.assistant_model, self.assistant_prompt,
-                        self.dataset, self.answer_repeats, self.judge_repeats, self.until_certain, self.k,
-                        self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
-                        widgets.HTML(block("muted", _CALLS_HELP)),
-                    ]
+                        self.dataset, self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency,
+                        self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
+                        self.until_certain, widgets.HTML(block("muted", _CALLS_HELP)),
+                    ],
+                    layout=ROW,  # two columns where there is room
                 ),
                 self.key,
             ],
@@ -194,12 +195,8 @@ class RunPanel(SessionPanel):
 
     def _list_answers(self) -> None:
         """Offer the runs in the folder of logs, the newest first; what is chosen stays chosen, if it is still there."""
-        from ..history.frames import load_runs  # pandas takes half a second to import
-        from .views.history import run_label
-
         chosen, folder = self.answers.value, self.session.logs_dir
-        rows = load_runs(folder)[::-1].head(MOST_CHOICES).to_dict("records") if folder.is_dir() else []
-        choices = [(as_choice(run_label(row)), str(folder / row["log"])) for row in rows]
+        choices = [(label, str(log)) for label, log in log_choices(folder)] if folder.is_dir() else []
         self.answers.options = [_ASKED, *choices]
         self.answers.value = chosen if chosen in [value for _, value in choices] else ""
 

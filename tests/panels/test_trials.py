@@ -273,18 +273,17 @@ def test_what_a_text_lacks_is_named_before_it_is_tried(
 
 
 def test_a_trial_that_is_stopped_is_taken_up_again(session: TrialSession, marking: Service) -> None:
-    third, stopped = threading.Event(), threading.Event()
+    asked, stopped = threading.Event(), threading.Event()
 
-    def slow_at_third(request: dict[str, Any]) -> Reply | str:
-        if len(marking.requests) >= 3:
-            third.set()
-            stopped.wait(20)
+    def held(request: dict[str, Any]) -> Reply | str:
+        asked.set()
+        stopped.wait(20)  # all of the first eight, so that two are never asked
         return marks(request)
 
-    marking.default = slow_at_third
+    marking.default = held
     session.choose(text=session.choice.text + STRICT)
     session.start(note="途中")
-    assert third.wait(20)
+    assert asked.wait(20)
     session.choose(text="busy")  # nothing changes meanwhile
     session.stop()
     stopped.set()
