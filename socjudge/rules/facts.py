@@ -216,7 +216,6 @@ def find_wrong_contacts(statement: str, sources: str) -> list[str]:
     return [found[1] for found in _CONTACT.finditer(statement) if found[1] not in sources]
 
 
-
 def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:
     """The facts of a statement that its sources state otherwise, as they stand in it, folded, each once.
 
