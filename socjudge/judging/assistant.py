@@ -18,6 +18,7 @@ from ..rules.dangers import Danger, recommends_danger
 from ..rules.evidence import rate_coverage
 from ..rules.flags import find_dangers, is_ambiguous, raise_flags
 from ..runbooks.guide import Guide, choose_guide, find_precautions, wants_first_response
+from ..runbooks.index import open_index
 from ..runbooks.organisation import NEUTRAL, Organisation, load_organisation
 from .dialogue import Dialogue, run_dialogue
 
@@ -34,7 +35,7 @@ OUTPUT_TOKENS = 4000  # an answer takes about 500; the rest is for hidden reason
 def handle_query(
     question: str,
     *,
-    index: RunbookIndex,
+    index: RunbookIndex | None = None,
     model: str | BaseChatModel | Model = "auto",
     k: int = 5,
     prompt: Prompt | str | Path | None = None,
@@ -48,7 +49,7 @@ def handle_query(
     question
         In Japanese.
     index
-        The runbooks, from `build_index`, `load_index` or `open_index`.
+        The runbooks, from `build_index`, `load_index` or `open_index`; of the project's runbooks if left out.
     model
         "auto", "offline", a name, or a chat model object.
     k
@@ -74,15 +75,14 @@ def handle_query(
     Examples
     --------
     >>> import socjudge as sj
-    >>> index = sj.build_index(index_dir="index")
-    >>> answer = sj.handle_query("マルウェア検知アラートの初動を教えてください", index=index, model="offline")
+    >>> answer = sj.handle_query("マルウェア検知アラートの初動を教えてください", model="offline")
     >>> answer.is_empty
     False
     """
     template = load_prompt(prompt, kind="assistant")
     check_assistant_prompt(template)
     return run_dialogue(
-        answering(question, index=index, k=k, prompt=template, previous=previous),
+        answering(question, index=index or open_index(), k=k, prompt=template, previous=previous),
         open_model(model, task="answer").complete,
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..base.texts import fold
 from ..rules.facts import EITHER_ROLE, without_people
 from ..runbooks.bm25 import content_words
+from ..runbooks.embeddings import cosines
 from .answer_reading import ADMITS, Reading, embed_once, ramp
 
 _CLAUSE = re.compile(r"[、。：:]")
@@ -23,12 +24,10 @@ _NO_GUESS = re.compile(r"推測|そのまま当てはめ")
 
 def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
     """How far each keypoint is covered, 0–1: words and similarity of its nearest statement or clause."""
-    dangerous = reading.answer.flags.dangerous_operation
     said = [
         (u.text, reading.groups[u.group])
         for u in reading.units
         if not (u.is_heading or reading.recommended[u.text] or u.text in reading.echoes)
-        and not (u.is_warning and dangerous)
     ]
     # What a statement is about also shows in the heading that it was taken from.
     said += [
@@ -37,10 +36,6 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
     clauses = {part: whole for text, whole in said for part in [text, *_CLAUSE.split(text)] if len(fold(part)) > 3}
     if not clauses:
         return [0.0] * len(wanted)
-    texts = list(clauses)
-    words = [content_words(clause) for clause in texts]
-    vectors = embed_once(texts).T
-    found = []
     named = set().union(
         *map(content_words, reading.question.expected_keypoints), content_words(reading.question.question)
     )
@@ -50,31 +45,39 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
         t: 1.0 if _tells(t) or len((content_words(t) & reading.passage_words) - named) > 1 else hollow
         for t in set(clauses.values())
     }
-    rare = reading.rarity
-    for keypoint in wanted:
-        if ADMITS.search(keypoint):
-            found.append(float(reading.admits))
-            continue
-        if reading.should_decline and _NO_GUESS.search(keypoint):
-            found.append(float(reading.admits))
-            continue
-        # "A または B" is covered by either; "…を尋ねる" is about what is asked, not about asking.
-        topic = _TELLING.sub("", keypoint) or keypoint
-        options = [EITHER_ROLE.sub(r"\1", topic), EITHER_ROLE.sub(r"\2", topic)]
-        if options[0] == topic:
-            options = topic.split("または")
-        likeness = embed_once(options) @ vectors
-        # Who and when is 正確性's, unless a keypoint says little else.
-        asked = [w if len(w := content_words(without_people(o))) > 2 else content_words(o) for o in options]
-        found.append(
-            max(
-                ramp(0.5 * float(likeness[i, j]) + 0.5 * _shared(asked[i], words[j], rare), *_COVERAGE)
-                * weight[clauses[texts[j]]]
-                for i, option in enumerate(options)
-                for j in range(len(texts))
-            )
-        )
+    options = [_options(keypoint) for keypoint in wanted]
+    asked = [[_asked_words(option) for option in each] for each in options]
+    # What shares no word with any keypoint covers none: it need not be embedded.
+    every = {word for each in asked for words in each for word in words}
+    texts = [text for text in clauses if content_words(text) & every]
+    words = [content_words(text) for text in texts]
+    flat = [option for each in options for option in each]
+    vectors = embed_once([*flat, *texts])
+    likeness = iter(cosines(vectors[: len(flat)], vectors[len(flat) :]))
+    found = []
+    for keypoint, each in zip(wanted, asked, strict=True):
+        shares = [
+            ramp(0.5 * float(alike) + 0.5 * _shared(own, words[j], reading.rarity), *_COVERAGE)
+            * weight[clauses[texts[j]]]
+            for own, row in zip(each, likeness, strict=False)
+            for j, alike in enumerate(row)
+        ]
+        declines = ADMITS.search(keypoint) or (reading.should_decline and _NO_GUESS.search(keypoint))
+        found.append(float(reading.admits) if declines else max(shares, default=0.0))
     return found
+
+
+def _options(keypoint: str) -> list[str]:
+    """The texts of which each covers a keypoint: "A または B" is covered by either."""
+    topic = _TELLING.sub("", keypoint) or keypoint  # "…を尋ねる" is about what is asked, not about asking
+    options = [EITHER_ROLE.sub(r"\1", topic), EITHER_ROLE.sub(r"\2", topic)]
+    return topic.split("または") if options[0] == topic else options
+
+
+def _asked_words(option: str) -> set[str]:
+    """The words of an option. Who and when is 正確性's, unless it says little else."""
+    words = content_words(without_people(option))
+    return words if len(words) > 2 else content_words(option)
 
 
 def _tells(statement: str) -> bool:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from ..base.texts import bigrams, containment, fold
-from ..rules.contradictions import Conflict, find_conflict
-from ..rules.facts import find_facts, is_negative
+from ..base.texts import Unit, bigrams, containment, fold
+from ..rules.contradictions import Conflict, find_conflict, turns_order
+from ..rules.dangers import operations_named
+from ..rules.facts import AGENT, RECIPIENT, find_facts, find_roles, is_negative, is_same_role, without_people
+from ..runbooks.bm25 import content_words
 from .answer_reading import Reading
 
 _IMMEDIATE = re.compile(r"直ちに|最初に|まず|何より先")
 _CONDITIONAL = re.compile(r"場合|れば|たら|とき|次第|承認|なら")
+_SAME_THING = 0.25  # of a keypoint's character pairs, people left out
 _DEADLINE = re.compile(r"\d+\s*(?:分|時間|日)以内")
 _NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
 
@@ -30,7 +34,29 @@ def turned_against(reading: Reading, i: int) -> Conflict:
     about = reading.about[i]
     if not about and i and reading.claims[i - 1].group == claim.group:  # これで対応は済みます。
         about = reading.about[i - 1]
-    return find_conflict(claim.text, about, reading.known)
+    cited = [s for p in _places_cited(reading, claim) for s in reading.statements[p]]
+    if not about:
+        own = content_words(claim.text)
+        about = [source for source in cited if own & content_words(source)][:2]
+    follows = i + 1 < len(reading.claims) and reading.claims[i + 1].group == claim.group
+    pair = claim.text.replace("。", "、") + reading.claims[i + 1].text if follows else ""
+    if any(turns_order(text, source) for text in (claim.text, pair) for source in about[:2]):
+        return "late"
+    return find_conflict(claim.text, about, reading.known, cited)
+
+
+def _places_cited(reading: Reading, claim: Unit) -> list[int]:
+    """The places of the passages that a claim cites by file and heading."""
+    return [p for source in claim.cited for p in _places_headed(reading, source)]
+
+
+def _places_headed(reading: Reading, cited: str) -> list[int]:
+    heading = fold(cited.partition(">")[2])
+    return [
+        p
+        for p in places_named(reading, cited)
+        if not heading or heading in reading.names[p][1] or (reading.names[p][1] and reading.names[p][1] in heading)
+    ]
 
 
 def find_misplaced(reading: Reading) -> str:
@@ -84,6 +110,45 @@ def find_other_people(reading: Reading) -> str:
     return "" if not wanted or wanted & named else "、".join(sorted(named))
 
 
+def find_wrong_roles(reading: Reading) -> list[str]:
+    """The statements that give a thing to a role to which neither passages nor keypoints give it."""
+    keypoints = [(k, roles) for k in reading.question.expected_keypoints if (roles := find_roles(k))]
+    given = find_roles(reading.question.question).union(*(roles for _, roles in keypoints))
+    wrong = []
+    strangers: dict[str, set[str]] = {}  # of each statement, the roles that no source about it names
+    for claim, about, support in zip(reading.claims, reading.about, reading.support, strict=True):
+        roles = find_roles(claim.text)
+        known = find_roles("。".join(about[:2]))
+        strangers[claim.text] = {role for role in roles if not _among(role, known)}
+        for slot in (AGENT, RECIPIENT):
+            theirs = support >= 0.5 and about and slot.search(unicodedata.normalize("NFKC", about[0]))
+            named = set(slot.findall(unicodedata.normalize("NFKC", claim.text))) if theirs else set()
+            if any(not _among(role, given) for role in named & strangers[claim.text]):
+                wrong.append(claim.text)
+    said = [u.text for u in reading.units if u.text not in reading.echoes and not u.is_heading]
+    every = find_roles("。".join(said))
+    for keypoint, roles in keypoints:
+        if any(_among(role, every) for role in roles):
+            continue
+        # Nobody whom the keypoint names is named: who is, in the statements about the same thing?
+        own = bigrams(fold(without_people(keypoint)))
+        near = [text for text in said if containment(own, bigrams(fold(without_people(text)))) >= _SAME_THING]
+        wrong += [text for text in near if strangers.get(text, find_roles(text))]
+    return list(dict.fromkeys(wrong))
+
+
+def _among(role: str, roles: Collection[str]) -> bool:
+    return any(is_same_role(role, other) for other in roles)
+
+
+def does_banned(reading: Reading, unit: Unit) -> bool:
+    """Whether a statement recommends, with a citation, a destructive operation that the passages speak against."""
+    kinds = {danger.operation for danger in reading.recommended[unit.text]}
+    if not kinds or not unit.cited or unit.is_warning:
+        return False
+    return any(is_negative(source.text) and kinds & operations_named(source.text) for source in reading.sources)
+
+
 def find_unfounded_start(reading: Reading) -> str:
     """The instruction that an answer begins with, if no passage supports it; "" if one does."""
     if not reading.claims or reading.should_ask or (reading.should_decline and reading.admits):
@@ -105,12 +170,7 @@ def rate_citation(reading: Reading, i: int) -> float:
     found = 0.0
     for source in reading.claims[i].cited:
         places = places_named(reading, source)
-        heading = fold(source.partition(">")[2])
-        here = [
-            p
-            for p in places
-            if not heading or heading in reading.names[p][1] or (reading.names[p][1] and reading.names[p][1] in heading)
-        ]
+        here = _places_headed(reading, source)
         if any(holds[p] >= min(0.7 * best, 0.5) for p in here) or any(
             source in reading.passages[p] for p in here for source in reading.about[i]
         ):

@@ -17,9 +17,9 @@ from ..base.texts import Unit, bigrams, containment, fold, jaccard, split_units
 from ..records import AssistantAnswer, EvalQuestion
 from ..rules.contradictions import Clause, clauses_of
 from ..rules.dangers import Danger, recommends_danger
-from ..rules.facts import blank_facts, neutral_facts
+from ..rules.facts import blank_facts, neutral_facts, read_deadlines
 from ..runbooks.bm25 import content_words
-from ..runbooks.embeddings import Vectors, embed_texts
+from ..runbooks.embeddings import Vectors, cosines, embed_texts
 
 # Statements that claim nothing about the runbooks: asking back, declining, pointing to a person, announcing, politeness.
 META = re.compile(
@@ -156,6 +156,11 @@ class Reading:
         return [(m[1].casefold(), fold(m[2] or "")) if m else ("", "") for m in lines]
 
     @cached_property
+    def statements(self) -> list[list[str]]:
+        """The statements of each passage."""
+        return [[unit.text for unit in _units(passage)] for passage in self.passages]
+
+    @cached_property
     def sources(self) -> list[Unit]:
         return [unit for passage in self.passages for unit in _units(passage)]
 
@@ -170,8 +175,20 @@ class Reading:
         return list(dict.fromkeys(clause for unit in self.sources for clause in clauses_of(unit.text)))
 
     @cached_property
+    def deadlines(self) -> list[dict[tuple[str, str], frozenset[float]]]:
+        """Whom the tables of each passage have told within how many minutes, by severity and role."""
+        return [read_deadlines(passage) for passage in self.passages]
+
+    @cached_property
     def passage_words(self) -> set[str]:
         return content_words("\n".join(self.passages))
+
+    @cached_property
+    def given_words(self) -> set[str]:
+        """The words that are no invention: those of the passages, the question and the keypoints."""
+        return self.passage_words | content_words(
+            "\n".join([self.question.question, *self.question.expected_keypoints])
+        )
 
     @cached_property
     def rarity(self) -> dict[str, float]:
@@ -198,8 +215,14 @@ class Reading:
     @cached_property
     def claim_likeness(self) -> Any:
         """(claims, sources) cosine similarity, facts blanked."""
-        claims = embed_once([neutral_facts(u.text) for u in self.claims])
-        return claims @ np.concatenate([embed_once([]), *map(_embed_passage, self.passages)]).T
+        sources = np.concatenate([embed_once([]), *map(_embed_passage, self.passages)])
+        # A statement quoted from a passage has its vector.
+        places = {neutral_facts(unit.text): i for i, unit in enumerate(self.sources)}
+        texts = [neutral_facts(claim.text) for claim in self.claims]
+        new = list(dict.fromkeys(text for text in texts if text not in places))
+        places |= {text: len(sources) + i for i, text in enumerate(new)}
+        claims = np.concatenate([sources, embed_once(new)])[np.array([places[text] for text in texts], dtype=int)]
+        return cosines(claims, sources)
 
     @cached_property
     def nearest(self) -> list[tuple[int, float]]:
@@ -260,22 +283,21 @@ class Reading:
     @cached_property
     def strange(self) -> list[int]:
         """How many words of each claim neither a passage nor the question has, numbers left out."""
-        known = self.passage_words | content_words(self.question.question)
-        new = [content_words(c.text) - known for c in self.claims]
+        new = [content_words(c.text) - self.given_words for c in self.claims]
         return [sum(not any(map(str.isdigit, word)) for word in words) for words in new]
 
     @cached_property
     def named_anew(self) -> list[bool]:
         """Whether each claim names a number or a Latin term that neither a passage nor the question has."""
-        known = self.passage_words | content_words(self.question.question)
-        return [any(re.search("[0-9a-z]", word) for word in content_words(c.text) - known) for c in self.claims]
+        return [
+            any(re.search("[0-9a-z]", word) for word in content_words(c.text) - self.given_words) for c in self.claims
+        ]
 
     @cached_property
     def plainness(self) -> list[float]:
         """How far each claim, 0–1, only puts in other words what passages and question name: an invented step does not."""
-        known = self.passage_words | content_words(self.question.question)
         return [
-            0.0 if anew or len(content_words(c.text) & known) < n else ramp(4 - n, 0, 2)
+            0.0 if anew or len(content_words(c.text) & self.given_words) < n else ramp(4 - n, 0, 2)
             for c, n, anew in zip(self.claims, self.strange, self.named_anew, strict=True)
         ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
+import pandas as pd
 
 from .. import constants
 from ..base.redact import show_url
@@ -202,7 +203,7 @@ def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str,
     for log in logs:
         label, run = log.name, known.get(log.name)
         if run is not None:
-            is_unread = blind or run["mean_score"] != run["mean_score"]  # NaN
+            is_unread = blind or pd.isna(run["mean_score"])  # NaN, or None where no run of the folder has a mean
             label = run_label(run) + ("" if is_unread else f"  平均{run['mean_score']:.1f}点")
         choices.append((as_choice(label), log))
     return choices

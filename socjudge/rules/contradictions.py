@@ -20,11 +20,11 @@ from ..runbooks.bm25 import content_words
 from . import stance_words as words
 from .facts import is_negative, without_people
 
-Stance = Literal["does", "forbids", "spares", "permits"]
+Stance = Literal["does", "forbids", "spares", "permits", "tells"]
 Conflict = Literal["", "forbidden", "loosened", "denied", "late", "changed"]
 
 _BREAK = re.compile(
-    r"[。；;]|(?<=[しいきぎっん])て(?!は|も|い|お|く|し)|(?<=[しせ])、|ほか|うえで|上で|ながら|(?<=ず)に|(?<=ず)、|(?<=ない)で|(?<=控え)、|(?<=避け)、"
+    r"[。；;]|(?<=[しいきぎっん])て(?!は|も|い|お|く|し)|(?<=[しせ])、|(?<=[一-龠々][いきちりみびぎえけてねめれげべ])、|ほか|うえで|上で|ながら|(?<=ず)に|(?<=ず)、|(?<=[さかたなばまらわ]ず)(?=[A-Za-z一-龠ァ-ヶ])|(?<=ない)で|(?<=控え)、|(?<=避け)、"
 )
 # A part that says when, not what.
 _CONDITION = re.compile(
@@ -34,8 +34,15 @@ _RUN = re.compile(r"[一-龠々]+|[ァ-ヶー]+|[A-Za-z0-9_-]+")
 _STANCE_WORDS = frozenset({"必要", "不要", "禁止", "省略", "問題", "許可", "義務", "構わ", "場合", "実施", "可能"})
 # 確認せずに説明しない asks for the first rather than forbidding it.
 _WITHOUT = re.compile(r"[^、。]{0,60}ずに(?=[^。]{0,80}(?:ない|ません|禁))")
+# 再起動して解除しようとせず denies both.
+_NOT_EVEN = re.compile(r"て(?=[^、。]{0,15}うと(?:せず|しない))")
+_ENOUGH = re.compile(r"(?:だけ|のみ)で(?:結構|よ|十分|足り)")
 _IF = re.compile(r"[^、。]{0,60}(?:と|れば|たら|場合|なら)(?:は|に|には)?、")
 _SERIES = re.compile(r"([^。「」]{1,120}?)(?:の順|順に|順で)")
+
+
+_ENDING = 10  # letters of a statement that say whether all of it is a ban
+_STEM = 4  # letters by which two forms of one word are the same: そのままに, そのまま触らせず
 
 
 @dataclass(frozen=True)
@@ -49,19 +56,23 @@ class Clause:
 
 
 def stance_of(text: str) -> Stance:
-    """What a clause says about what it names: permits and spares come before forbids, whose words they share."""
+    """What a clause says about what it names: permits and spares come before forbids, whose words they share.
+
+    "tells" is neither: what a thing is not."""
     text = words.NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))
     if words.SPARES.search(text):
         return "spares"
     if words.PERMITS.search(text):
         return "permits"
+    if words.IS_NOT.search(text):
+        return "tells"
     return "forbids" if is_negative(text) else "does"
 
 
 @lru_cache(maxsize=4096)
 def clauses_of(statement: str) -> tuple[Clause, ...]:
     """The clauses of a statement that name something."""
-    text = _WITHOUT.sub("", unicodedata.normalize("NFKC", statement))
+    text = _NOT_EVEN.sub("", _WITHOUT.sub("", unicodedata.normalize("NFKC", statement)))
     parts = (part for whole in _BREAK.split(text) for part in [_CONDITION.split(whole)[-1]] if part)
     found = (
         Clause(
@@ -87,11 +98,11 @@ def _acts(part: str) -> frozenset[int]:
     return frozenset(i for end, i in ends if end == last >= 0)
 
 
-def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Conflict:
+def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause], cited: Sequence[str] = ()) -> Conflict:
     """How a statement goes against its sources, "" if it does not.
 
-    about: the sources about the same thing, nearest first; known: the clauses of all."""
-    if loosens(statement, about):
+    about: the sources about the same thing, nearest first; known: the clauses of all; cited: those of the sections that it cites."""
+    if loosens(statement, about, cited):
         return "loosened"
     if puts_off(statement, about):
         return "changed"
@@ -105,23 +116,43 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause])
         return ""
     if has_opposite(statement, about, words.PROTECTING):
         return "loosened"
-    if comes_late(statement, about[0]) or any(swaps(statement, source) for source in about[:2]):
+    if any(takes_the_other(statement, source) for source in about[:2]):
+        return "forbidden"
+    if any(comes_late(statement, source) for source in about[:2]) or any(
+        swaps(statement, source) for source in about[:2]
+    ):
         return "late"
     return "changed" if has_opposite(statement, about, words.OPPOSITES) or reorders(statement, about) else ""
 
 
-def loosens(statement: str, about: Sequence[str]) -> str:
-    """The words by which a statement spares, permits, puts off or decides alone what no source about it does; "" for none."""
+def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> str:
+    """The words by which a statement spares, permits, puts off or decides alone what no source about it does; "" for none.
+
+    cited: the sources of the sections that it cites; one of them that says so of the same thing will do, too."""
+    own = content_words(statement)
+    there = [source for source in cited if own & content_words(source)]
     text = unicodedata.normalize("NFKC", statement)
     # A list cut down to one of its things.
-    if about and about[0].count("、") > text.count("、") and (found := _unbacked(words.NARROWS, text, about)):
+    several = bool(about) and about[0].count("、") > text.count("、")
+    if several and (found := _unbacked(words.NARROWS, words.ALONE.sub("", text), about)):
         return found
     for pattern in (words.SPARES, words.PERMITS, words.ALONE):
         if pattern is words.ALONE and not any(words.APPROVAL.search(source) for source in about):
             continue
-        if found := _unbacked(pattern, text, about):
+        found = _unbacked(pattern, text, about)
+        if found and _spares_forbidden(text.partition(found)[0], [*about, *cited]):
+            continue
+        if found and _ENOUGH.search(text) and any(words.NARROWS.search(source) for source in [*about, *cited]):
+            continue  # それだけで結構です where 「報告」ボタンだけを押させる
+        if found and not any(found[:_STEM] in s or (pattern is words.ALONE and pattern.search(s)) for s in there):
             return found
     return ""
+
+
+def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
+    """Whether the verb just before what spares it is one that a source forbids: 開く必要はない where リンクを開かない."""
+    verbs = re.findall(r"([一-龠々])[ぁ-ん]{1,4}", before[-_ENDING:])
+    return any(re.search(f"{verb}[ぁ-ん]{{1,3}}(?:ない|せず)", source) for verb in verbs for source in sources)
 
 
 def puts_off(statement: str, about: Sequence[str]) -> str:
@@ -136,6 +167,8 @@ def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
     if not about or any(pattern.search(source) for source in about):
         return ""
     for match in pattern.finditer(text):
+        if any(match[0][:_STEM] in source for source in about):
+            continue
         if not words.DENIES.search(re.split("[、。](?!と)", text[match.end() :])[0]):
             return match[0]
     return ""
@@ -173,15 +206,15 @@ def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Li
     near = [clause for source in about[:2] for clause in clauses_of(source)]
     own = clauses_of(statement)
     for clause in own:
-        same = [o for o in near if o.acts & clause.acts and len(o.words & clause.words - clause.action) > 1]
-        # Far from every source: only a ban on the same act that shares two words.
-        same = same or [o for o in known if o.acts & clause.acts and len(o.words & clause.words - clause.action) > 1]
+        same = [other for other in near if _same_act(clause, other)]
+        # Far from every source: only one of the same act that shares two words.
+        same = same or [other for other in known if _same_act(clause, other, least=2)]
         stances = {other.stance for other in same}
         if clause.stance in ("does", "permits") and stances == {"forbids"}:
             return "forbidden"
         if clause.stance in ("forbids", "spares") and stances == {"does"} and near:
             return "denied"
-    is_ban = bool(about) and is_negative(about[0][-8:])
+    is_ban = bool(about) and is_negative(about[0][-8:]) and not about[0].endswith("ではない。")
     if is_ban and not any(clause.stance in ("forbids", "spares") for clause in own):
         named = frozenset(word for clause in own for word in clause.words)
         for ban in clauses_of(about[0]):
@@ -190,9 +223,16 @@ def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Li
     return ""
 
 
+def _same_act(one: Clause, other: Clause, *, least: int = 1) -> bool:
+    """Whether two clauses name an act, and besides at least so many words of what it is done to."""
+    acts = one.acts & other.acts
+    things = [w for w in one.words & other.words if not any(words.ACTS[act].search(w) for act in acts)]
+    return bool(acts) and len(things) >= least
+
+
 def has_opposite(statement: str, about: Sequence[str], pairs: Sequence[tuple[re.Pattern[str], re.Pattern[str]]]) -> str:
     """The words of a statement whose contrary its nearest source has, where no source about it has them; "" for none."""
-    if is_negative(about[0]):
+    if is_negative(about[0][-_ENDING:]) or is_negative(statement[-_ENDING:]) or words.CONSEQUENCE.search(statement):
         return ""
     for one, other in pairs:
         match = one.search(statement)
@@ -200,6 +240,16 @@ def has_opposite(statement: str, about: Sequence[str], pairs: Sequence[tuple[re.
         if match and told and not any(one.search(source) for source in about):
             return match[0]
     return ""
+
+
+def takes_the_other(statement: str, source: str) -> bool:
+    """Whether a statement takes what its source sets aside for another: 業務端末 where it says 業務端末ではなく解析用端末."""
+    match = words.NOT_BUT.search(unicodedata.normalize("NFKC", source))
+    if not match or words.NOT_BUT.search(statement) or is_negative(statement):
+        return False
+    aside = content_words((_RUN.findall(match["aside"]) or [""])[-1])
+    instead, said = content_words(match["instead"]), content_words(statement)
+    return len(aside - instead) > 1 and aside - instead <= said and not (instead - aside) & said
 
 
 def comes_late(statement: str, source: str) -> bool:
@@ -220,6 +270,25 @@ def swaps(statement: str, source: str) -> bool:
     before, after = _names(words.BEFORE, statement), _names(words.AFTER, statement)
     known_before, known_after = _names(words.BEFORE, source), _names(words.AFTER, source)
     return bool((before & known_after) - known_before - after or (after & known_before) - known_after - before)
+
+
+def order_of(statement: str) -> tuple[set[str], set[str]] | None:
+    """The words of what a statement does first and of what it does later; None where it puts nothing in order."""
+    text = unicodedata.normalize("NFKC", statement)
+    match = next((found for pattern in words.ORDERS if (found := pattern.search(text))), None)
+    if match is None:
+        return None
+    one, other = (content_words(without_people(match[part])) - _STANCE_WORDS for part in ("first", "later"))
+    return one - other, other - one
+
+
+def turns_order(statement: str, source: str) -> bool:
+    """Whether a statement does first what its source does later, and the other way round."""
+    own, known = order_of(statement), order_of(source)
+    if not own or not known or is_negative(source[-_ENDING:]):
+        return False
+    turned = own[0] & known[1] and own[1] & known[0]
+    return bool(turned and not (own[0] & known[0] and own[1] & known[1]))
 
 
 def reorders(statement: str, about: Sequence[str]) -> bool:
@@ -252,12 +321,7 @@ def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
             r"しない|せず|ならない|禁|ません|控え", behind
         ):
             return True
-    return bool(
-        about
-        and words.APPROVAL.search(about[0])
-        and words.ALONE.search(statement)
-        and not any(words.ALONE.search(source) for source in about)
-    )
+    return bool(about and words.APPROVAL.search(about[0]) and _unbacked(words.ALONE, statement, about))
 
 
 def disguises_destruction(statement: str) -> str:

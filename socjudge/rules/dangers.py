@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, islice, pairwise
 from pathlib import Path
 
@@ -138,6 +138,13 @@ def recommends_danger(text: str) -> list[Danger]:
     heading such as 禁止事項."""
     finds = (find for sentence in _instructions(_normalise(text)) for find in _finds(sentence))
     return _dangers(finds, lambda find: not _only_spoken_of(find) and not _not_advised(find))
+
+
+@lru_cache(maxsize=2_000)
+def operations_named(text: str) -> frozenset[str]:
+    """The operations that a statement of a runbook names at all, wanted or not."""
+    finds = (find for sentence in _sentences(_normalise(text)) for find in _finds(sentence))
+    return frozenset(find.kind.operation for find in finds)
 
 
 def dangerous_words(text: str) -> list[str]:
@@ -293,6 +300,8 @@ def _not_advised(find: _Find) -> bool:
         return True
     if find.form != "ja":
         return False
+    if WORDS.ASKED_BEFORE.search(find.before + find.evidence) and WORDS.ASKED_AFTER.match(find.after):
+        return True
     if not WORDS.INSTRUCTS.match(find.after) or WORDS.NOT_INSTRUCTED.match(find.after):
         return True
     return not WORDS.STILL_WANTED.match(find.after) and bool(WORDS.REFUSED.search(find.after))

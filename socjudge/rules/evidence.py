@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ..runbooks.bm25 import content_words
-from .text_model import Numbers, load_weights, read_question, sigmoid
+from .text_model import Numbers, load_weights, read_question, sigmoid, weigh
 from .unknown_words import KATAKANA, find_unknown_words, join_words
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def rate_coverage(question: str, *, index: RunbookIndex) -> Coverage:
     if index.embedder != FITTED_EMBEDDER:
         measures[:COSINES] = kept["centre"][:COSINES]  # on another scale: they say nothing
     features = np.concatenate([read_question(question), scale_measures(measures, kept["centre"], kept["spread"])])
-    absent, doubtful = (sigmoid(float(score)) for score in features @ kept["weights"] + kept["bias"])
+    absent, doubtful = (sigmoid(float(score)) for score in weigh(features, kept["weights"]) + kept["bias"])
     outcome: Outcome = "absent" if absent >= ABSENT else "unsure" if doubtful >= UNSURE else "covered"
     return Coverage(outcome, absent)
 

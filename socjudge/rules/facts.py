@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from ..base.texts import bigrams, fold, jaccard
+from ..runbooks.bm25 import content_words
 
 Kind = Literal["number", "term", "role", "pole"]
 _WINDOW = 10  # characters on each side that say what a number is about
+_REMEMBERED = 500  # characters of a statement whose facts are remembered: those of the runbooks come again and again
 _LOOK = 200  # characters of a statement that these are taken from: keeps a long statement linear
 
 _ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会|会議)|[一-龠々ァ-ヶー・]{2,12}室|[一-龠々ァ-ヶー]{2,8}部(?![分屋署品隊門下])|[一-龠々ァ-ヶー]{2,8}課(?![題])|警察|市役所|広報|法務|CISO|利用者|経営層)"
@@ -30,11 +33,15 @@ for _pair in _OPPOSITES.split():
     _POLES.setdefault(_other, set()).add(_one)
 _POLE = re.compile("|".join(sorted(_POLES, key=len, reverse=True)))
 _BOUND = re.compile(r"間$")  # 5分間 is 5分
+ROLE = re.compile(_ROLE)
+# Who does a thing, and whom it is brought to or whose word it needs.
+AGENT = re.compile(rf"({_ROLE})(?:\([^)]*\))?[はが]")
+RECIPIENT = re.compile(rf"({_ROLE})(?:\([^)]*\))?(?:へ|に(?!従)|の(?:承認|判断|指示|許可|了承)|から(?:承認|許可|指示))")
 EITHER_ROLE = re.compile(f"({_ROLE})または({_ROLE})")
 _FACT = re.compile(f"(?P<role>{_ROLE})|(?P<term>{_TERM})|(?P<number>{_NUMBER})")
 _CONTACT = re.compile(r"((?<=内線)\d{3,5}|[A-Za-z0-9._+-]{2,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
 _DURATION = re.compile(
-    r"(?<![\d.])(\d+(?:\.\d+)?)\s*(分|時間|営業日|日間?|週間?|[かヶケカ]月)(?=以内|以降|後|前|間|ごと|おき|程度|で|の|、|。|は|を|に|まで|$)"
+    r"(?<![\d.])(\d+(?:\.\d+)?)\s*(分(?!の\d)|時間|営業日|日間|週間|[かヶケカ]月|(?:日|週)(?=以内|以降|後|前|間|ごと|おき|程度|で|の|、|。|は|を|に|まで|$))"
 )
 _SEVERITY = re.compile(r"(?<![A-Za-z0-9])S[1-4](?![A-Za-z0-9])")
 _COUNT = re.compile(r"(?<![\d.])(\d+)\s*(回|名|人|件|台|項目|世代|つ)(?!目)")
@@ -44,6 +51,7 @@ _VALUES = (
     (_SEVERITY, lambda match: ("重大度", match[0])),
 )
 _FOLLOWS = 0.25  # likeness from which a statement says what its nearest source says
+_FOLLOWS_WORDS = 3  # content words that it shares with it are as good
 _OPTION = re.compile(
     r"(?<![\w-])(--?[A-Za-z][\w-]*)(?:[:=]|\s+)[\"']?(\$?(?:true|false)|active|inactive|enabled?|disabled?|allow|deny|on|off)\b",
     re.I,
@@ -51,7 +59,7 @@ _OPTION = re.compile(
 _PERSON = re.compile(r"([A-Za-z一-龠々ァ-ヶー・]{2,20}?)[(（]内線(\d{3,5})")
 _OBLIGATION = re.compile(r"な(?:けれ|くて)?[ばは]なら(?:ない|ず|ません)")
 _NEGATION = re.compile(
-    r"禁止|禁じ|[^少]ない|なけれ|なかっ|ません|せず|[らさわかたなば]ず(?![つれ])|てはなら|不要|不可|避け|控え|やめ|厳禁"
+    r"禁止|禁じ|[^少つ]ない|なけれ|なかっ|ません|せず|[らさわかたなば]ず(?![つれ])|てはなら|不要|不可|避け|控え|やめ|厳禁"
     r"|\bnot\b|\bnever\b"
 )
 
@@ -67,6 +75,10 @@ class Fact:
 
 def find_facts(statement: str) -> list[Fact]:
     """The numbers, Latin terms, roles and words with an opposite in a statement."""
+    return list(_find_facts_once(statement) if len(statement) <= _REMEMBERED else _find_facts(statement))
+
+
+def _find_facts(statement: str) -> tuple[Fact, ...]:
     text = unicodedata.normalize("NFKC", statement)
     facts: list[Fact] = []
     for match in [*_FACT.finditer(text), *_POLE.finditer(text)]:
@@ -75,14 +87,24 @@ def find_facts(statement: str) -> list[Fact]:
         after = blank_facts(text[match.end() : match.end() + _LOOK])[:_WINDOW]
         value = _BOUND.sub("", match[0]) if kind == "number" else match[0]
         facts.append(Fact(kind, fold(value), bigrams(before + after)))
-    return facts
+    return tuple(facts)
+
+
+_find_facts_once = lru_cache(maxsize=4_000)(_find_facts)
 
 
 def blank_facts(statement: str) -> str:
     """The folded statement with every fact replaced by one letter for its kind.
 
     What is left is what a wrong number, command or role does not change."""
+    return _blank_once(statement) if len(statement) <= _REMEMBERED else _blank(statement)
+
+
+def _blank(statement: str) -> str:
     return fold(_NEGATION.sub("", neutral_facts(statement)))
+
+
+_blank_once = lru_cache(maxsize=8_000)(_blank)
 
 
 def neutral_facts(statement: str) -> str:
@@ -117,7 +139,9 @@ def find_wrong_values(statement: str, about: Sequence[str], texts: str, severiti
             value, kind = read(match), read(match)[0]
             if value in there or kind not in {other[0] for other in there}:
                 continue
-            follows = jaccard(bigrams(blank_facts(own)), bigrams(blank_facts(nearest))) >= _FOLLOWS
+            follows = jaccard(bigrams(blank_facts(own)), bigrams(blank_facts(nearest))) >= _FOLLOWS or (
+                len(content_words(own) & content_words(nearest)) >= _FOLLOWS_WORDS
+            )
             if value not in known or (follows and kind in {other[0] for other in first}):
                 wrong.append(match[0])
     if severities and not wrong:
@@ -144,15 +168,52 @@ def _minutes(match: re.Match[str]) -> float:
     return float(match[1]) * next(minutes for unit, minutes in _MINUTES.items() if unit in match[2])
 
 
+def find_roles(text: str) -> set[str]:
+    """The roles that a text names, without those who are only helped."""
+    return set(ROLE.findall(unicodedata.normalize("NFKC", text))) - {"利用者"}
+
+
+def is_same_role(one: str, other: str) -> bool:
+    """Whether two names are of one role: 当番 and SOC当番."""
+    return one.endswith(other[-4:]) or other.endswith(one[-4:])
+
+
+def find_wrong_recipients(
+    statement: str, tables: Sequence[Mapping[tuple[str, str], frozenset[float]]], severity: str
+) -> list[str]:
+    """The deadlines of a statement that a table gives to another recipient at this severity, such as 60分 for 15分.
+
+    tables: what `read_deadlines` found in each passage."""
+    text = unicodedata.normalize("NFKC", statement)
+    to = set(RECIPIENT.findall(text))
+    wrong = []
+    for table in tables:
+        stated = [minutes for (row, role), minutes in table.items() if row == severity and role in to]
+        if len(stated) == 1:
+            wrong += [m[0] for m in _DURATION.finditer(text) if stated[0] and _minutes(m) not in stated[0]]
+    return wrong
+
+
+def read_deadlines(passage: str) -> dict[tuple[str, str], frozenset[float]]:
+    """The minutes within which a table has each role told, by (severity, role): rows by severity, columns "…から…へ"."""
+    found: dict[tuple[str, str], frozenset[float]] = {}
+    recipients: list[str] = []
+    for line in unicodedata.normalize("NFKC", passage).splitlines():
+        cells = [cell.strip() for cell in line.strip("| ").split("|")] if line.startswith("|") else []
+        if any(cell.endswith("へ") for cell in cells):
+            recipients = [cell.rpartition("から")[2].removesuffix("へ") for cell in cells]
+        severities = _SEVERITY.findall(cells[0]) if cells else []
+        for role, cell in zip(recipients, cells, strict=False) if severities else ():
+            minutes = frozenset(_minutes(m) for m in _DURATION.finditer(cell))
+            found |= {(severity, role): minutes for severity in severities}
+    return found
+
+
 def find_wrong_contacts(statement: str, sources: str) -> list[str]:
     """The extensions and addresses of a statement that its sources do not have, where they have others."""
     if not _CONTACT.search(sources):
         return []
     return [found[1] for found in _CONTACT.finditer(statement) if found[1] not in sources]
-
-
-def _unit(value: str) -> str:
-    return re.sub(r"^\d+", "", value)
 
 
 def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:

@@ -25,7 +25,7 @@ from ..base.messages import say
 from ..errors import ConfigError
 from ..runbooks.reading import PROHIBITIONS_NAME
 from .dangers import Danger, compact
-from .text_model import LONGEST, Numbers, embed_text, load_weights, read_question, sigmoid
+from .text_model import LONGEST, Numbers, embed_text, load_weights, read_question, sigmoid, weigh
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
@@ -144,7 +144,7 @@ def rate_danger(question: str, blunt: Sequence[Danger], *, index: RunbookIndex) 
     """The probability that the question wants something forbidden. blunt: what `find_dangerous` found in it."""
     kept = load_weights(WEIGHTS_PATH)
     features = make_features(question, load_catalogue(index), blunt)
-    return sigmoid(float(features @ kept["weights"] + kept["bias"]))
+    return sigmoid(float(weigh(features, kept["weights"]) + kept["bias"]))
 
 
 def find_prohibition(question: str, *, index: RunbookIndex) -> Prohibition | None:
@@ -156,7 +156,7 @@ def find_prohibition(question: str, *, index: RunbookIndex) -> Prohibition | Non
     if not prohibitions:
         return None
     likeness = catalogue.liken(question)[1]
-    likeness += VECTOR_WEIGHT * (catalogue.vectors @ embed_text(question))
+    likeness += VECTOR_WEIGHT * weigh(embed_text(question), catalogue.vectors.T)
     by_runbook: dict[str, list[float]] = {}
     for passage, score in zip(index.passages, index.mixed_scores(question), strict=True):
         by_runbook.setdefault(passage.source, []).append(float(score))

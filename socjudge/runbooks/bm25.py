@@ -7,6 +7,7 @@ import unicodedata
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ _RUNS = re.compile(
     r"|(?P<latin>[a-z0-9]+(?:[-_.][a-z0-9]+)*)"
     f"|(?P<other>(?:(?![{_KANJI}{_HIRAGANA}{_KATAKANA}a-z0-9_])\\w)+)"
 )
+
+_ONLY_HIRAGANA = re.compile(f"[{_HIRAGANA}]+")
+_REMEMBERED = 500  # characters of a text whose words are remembered
 
 
 def normalise_text(text: str) -> str:
@@ -56,8 +60,16 @@ def tokenise(text: str) -> list[str]:
 
 def content_words(text: str) -> set[str]:
     """The tokens that carry meaning: kanji pairs, katakana words, Latin words and numbers."""
+    return set(_content_words_once(text) if len(text) <= _REMEMBERED else _content_words(text))
+
+
+def _content_words(text: str) -> frozenset[str]:
     words = {word for match in _RUNS.finditer(normalise_text(text)) for word in _split_run(match)}
-    return {word for word in words if len(word) > 1 and not re.fullmatch(f"[{_HIRAGANA}]+", word)}
+    return frozenset(word for word in words if len(word) > 1 and not _ONLY_HIRAGANA.fullmatch(word))
+
+
+# The judge and the flags ask for the words of the same statements of the runbooks again and again.
+_content_words_once = lru_cache(maxsize=8_000)(_content_words)
 
 
 def _split_run(match: re.Match[str]) -> list[str]:

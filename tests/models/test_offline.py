@@ -38,11 +38,13 @@ from socjudge.rules.contradictions import (
     find_conflict,
     find_contradicted,
     skips_approval,
+    turns_order,
 )
 from socjudge.rules.facts import find_facts, find_wrong_facts, find_wrong_values, is_negative
 from socjudge.runbooks.index import open_index
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
+import hosted_answers
 import trivial_assistants
 from offline_judge import fall, load_items, react, score
 
@@ -104,7 +106,7 @@ def test_good_answers_pass_and_every_damage_is_visible_on_average(reactions: lis
 def test_it_says_that_it_is_no_llm() -> None:
     answer = AssistantAnswer("q", "端末を隔離する。")
     found = evaluate_answer(QUESTION, answer, model="offline")
-    assert found.model == "offline-rubric-2"
+    assert found.model == "offline-rubric-3"
     assert "LLMではありません" in found.overall_comment
     assert found.usage.cost_usd == 0
 
@@ -218,6 +220,57 @@ def test_the_comment_names_the_weakest_point_or_that_there_is_none() -> None:
     assert "最も低い観点は正確性（25点）です" in comment(good.replace("7111", "7999"))
 
 
+@pytest.mark.parametrize(
+    ("statement", "source", "turned"),
+    [
+        ("WAFの設定を先に変え、緊急変更申請は後で出す。", "緊急変更申請の承認を得てからWAFの設定を変更する。", True),
+        ("緊急変更申請の後に、WAFの設定を変える。", "緊急変更申請の承認を得てからWAFの設定を変更する。", False),
+        ("公開を止める前に、キャッシュを無効化する。", "公開停止後に、キャッシュを無効化する。", True),
+        ("メモリの取得が終わってから隔離を承認する。", "メモリの取得を待たずに、隔離を承認する。", True),
+        ("変更する前に撮影する。", "証拠を撮影する前に変更しない。", False),
+    ],
+)
+def test_what_is_done_first_is_held_against_the_source(statement: str, source: str, turned: bool) -> None:
+    assert turns_order(statement, source) is turned
+
+
+def test_a_role_that_neither_source_nor_keypoint_names_is_wrong() -> None:
+    step = "30分以内に{}へ報告します。 [出典: malware.md > 初動対応]"
+    isolated = "感染端末をEDRで15分以内に隔離します。 [出典: malware.md > 初動対応]"
+    assert marks(f"{isolated}\n{step.format('SOCリーダー')}")["正確性"] == 100
+    assert marks(f"{isolated}\n{step.format('当番のSOCリーダー')}")["正確性"] == 100
+    assert marks(f"{isolated}\n{step.format('広報室')}")["正確性"] <= 25
+
+
+def test_a_deadline_of_another_recipient_is_wrong() -> None:
+    table = "| 重大度 | SOC当番からSOCリーダーへ | CSIRT責任者からCISOへ |\n|---|---|---|\n| S1 | 15分以内 | 60分以内 |"
+    passages = (Passage(table, "malware.md", "報告"),)
+    step = "S1なので、{}以内にSOCリーダーへ報告します。 [出典: malware.md > 報告]"
+    assert marks(step.format("15分"), passages=passages)["正確性"] == 100
+    assert marks(step.format("60分"), passages=passages)["正確性"] <= 25
+
+
+def test_what_the_question_says_may_be_told_back() -> None:
+    question = EvalQuestion(1, "正常系", "40分たっても止まりません。", ("失効後90分間は監視する",))
+    passage = Passage("1. SOC当番は、失効後90分間は操作ログを監視する。", "account.md", "初動")
+    text = (
+        "失効後40分の操作は、失効の失敗とは限りません。失効後90分間は操作ログを監視します。 [出典: account.md > 初動]"
+    )
+    answer = AssistantAnswer(question.question, text, "", (passage,))
+    assert evaluate_answer(question, answer, model="offline").scores["正確性"] == 100
+
+
+@pytest.mark.slow
+def test_answers_in_a_hosted_models_words_are_told_apart() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answer_reading, "embed_texts", remembered(answer_reading.embed_texts))
+        counts = hosted_answers.count(hosted_answers.OWN)
+    good, _, fell, _, quiet = counts.values()
+    assert good[0] == good[1]
+    assert fell[0] >= 0.85 * fell[1]
+    assert quiet[0] >= 0.9 * quiet[1]
+
+
 @settings(max_examples=30)
 @given(st.text(max_size=200))
 def test_any_answer_gets_six_scores(text: str) -> None:
@@ -322,6 +375,16 @@ def test_a_stance_against_the_source_is_seen(statement: str, source: str, found:
         ("認証情報の交換は公開後に進める。", "認証情報の交換を公開前に終える。", "late"),
         ("対象者名を共有チャットに書いて知らせる。", "メールや共有チャットに対象者名を書かない。", "forbidden"),
         ("共有チャットに対象者名は書きません。", "メールや共有チャットに対象者名を書かない。", ""),
+        ("業務端末でページを開く。", "業務端末ではなく解析用端末からURLを確認する。", "forbidden"),
+        ("解析用端末からURLを確認する。", "業務端末ではなく解析用端末からURLを確認する。", ""),
+        ("無線LANはつないでおく。", "隔離できない場合、利用者に無線LANを切らせる。", "loosened"),
+        ("放っておくと漏えいが続きます。", "流出を止め、漏えいの範囲を調べる。", ""),
+        ("2名体制でなくても差し支えありません。", "もう1名が記録する2名体制で作業する。", "loosened"),
+        ("開いて確かめる必要はありません。", "リンクを開かないよう伝え、URLはログから調べる。", ""),
+        ("アプリケーション型と見てよい。", "種別をアプリケーション型と判定する。", ""),
+        ("本人であることを確認してから再設定する。", "対面で本人確認し、承認を得て再設定する。", ""),
+        ("再起動して外そうとせず、記録する。", "再起動で解除しようとせず、記録する。", ""),
+        ("一人で進めません。", "2名の承認を得て進める。", ""),
     ],
 )
 def test_a_statement_in_other_words_is_held_against_the_source_about_it(
