@@ -9,7 +9,7 @@ from statistics import fmean
 
 from ..records import EvaluationResult, EvaluationRun, RunInfo, RunSummary
 from .messages import Language, say
-from .pass_rule import PassRule, reaches, todays_rule
+from .pass_rule import PassRule, reaches, run_rule, todays_rule
 
 
 def average(scores: Mapping[str, int]) -> float:
@@ -140,11 +140,18 @@ def rule_text(total: int, rule: PassRule | None = None, *, lang: Language = "ja"
     return say("base.pass_rule", lang=lang, total=total, needed=rule.needed(total), line=rule.line)
 
 
-def summary_text(summary: RunSummary, rule: PassRule | None = None, *, best: RunSummary | None = None) -> str:
+def summary_text(
+    summary: EvaluationRun | RunSummary, rule: PassRule | None = None, *, best: RunSummary | None = None
+) -> str:
     """The summary in the specification's words (Markdown), and a line on unread replies if there were any; 判定保留 where
     they decide.
 
-    rule: the one that the run was summed up by, today's unless given. best: see `is_open`."""
+    summary: better the run, which knows the rule that it was judged by and what its unread replies could change. Of a
+    summary alone, rule is that one (today's unless given), best: see `is_open`."""
+    if isinstance(summary, EvaluationRun):
+        rule = rule or run_rule(summary.run)
+        best = best or (best_case(summary.results, rule) if summary.summary.n_unscored else None)
+        summary = summary.summary
     rule = rule or todays_rule()
     needed = rule.needed(summary.total_questions)
     text = f"""## 評価結果サマリー

@@ -75,9 +75,8 @@ def _report_one(finished: EvaluationRun) -> int:
     if same:
         typer.echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))
     typer.echo("\n" + FINISHED.format(path=shown(finished.log_path)) + "\n")
-    # Not passed only because replies could not be read is no verdict on the assistant.
-    best = best_case(finished.results) if unscored else None
-    typer.echo(summary_text(finished.summary, best=best))
+    best = best_case(finished.results) if unscored else None  # 10,000 results are gone through once
+    typer.echo(summary_text(finished, best=best))
     if said := certainty_text(finished.run):
         typer.echo(said)
     if is_embedded(finished.run.judge_model_resolved):

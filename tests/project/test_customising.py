@@ -91,6 +91,8 @@ def test_another_pass_line_and_rate_hold_from_then_on_and_the_old_log_keeps_its_
     monkeypatch.setattr(constants, "JUDGE_PASS_RATE", 0.5)
     second = run()
     assert second.exit_code == 1 and "2問中1問以上が平均85点以上" in second.output
+    old, new = (sj.summary_text(sj.load_run(log)) for log in sorted(sj.constants.LOGS_DIR.glob("*.json")))
+    assert "平均70点以上" in old and "平均85点以上" in new and "平均85点以上" not in old
     scores = sj.load_scores()
     assert scores.groupby("run_id", observed=True)["pass_threshold"].first().tolist() == [70, 85]
     assert sj.load_runs().sort_values("started_at")["mvp_passed"].tolist() == [True, False]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...base.pass_rule import run_rule
 from ...base.showing import block, escape, money, question_html, shown_path, verdict_kind
-from ...base.verdict import REFERENCE_NOTE, best_case, certainty_text, summary_text
+from ...base.verdict import REFERENCE_NOTE, certainty_text, summary_text
 from ...certify.certificate import run_certificate_line
 from ...records import EvaluationResult, EvaluationRun, is_embedded
 from ...runs.estimate import Estimate
@@ -70,8 +69,6 @@ def summary_html(run: EvaluationRun) -> str:
 
     judge, embedded = escape(run.run.judge_model_resolved), is_embedded(run.run.judge_model_resolved)
     offline = "（内蔵の簡易モデル。LLMではありません）" if embedded else ""
-    rule = run_rule(run.run)
-    best = best_case(run.results, rule) if run.summary.n_unscored else None
     saved = [f"評価完了！結果を {escape(shown_path(run.log_path))} に保存しました"]
     rescued = run.log_path is not None and run.log_path.parent == fallback_folder()
     if rescued:
@@ -80,7 +77,7 @@ def summary_html(run: EvaluationRun) -> str:
         )
     return block("warn" if rescued else "good", *saved) + block(
         verdict_kind(run),
-        MarkdownIt("js-default").render(summary_text(run.summary, rule, best=best))
+        MarkdownIt("js-default").render(summary_text(run))
         + certainty_text(run.run)
         + (reference_html() if embedded else ""),
         f"Judge: {judge}{offline}、費用: {money(run.usage.cost_usd)}",
