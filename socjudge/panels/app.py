@@ -66,5 +66,5 @@ def app(
         page.children = [panel if at == place else child for at, child in enumerate(page.children)]
 
     page.observe(lambda _: show(), "selected_index")
-    run.session.listeners.append(lambda: show() if run.session.state == "finished" else None)
+    run.results.observe(lambda change: show() if change["new"] else None, "value")  # of a run that has just ended
     return page
