@@ -25,7 +25,7 @@ _last: dict[tuple[str, Path], tuple[Path, str]] = {}
 
 
 class LabelPanel(widgets.VBox):  # type: ignore[misc]
-    """「📝 人手ラベル」: people mark a run's stored answers without seeing the judge's marks, which appear when theirs are saved.
+    """「📝 人による採点」: people mark a run's stored answers without seeing the judge's marks, which appear when theirs are saved.
 
     Each mark is on disk as soon as it is saved, in `labels_dir`; the panel goes on where the rater stopped, also after the
     cell was run again or the kernel restarted. Another name starts that rater's own order. No model is called.
@@ -73,7 +73,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self._work = widgets.VBox([self.progress, beside], layout=widgets.Layout(display="none"))
         super().__init__(
             [
-                widgets.HTML(block("", f"<h2>📝 人手ラベル</h2>{HINT}")), self.log_file, self.rater,
+                widgets.HTML(block("", f"<h2>📝 人による採点</h2>{HINT}")), self.log_file, self.rater,
                 widgets.HBox([self.start_button]), self.start_status, self._work,
             ]
         )  # fmt: skip
