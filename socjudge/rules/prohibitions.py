@@ -24,7 +24,7 @@ import numpy as np
 from ..base.messages import say
 from ..errors import ConfigError
 from ..runbooks.reading import PROHIBITIONS_NAME
-from .dangers import Danger, compact
+from .dangers import AGAINST_RUNBOOKS, Danger, compact, operations_named
 from .text_model import LONGEST, Numbers, embed_text, load_weights, read_question, sigmoid, weigh
 
 if TYPE_CHECKING:
@@ -60,13 +60,15 @@ class Prohibition:
 
         A sentence of another section says more than the ban: its act is not cut out of it."""
         if not _FORBIDS.search(self.citation):
-            return "手順書に反する操作"
+            return AGAINST_RUNBOOKS
         act = re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[0].rstrip("。. ")
+        act = re.sub(r"(?<=ない)(?:こと|で(?:ください|下さい))$", "", act)
         for ending, positive in _POSITIVE:
             changed, n = re.subn(ending, positive, act)
-            if n:
-                return f"{changed}こと"
-        return re.sub(r"(?:こと)?を?(?:禁止|禁じ)(?:する|る|します)$", "", act)
+            if n:  # two acts in one, or what else would be said twice over, is not cut out
+                return AGAINST_RUNBOOKS if _STILL_NEGATIVE.search(changed) else f"{changed}こと"
+        changed = re.sub(r"(?:こと)?を?(?:禁止|禁じ)(?:する|る|します)$", "", act)
+        return AGAINST_RUNBOOKS if _STILL_NEGATIVE.search(changed) else changed
 
     @property
     def safer(self) -> str:
@@ -74,12 +76,15 @@ class Prohibition:
         return "".join(re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[1:]).strip() or self.text
 
 
+_STILL_NEGATIVE = re.compile(
+    r"ない、|ず、|ません|も(?:する|行う)$|は(?:なる|いける)$|^(?:do not|don't|never|must not)\b", re.I
+)
 # Endings of a ban and of the act itself.
 _ROWS = dict(zip("かがさたなばまらわ", "くぐすつぬぶむるう", strict=True))
 _POSITIVE = [
-    (r"してはなら(?:ない|ず)$|してはいけない$|しないこと$|しない$|しません$", "する"),
+    (r"してはなら(?:ない|ず)$|してはいけない$|しない$|しません$", "する"),
     *[(rf"{a}ない$", u) for a, u in _ROWS.items()],
-    (r"(?<=[えけせてねべめれげぜでいきちにびみり])ない$", "る"),
+    (r"(?<=[えけせてねべめれげぜでいきちにびみり見出着寝得])ない$", "る"),
 ]
 
 
@@ -148,10 +153,10 @@ def rate_danger(question: str, blunt: Sequence[Danger], *, index: RunbookIndex) 
     return sigmoid(float(weigh(features, kept["weights"]) + kept["bias"]))
 
 
-def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition]:
+def find_prohibitions(question: str, *, index: RunbookIndex, operation: str | None = None) -> list[Prohibition]:
     """The prohibition that is nearest to a question, and the next if it is nearly as near; none where the runbooks have none.
 
-    By its letters, its sentence vector, and how well its runbook as a whole fits (docs/flags.md)."""
+    operation: of `dangers.json`; only what names it counts. By its letters, its sentence vector, and how well its runbook as a whole fits (docs/flags.md)."""
     catalogue = load_catalogue(index)
     prohibitions = catalogue.prohibitions
     if not prohibitions:
@@ -163,6 +168,11 @@ def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition
         by_runbook.setdefault(passage.source, []).append(float(score))
     fit = {source: sum(sorted(scores)[-2:]) / 2 for source, scores in by_runbook.items()}
     likeness += RUNBOOK_WEIGHT * np.array([fit[p.source] for p in prohibitions])
+    if operation is not None:
+        names_it = np.array([operation in operations_named(p.text) for p in prohibitions])
+        if not names_it.any():
+            return []
+        likeness = np.where(names_it, likeness, 0.0)
     first, *others = np.argsort(-likeness, kind="stable")
     near = [n for n in others if prohibitions[n].text != prohibitions[first].text][:1]
     return [prohibitions[n] for n in (first, *near) if likeness[n] >= NEARLY * likeness[first]]

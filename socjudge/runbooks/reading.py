@@ -48,6 +48,9 @@ _ENCODINGS = ["cp932", "euc_jis_2004", "utf_16", "utf_16_le", "utf_16_be"]
 _ENCODINGS_7_BIT = ["iso2022_jp", "iso2022_jp_2004", "iso2022_jp_ext"]
 
 
+_NUMBER = re.compile(r"^第?[0-9０-９]+(?:[.．－-][0-9０-９]+)*\s*[章節項.．、)）:：]?\s*")
+
+
 @dataclass(frozen=True)
 class Chunk:
     """A piece of one section of a runbook, as it is indexed.
@@ -259,6 +262,11 @@ def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> li
             if piece.strip():
                 chunks.append(Chunk(piece.rstrip().lstrip("\n"), source, heading, title))
     return chunks
+
+
+def unnumbered(heading: str) -> str:
+    """A heading without the number before it: 1. 目的, 第2章 目的, ３－１ 目的 -> 目的."""
+    return _NUMBER.sub("", heading)
 
 
 def split_sentences(text: str) -> list[str]:
