@@ -8,7 +8,6 @@ texts, and whether a row of `dangers.json` finds it; benchmarks/fit_flags.py fit
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter, defaultdict
@@ -16,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..base.messages import say
 from ..errors import ConfigError
-from ..runbooks.reading import PROHIBITIONS_NAME
+from ..runbooks.reading import PROHIBITIONS_NAME, load_json_object
 from .dangers import AGAINST_RUNBOOKS, Danger, compact, operations_named
 from .text_model import LONGEST, Numbers, embed_text, load_weights, read_question, sigmoid, weigh
 
@@ -188,14 +187,12 @@ def make_features(question: str, catalogue: Catalogue, blunt: Sequence[Danger], 
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
     """The prohibitions of the index's runbooks, in their order. ConfigError when `prohibitions.json` is damaged."""
     path = index.runbooks / PROHIBITIONS_NAME
-    known: dict[str, Any] = {}
-    if path.is_file():
-        try:
-            entries = [e for listed in json.loads(path.read_text(encoding="utf-8")).values() for e in listed]
-            known = {e["text"]: (tuple(e["asks"]), tuple(e["near_misses"])) for e in entries}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            expected = "{file name: [{text, asks, near_misses}, …]}"
-            raise ConfigError(say("rules.prohibitions_unusable", path=path, expected=expected, reason=error)) from None
+    expected = '{"手順書.md": [{"text": "…", "asks": ["…"], "near_misses": ["…"]}]}'
+    try:
+        entries = [entry for listed in load_json_object(path, expected).values() for entry in listed]
+        known = {e["text"]: (tuple(e["asks"]), tuple(e["near_misses"])) for e in entries}
+    except (KeyError, TypeError):
+        raise ConfigError(say("runbooks.no_object", path=path, expected=expected)) from None
     found = []
     for passage in index.passages:
         for text in _BULLET.findall(passage.text) if _FORBIDS.search(passage.heading) else ():

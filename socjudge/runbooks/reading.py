@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import unicodedata
@@ -15,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.json_files import read_json
 from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from .bm25 import normalise_text
@@ -207,7 +207,7 @@ def load_json_object(path: Path, expected: str) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        entries = json.loads(_read_bytes(path))
+        entries = read_json(_read_bytes(path))
     except ValueError as error:
         raise ConfigError(say("runbooks.no_json", path=path, reason=error)) from error
     if not isinstance(entries, dict):
