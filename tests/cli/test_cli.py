@@ -84,7 +84,9 @@ def test_a_run_is_agreed_to_in_japanese_too(service: Service, places: list[str],
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "socjudge", "run", "--quiet", "--assistant-model", "offline", *places]
     environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url, "SOCJUDGE_LANG": "ja"}
-    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment) as run:
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    ) as run:
         os.write(ours, f"{said}\n".encode())
         told = run.communicate()[1].decode()
     os.close(ours)
