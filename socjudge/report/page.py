@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from .. import constants
@@ -135,7 +135,7 @@ def write_report(
     rest_path = path.with_name(f"{path.stem}_rest{path.suffix}")
     if len(rows) > MOST_ANSWERS:
         check_replaceable(rest_path)
-    template = page_environment(words).get_template("report.html.j2")
+    template = page_template("report.html.j2", lang)
     render = functools.partial(
         template.render,
         lang=lang, say=words, version=__version__, made_at=datetime.now().astimezone(),
@@ -287,14 +287,18 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 # -- the page
 
 
-@functools.cache  # a template takes longer to compile than a report to fill
-def page_environment(say: Say) -> Environment:
-    """Everything that the template puts out is escaped, and what cannot be seen is made visible."""
+def page_template(name: str, lang: str) -> Template:
+    """A template of this folder, compiled once. What it puts out is escaped, and what cannot be seen is made visible."""
+    return _environment(lang).get_template(name)
+
+
+@functools.cache
+def _environment(lang: str) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, finalize=_visible,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    unknown = say("不明", "unknown")
+    unknown = speaker(lang)("不明", "unknown")
     environment.filters["points"] = lambda value: "–" if pd.isna(value) else f"{value:.1f}"
     environment.filters["signed"] = lambda value: "–" if pd.isna(value) else f"{value:+.1f}"
     environment.filters["or_unknown"] = lambda value: unknown if value in ("", "unknown") else value
