@@ -47,6 +47,9 @@ report: $(READY) ## Run all notebooks and export them with their outputs to buil
 pictures: $(READY) browser ## Take the pictures of the panels in docs/images anew
 	$(BIN)/python docs/images/take_pictures.py $(ARGS)
 
+# What is compiled is kept from one process to the next, also where the machine says otherwise.
+check test: export PYTHONDONTWRITEBYTECODE =
+
 check: $(READY) lint ## Run style, types and the quick tests, in two minutes: no browser, cluster or notebook
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not (browser or cluster or kernel or slow)"
 

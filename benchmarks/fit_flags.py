@@ -1,9 +1,10 @@
-"""Finds the weights of 危険操作 and 根拠不足 anew, and tells how often each is right on questions it has not seen.
+"""Finds the weights of the three flags anew, and tells how often each is right on questions it has not seen.
 
-    python benchmarks/fit_flags.py [danger] [evidence] [--dry-run]
+    python benchmarks/fit_flags.py [danger] [evidence] [ambiguity] [--dry-run]
 
-Learned from: tests/data/evidence/*.jsonl (written from the runbooks alone, by somebody who saw neither rules nor other
-questions; every third line is kept aside and only counted here), prohibitions.json and questions.json beside the
+Learned from: tests/data/evidence/ (covered, uncovered, unsure, dangers: written from the runbooks alone, by somebody who
+saw neither rules nor other questions, every third line kept aside and only counted here; everyday_dangers, vague, outside:
+written later, by somebody who knew the rules, none kept aside), prohibitions.json and questions.json beside the
 runbooks, the development halves of the flags' questions, and tests/data/night_dev.jsonl. Cross-validation leaves out whole
 prohibitions, and every reading of the same question. Evidence is measured with indexes that lack the very question
 asked, that lack all questions of passages, and that lack whole runbooks: what those covered is absent there.
@@ -25,13 +26,14 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from socjudge.constants import RUNBOOKS_DIR
-from socjudge.rules import evidence, prohibitions
+from socjudge.rules import ambiguity, evidence, prohibitions
 from socjudge.rules.dangers import find_dangerous, load_kinds
 from socjudge.rules.text_model import read_question, save_weights
 from socjudge.runbooks.index import RunbookIndex, build_index
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 QUESTIONS: dict[str, dict[str, list[str]]] = json.loads((RUNBOOKS_DIR / "questions.json").read_text(encoding="utf-8"))
+FLAGS = ("danger", "evidence", "ambiguity")
 FOLDS = 4
 COVERED, NEAR, ABSENT = 0, 1, 2
 # Runbooks that others lean on: without them their questions are still half answered.
@@ -90,16 +92,21 @@ def fit_danger(index: RunbookIndex, *, dry_run: bool) -> None:
         for n, line in enumerate(load_lines(DATA / "evidence" / f"{name}.jsonl")):
             share = 1 if name in ("uncovered", "unsure") else 5
             add(line["question"], int(line.get("danger", False)), name, share, held=n % 3 == 2)
+    for line in load_lines(DATA / "evidence" / "everyday_dangers.jsonl"):
+        add(line["question"], int(line["danger"]), "everyday", 5)
+    for name in ("vague", "outside"):
+        for line in load_lines(DATA / "evidence" / f"{name}.jsonl"):
+            add(line["question"], 0, name, 1)
     for source, line, flags in load_labelled():
         if "dangerous_operation" not in line.get("flags_optional", ()):
             add(line["question"], int(flags["dangerous_operation"]), source, 5)
 
     guessed = cross_validate(rows, 1)
-    people = {"dangers", "dev", "dev2", "night_dev"}
+    people = {"dangers", "everyday", "dev", "dev2", "night_dev"}
     for limit in (0.25, prohibitions.LIKELY, 0.45):
         for source in sorted(people):
             tell(f"{source}, cross-validated, limit {limit}", rows, guessed, limit, 1, {source}, held=False)
-    for source in ("covered", "questions.json", "uncovered"):
+    for source in ("covered", "questions.json", "uncovered", "vague"):
         some = np.array([row.source == source and not row.is_held for row in rows])
         print(f"{source}: {np.mean(guessed[some] >= prohibitions.LIKELY):.3f} raised, cross-validated")
     used = [row for row in rows if not row.is_held]
@@ -120,6 +127,8 @@ def fit_evidence(folder: Path, *, dry_run: bool) -> None:
     for name, label in (("covered", COVERED), ("unsure", NEAR), ("uncovered", ABSENT)):
         for n, line in enumerate(load_lines(DATA / "evidence" / f"{name}.jsonl")):
             raw.append((line["question"], label, name, 1, n % 3 == 2, both))
+    for line in load_lines(DATA / "evidence" / "outside.jsonl"):
+        raw.append((line["question"], ABSENT, "outside", 1, False, both))
     for source, line, flags in load_labelled():
         if "insufficient_evidence" not in line.get("flags_optional", ()) and not flags["ambiguous_query"]:
             label = ABSENT if flags["insufficient_evidence"] else COVERED
@@ -187,6 +196,42 @@ def fit_evidence(folder: Path, *, dry_run: bool) -> None:
     if not dry_run:
         found_too = {"weights": weights, "bias": bias, "centre": centre, "spread": spread}
         save_weights(evidence.WEIGHTS_PATH, found_too)
+
+
+def fit_ambiguity(*, dry_run: bool) -> None:
+    """曖昧質問: fit, report, and keep."""
+    rows: list[Row] = []
+
+    def add(question: str, label: bool, source: str, share: float) -> None:
+        seen = sparse.csr_matrix(ambiguity.read_ambiguity(question))
+        rows.append(Row(question, int(label), source, share, question, (seen,)))
+
+    for line in load_lines(DATA / "evidence" / "vague.jsonl"):
+        add(line["question"], line["ambiguous"], "vague", 3)
+    for name in ("everyday_dangers", "outside"):
+        for line in load_lines(DATA / "evidence" / f"{name}.jsonl"):
+            add(line["question"], False, name, 1)
+    for sections in QUESTIONS.values():
+        for text in (text for texts in sections.values() for text in texts):
+            add(text, False, "questions.json", 1)
+    for name in ("covered", "uncovered", "unsure"):
+        for n, line in enumerate(load_lines(DATA / "evidence" / f"{name}.jsonl")):
+            if n % 3 != 2:
+                add(line["question"], False, name, 1)
+    for source, line, flags in load_labelled():
+        if "ambiguous_query" not in line.get("flags_optional", ()):
+            add(line["question"], flags["ambiguous_query"], source, 5)
+
+    guessed = cross_validate(rows, 1)
+    for limit in (0.3, ambiguity.AMBIGUOUS, 0.5):
+        for source in ("vague", "dev", "dev2", "night_dev"):
+            tell(f"{source}, cross-validated, limit {limit}", rows, guessed, limit, 1, {source}, held=False)
+    for source in ("questions.json", "covered", "uncovered", "unsure", "everyday_dangers", "outside"):
+        some = np.array([row.source == source for row in rows])
+        print(f"{source}: {np.mean(guessed[some] >= ambiguity.AMBIGUOUS):.3f} raised, cross-validated")
+    weights, bias = fit(rows, 1)
+    if not dry_run:
+        save_weights(ambiguity.WEIGHTS_PATH, {"weights": weights, "bias": bias})
 
 
 def make_index(
@@ -269,14 +314,17 @@ def tell(name: str, rows: list[Row], guessed: Any, limit: float, least: int, sou
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("flags", nargs="*", default=["danger", "evidence"], choices=["danger", "evidence"])
+    parser.add_argument("flags", nargs="*", default="all", choices=[*FLAGS, "all"])
     parser.add_argument("--dry-run", action="store_true", help="report only")
     args = parser.parse_args()
+    flags = FLAGS if "all" in args.flags else args.flags
     with tempfile.TemporaryDirectory() as folder:
-        if "danger" in args.flags:
+        if "danger" in flags:
             fit_danger(build_index(RUNBOOKS_DIR, index_dir=Path(folder) / "index"), dry_run=args.dry_run)
-        if "evidence" in args.flags:
+        if "evidence" in flags:
             fit_evidence(Path(folder), dry_run=args.dry_run)
+        if "ambiguity" in flags:
+            fit_ambiguity(dry_run=args.dry_run)
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def answering(
         wanted_too = precautions.passages
     else:
         guide = choose_guide(asked, found, index, safer=safer)
-        forbidding = {danger.citation for danger in dangers}
+        forbidding = {citation for danger in dangers for citation in (danger.citation, danger.next_citation)}
         wanted_too = (*guide.passages, *(p for p in index.passages if p.citation in forbidding))
     passages = _join(found[:k], wanted_too)
     context = format_context(passages)

@@ -18,8 +18,9 @@ from ..runbooks.reading import split_sentences
 
 Rates = dict[tuple[Passage, str], float]
 
-MOST_STEPS = 14
+MOST_STEPS = 18
 LENGTH = 1300  # characters of statements: what stands beyond is named, not quoted
+REFUSED_SHARE = 0.75  # of that length, behind a refusal
 MOST_ROWS = 5
 RELATED = 2
 
@@ -75,7 +76,7 @@ def compose_answer(
         return _ask_back(precautions or Precautions())
     if evidence == "absent" and not refusal:
         return _decline(passages, organisation)
-    limit = LENGTH // 2 if refusal else LENGTH
+    limit = int(LENGTH * REFUSED_SHARE) if refusal else LENGTH
     rates = _rate_statements(question, guide)
     steps, left = _quote(question, guide, limit, rates)
     if not steps:
@@ -122,28 +123,30 @@ def _rate_statements(question: str, guide: Guide) -> Rates:
 
 
 def _find_points(question: str, guide: Guide, rates: Rates) -> list[str]:
-    """The statements that tell the details asked for, with their citations, to stand first; one per detail."""
+    """The statements that tell the details asked for, with their citations, to stand first; one per detail, then what
+    fits the question best."""
     wanted = [told for asks, told in _DETAILS if asks.search(question)]
     if guide.first and not wanted:
         return []
     candidates: list[tuple[float, int, list[re.Pattern[str]], Statement, Passage]] = []
     for section in guide.matched if guide.first and guide.matched else guide.sections:
         for statement in _choose_statements(question, section, guide):
+            if statement.kind == "code":  # commands stand among the steps, after their approval
+                continue
             told = [pattern for pattern in wanted if pattern.search(statement.text)]
             score = rates.get((section, statement.text), 0.0) + SECTION_WEIGHT * section.score
             score += DETAIL_BONUS * len(told)
             candidates.append((score, -len(candidates), told, statement, section))
     candidates.sort(key=lambda candidate: candidate[:2], reverse=True)
-    if not wanted:  # a question for a section as a whole: its best statement
-        candidates = [candidate for candidate in candidates if candidate[3].kind != "code"][:1]
-        return [f"要点: {statement.text} {section.citation}" for _, _, _, statement, section in candidates]
-    points: list[str] = []
+    points: dict[str, str] = {}  # statement -> its citation
     for _, _, told, statement, section in candidates:
         if set(told) & set(wanted) and len(points) < MOST_POINTS:
             wanted = [pattern for pattern in wanted if pattern not in told]
-            if statement.kind != "code":  # commands stand among the steps, after their approval
-                points.append(f"要点: {statement.text} {section.citation}")
-    return points
+            points[statement.text] = section.citation
+    for _, _, _, statement, section in candidates:
+        if len(points) < MOST_POINTS and (points or not guide.first):
+            points.setdefault(statement.text, section.citation)
+    return [f"要点: {text} {citation}" for text, citation in points.items()]
 
 
 def _quote(question: str, guide: Guide, limit: int, rates: Rates) -> tuple[list[str], list[Passage]]:
@@ -247,7 +250,8 @@ def _refuse(question: str, guide: Guide, dangers: Sequence[Danger]) -> list[str]
         line = f"{no}「{danger.operation}」は行わないでください。"
         lines.append(f"{line}手順書の定め: {text} {citation}" if text else f"{line}{danger.safer}")
         no = ""
-    return lines
+    others = {danger.next_prohibition: danger.next_citation for danger in dangers if danger.next_prohibition}
+    return [*lines, *(f"あわせて、手順書の定め: {text} {citation}" for text, citation in others.items())]
 
 
 def _find_prohibition(question: str, guide: Guide) -> tuple[str, str]:

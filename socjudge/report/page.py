@@ -287,6 +287,7 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 # -- the page
 
 
+@functools.cache  # a template takes longer to compile than a report to fill
 def page_environment(say: Say) -> Environment:
     """Everything that the template puts out is escaped, and what cannot be seen is made visible."""
     environment = Environment(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ Say = Callable[[str, str], str]  # (Japanese, English) -> the one in the report'
 FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
 
 
+@cache
 def speaker(lang: str) -> Say:
     """Chooses between the Japanese and the English of a text; ConfigError for another language."""
     if lang not in ("ja", "en"):

@@ -35,13 +35,16 @@ class Danger:
     """A dangerous operation. operation: what it is; evidence: the words that ask for it; safer: the safe way.
 
     prohibition: the line of the runbooks that forbids it, citation: where that stands; empty where none is known.
-    probability: how likely it is that the operation is wanted, 0–1."""
+    next_prohibition, next_citation: one that is nearly as near. probability: how likely it is that the operation is
+    wanted, 0–1."""
 
     operation: str
     evidence: str
     safer: str
     prohibition: str = ""
     citation: str = ""
+    next_prohibition: str = ""
+    next_citation: str = ""
     probability: float = 1.0
 
 

@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
 WEIGHTS_PATH = Path(__file__).with_name("danger_weights.npz")
-LIKELY = 0.35  # a question at least this likely to ask for something forbidden is a danger
-BLUNTLY_LIKELY = 0.25  # the same where a row of `dangers.json` finds it
+LIKELY = 0.4  # a question at least this likely to ask for something forbidden is a danger
+BLUNTLY_LIKELY = 0.3  # the same where a row of `dangers.json` finds it
 MEASURES_SCALE = 2.0
 # What the likeness of letters is mixed with to find the nearest prohibition.
 VECTOR_WEIGHT = 0.3
 RUNBOOK_WEIGHT = 0.4
+NEARLY = 0.85  # of the likeness of the nearest prohibition: another one is quoted, too
 _FORBIDS = re.compile(
     r"禁止|してはいけない|してはならない|やってはいけない|prohibit|forbid|do ?n[o']t|never|must not", re.I
 )
@@ -147,14 +148,14 @@ def rate_danger(question: str, blunt: Sequence[Danger], *, index: RunbookIndex) 
     return sigmoid(float(weigh(features, kept["weights"]) + kept["bias"]))
 
 
-def find_prohibition(question: str, *, index: RunbookIndex) -> Prohibition | None:
-    """The prohibition that is nearest to a question; None where the runbooks have none.
+def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition]:
+    """The prohibition that is nearest to a question, and the next if it is nearly as near; none where the runbooks have none.
 
     By its letters, its sentence vector, and how well its runbook as a whole fits (docs/flags.md)."""
     catalogue = load_catalogue(index)
     prohibitions = catalogue.prohibitions
     if not prohibitions:
-        return None
+        return []
     likeness = catalogue.liken(question)[1]
     likeness += VECTOR_WEIGHT * weigh(embed_text(question), catalogue.vectors.T)
     by_runbook: dict[str, list[float]] = {}
@@ -162,7 +163,9 @@ def find_prohibition(question: str, *, index: RunbookIndex) -> Prohibition | Non
         by_runbook.setdefault(passage.source, []).append(float(score))
     fit = {source: sum(sorted(scores)[-2:]) / 2 for source, scores in by_runbook.items()}
     likeness += RUNBOOK_WEIGHT * np.array([fit[p.source] for p in prohibitions])
-    return prohibitions[int(np.argmax(likeness))]
+    first, *others = np.argsort(-likeness, kind="stable")
+    near = [n for n in others if prohibitions[n].text != prohibitions[first].text][:1]
+    return [prohibitions[n] for n in (first, *near) if likeness[n] >= NEARLY * likeness[first]]
 
 
 def make_features(question: str, catalogue: Catalogue, blunt: Sequence[Danger], *, but_itself: bool = False) -> Numbers:

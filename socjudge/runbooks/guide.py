@@ -33,7 +33,7 @@ _FORBIDDEN = re.compile("禁止|してはならない|してはいけない|proh
 _CONDITIONS = re.compile("発動|適用条件|開始条件|適用範囲|trigger|scope", re.IGNORECASE)
 _IN_CASE = re.compile("場合|とき$|時$|if |in case", re.IGNORECASE)
 
-SECOND_VOTE = 0.3
+SECOND_VOTE = 0.1
 # Taken off the score of sections that say when a runbook applies, and why, what not or what to learn.
 CONDITIONS_COST, BACKGROUND_COST = 0.2, 0.4
 
@@ -44,11 +44,11 @@ _CALL = "重大度S1の第一報は電話で行い、SOCチケットに記録す
 
 # What a question wants.
 _ASKS_FIRST = re.compile(
-    "まず|最初|何から|なにから|何をすれば|何すれば|何をし|どうすれば|どうしたら|どうしよう|どうする|どう動|どう対応|何か(?:し|す)|しなきゃ|べき|初動|すぐ(?:やる|する)"
+    "まず|最初|何から|なにから|何をすれば|何すれば|何をし(?!た(?!ら))|どうすれば|どうしたら|どうしよう|どうする|どう動|どう対応|何か(?:し|す)|しなきゃ|べき|初動|すぐ(?:やる|する)"
     r"|助けて|what (?:do|should) (?:i|we)|first thing"
 )
 _HAPPENED = re.compile(
-    "(?:ました|ちゃった|ちゃいました|てしまった|じゃった|ている|ています|てる|てます|られた|された|った|出た|来た|きた|ない|です|ません|ってる|んだ)"
+    "(?:ました|てあります|てある|になって|ちゃった|ちゃいました|てしまった|じゃった|ている|ています|てる|てます|られた|された|った|出た|来た|きた|ない|です|ません|ってる|んだ)"
     r"(?:ん(?:だ|です)?)?(?:けど|けれど|けども|が|よ|ね|の|みたい(?:です)?|っぽい(?:です)?|らしい(?:です)?|そうです|ようです|はず(?:です)?|かも(?:しれません)?)*$"
 )
 _ASKS_REPORT = re.compile(

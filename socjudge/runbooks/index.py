@@ -74,6 +74,8 @@ MOST_CLAUSES = 6
 SHORTEST_CLAUSE = 6  # characters
 
 _CLAUSE = re.compile(r"[。！？!?\n…]+|\.{2,}|\.\s")
+_LOANWORD = re.compile("[ァ-ヺー]{4,}")
+_TO_KATAKANA = {code: code + 0x60 for code in range(ord("ぁ"), ord("ゖ") + 1)}
 _SECTION_WORD = re.compile(r" > |[とのやへ・、（）()]")
 
 # What decides a ranking besides passages and embedder; part of the fingerprint.
@@ -142,6 +144,8 @@ class RunbookIndex:
         self._owners = np.concatenate([sentences, questions])
         self._first_question = len(self) + len(sentences)
         self._has_questions = len(questions) > 0
+        said = "\n".join(chunk.words_text for chunk in stored.chunks)
+        self._loanwords = sorted(set(_LOANWORD.findall(normalise_text(said))))
         self._sentence_words = lru_cache(maxsize=4096)(
             lambda i: [frozenset(tokenise(text)) for text in stored.chunks[i].sentences or [stored.chunks[i].text]]
         )
@@ -182,7 +186,7 @@ class RunbookIndex:
         if not self._has_questions and self._bm25.match(query).ratio >= SYNONYMS_BELOW:
             scores[pool] = (scores[pool] + SHARE_WEIGHT * self._sentence_shares(query, pool)) / (1 + SHARE_WEIGHT)
             pool = pool[np.argsort(-scores[pool], kind="stable")]
-        coverage = _spread(self._bm25.match_groups(_with_translation(query), self._groups))
+        coverage = _spread(self._bm25.match_groups(self._in_their_words(query), self._groups))
         covered = dict(zip(self._sources, coverage.tolist(), strict=True))
         return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool], covered)[:k]
 
@@ -221,14 +225,21 @@ class RunbookIndex:
             rated |= zip(self._stored.chunks[i].sentences, cosines[first:after].tolist(), strict=True)
         return rated
 
+    def _in_their_words(self, query: str) -> str:
+        """A query, followed by the runbooks' words for the English in it, and for what is written in hiragana (ぱすわーど)."""
+        text = normalise_text(query)
+        katakana = text.translate(_TO_KATAKANA)
+        spelled = [word for word in self._loanwords if word in katakana and word not in text]
+        return " ".join([query, *translate(text), *spelled])
+
     def _rate_among(self, query: str, numbers: np.ndarray[Any, Any]) -> Vectors:
-        query = _with_translation(query)
+        query = self._in_their_words(query)
         words = self._bm25.match_among(query, numbers)
         return mix_scores(words, self._similarities(query)[numbers], SECTION_BM25)
 
     def mixed_scores(self, query: str) -> Vectors:
         """BM25 and similarity of each passage to a query, mixed, (passages,), 0–1; before reranking."""
-        query = _with_translation(query)
+        query = self._in_their_words(query)
         match = self._bm25.match(query)
         if match.ratio < SYNONYMS_BELOW:
             query = self.add_synonyms(query)
@@ -288,11 +299,6 @@ class RunbookIndex:
         """Each passage's similarity to the query, (passages,)."""
         cosines = self._cosines(query)
         return blend_sentences(cosines[: len(self)], cosines[len(self) :], self._owners)
-
-
-def _with_translation(query: str) -> str:
-    """A query, followed by the runbooks' words for the English in it."""
-    return " ".join([query, *translate(normalise_text(query))])
 
 
 def _make_faiss(vectors: Vectors) -> Any:

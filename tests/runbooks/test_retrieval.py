@@ -616,10 +616,12 @@ def test_bad_questions_name_the_file(runbooks: Path, index_dir: Path, text: str)
         build_index(runbooks, index_dir=index_dir)
 
 
-def test_every_section_that_answers_has_six_to_ten_questions_and_none_is_a_labelled_one() -> None:
+def test_every_section_that_answers_has_six_to_ten_questions_or_more_and_none_is_a_labelled_one() -> None:
     books = add_questions(load_runbooks(RUNBOOKS_DIR), RUNBOOKS_DIR)  # a heading that is gone would warn, and fail
     chunks = [c for book in books for c in book.chunks if not c.heading.startswith(("チェックリスト", "関連手順書"))]
-    assert {len(c.questions) for c in chunks} <= set(range(6, 11))
+    assert {len(c.questions) for c in chunks if not c.heading.startswith("発動条件")} <= set(range(6, 11))
+    # What somebody reports who does not know which runbook it is: each trigger in several people's words.
+    assert {len(c.questions) for c in chunks if c.heading == "発動条件"} <= set(range(6, 31))
     labelled = {normalise_text(q["question"]) for q in load_questions()}
     assert not labelled & {normalise_text(q) for c in chunks for q in c.questions}
 

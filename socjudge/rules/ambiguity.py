@@ -1,0 +1,70 @@
+"""曖昧質問: whether a question names nothing that one could act on.
+
+A logistic model weighs the letters of the question, its sentence vector, and what its words tell of an incident (an
+asset, an operation, a symptom, or something specific); benchmarks/fit_flags.py fits it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from .dangers import OBJECTLESS, Danger, find_dangerous
+from .text_model import Numbers, load_weights, read_question, sigmoid, weigh
+from .unknown_words import KATAKANA, LEXICONS, cover_word, split_words
+
+WEIGHTS_PATH = Path(__file__).with_name("ambiguity_weights.npz")
+AMBIGUOUS = 0.4  # a question at least this likely to be too vague is asked back
+LONG_COMPOUND = 6
+MEASURES_SCALE = 2.0
+
+_HALVES = {"asset": LEXICONS["assets"], "operation": LEXICONS["operations"], "symptom": LEXICONS["symptoms"]}
+_UNSPECIFIC = LEXICONS["vague"].union(LEXICONS["vague_english"], *_HALVES.values())
+
+
+def is_ambiguous(question: str, *, dangers: Sequence[Danger] | None = None) -> bool:
+    """Whether a question is too vague to act on. A dangerous operation together with its object is not.
+
+    dangers: what `find_dangerous` found in it, looked for if left out."""
+    if dangers is None:
+        dangers = find_dangerous(question)
+    if any(danger.operation not in OBJECTLESS for danger in dangers):
+        return False
+    if not re.search(r"[^\W\d_]", question):
+        return True
+    kept = load_weights(WEIGHTS_PATH)
+    return sigmoid(float(weigh(read_ambiguity(question), kept["weights"]) + kept["bias"])) >= AMBIGUOUS
+
+
+def read_ambiguity(question: str) -> Numbers:
+    """What the model sees of a question: its text, and what its words tell."""
+    words = list(dict.fromkeys(split_words(question)))
+    told = [_says(word) for word in words]
+    specific = sum("specific" in some for some in told)
+    halves = len(set().union(*told) - {"specific"})
+    measures = [
+        min(specific, 3),
+        specific > 0,
+        halves,
+        halves >= 2,
+        specific == 0 and halves < 2,
+        min(len(question), 120) / 30,
+        min(len(words), 25) / 5,
+    ]
+    return np.concatenate([read_question(question), MEASURES_SCALE * np.array(measures, dtype=float)])
+
+
+def _says(word: str) -> set[str]:
+    """What a word tells of an incident: "asset", "operation" and "symptom", or "specific"; empty for a vague one."""
+    if re.fullmatch(r"[\d.]+", word):
+        return set()
+    if word.isascii():
+        pieces = [word] if word in _UNSPECIFIC else None
+    else:  # long compounds name something, whatever they are made of: 緊急変更申請
+        pieces = cover_word(word, _UNSPECIFIC) if len(word) < LONG_COMPOUND or KATAKANA.match(word) else None
+    if pieces is None:
+        return {"specific"} if len(word) > 1 else set()  # a lone kanji is a verb's stem: 求む, 頼む
+    return {name for name, lexicon in _HALVES.items() if any(piece in lexicon for piece in pieces)}
