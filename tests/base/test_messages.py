@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
+import jinja2.nodes
 import pytest
 
 import socjudge
@@ -47,7 +48,7 @@ WINGS = [
 # Names of methods; and words that a page or chart holds in both languages, or in Japanese, beside what they label.
 UNCHECKED = ("certify", "charts", "report", "stats")
 # Whose labels, headings and other words are there too; what they hold of Japanese is for all languages.
-WORDED = ["panels"]
+WORDED = ["panels", "report"]
 KEPT = {
     # the specification's words
     "評価を実行",
@@ -55,6 +56,20 @@ KEPT = {
     "⏳ 評価を実行中... これには数分かかる場合があります",
     "⚠️ <b>注意</b>: LLM as a Judgeの実行には<b>コストがかかります</b>（{questions}問 × Judge呼び出し）",
     "📋 詳細結果を見る",
+    "✅ MVP合格",
+    "❌ MVP不合格",
+    # values in frames, and names of groups of conditions
+    "合格",
+    "不合格",
+    "判定保留",
+    "不合格→合格",
+    "合格→不合格",
+    "合格のまま",
+    "不合格のまま",
+    "比較対象外",
+    "プロンプト",
+    "観点",
+    "データセット",
 }
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
 ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
@@ -72,6 +87,15 @@ def calls() -> list[tuple[Path, ast.Call, str]]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call)
     ]
+
+
+def template_calls() -> Iterator[tuple[Path, jinja2.nodes.Call]]:
+    """Each message that a page says by its key."""
+    for path in sorted(PACKAGE.rglob("*.j2")):
+        for call in jinja2.Environment().parse(path.read_text(encoding="utf-8")).find_all(jinja2.nodes.Call):
+            is_say = isinstance(call.node, jinja2.nodes.Name) and call.node.name == "say"
+            if is_say and isinstance(call.args[0], jinja2.nodes.Const) and "." in call.args[0].value:
+                yield path, call
 
 
 def sentences(node: ast.AST) -> Iterator[tuple[int, str]]:
@@ -124,6 +148,13 @@ def test_each_key_in_the_code_is_in_the_catalogue_with_its_values_and_each_messa
             given = {keyword.arg for keyword in call.keywords}
             if None not in given:  # no **values
                 assert given - {"lang"} == values(CATALOGUE[key]["ja"]), f"{path.name}:{call.lineno} says {key!r}"
+    for path, call in template_calls():
+        key = call.args[0].value
+        assert key in CATALOGUE, f"{path.name}:{call.lineno} says {key!r}"
+        assert {each.key for each in call.kwargs} == values(CATALOGUE[key]["ja"]), (
+            f"{path.name}:{call.lineno} says {key!r}"
+        )
+        used.add(key)
     for path in PACKAGE.rglob("*.py"):  # also keys that are chosen before they are said
         used |= set(re.findall(r"""["']([a-z_]+\.[a-z0-9_]+)["']""", path.read_text(encoding="utf-8")))
     assert set(CATALOGUE) <= used
@@ -166,7 +197,10 @@ def test_no_label_or_heading_stands_in_the_code(wing: str) -> None:
         f"{path.relative_to(PACKAGE)}:{number}: {line.strip()[:60]!r}"
         for path in sorted((PACKAGE / wing).rglob("*.[jh]*"))  # scripts and templates
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
-        if re.search("[ぁ-んァ-ヶ一-龠]", line)
+        if any(
+            re.search("[ぁ-んァ-ヶ一-龠]", text) and text.strip('"') not in KEPT
+            for text in re.findall('"[^"]*"|[^"]+', line)
+        )
     ]
     assert not stray
 
