@@ -445,7 +445,9 @@ TRUSTED: dict[str, tuple[Callable[[np.random.Generator], Exam], list[int]]] = {
 def draws(rng: np.random.Generator, scale: float, data: Path) -> None:
     """What 40 random labels say of a real judge, beside what all labels say."""
     print("### Trust from a few labels beside trust from all\n")
-    print("| labels | draws | the same | less said | the opposite | wrong 信頼できる | the same, best test of the bias |")
+    print(
+        "| labels | draws | the same | less said | the opposite | wrong 信頼できる | the same, best test of the bias |"
+    )
     print("|---|---|---|---|---|---|---|")
     pairs = [(one, trust_word(one.people, one.judge)) for one in real_points(data, 1.0)]
     for labels in (LABELLED, 80, 160, 240):

@@ -68,7 +68,10 @@ def test_a_prompt_of_ones_own_for_the_assistant_reaches_the_service_and_the_log(
     service: Service, tmp_path: Path, places: list[str]
 ) -> None:
     prompt = tmp_path / "terse-1.txt"
-    prompt.write_text("三行で答えること。\n{question}\n{context}\n{insufficient_evidence} {dangerous_operation} {ambiguous_query}\n", encoding="utf-8")
+    prompt.write_text(
+        "三行で答えること。\n{question}\n{context}\n{insufficient_evidence} {dangerous_operation} {ambiguous_query}\n",
+        encoding="utf-8",
+    )
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     done = socjudge("run", "-y", "-q", "--assistant-prompt", str(prompt), *places, **keys)
     assert done.returncode == 0, done.stderr
