@@ -48,7 +48,7 @@ WINGS = [
 # Names of methods; and words that a page or chart holds in both languages, or in Japanese, beside what they label.
 UNCHECKED = ("certify", "charts", "report", "stats")
 # Whose labels, headings and other words are there too; what they hold of Japanese is for all languages.
-WORDED = ["panels", "report"]
+WORDED = ["panels", "report", "cli", "history"]
 KEPT = {
     # the specification's words
     "評価を実行",
@@ -56,6 +56,7 @@ KEPT = {
     "⏳ 評価を実行中... これには数分かかる場合があります",
     "⚠️ <b>注意</b>: LLM as a Judgeの実行には<b>コストがかかります</b>（{questions}問 × Judge呼び出し）",
     "📋 詳細結果を見る",
+    "⚠️ LLM as a Judgeの実行にはコストがかかります: ",
     "✅ MVP合格",
     "❌ MVP不合格",
     # values in frames, and names of groups of conditions

@@ -136,7 +136,8 @@ def test_two_judges_of_the_same_answers_are_paired(explorer: Explorer, logs: Pat
     pd.testing.assert_frame_equal(pair.paired, compare_judges(both, baseline=first, by="run_id"))
     overall = pair.paired.set_index("criterion").loc["総合"]
     assert (overall["n"], overall["mean_difference"], overall["flips_to_fail"]) == (10, pytest.approx(-15.5), 10)
-    assert [name for name, *_ in pair.conditions] == ["Judge", "応答した採点モデル", "プロンプト", "プロンプトの文面"]
+    names = ["judge", "judge that answered", "judge prompt", "text of the judge prompt"]
+    assert [name for name, *_ in pair.conditions] == names
     assert pair.questions["same_answer"].all()
     assert pair.questions["first"].tolist() == pytest.approx([80] * 10)
     assert pair.questions["second"].tolist() == pytest.approx(range(60, 70))
