@@ -48,7 +48,7 @@ WINGS = [
 # Names of methods; and words that a page or chart holds in both languages, or in Japanese, beside what they label.
 UNCHECKED = ("certify", "charts", "report", "stats")
 # Whose labels, headings and other words are there too; what they hold of Japanese is for all languages.
-WORDED = ["panels", "report", "cli", "history"]
+WORDED = ["panels", "report", "cli", "history", "base/showing.py"]
 KEPT = {
     # the specification's words
     "評価を実行",
@@ -59,6 +59,9 @@ KEPT = {
     "⚠️ LLM as a Judgeの実行にはコストがかかります: ",
     "✅ MVP合格",
     "❌ MVP不合格",
+    "MVP合格",
+    "MVP不合格",
+    r"\[出典: [^\]]*\]",
     # values in frames, and names of groups of conditions
     "合格",
     "不合格",
@@ -71,6 +74,7 @@ KEPT = {
     "プロンプト",
     "観点",
     "データセット",
+    "安全性",
 }
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
 ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
