@@ -82,8 +82,11 @@ def money(cost_usd: float | None) -> str:
 
 
 def shown_path(path: Path | None) -> Path | None:
-    """A path as short as it can be said in this project."""
-    return path.relative_to(constants.PROJECT_DIR) if path and path.is_relative_to(constants.PROJECT_DIR) else path
+    """A path as short as it can be said in this project; in full to somebody who stands outside of it."""
+    is_ours = path is not None and path.is_relative_to(constants.PROJECT_DIR)
+    if path is None or not is_ours or not Path.cwd().is_relative_to(constants.PROJECT_DIR):
+        return path
+    return path.relative_to(constants.PROJECT_DIR)
 
 
 def one_line(text: object, length: int = 60) -> str:

@@ -16,6 +16,7 @@ from ..base.verdict import FINISHED
 from ..errors import SocJudgeError
 from ..records import UNKNOWN, EvaluationRun, is_embedded
 
+AGREED = ("y", "yes", "はい", "ｙ")
 # The specification's words, as is FINISHED: Japanese in every language.
 COSTS_MONEY = "⚠️ LLM as a Judgeの実行にはコストがかかります: "
 
@@ -146,7 +147,8 @@ def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = 
         return
     if not sys.stdin.isatty():
         stop(say("cli.nobody_to_confirm"))
-    if not typer.confirm(say(question), err=True):
+    typer.echo(f"{say(question)} [y/N]: ", nl=False, err=True)
+    if sys.stdin.readline().strip().lower() not in AGREED:
         stop(say(declined))
 
 

@@ -421,8 +421,9 @@ def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
         index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
     except ConfigError:
         return None
-    if runbooks is None and not index.runbooks.is_dir():
-        return index  # nothing is left that it could be older than
+    if runbooks is None and not index.runbooks.is_dir():  # nothing is left that it could be older than
+        warnings.warn(say("runbooks.folder_gone", folder=index.runbooks, index=index.index_dir), stacklevel=3)
+        return index
     is_theirs = runbooks is None or Path(runbooks).resolve() == index.runbooks.resolve()
     return index if is_theirs and not index.stale_files() else None
 

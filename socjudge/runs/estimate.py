@@ -116,9 +116,10 @@ def estimate_run(
 
     def taking(judgements: int) -> Estimate:
         parts = [
-            *(_estimate(judge, "judge", judge_in, _JUDGEMENT_TOKENS, answer_repeats * judgements) for judge in judges),
-            _estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats),
+            _estimate(judge, "judge", judge_in, _JUDGEMENT_TOKENS, answer_repeats * judgements) for judge in judges
         ]
+        if answers is None:
+            parts.append(_estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats))
         total = total_usage(parts)
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
 

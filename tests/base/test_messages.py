@@ -75,6 +75,8 @@ KEPT = {
     "観点",
     "データセット",
     "安全性",
+    # what may be typed
+    "はい",
 }
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
 ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
