@@ -12,12 +12,12 @@ import typer
 
 from .. import constants
 from ..base.messages import Language, say
+from ..base.verdict import FINISHED
 from ..errors import SocJudgeError
 from ..records import UNKNOWN, EvaluationRun, is_embedded
 
-# The specification's words, Japanese in every language.
 AGREED = ("y", "yes", "はい", "ｙ")
-FINISHED = "評価完了！結果を {path} に保存しました"
+# The specification's words, as is FINISHED: Japanese in every language.
 COSTS_MONEY = "⚠️ LLM as a Judgeの実行にはコストがかかります: "
 
 PASSED, NOT_PASSED, COULD_NOT_JUDGE = 0, 1, 2

@@ -64,9 +64,9 @@ class Estimate:
     def _repr_html_(self) -> str:
         usage = Usage(self.calls, self.input_tokens, self.output_tokens, self.cost_usd)
         if self.lowest is None:
-            return usage_html(usage, "見積もり（定価）")
+            return usage_html(usage, say("runs.estimate"))
         least = Usage(self.lowest.calls, self.lowest.input_tokens, self.lowest.output_tokens, self.lowest.cost_usd)
-        return usage_html(least, "見積もり（定価）の最小") + usage_html(usage, "見積もり（定価）の最大")
+        return usage_html(least, say("runs.estimate_least")) + usage_html(usage, say("runs.estimate_most"))
 
 
 def estimate_run(
