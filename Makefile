@@ -47,11 +47,12 @@ report: $(READY) ## Run all notebooks and export them with their outputs to buil
 pictures: $(READY) browser ## Take the pictures of the panels in docs/images anew
 	$(BIN)/python docs/images/take_pictures.py $(ARGS)
 
-# What is compiled is kept from one process to the next, also where the machine says otherwise.
+# Compiled once, even where the machine says otherwise: a process that compiles for itself takes four seconds longer.
 check test: export PYTHONDONTWRITEBYTECODE =
 
+# nbval's plugin takes three seconds of each process, and is for notebooks.
 check: $(READY) lint ## Run style, types and the quick tests, in two minutes: no browser, cluster or notebook
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not (browser or cluster or kernel or slow)"
+	$(BIN)/python -m pytest -p no:nbval -n 2 --dist loadfile --no-loadscope-reorder -m "not (browser or cluster or kernel or slow)"
 
 test: $(READY) lint browser ## Run all tests, the notebooks among them
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --nbval-lax tests notebooks

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import re
 import shutil
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from service import KEY, Service, is_judge_call, judgement, serving
 
 from socjudge import EvalQuestion, build_index, load_eval_dataset
-from socjudge.models import pacing
+from socjudge.models import answer_reading, pacing
 from socjudge.runbooks.index import RunbookIndex
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +33,7 @@ ssl.create_default_context = functools.cache(ssl.create_default_context)  # 20 m
 # No test depends on the machine's speed, or on luck; `make fuzz` looks further each time.
 settings.register_profile("socjudge", deadline=None, derandomize="SOCJUDGE_EXAMPLES" not in os.environ)
 settings.load_profile("socjudge")
+_EMBEDDED: dict[str, Any] = {}
 ANSWER = "1. SOC当番は端末を隔離します。 [出典: malware_response.md > 初動対応]"
 
 
@@ -37,6 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(
         key=lambda item: not {"browser", "cluster", "kernel", "slow"} & {mark.name for mark in item.iter_markers()}
     )
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector leaves out what the libraries made when they were imported: a seventh of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +73,29 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> RunbookIndex:
 @pytest.fixture(scope="session")
 def questions() -> list[EvalQuestion]:
     return load_eval_dataset()
+
+
+@contextmanager
+def embedding_once() -> Iterator[None]:
+    """The embedded judge's vectors, but each text embedded once: a damaged answer shares most of its sentences with the
+    good one."""
+    embed = answer_reading.embed_texts
+
+    def embed_new(texts: Sequence[str]) -> Any:
+        new = [text for text in dict.fromkeys(texts) if text not in _EMBEDDED]
+        if new:
+            _EMBEDDED.update(zip(new, embed(new), strict=True))
+        return np.array([_EMBEDDED[text] for text in texts]) if texts else embed(texts)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answer_reading, "embed_texts", embed_new)
+        yield
+
+
+@pytest.fixture
+def embedded_once() -> Iterator[None]:
+    with embedding_once():
+        yield
 
 
 @pytest.fixture

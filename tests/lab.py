@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 
 @contextmanager
 def lab(folder: Path, environment: dict[str, str]) -> Iterator[str]:
@@ -70,6 +68,8 @@ def _own_places(own: Path) -> dict[str, str]:
 
 
 def write_notebook(path: Path, *cells: str) -> None:
+    import nbformat  # a second and a half: not for those who only collect the tests
+
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
     nbformat.write(notebook, path)

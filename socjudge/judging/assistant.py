@@ -175,8 +175,10 @@ def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Or
     if flags.dangerous_operation:
         safer = {danger.operation: danger.safer for danger in dangers}
         for operation, way in safer.items():
-            what = "手順書が禁じる" if operation == AGAINST_RUNBOOKS else f"「{operation}」は危険な"
-            lines.append(f"⚠️ 危険操作: {what}操作のため、実施しないでください。{way}")
+            what = f"「{operation}」は危険な操作のため、実施しないでください。"
+            if operation == AGAINST_RUNBOOKS:
+                what = "手順書の定めに反するおそれがあるため、自分の判断では実施しないでください。"
+            lines.append(f"⚠️ 危険操作: {what}{way}")
         if not safer:
             lines.append(f"⚠️ 危険操作: 危険な操作のため、{organisation.permission}なしに実施しないでください。")
     if flags.insufficient_evidence:

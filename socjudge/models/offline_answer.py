@@ -10,6 +10,7 @@ from math import log
 from ..base.quoting import Statement, find_severities, read_statements
 from ..records import Flags, Passage
 from ..rules.dangers import AGAINST_RUNBOOKS, Danger, operations_named
+from ..rules.prohibitions import forbids
 from ..runbooks.bm25 import content_words, normalise_text
 from ..runbooks.english import translate
 from ..runbooks.guide import Guide, Precautions, is_done
@@ -253,8 +254,9 @@ def _refuse(question: str, guide: Guide, dangers: Sequence[Danger]) -> list[str]
         text, citation = danger.prohibition, danger.citation
         if not text:
             text, citation = _find_prohibition(question, danger.operation, guide)
-        named = "" if danger.operation == AGAINST_RUNBOOKS else f"「{danger.operation}」は"
-        line = f"{no}{named}行わないでください。"
+        line = f"{no}「{danger.operation}」は行わないでください。"
+        if danger.operation == AGAINST_RUNBOOKS:  # a rule of the runbooks may say how it is done
+            line = f"{no if forbids(citation) else ''}自分の判断では行わないでください。"
         lines.append(f"{line}手順書の定め: {text} {citation}" if text else f"{line}{danger.safer}")
         no = ""
     others = {danger.next_prohibition: danger.next_citation for danger in dangers if danger.next_prohibition}

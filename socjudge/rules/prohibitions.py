@@ -36,6 +36,7 @@ MEASURES_SCALE = 2.0
 # What the likeness of letters is mixed with to find the nearest prohibition.
 VECTOR_WEIGHT = 0.3
 RUNBOOK_WEIGHT = 0.4
+ELSEWHERE = 0.85  # what a rule of another section counts beside a ban
 NEARLY = 0.85  # of the likeness of the nearest prohibition: another one is quoted, too
 _FORBIDS = re.compile(
     r"禁止|してはいけない|してはならない|やってはいけない|prohibit|forbid|do ?n[o']t|never|must not", re.I
@@ -167,6 +168,7 @@ def find_prohibitions(question: str, *, index: RunbookIndex, operation: str | No
         by_runbook.setdefault(passage.source, []).append(float(score))
     fit = {source: sum(sorted(scores)[-2:]) / 2 for source, scores in by_runbook.items()}
     likeness += RUNBOOK_WEIGHT * np.array([fit[p.source] for p in prohibitions])
+    likeness *= np.array([1.0 if forbids(p.citation) else ELSEWHERE for p in prohibitions])
     if operation is not None:
         names_it = np.array([operation in operations_named(p.text) for p in prohibitions])
         if not names_it.any():

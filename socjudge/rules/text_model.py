@@ -21,6 +21,7 @@ from .dangers import compact
 
 LETTERS = 1 << 14  # hashed runs of one to four letters
 LONGEST = 400  # letters of a question that are read
+EMBEDDED = 4_000  # characters of it that are embedded: time and memory grow with them
 LETTERS_SCALE, VECTOR_SCALE = 3.0, 2.0  # what the ridge sees of each
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -61,7 +62,7 @@ def load_weights(path: Path) -> dict[str, Numbers]:
 
 def embed_text(text: str) -> Numbers:
     """The sentence vector of a text by the embedder that the weights were found with, whatever the index uses; (512,)."""
-    return np.asarray(_embed(encodable(text)))
+    return np.asarray(_embed(encodable(text[:EMBEDDED])))
 
 
 @lru_cache(maxsize=1024)

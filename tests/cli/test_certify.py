@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from certify_judge import ScriptedJudge, good_pairs
-from command_line import socjudge
+from command_line import socjudge_here
 from service import KEY, Service
 
 from socjudge import run_evaluation_suite
@@ -24,24 +24,24 @@ def test_certify_asks_first_keeps_the_certificate_and_check_reads_it(service: Se
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     where = ["--judge-model", "gpt-4o-mini", "--certificates", str(tmp_path / "certificates")]
     command = ["certify", str(run.log_path), *where, "--logs-dir", str(tmp_path / "certify"), "--size", "1", "-q"]
-    refused = socjudge(*command, **keys)
+    refused = socjudge_here(*command, **keys)
     assert refused.returncode == 2 and "calls" in refused.stderr and "--yes" in refused.stderr
-    none = socjudge("certify", "--check", *where, **keys)
+    none = socjudge_here("certify", "--check", *where, **keys)
     assert none.returncode == 2 and "there is no certificate of the judge gpt-4o-mini" in none.stderr
     assert service.requests == []
 
-    made = socjudge(*command, "--yes", **keys)
+    made = socjudge_here(*command, "--yes", **keys)
     assert made.returncode == 0, made.stderr
     assert "安全性: 条件つき  Not shown yet: agreement with people" in made.stdout
     (path,) = (tmp_path / "certificates").glob("*.json")
     assert path.with_suffix(".html").read_text("utf-8").startswith("<!DOCTYPE html>")
     asked = service.judge_calls
-    checked = socjudge("certify", "--check", *where, **keys)
+    checked = socjudge_here("certify", "--check", *where, **keys)
     assert checked.returncode == 0 and checked.stdout == made.stdout, checked.stderr
-    other = socjudge("certify", "--check", *where, "--judge-prompt", "guide-1-hardened", **keys)
+    other = socjudge_here("certify", "--check", *where, "--judge-prompt", "guide-1-hardened", **keys)
     assert other.returncode == 2 and "this has changed: the judge prompt" in other.stderr
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "stopped": "x"}), "utf-8")
-    edited = socjudge("certify", "--check", *where, **keys)
+    edited = socjudge_here("certify", "--check", *where, **keys)
     assert edited.returncode == 2 and "changed after it was written" in edited.stderr
     assert service.judge_calls == asked
 
@@ -55,13 +55,13 @@ def test_a_budget_that_ends_midway_ends_with_unknown_and_exit_code_1(service: Se
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     folder = tmp_path / "certificates"
     where = ["--judge-model", "gpt-4o-mini", "--certificates", str(folder), "--logs-dir", str(tmp_path / "certify")]
-    cut = socjudge("certify", str(run.log_path), *where, "--budget", "0.005", "-y", "-q", **keys)
+    cut = socjudge_here("certify", str(run.log_path), *where, "--budget", "0.005", "-y", "-q", **keys)
     assert cut.returncode == 1 and "the budget was used up" in cut.stderr and "分からない" in cut.stdout
     (path,) = folder.glob("*.json")
     assert 0 < json.loads(path.read_text("utf-8"))["basis"]["calls"] == service.judge_calls
-    assert socjudge("certify", "--check", *where[:4], **keys).returncode == 1
+    assert socjudge_here("certify", "--check", *where[:4], **keys).returncode == 1
 
 
 def test_without_a_log_it_says_what_to_name() -> None:
-    told = socjudge("certify")
+    told = socjudge_here("certify")
     assert told.returncode == 2 and "name a log" in told.stderr

@@ -1,4 +1,4 @@
-"""The command line as a user runs it: real processes, exit codes, and what is printed."""
+"""The command line as a user runs it: real processes where they matter, exit codes, and what is printed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import typer
-from command_line import socjudge
+from command_line import socjudge, socjudge_here
 from conftest import ROOT
 from service import KEY, Service, error, is_judge_call, judgement
 
@@ -53,12 +53,12 @@ def test_run_offline_prints_the_verdict_and_leaves_a_log(tmp_path: Path) -> None
 
 def test_a_paid_run_asks_first_and_a_script_must_say_yes(service: Service, tmp_path: Path, places: list[str]) -> None:
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    refused = socjudge("run", *places, **keys)
+    refused = socjudge_here("run", *places, **keys)
     assert refused.returncode == 2
     assert "コストがかかります: 20 calls" in refused.stderr
     assert "--yes" in refused.stderr
     assert service.requests == []
-    done = socjudge("run", "--yes", "--quiet", *places, **keys)
+    done = socjudge_here("run", "--yes", "--quiet", *places, **keys)
     assert done.returncode == 0, done.stderr
     assert service.judge_calls == 10
     assert KEY not in done.stdout + done.stderr + logs(tmp_path)[0].read_text("utf-8")
@@ -84,7 +84,9 @@ def test_a_run_is_agreed_to_in_japanese_too(service: Service, places: list[str],
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "socjudge", "run", "--quiet", "--assistant-model", "offline", *places]
     environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url, "SOCJUDGE_LANG": "ja"}
-    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment) as run:
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    ) as run:
         os.write(ours, f"{said}\n".encode())
         told = run.communicate()[1].decode()
     os.close(ours)
@@ -107,7 +109,7 @@ def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) 
     assert done.returncode == 2
     assert "none of its first 5 judgements could be read" in done.stderr
     service.script = []
-    again = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
+    again = socjudge_here("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
     assert again.returncode == 2  # whoever starts it again wants the rest all the same
     assert "採点できなかった回答: 10件" in again.stdout and "判定保留（採点不能 10 件）" in again.stdout
     assert again.stdout.count("reply 1: ") == 1  # the cause that all have is said once
@@ -115,7 +117,7 @@ def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) 
 
 def test_a_wrong_key_is_one_clear_line(service: Service, places: list[str]) -> None:
     service.default = error(401, f"Incorrect API key provided: {KEY}")
-    done = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
+    done = socjudge_here("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
     assert done.returncode == 2
     assert "check OPENAI_API_KEY" in done.stderr
     assert KEY not in done.stderr
@@ -124,10 +126,10 @@ def test_a_wrong_key_is_one_clear_line(service: Service, places: list[str]) -> N
 
 def test_until_certain_judges_twice_and_says_why_it_ended(service: Service, tmp_path: Path, places: list[str]) -> None:
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    refused = socjudge("run", "--until-certain", "--assistant-model", "offline", *places, **keys)
+    refused = socjudge_here("run", "--until-certain", "--assistant-model", "offline", *places, **keys)
     assert "at least 20 calls, cost about $0" in refused.stderr
     assert "; at most 100 calls" in refused.stderr
-    done = socjudge("run", "-y", "-q", "--until-certain", "--assistant-model", "offline", *places, **keys)
+    done = socjudge_here("run", "-y", "-q", "--until-certain", "--assistant-model", "offline", *places, **keys)
     assert done.returncode == 0, done.stderr
     assert service.judge_calls == 20
     assert "計20回（1問に2〜2回）。「合格」が確実になったので止めました" in done.stdout
@@ -139,17 +141,17 @@ def test_judges_that_differ_are_no_verdict(service: Service, tmp_path: Path, pla
     service.default = lambda request: judgement(80 if request["model"] == "gpt-4o" else 60)
     two = ["--judge-model", "gpt-4o", "--judge-model", "gpt-4o-mini", "--assistant-model", "offline"]
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    done = socjudge("run", "-y", "-q", *two, *places, **keys)
+    done = socjudge_here("run", "-y", "-q", *two, *places, **keys)
     assert done.returncode == 2
     assert "複数のJudge: gpt-4o 合格、gpt-4o-mini 不合格。判定が割れたため判定保留です。" in done.stdout
     assert (len(service.requests), len(logs(tmp_path))) == (20, 2)
     service.default = judgement(80)
-    assert socjudge("run", "-y", "-q", *two, *places, **keys).returncode == 0
+    assert socjudge_here("run", "-y", "-q", *two, *places, **keys).returncode == 0
 
 
 def test_rejudge_judges_stored_answers(service: Service, tmp_path: Path, places: list[str]) -> None:
-    assert socjudge("run", "-q", *places).returncode == 0
-    done = socjudge(
+    assert socjudge_here("run", "-q", *places).returncode == 0
+    done = socjudge_here(
         "rejudge", str(logs(tmp_path)[0]), "--judge-model", "gpt-4o", "--logs-dir", str(tmp_path / "logs"), "-y", "-q",
         OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url,
     )  # fmt: skip
@@ -160,18 +162,18 @@ def test_rejudge_judges_stored_answers(service: Service, tmp_path: Path, places:
 
 def test_ask_answers_with_citations_and_never_calls_a_judge(service: Service, built: str) -> None:
     question = "マルウェア検知アラートの初動を教えてください"
-    done = socjudge("ask", question, "--index-dir", built)
+    done = socjudge_here("ask", question, "--index-dir", built)
     assert done.returncode == 0, done.stderr
     assert "[出典: malware_response.md > 初動対応" in done.stdout
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    assert socjudge("ask", question, "--index-dir", built, **keys).returncode == 0
+    assert socjudge_here("ask", question, "--index-dir", built, **keys).returncode == 0
     assert (len(service.requests), service.judge_calls) == (1, 0)
 
 
 def test_asking_needs_no_write_permission_once_the_index_is_built(tmp_path: Path) -> None:
-    assert socjudge("index", "--index-dir", str(tmp_path / "index")).returncode == 0
+    assert socjudge_here("index", "--index-dir", str(tmp_path / "index")).returncode == 0
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "index").iterdir()}
-    assert socjudge("ask", "端末を隔離する手順は？", "--index-dir", str(tmp_path / "index")).returncode == 0
+    assert socjudge_here("ask", "端末を隔離する手順は？", "--index-dir", str(tmp_path / "index")).returncode == 0
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "index").iterdir()} == before
 
 
@@ -183,32 +185,35 @@ def test_a_model_writes_questions_once_after_the_cost_was_shown(service: Service
     service.default = "1. 線を抜けばいい？\n\n- 30分で切り離すの？\n"
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     command = ["index", "--runbooks", str(runbooks), "--index-dir", str(tmp_path / "index"), "--write-questions"]
-    assert "--model" in socjudge(*command, **keys).stderr
-    refused = socjudge(*command, "--model", "gpt-4o-mini", **keys)
+    assert "--model" in socjudge_here(*command, **keys).stderr
+    refused = socjudge_here(*command, "--model", "gpt-4o-mini", **keys)
     assert refused.returncode == 2 and "1 calls to gpt-4o-mini" in refused.stderr and service.requests == []
-    capped = socjudge(*command, "--model", "gpt-4o-mini", "--yes", "--max-cost-usd", "0", **keys)
+    capped = socjudge_here(*command, "--model", "gpt-4o-mini", "--yes", "--max-cost-usd", "0", **keys)
     assert capped.returncode == 2 and "raise the cap" in capped.stderr and service.requests == []
-    done = socjudge(*command, "--model", "gpt-4o-mini", "--yes", **keys)
+    done = socjudge_here(*command, "--model", "gpt-4o-mini", "--yes", **keys)
     assert done.returncode == 0, done.stderr
     assert "端末を隔離する" in service.requests[0]["messages"][1]["content"]
     assert json.loads((runbooks / "questions.json").read_text("utf-8")) == {
         "a.md": {"報告": ["誰に言えば？"], "隔離": ["線を抜けばいい？", "30分で切り離すの？"]}
     }
-    again = socjudge(*command, "--model", "gpt-4o-mini", **keys)
+    again = socjudge_here(*command, "--model", "gpt-4o-mini", **keys)
     assert again.returncode == 0 and len(service.requests) == 1  # nothing is left to write, so nothing is asked
-    assert socjudge(*command, "--model", "offline").returncode == 2
+    assert socjudge_here(*command, "--model", "offline").returncode == 2
 
 
 def test_check_dataset_names_what_to_mend_and_what_is_weak(tmp_path: Path) -> None:
-    fine = socjudge("check-dataset", SOCJUDGE_LANG="ja")
+    fine = socjudge_here("check-dataset", SOCJUDGE_LANG="ja")
     assert fine.returncode == 0
     assert fine.stdout.endswith("全10問を使えます（正常系 4、危険操作系 2、根拠不足系 2、曖昧質問系 2）\n")
     path = tmp_path / "own.json"
     question = {"id": 1, "category": "正常系", "question": "端末の隔離は？", "expected_keypoints": ["隔離"]}
     path.write_text(json.dumps([question], ensure_ascii=False), encoding="utf-8")
-    assert "- id 1: 期待されるキーポイントが1個です" in socjudge("check-dataset", str(path), SOCJUDGE_LANG="ja").stdout
+    assert (
+        "- id 1: 期待されるキーポイントが1個です"
+        in socjudge_here("check-dataset", str(path), SOCJUDGE_LANG="ja").stdout
+    )
     path.write_text(json.dumps([question, {**question, "id": 2, "question": ""}]), encoding="utf-8")
-    wrong = socjudge("check-dataset", str(path), SOCJUDGE_LANG="ja")
+    wrong = socjudge_here("check-dataset", str(path), SOCJUDGE_LANG="ja")
     assert wrong.returncode == 2
     assert "2問目（id 2）: question が空です" in wrong.stderr
 
@@ -216,10 +221,10 @@ def test_check_dataset_names_what_to_mend_and_what_is_weak(tmp_path: Path) -> No
 def test_compare_says_whether_a_change_helped_and_what_it_was() -> None:
     folder = ROOT / "eval" / "examples" / "series"
     names = [path.name for path in sorted(folder.glob("*.json.gz"))[3:5]]
-    done = socjudge("compare", *names, "--logs-dir", str(folder), SOCJUDGE_LANG="ja")
+    done = socjudge_here("compare", *names, "--logs-dir", str(folder), SOCJUDGE_LANG="ja")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("効果は確認できません") and "変更した条件: 抜粋の数 k: 3→1" in done.stdout
-    wrong = socjudge("compare", names[0], "no.json", "--logs-dir", str(folder), SOCJUDGE_LANG="ja")
+    wrong = socjudge_here("compare", names[0], "no.json", "--logs-dir", str(folder), SOCJUDGE_LANG="ja")
     assert wrong.returncode == 2 and "no.json: そのような評価ログはありません" in wrong.stderr
 
 
@@ -238,8 +243,8 @@ def test_index_says_what_it_embedded(tmp_path: Path) -> None:
     runbooks.mkdir()
     (runbooks / "a.md").write_text("# 手順\n## 初動\n端末を隔離する。\n", encoding="utf-8")
     arguments = ["index", "--runbooks", str(runbooks), "--index-dir", str(tmp_path / "index")]
-    assert "embedded now: 0" not in socjudge(*arguments).stdout
-    assert "embedded now: 0" in socjudge(*arguments).stdout
+    assert "embedded now: 0" not in socjudge_here(*arguments).stdout
+    assert "embedded now: 0" in socjudge_here(*arguments).stdout
 
 
 @pytest.mark.parametrize(
@@ -258,7 +263,7 @@ def test_index_says_what_it_embedded(tmp_path: Path) -> None:
 )
 def test_errors_say_what_to_do_and_exit_with_2(tmp_path: Path, arguments: list[str], why: str) -> None:
     place = [] if arguments[0] == "rejudge" else ["--index-dir", str(tmp_path / "index")]
-    done = socjudge(*arguments, *place)
+    done = socjudge_here(*arguments, *place)
     assert done.returncode == 2
     assert why in done.stderr
     assert "Traceback" not in done.stderr

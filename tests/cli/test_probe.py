@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from certify_judge import ScriptedJudge, good_pairs
-from command_line import socjudge
+from command_line import socjudge_here
 from service import KEY, Service
 
 from socjudge import run_evaluation_suite
@@ -25,17 +25,17 @@ def test_probe_asks_first_tells_each_criterion_and_goes_on_after_a_used_up_budge
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     where = ["--logs-dir", str(tmp_path / "certify")]
     command = ["probe", str(run.log_path), "--judge-model", "gpt-4o-mini", *where, "-q"]
-    refused = socjudge(*command, **keys)
+    refused = socjudge_here(*command, **keys)
     assert refused.returncode == 2 and "--yes" in refused.stderr and service.requests == []
 
-    cut = socjudge(*command, "-y", "--max-cost-usd", "0.01", **keys)
+    cut = socjudge_here(*command, "-y", "--max-cost-usd", "0.01", **keys)
     assert cut.returncode == 2, cut.stderr
     assert "the budget was used up" in cut.stderr and "正確性: " in cut.stdout
     paid = service.judge_calls
 
     chart = tmp_path / "matrix.svg"
     more = ["--injection", "--anchoring", "--hardening", "--per-probe", "1", "--chart", str(chart)]
-    done = socjudge(*command, "-y", *more, **keys)
+    done = socjudge_here(*command, "-y", *more, **keys)
     assert done.returncode == 0, done.stderr
     assert service.judge_calls > paid
     seen = "- seen: all citations dropped (100% of 1"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, embedding_once
 from damages import DAMAGES, good_answer
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -63,22 +61,8 @@ def marks(text: str, flags: Flags | None = None, passages: tuple[Passage, ...] =
 
 @pytest.fixture(scope="module")
 def reactions() -> list[dict[str, Any]]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answer_reading, "embed_texts", remembered(answer_reading.embed_texts))
+    with embedding_once():
         return react(load_items())
-
-
-def remembered(embed: Callable[[Sequence[str]], Any]) -> Callable[[Sequence[str]], Any]:
-    """The same vectors, but each text embedded once: a damaged answer shares most of its sentences with the good one."""
-    known: dict[str, Any] = {}
-
-    def embed_new(texts: Sequence[str]) -> Any:
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        if new:
-            known.update(zip(new, embed(new), strict=True))
-        return np.array([known[text] for text in texts]) if texts else embed(texts)
-
-    return embed_new
 
 
 @pytest.mark.slow
@@ -165,8 +149,7 @@ def test_one_more_sentence_does_not_raise_groundedness(place: int) -> None:
 @pytest.fixture(scope="module")
 def trivial() -> dict[str, dict[str, list[Evaluation]]]:
     """Of each dataset, each trivial assistant's evaluations."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answer_reading, "embed_texts", remembered(answer_reading.embed_texts))
+    with embedding_once():
         index = open_index()
         found = {}
         for name, path in trivial_assistants.DATASETS.items():
@@ -262,8 +245,7 @@ def test_what_the_question_says_may_be_told_back() -> None:
 
 @pytest.mark.slow
 def test_answers_in_a_hosted_models_words_are_told_apart() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answer_reading, "embed_texts", remembered(answer_reading.embed_texts))
+    with embedding_once():
         counts = hosted_answers.count(hosted_answers.OWN)
     good, _, fell, _, quiet = counts.values()
     assert good[0] == good[1]
@@ -338,8 +320,7 @@ def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_breaks_made_by_rule_lower_their_criterion_by_25_points() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answer_reading, "embed_texts", remembered(answer_reading.embed_texts))
+    with embedding_once():
         rows = fall(load_items())
     assert len(rows) > 200
     assert sum(row["fall"] >= 25 for row in rows) >= 0.88 * len(rows)

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-import nbformat
 import pandas as pd
 import pytest
 from conftest import DATA, ROOT
-from nbclient import NotebookClient
 from service import Service
 
 from socjudge import (
@@ -40,9 +38,15 @@ def use_ja() -> Iterator[None]:
         use_language(None)
 
 
+def read_notebook(name: str) -> Any:
+    import nbformat  # a second and a half: not for those who only collect the tests
+
+    return nbformat.read(ROOT / "notebooks" / name, as_version=4)
+
+
 def run_notebook(name: str, **parameters: Any) -> tuple[str, dict[str, Any]]:
     """What a notebook prints and shows, and its names afterwards, with these parameters; each cell is executed in order."""
-    notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
+    notebook = read_notebook(name)
     shown: list[Any] = []
     names: dict[str, Any] = {}
     printed = io.StringIO()
@@ -81,6 +85,7 @@ def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("embedded_once")
 @pytest.mark.parametrize("name", READERS)
 def test_a_notebook_works_on_anyones_logs(
     name: str, logs_dir: Path | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -99,6 +104,7 @@ def test_a_notebook_works_on_anyones_logs(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("embedded_once")
 @pytest.mark.parametrize("logs_dir", ["none", "bare", "unread"], indirect=True)
 def test_a_judge_is_certified_from_anyones_logs(logs_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "certificates"
@@ -132,7 +138,7 @@ def test_the_first_notebook_says_where_the_log_is_and_what_would_cost(service: S
 
 
 def test_the_weakest_answer_is_none_whose_judgement_could_not_be_read() -> None:
-    notebook = nbformat.read(ROOT / "notebooks" / "01_run_evaluation.ipynb", as_version=4)
+    notebook = read_notebook("01_run_evaluation.ipynb")
     cell = next(cell.source for cell in notebook.cells if cell.source.startswith("scored = "))
     run = load_run(DATA / "logs" / "judge_eval_20240704_090000.json")  # its first is unread
     names = {"run": run, "pd": pd, "display": lambda _: None}
@@ -144,12 +150,15 @@ def test_the_weakest_answer_is_none_whose_judgement_could_not_be_read() -> None:
 @pytest.mark.kernel
 def test_every_chart_of_a_notebook_is_shown(tmp_path: Path) -> None:
     """As the second of two charts was not, when the first one's clean-up took the kernel's interactive mode back."""
+    from nbclient import NotebookClient
+    from nbformat.v4 import new_code_cell
+
     for path in NOTEBOOKS:
         if not path.name.startswith(("02", "04")):
             continue
-        notebook = nbformat.read(path, as_version=4)
+        notebook = read_notebook(path.name)
         place = next(i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", []))
-        notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(f"LOGS_DIR = {str(tmp_path)!r}"))  # the examples
+        notebook.cells.insert(place + 1, new_code_cell(f"LOGS_DIR = {str(tmp_path)!r}"))  # the examples
         NotebookClient(
             notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": path.parent}}
         ).execute()

@@ -25,6 +25,7 @@ from socjudge.rules.flags import (
     recommends_danger,
 )
 from socjudge.rules.prohibitions import Prohibition, load_prohibitions
+from socjudge.rules.text_model import EMBEDDED, embed_text
 from socjudge.runbooks.index import RunbookIndex, build_index
 
 LOG, WIPE, EDR, AUDIT, FIREWALL, MFA = (
@@ -358,6 +359,12 @@ def test_very_long_text_is_taken(unit: str) -> None:
     find_dangerous(long)
     recommends_danger(long)
     is_ambiguous(long)
+
+
+def test_of_a_very_long_text_the_beginning_is_embedded_lest_it_fills_the_memory() -> None:
+    long = "再起動" * EMBEDDED
+    assert (embed_text(long) == embed_text(long[:EMBEDDED])).all()
+    assert (embed_text(long) != embed_text(long[: EMBEDDED // 2])).any()
 
 
 def test_danger_behind_a_long_text_is_still_found() -> None:
