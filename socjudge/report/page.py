@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from .. import constants
@@ -138,7 +138,7 @@ def write_report(
     gate = gate_confidence(answers).iloc[0]
     with speaking(tongue):
         render = functools.partial(
-            page_template("report.html.j2").render,
+            page_environment().get_template("report.html.j2").render,
             lang=tongue, say=say, version=__version__, made_at=datetime.now().astimezone(),
             script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
             line=rule.line, rule_words=rule_text(total, rule, lang=tongue), needed=rule.needed(total), reaches=reaches,
@@ -283,13 +283,9 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 # -- the page
 
 
-def page_template(name: str) -> Template:
-    """A template of this folder, compiled once. What it puts out is escaped, and what cannot be seen is made visible."""
-    return _environment().get_template(name)
-
-
-@functools.cache
-def _environment() -> Environment:
+@functools.cache  # a template takes longer to compile than a report to fill
+def page_environment() -> Environment:
+    """Everything that the template puts out is escaped, and what cannot be seen is made visible."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, finalize=_visible,
         trim_blocks=True, lstrip_blocks=True,
