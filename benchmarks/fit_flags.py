@@ -314,15 +314,16 @@ def tell(name: str, rows: list[Row], guessed: Any, limit: float, least: int, sou
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("flags", nargs="*", default=[*FLAGS], choices=FLAGS)
+    parser.add_argument("flags", nargs="*", default="all", choices=[*FLAGS, "all"])
     parser.add_argument("--dry-run", action="store_true", help="report only")
     args = parser.parse_args()
+    flags = FLAGS if "all" in args.flags else args.flags
     with tempfile.TemporaryDirectory() as folder:
-        if "danger" in args.flags:
+        if "danger" in flags:
             fit_danger(build_index(RUNBOOKS_DIR, index_dir=Path(folder) / "index"), dry_run=args.dry_run)
-        if "evidence" in args.flags:
+        if "evidence" in flags:
             fit_evidence(Path(folder), dry_run=args.dry_run)
-        if "ambiguity" in args.flags:
+        if "ambiguity" in flags:
             fit_ambiguity(dry_run=args.dry_run)
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/flags.py [--split dev|dev2|final|all] [--errors dev|dev2]
 
-The final half is for checking only: its questions are counted here and never listed. benchmarks/fit_flags.py finds the
+The final half and flags_blind.jsonl are for checking only: their questions are counted here and never listed. benchmarks/fit_flags.py finds the
 weights.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.records import Flags
 from socjudge.rules.flags import raise_flags
-from socjudge.runbooks.index import build_index
+from socjudge.runbooks.index import RunbookIndex, build_index
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 FLAGS = {
@@ -71,6 +71,20 @@ def main() -> None:
             ]
     if args.errors:
         print("", *(errors or ["- none"]), sep="\n")
+    if args.split == "all":
+        print_blind(index)
+
+
+def print_blind(index: RunbookIndex) -> None:
+    """How often each flag is raised per kind of question, of those written by somebody who had seen no rule."""
+    lines = (DATA / "flags_blind.jsonl").read_text(encoding="utf-8").splitlines()
+    raised: dict[str, list[Flags]] = {}
+    for row in map(json.loads, lines):
+        raised.setdefault(row["kind"], []).append(raise_flags(row["question"], index=index))
+    print("\n| blind | questions | " + " | ".join(FLAGS.values()) + " |\n|---|---|---|---|---|")
+    for kind, some in raised.items():
+        counts = " | ".join(str(sum(getattr(flags, flag) for flags in some)) for flag in FLAGS)
+        print(f"| {kind} | {len(some)} | {counts} |")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ were equal, counts as one that does not cover. --scale 4 makes four times as man
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy.stats
 from calibration import draw_answers
 
 from socjudge.base.pass_rule import PassRule
@@ -442,25 +444,33 @@ TRUSTED: dict[str, tuple[Callable[[np.random.Generator], Exam], list[int]]] = {
 
 def draws(rng: np.random.Generator, scale: float, data: Path) -> None:
     """What 40 random labels say of a real judge, beside what all labels say."""
-    print("### Trust from 40 labels beside trust from all\n")
-    words, falsely, total = dict.fromkeys(["the same", "less said", "the opposite"], 0), 0, 0
-    for one in real_points(data, 1.0):
-        whole = trust_word(one.people, one.judge)
-        for _ in range(max(1, int(20 * scale))):
-            pick = rng.choice(len(one.people), LABELLED, replace=False)
-            word = trust_word(one.people[pick], one.judge[pick])
-            opposite = {word, whole} == {"信頼できる", "信頼できない"}
-            words["the same" if word == whole else "the opposite" if opposite else "less said"] += 1
-            apart = abs(float((one.judge - one.people).mean())) >= MARGIN or one.correlation <= CORRELATION
-            falsely += word == "信頼できる" and apart
-            total += 1
-    print("| draws of 40 labels | " + " | ".join(words) + " | 信頼できる where bias or correlation of all forbid it |")
-    print("|---|---|---|---|---|")
+    print("### Trust from a few labels beside trust from all\n")
     print(
-        f"| {total} | "
-        + " | ".join(f"{count / total:.0%}" for count in words.values())
-        + f" | {falsely / total:.1%} |\n"
+        "| labels | draws | the same | less said | the opposite | wrong 信頼できる | the same, best test of the bias |"
     )
+    print("|---|---|---|---|---|---|---|")
+    pairs = [(one, trust_word(one.people, one.judge)) for one in real_points(data, 1.0)]
+    for labels in (LABELLED, 80, 160, 240):
+        words, falsely = dict.fromkeys(["the same", "less said", "the opposite"], 0), 0
+        for one, whole in pairs:
+            for _ in range(max(1, int(20 * scale))):
+                pick = rng.choice(len(one.people), labels, replace=False)
+                word = trust_word(one.people[pick], one.judge[pick])
+                opposite = {word, whole} == {"信頼できる", "信頼できない"}
+                words["the same" if word == whole else "the opposite" if opposite else "less said"] += 1
+                apart = abs(float((one.judge - one.people).mean())) >= MARGIN or one.correlation <= CORRELATION
+                falsely += word == "信頼できる" and apart
+        total = sum(words.values())
+        shares = " | ".join(f"{count / total:.1%}" for count in words.values())
+        bound = np.mean([best_share(one, labels) for one, word in pairs if word in ("信頼できる", "信頼できない")])
+        print(f"| {labels} | {total} | {shares} | {falsely / total:.1%} | {bound:.0%} |")
+
+
+def best_share(one: Population, labels: int) -> float:
+    """How often the most powerful test at 5 %, scatter known, tells on which side of the margin the bias of all lies."""
+    apart = one.judge - one.people
+    gap = abs(abs(float(apart.mean())) - MARGIN) / float(apart.std(ddof=1))
+    return float(scipy.stats.norm.sf(scipy.stats.norm.ppf(0.95) - gap * math.sqrt(labels)))
 
 
 def trust_word(people: np.ndarray, judge: np.ndarray) -> str:

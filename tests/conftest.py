@@ -27,7 +27,7 @@ DATA = ROOT / "tests" / "data"
 OTHERS = DATA / "others"  # of other projects: see its SOURCE.md
 os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["SOCJUDGE_LANG"] = (
-    "en"  # tests match the English of a message; tests/base/test_messages.py holds the Japanese to it
+    "en"  # most tests match the English of a message; tests/base/test_messages.py holds the Japanese to it
 )
 ssl.create_default_context = functools.cache(ssl.create_default_context)  # 20 ms, for each of 400 models
 # No test depends on the machine's speed, or on luck; `make fuzz` looks further each time.
@@ -57,6 +57,12 @@ def _no_service_configured(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pacing, "BACKOFF_S", 0.001)
     monkeypatch.setattr(pacing, "PATIENCE_S", 0.0)
+
+
+@pytest.fixture
+def in_japanese(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tested as an analyst reads it."""
+    monkeypatch.setenv("SOCJUDGE_LANG", "ja")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A real JupyterLab for the browser tests, and how a person opens and runs a notebook in it."""
+"""A real JupyterLab for the browser tests, in Japanese, and how a person opens and runs a notebook in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lab(folder: Path, environment: dict[str, str]) -> Iterator[str]:
     settings.mkdir(parents=True)
     quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
-    environment = {**os.environ, **environment, **_own_places(own)}
+    environment = {**os.environ, "SOCJUDGE_LANG": "ja", **environment, **_own_places(own)}
     command = [
         sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--port=0", "--ip=127.0.0.1",
         "--IdentityProvider.token=test", f"--ServerApp.root_dir={folder}",
@@ -45,7 +45,7 @@ def voila(folder: Path, notebook: str, *options: str) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "voila", notebook, "--no-browser", f"--port={port}", *options]
-    environment = {**os.environ, **_own_places(folder / ".jupyter")}
+    environment = {**os.environ, "SOCJUDGE_LANG": "ja", **_own_places(folder / ".jupyter")}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
         try:
             assert process.stderr is not None

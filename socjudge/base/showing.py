@@ -21,6 +21,7 @@ from ..records import (
     Usage,
     is_embedded,
 )
+from .messages import say
 from .pass_rule import reaches, run_rule
 from .texts import visible
 from .verdict import REFERENCE_NOTE, best_case, certainty_text, is_open, open_text
@@ -74,15 +75,18 @@ def block(kind: str, *lines: str) -> str:
 def money(cost_usd: float | None) -> str:
     """Dollars and about how many yen, that there are none, or that they are unknown."""
     if cost_usd == 0:
-        return "なし"
+        return say("base.cost_none")
     if cost_usd is None:
-        return "不明（prices.toml に単価を書くと出ます）"
-    return f"約 ${cost_usd:.4f}（約{cost_usd * constants.JPY_PER_USD:.1f}円）"
+        return say("base.cost_unknown")
+    return say("base.cost_about", usd=cost_usd, yen=cost_usd * constants.JPY_PER_USD)
 
 
 def shown_path(path: Path | None) -> Path | None:
-    """A path as short as it can be said in this project."""
-    return path.relative_to(constants.PROJECT_DIR) if path and path.is_relative_to(constants.PROJECT_DIR) else path
+    """A path as short as it can be said in this project; in full to somebody who stands outside of it."""
+    is_ours = path is not None and path.is_relative_to(constants.PROJECT_DIR)
+    if path is None or not is_ours or not Path.cwd().is_relative_to(constants.PROJECT_DIR):
+        return path
+    return path.relative_to(constants.PROJECT_DIR)
 
 
 def one_line(text: object, length: int = 60) -> str:
@@ -141,20 +145,22 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
     if is_undecided(run):
         word = open_text(summary.n_unscored)
     facts: dict[str, object] = {
-        "合格": f"{summary.passed_questions} / {summary.total_questions}問（{summary.pass_rate:.1%}）",
-        "全体平均スコア": f"{summary.average_score:.1f}点",
+        say("base.passed"): say(
+            "base.show_passed", passed=summary.passed_questions, total=summary.total_questions, rate=summary.pass_rate
+        ),
+        say("base.show_overall"): say("base.show_points", points=summary.average_score),
     }
     if summary.n_unscored:
-        facts["未採点"] = f"{summary.n_unscored}件（0点として集計）"
+        facts[say("base.show_unscored")] = say("base.show_as_zero", count=summary.n_unscored)
     if info.stopped_because:
-        facts["採点の反復"] = certainty_text(info)
+        facts[say("base.show_repeats")] = certainty_text(info)
     for other in run.others:
         facts[f"Judge {other.judge_model}"] = "MVP合格" if other.summary.mvp_passed else "MVP不合格"
     facts |= {
         "Judge": _answered(info.judge_model, info.judge_model_resolved),
-        "アシスタント": _answered(info.assistant_model, info.assistant_model_resolved),
-        "費用": money(run.cost_usd),
-        "ログ": "（保存されていません）" if run.log_path is None else shown_path(run.log_path),
+        say("base.show_assistant"): _answered(info.assistant_model, info.assistant_model_resolved),
+        say("base.show_cost"): money(run.cost_usd),
+        say("base.show_log"): say("base.show_no_log") if run.log_path is None else shown_path(run.log_path),
     }
     after += f'<div class="muted">{escape(judge_line)}</div>'
     return facts_html(word, facts, verdict_kind(run), after)
@@ -174,15 +180,17 @@ def info_html(info: RunInfo) -> str:
     )
 
 
-def usage_html(usage: Usage, title: str = "使用量") -> str:
+def usage_html(usage: Usage, title: str = "") -> str:
     """Calls, tokens and cost."""
     facts = {
-        "呼び出し": f"{usage.calls:,}回",
-        "入力": f"{usage.input_tokens:,}トークン",
-        "出力": f"{usage.output_tokens:,}トークン",
+        say("base.show_calls"): say("base.show_calls_count", count=usage.calls),
+        say("base.show_input"): say("base.show_tokens", count=usage.input_tokens),
+        say("base.show_output"): say("base.show_tokens", count=usage.output_tokens),
     }
-    lost = {"応答のなかった呼び出し": f"{usage.lost_calls:,}回"} if usage.lost_calls else {}
-    return facts_html(title, facts | lost | {"費用": money(usage.cost_usd)})
+    if usage.lost_calls:
+        facts[say("base.show_lost")] = say("base.show_calls_count", count=usage.lost_calls)
+    facts[say("base.show_cost")] = money(usage.cost_usd)
+    return facts_html(title or say("base.show_usage"), facts)
 
 
 def passage_line(passage: Passage) -> str:
@@ -206,11 +214,17 @@ def evaluation_html(marks: Evaluation) -> str:
     """The marks with their reasons, or why there are none."""
     after = f'<div class="muted">{REFERENCE_NOTE}</div>' if is_embedded(marks.model) else ""
     if marks.status != "ok":
-        return facts_html("⚠️ 採点できませんでした", {"理由": marks.error, "Judge": marks.model}, "warn", after)
-    rows = {name: f"{score:g}点　{marks.rationale.get(name, '')}" for name, score in marks.scores.items()}
-    title = f"{'合格' if marks.passed else '不合格'}　平均スコア: {marks.average_score:.1f}点"
+        why = {say("base.show_reason"): marks.error, "Judge": marks.model}
+        return facts_html(say("base.show_could_not"), why, "warn", after)
+    rows = {
+        name: say("base.show_mark", score=score, reason=marks.rationale.get(name, ""))
+        for name, score in marks.scores.items()
+    }
+    word = say("base.passed" if marks.passed else "base.not_passed")
+    title = say("base.show_verdict", verdict=word, mean=marks.average_score)
     kind = "grey" if after else "good" if marks.passed else "bad"
-    return facts_html(title, {**rows, "総合コメント": marks.overall_comment, "Judge": marks.model}, kind, after)
+    rows |= {say("base.show_comment"): marks.overall_comment, "Judge": marks.model}
+    return facts_html(title, rows, kind, after)
 
 
 def result_line(result: EvaluationResult) -> str:
@@ -241,32 +255,34 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
     line: the pass line that it was judged by; marks below are red, and that of safety is said whatever the mean."""
     marks, question = result.evaluation, result.question
     repeats = (
-        f"（回答{result.answer_repeat + 1}・採点{result.judge_repeat + 1}）"
+        say("base.show_repeat", answer=result.answer_repeat + 1, judge=result.judge_repeat + 1)
         if result.answer_repeat + result.judge_repeat
         else ""
     )
     title = f"{escape(question.id)}. {escape(question.question)}{repeats}"
     if marks.status == "ok":
-        icon, mean = _icon(marks), f"平均スコア: {marks.average_score:.1f}点"
+        icon, mean = _icon(marks), say("base.show_mean", mean=marks.average_score)
         low = {name for name, score in marks.scores.items() if line is not None and not reaches(score, line)}
         tiles = "".join(
             f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{score:g}</b></div>'
             for name, score in marks.scores.items()
         )
         if SAFETY in low:
-            tiles += f'<b class="low-safety">{SAFETY}が合格ライン（{line:g}点）を下回っています</b>'
+            warning = say("base.show_low_safety", criterion=SAFETY, line=line)
+            tiles += f'<b class="low-safety">{warning}</b>'
     else:
-        icon, mean, tiles = "❌", f"未採点: {escape(marks.error)}", ""
+        icon, mean, tiles = "❌", escape(say("base.show_unscored_why", error=marks.error)), ""
     reasons = "".join(
         f"<li><b>{escape(name)}</b>: {escape(reason)}</li>" for name, reason in marks.rationale.items() if reason
     )
-    comment = f"<p>総合コメント: {escape(marks.overall_comment)}</p>" if marks.overall_comment else ""
+    comment = marks.overall_comment
+    comment = f"<p>{escape(say('base.show_the_comment', comment=comment))}</p>" if comment else ""
     return (
         f'<div class="question"><div>{icon} <b>{title}</b>　{escape(question.category)}</div><div>{mean}</div>'
         f'<div class="tiles">{tiles}</div><ul>{reasons}</ul>{comment}'
-        f"<details{' open' if opened else ''}><summary>回答・コンテキスト</summary>"
-        f"回答<pre>{escape(result.answer.answer)}</pre>"
-        f"コンテキスト<pre>{escape(result.answer.context)}</pre></details></div>"
+        f"<details{' open' if opened else ''}><summary>{say('base.show_texts')}</summary>"
+        f"{say('base.show_answer')}<pre>{escape(result.answer.answer)}</pre>"
+        f"{say('base.show_context')}<pre>{escape(result.answer.context)}</pre></details></div>"
     )
 
 
@@ -283,11 +299,14 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
     cited = [passage for passage in answer.passages if passage.citation in body]
     passages = "".join(map(_passage, cited or answer.passages))
     flags = flags_html(answer)
+    told = say(
+        "base.show_answered", model=answer.model, seconds=answer.processing_time, cost=money(answer.usage.cost_usd)
+    )
     return block(
         "",
         f'<div class="question"><b>Q. {escape(question)}</b>',
         f"{steps_html(body)}{flags}{passages}",
-        f"<small>{escape(answer.model)}、{answer.processing_time:.1f}秒、費用: {money(answer.usage.cost_usd)}</small></div>",
+        f"<small>{escape(told)}</small></div>",
     )
 
 
@@ -331,10 +350,10 @@ def flags_html(answer: AssistantAnswer) -> str:
     raised: Sequence[str] = [
         word
         for word, is_raised in (
-            ("根拠不足", flags.insufficient_evidence),
-            ("危険操作", flags.dangerous_operation),
-            ("曖昧質問", flags.ambiguous_query),
+            (say("base.show_evidence"), flags.insufficient_evidence),
+            (say("base.show_danger"), flags.dangerous_operation),
+            (say("base.show_ambiguous"), flags.ambiguous_query),
         )
         if is_raised
     ]
-    return f'<div class="warn">⚠️ 警告: {"、".join(raised)}</div>' if raised else ""
+    return f'<div class="warn">{say("base.show_warning", flags="、".join(raised))}</div>' if raised else ""

@@ -124,6 +124,9 @@ def judges_text(runs: Sequence[EvaluationRun], asked: int) -> str:
     return f"複数のJudge: {told}。全員が同じ判定です。"
 
 
+# The specification's words when a run has ended, Japanese in every language.
+FINISHED = "評価完了！結果を {path} に保存しました"
+
 # What stands in grey beside a verdict of the embedded judge.
 REFERENCE_NOTE = "参考判定（LLMによる採点ではありません）"
 

@@ -123,7 +123,10 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
     numbers = {name: trust[name] for name in ("n", "bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")}  # fmt: skip
     if math.isnan(trust["bias_low"]):
         return Finding("people", state, str(trust["note"]))
-    return Finding("people", state, say("certify.people_told", **numbers))
+    told = say("certify.people_told", **numbers)
+    if state in ("open", "ranked") and not math.isnan(needed := float(trust["labels_needed"])):
+        told += say("certify.people_needed", count=int(needed))
+    return Finding("people", state, told)
 
 
 def _is_inside(trust: dict[str, Any]) -> bool:

@@ -56,6 +56,7 @@ LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_dir_option"))]
 JudgeModel = Annotated[str, typer.Option(help=say("cli.judge_model_option"))]
 JudgeModels = Annotated[list[str] | None, typer.Option("--judge-model", help=say("cli.judge_models_option"))]
 JudgePrompt = Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))]
+AssistantPrompt = Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))]
 JudgeRepeats = Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))]
 UntilCertain = Annotated[bool, typer.Option("--until-certain", help=say("cli.until_certain_option"))]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))]
@@ -109,6 +110,7 @@ def index(
 def ask(
     question: Annotated[str, typer.Argument(help=say("cli.ask_question"))],
     model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
+    assistant_prompt: AssistantPrompt = None,
     k: Annotated[int, typer.Option(min=1, help=say("cli.k_option"))] = 5,
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
@@ -118,7 +120,8 @@ def ask(
     Example: socjudge ask "マルウェア検知アラートの初動を教えてください" """
     from ..judging.assistant import handle_query
 
-    answer = or_exit(handle_query, question, index=open_index_or_exit(runbooks, index_dir), model=model, k=k)
+    index = open_index_or_exit(runbooks, index_dir)
+    answer = or_exit(handle_query, question, index=index, model=model, k=k, prompt=assistant_prompt)
     typer.echo(answer.answer)
     typer.echo("\n" + say("cli.answered_by", model=answer.model, seconds=answer.processing_time), err=True)
 
@@ -129,6 +132,7 @@ def run(
     judge_models: JudgeModels = None,
     assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
     judge_prompt: JudgePrompt = None,
+    assistant_prompt: AssistantPrompt = None,
     answer_repeats: Annotated[int, typer.Option(min=1, help=say("cli.answer_repeats_option"))] = 1,
     judge_repeats: JudgeRepeats = 1,
     until_certain: UntilCertain = False,
@@ -169,13 +173,16 @@ def run(
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
     judges = judge_models or ["auto"]
-    models: dict[str, Any] = {"assistant_model": assistant_model, "judge_model": judges, "judge_prompt": judge_prompt}
+    models: dict[str, Any] = {
+        "assistant_model": assistant_model, "assistant_prompt": assistant_prompt,
+        "judge_model": judges, "judge_prompt": judge_prompt,
+    }  # fmt: skip
     repeats = {"answer_repeats": answer_repeats, "judge_repeats": most_repeats(judge_repeats, until_certain)}
     estimate = or_exit(estimate_run, questions, **models, **repeats, until_certain=until_certain)
     index = open_index_or_exit(runbooks, index_dir)
     if estimate.calls and not fresh and len(judges) == 1:
         one = models | {"judge_model": judges[0]}
-        same = or_exit(assign_suite, questions, index=index, answers=None, assistant_prompt=None, k=k, **one, **repeats)
+        same = or_exit(assign_suite, questions, index=index, answers=None, k=k, **one, **repeats)
         estimate = _left(estimate, same, logs_dir)
     confirm(estimate, yes)
     finished = or_exit(

@@ -36,6 +36,7 @@ def prepare(
     judge_model: Annotated[str, typer.Option(help=say("cli.batch_judge"))] = "auto",
     assistant_model: Annotated[str, typer.Option(help=say("cli.batch_assistant"))] = "auto",
     judge_prompt: Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))] = None,
+    assistant_prompt: Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))] = None,
     answer_repeats: Annotated[int, typer.Option(min=1, help=say("cli.answer_repeats_option"))] = 1,
     judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1,
     k: Annotated[int, typer.Option(min=1, help=say("cli.k_option"))] = 5,
@@ -53,7 +54,8 @@ def prepare(
     index = None if log is not None else open_index_or_exit(runbooks, index_dir)
     job = or_exit(
         prepare_batch, dataset, log=log, index=index, judge_model=judge_model, assistant_model=assistant_model,
-        judge_prompt=judge_prompt, answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k, logs_dir=logs_dir,
+        judge_prompt=judge_prompt, assistant_prompt=assistant_prompt, answer_repeats=answer_repeats,
+        judge_repeats=judge_repeats, k=k, logs_dir=logs_dir,
         requests_per_file=MAX_REQUESTS if requests_per_file is None else requests_per_file,
     )  # fmt: skip
     _show(job)

@@ -12,11 +12,12 @@ import typer
 
 from .. import constants
 from ..base.messages import Language, say
+from ..base.verdict import FINISHED
 from ..errors import SocJudgeError
 from ..records import UNKNOWN, EvaluationRun, is_embedded
 
-# The specification's words, Japanese in every language.
-FINISHED = "評価完了！結果を {path} に保存しました"
+AGREED = ("y", "yes", "はい", "ｙ")
+# The specification's words, as is FINISHED: Japanese in every language.
 COSTS_MONEY = "⚠️ LLM as a Judgeの実行にはコストがかかります: "
 
 PASSED, NOT_PASSED, COULD_NOT_JUDGE = 0, 1, 2
@@ -146,7 +147,8 @@ def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = 
         return
     if not sys.stdin.isatty():
         stop(say("cli.nobody_to_confirm"))
-    if not typer.confirm(say(question), err=True):
+    typer.echo(f"{say(question)} [y/N]: ", nl=False, err=True)
+    if sys.stdin.readline().strip().lower() not in AGREED:
         stop(say(declined))
 
 

@@ -58,7 +58,7 @@ def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = Tru
     files: of `find_logs`, all or some. Of an object store nothing is kept."""
     place = as_path(logs_dir)
     if not cache or is_remote(place):
-        return read_logs(with_progress(files, "ログを読み込み中"))
+        return read_logs(with_progress(files, say("history.reading")))
     folder = place / FOLDER
     kept = _load(folder)
     if kept is None:
@@ -68,7 +68,7 @@ def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = Tru
     others = {stamp[0] for stamp in known} - {file.name for file in files}
     deleted = others.difference(os.listdir(place)) if others else set()
     if changed or deleted:
-        new = read_logs(with_progress(changed, "ログを読み込み中"))
+        new = read_logs(with_progress(changed, say("history.reading")))
         kept = _without(kept, deleted.union(file.name for file in changed))
         kept = Tables(pa.concat_tables([kept.runs, new.runs]), pa.concat_tables([kept.results, new.results]))
         _save(folder, kept)
@@ -85,7 +85,7 @@ def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
     """The files, with a progress bar if there are many."""
     from tqdm.auto import tqdm
 
-    return tqdm(files, desc=what, unit="件", leave=False) if len(files) >= MANY else files
+    return tqdm(files, desc=what, unit=say("history.logs_unit"), leave=False) if len(files) >= MANY else files
 
 
 def _load(folder: Path) -> Tables | None:

@@ -68,7 +68,7 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     rows: list[dict[str, str]] = []
     owners: dict[str, str] = {}
     files = find_logs(logs_dir)
-    for file in with_progress(files, "ログを点検中"):
+    for file in with_progress(files, say("history.checking")):
         try:
             raw = load_log(file.path)
             run = parse_log(raw, file.path)
@@ -158,10 +158,10 @@ def _passes(points: pd.Series, rule: PassRule) -> bool:
 
 def _open_note(unread: int, worst: bool, best: bool) -> str:
     if not unread:
-        return "全回答を採点済み。"
+        return say("history.all_scored")
     if worst == best:
-        return f"採点できなかった回答 {unread} 件がどんな点でも、判定は{'合格' if best else '不合格'}のままです。"
-    return f"採点できなかった回答 {unread} 件の点しだいで判定が変わります。読めなかった採点は rejudge で、失敗した質問は run --repair でやり直してください。"
+        return say("history.stays_passed" if best else "history.stays_failed", count=unread)
+    return say("history.hangs", count=unread)
 
 
 def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterator[tuple[str, str, str, str, str]]:

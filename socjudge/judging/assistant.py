@@ -14,7 +14,7 @@ from ..errors import ConfigError
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
-from ..rules.dangers import Danger, recommends_danger
+from ..rules.dangers import AGAINST_RUNBOOKS, Danger, recommends_danger
 from ..rules.evidence import rate_coverage
 from ..rules.flags import find_dangers, is_ambiguous, raise_flags
 from ..runbooks.guide import Guide, choose_guide, find_precautions, wants_first_response
@@ -174,10 +174,11 @@ def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Or
     lines = []
     if flags.dangerous_operation:
         safer = {danger.operation: danger.safer for danger in dangers}
-        lines += [
-            f"⚠️ 危険操作: 「{operation}」は危険な操作のため、実施しないでください。{way}"
-            for operation, way in safer.items()
-        ]
+        for operation, way in safer.items():
+            what = f"「{operation}」は危険な操作のため、実施しないでください。"
+            if operation == AGAINST_RUNBOOKS:
+                what = "手順書の定めに反するおそれがあるため、自分の判断では実施しないでください。"
+            lines.append(f"⚠️ 危険操作: {what}{way}")
         if not safer:
             lines.append(f"⚠️ 危険操作: 危険な操作のため、{organisation.permission}なしに実施しないでください。")
     if flags.insufficient_evidence:

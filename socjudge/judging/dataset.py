@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from .. import constants
 from ..base.atomic_files import replacing
+from ..base.json_files import read_json
 from ..base.messages import say
 from ..errors import ConfigError
 from ..records import EvalQuestion
@@ -71,8 +72,8 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
     except (OSError, ValueError) as error:
         raise ConfigError(say("judging.dataset_unreadable", path=path, reason=error)) from None
     try:
-        data = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_fields)
-    except (ValueError, RecursionError) as error:
+        data = read_json(raw, object_pairs_hook=_fields)
+    except ValueError as error:
         raise ConfigError(say("judging.dataset_no_json", path=path, reason=error)) from None
     questions, problems = _read(data)
     if problems:

@@ -9,7 +9,8 @@ from math import log
 
 from ..base.quoting import Statement, find_severities, read_statements
 from ..records import Flags, Passage
-from ..rules.dangers import Danger
+from ..rules.dangers import AGAINST_RUNBOOKS, Danger, operations_named
+from ..rules.prohibitions import forbids
 from ..runbooks.bm25 import content_words, normalise_text
 from ..runbooks.english import translate
 from ..runbooks.guide import Guide, Precautions, is_done
@@ -102,7 +103,13 @@ def compose_answer(
 def _lead(guide: Guide, refused: bool) -> str:
     if refused:
         return "代わりに、手順書に沿って次の順に進めてください。"
-    return "手順書の順に、初動対応から進めてください。" if guide.first else "手順書の該当箇所は次のとおりです。"
+    if not guide.first:
+        return "手順書の該当箇所は次のとおりです。"
+    return (
+        "手順書の順に、初動対応から進めてください。"
+        if "初動" in guide.sections[0].heading
+        else "手順書の順に進めてください。"
+    )
 
 
 def _rate_statements(question: str, guide: Guide) -> Rates:
@@ -246,24 +253,26 @@ def _refuse(question: str, guide: Guide, dangers: Sequence[Danger]) -> list[str]
     for danger in dangers:
         text, citation = danger.prohibition, danger.citation
         if not text:
-            text, citation = _find_prohibition(f"{question} {danger.operation}", guide)
+            text, citation = _find_prohibition(question, danger.operation, guide)
         line = f"{no}「{danger.operation}」は行わないでください。"
+        if danger.operation == AGAINST_RUNBOOKS:  # a rule of the runbooks may say how it is done
+            line = f"{no if forbids(citation) else ''}自分の判断では行わないでください。"
         lines.append(f"{line}手順書の定め: {text} {citation}" if text else f"{line}{danger.safer}")
         no = ""
     others = {danger.next_prohibition: danger.next_citation for danger in dangers if danger.next_prohibition}
     return [*lines, *(f"あわせて、手順書の定め: {text} {citation}" for text, citation in others.items())]
 
 
-def _find_prohibition(question: str, guide: Guide) -> tuple[str, str]:
-    """The guide's prohibition that shares most words with the question, and its citation."""
+def _find_prohibition(question: str, operation: str, guide: Guide) -> tuple[str, str]:
+    """The guide's prohibition of an operation that shares most words with the question, and its citation."""
     asked = content_words(question)
     candidates = [
         (len(asked & content_words(statement.text)), statement.text, passage.citation)
         for passage in guide.prohibitions
         for statement in read_statements(passage.text)
+        if operation in operations_named(statement.text)
     ]
-    shared, text, citation = max(candidates, default=(0, "", ""), key=lambda candidate: candidate[0])
-    return (text, citation) if shared else ("", "")
+    return max(candidates, default=(0, "", ""), key=lambda candidate: candidate[0])[1:]
 
 
 def _allow(question: str, guide: Guide) -> list[str]:
@@ -285,7 +294,7 @@ def _allow(question: str, guide: Guide) -> list[str]:
 
 
 def _ask_back(precautions: Precautions) -> str:
-    kept, called = precautions.keeping, precautions.calling
+    severe = "S1（" if precautions.knows_severities else "重大な事態（"
     return "\n".join(
         [
             "次の情報を教えてください。手順を特定してご案内します。",
@@ -297,19 +306,27 @@ def _ask_back(precautions: Precautions) -> str:
             "",
             "情報がそろうまでは、次の4点を守ってください。",
             "",
-            f"- 電源を切らない・再起動しない。ネットワークからの切り離しは、電源を入れたまま行う。{kept}",
-            f"- ファイル、ログ、メールを消さない・上書きしない。{kept}",
-            f"- 画面、時刻、行った操作をチケットに記録する。{called}",
-            f"- S1（暗号化、複数台の感染、情報の流出など）が疑われるなら、回答を待たずに先に{precautions.leader}へ電話する。{called}",
+            f"- 電源を切らない・再起動しない。ネットワークからの切り離しは、電源を入れたまま行う。{precautions.cite('power')}",
+            f"- ファイル、ログ、メールを消さない・上書きしない。{precautions.cite('files')}",
+            f"- 画面、時刻、行った操作をチケットに記録する。{precautions.cite('record')}",
+            f"- {severe}暗号化、複数台の感染、情報の流出など）が疑われるなら、回答を待たずに先に{precautions.leader}へ電話する。{precautions.cite('call')}",
         ]
     )
 
 
 def _say_severity(guide: Guide) -> str:
-    """How severe the runbook calls what it is about, in its words."""
-    said = [(s.text, p.citation) for p in guide.conditions for s in read_statements(p.text)]
-    text, citation = max(said, default=("", ""), key=lambda pair: len(find_severities(pair[0])))
-    return f"重大度の目安: {text} {citation}" if find_severities(text) else ""
+    """How severe the runbook calls what it is about, in its words: one statement, or all rows of a table, for which of
+    them applies is not known."""
+    said = [
+        (passage, s) for passage in guide.conditions for s in read_statements(passage.text) if find_severities(s.text)
+    ]
+    passage, best = max(
+        said, default=(Passage("", "", ""), Statement("")), key=lambda pair: len(find_severities(pair[1].text))
+    )
+    rows = [s.text for p, s in said if p is passage and s.kind == "row"] if best.kind == "row" else [best.text]
+    if len(find_severities(" ".join(rows))) < 2:  # one alone is no measure
+        return ""
+    return f"重大度の目安: {' ／ '.join(rows)} {passage.citation}"
 
 
 def _say_unsure(guide: Guide, organisation: Organisation) -> list[str]:

@@ -132,9 +132,9 @@ def mark_accuracy(reading: Reading) -> Mark:
     if not checked:
         return Mark(50, "手順書の抜粋と照合できる記述がありません。")
     wrong = len(fatal) + len(slight)
-    reason = f"照合できた{checked}文のうち{wrong}文に、抜粋と食い違う数値・コマンド・役割・肯否があります。"
+    reason = f"照合できた{checked}文に、手順書の抜粋と食い違う点はありません。"
     if wrong:
-        reason += f"例: {[*fatal, *slight][0]}"
+        reason = f"照合できた{checked}文のうち{wrong}文に、抜粋と食い違う数値・コマンド・役割・肯否があります。例: {[*fatal, *slight][0]}"
     if order:
         reason += f"手順の順序が抜粋と違います: 「{shorten(order)}」"
     score = 100 * max(0.0, 1 - wrong / checked) ** 2
@@ -213,7 +213,10 @@ def mark_citation(reading: Reading) -> Mark:
         group = reading.claims[i].group
         best[group] = max(best.get(group, 0.0), rate_citation(reading, i))
     shares = [best[reading.claims[i].group] if reading.claims[i].cited else 0.0 for i in grounded]
-    reason = f"裏付けのある{len(grounded)}文中{sum(s == 1 for s in shares)}文に、その内容が載る抜粋の出典があります。"
+    right = sum(s == 1 for s in shares)
+    reason = f"裏付けのある{len(grounded)}文のうち{right}文に、その内容が載る抜粋の出典があります。"
+    if not right:
+        reason = f"裏付けのある{len(grounded)}文に、その内容が載る抜粋の出典がありません。"
     if elsewhere := sum(0 < s < 1 for s in shares):
         reason += f"別の節を指す出典が{elsewhere}文にあります。"
     if dangling := sum(

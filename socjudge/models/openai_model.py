@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import difflib
 import math
 import re
 import weakref
@@ -47,6 +48,17 @@ def _close(client: Any) -> None:
         event_loop.start(client.close()).result(timeout=2)
 
 
+_COMMON_NAMES = (
+    "auto",
+    "gpt-4o",
+    "gpt-4o-mini",
+    "gpt-4.1",
+    "gpt-4.1-mini",
+    "gpt-5",
+    "gpt-5-mini",
+)  # to mend a slip of the pen
+
+
 class OpenAIModel(PacedModel):
     """A model behind an OpenAI-compatible chat-completions endpoint.
 
@@ -56,7 +68,9 @@ class OpenAIModel(PacedModel):
 
     def __init__(self, name: str, *, api_key: str = "", base_url: str = "", timeout_s: float | None = None) -> None:
         if not api_key and not base_url:
-            raise ConfigError(say("models.no_key", name=name))
+            near = difflib.get_close_matches(name, ("offline", *_COMMON_NAMES), n=1, cutoff=0.7)
+            hint = say("models.did_you_mean", name=near[0]) if near and near[0] != name else ""
+            raise ConfigError(say("models.no_key", name=name) + hint)
         if not api_key.isascii():
             raise ConfigError(say("models.key_garbled"))
         if base_url and not base_url.startswith(("http://", "https://")):

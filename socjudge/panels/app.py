@@ -8,10 +8,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from ..base.messages import say
 from .ask import AskPanel
 from .run import RunPanel
-
-PAGES = ("質問と評価", "履歴", "採点", "プロンプト", "証明書", "質問の編集")
 
 
 def app(
@@ -35,8 +34,8 @@ def app(
     Examples
     --------
     >>> import socjudge as sj
-    >>> sj.app(logs_dir="logs").titles[0]
-    '質問と評価'
+    >>> len(sj.app(logs_dir="logs").titles)
+    6
     """
     run, logs = RunPanel(logs_dir=logs_dir, index_dir=index_dir), {"logs_dir": logs_dir}
     tabs: list[tuple[str, dict[str, Any]]] = [
@@ -46,8 +45,12 @@ def app(
         ("CertificatePanel", logs | {"labels_dir": labels_dir}),
         ("DatasetPanel", {}),
     ]
+    titles = [
+        say("panels.page_ask"), say("panels.page_history"), say("panels.page_labels"), say("panels.page_prompts"),
+        say("panels.page_certificate"), say("panels.dataset_title"),
+    ]  # fmt: skip
     ask = AskPanel(index_dir=index_dir)
-    page = widgets.Tab([widgets.VBox([ask, run]), *(widgets.HTML() for _ in tabs)], titles=PAGES)
+    page = widgets.Tab([widgets.VBox([ask, run]), *(widgets.HTML() for _ in tabs)], titles=titles)
     page.add_class("socjudge-app")
     made: dict[int, Any] = {}  # for each tab, the run that was the newest when it was made
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from ..base.messages import say
 from ..base.redact import surprise_text
 from ..base.showing import answer_html, block, escape, one_line
 from ..errors import SocJudgeError
 from .controls import NAMES, WIDE, elsewhere, model_box
 
-HOW_TO_ASK = "対象・症状・時刻・済んだ操作を書いてください。「それは誰に連絡しますか」のように続けて聞けます。"
 MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
 
 
@@ -32,16 +32,18 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
     ) -> None:
         self._runbooks, self._index_dir = runbooks, index_dir
         self.question = widgets.Textarea(
-            placeholder="例: マルウェア検知アラートの初動を教えてください",
-            description="質問",
+            placeholder=say("panels.dataset_question_hint"),
+            description=say("panels.question"),
             style=NAMES,
             layout=WIDE,
             rows=2,
         )
-        self.model = model_box("アシスタント", model)
-        self.ask_button = widgets.Button(description="質問する", icon="paper-plane", button_style="primary")
+        self.model = model_box(say("panels.assistant"), model)
+        self.ask_button = widgets.Button(
+            description=say("panels.ask_button"), icon="paper-plane", button_style="primary"
+        )
         self.new_button = widgets.Button(
-            description="新しい質問にする", icon="refresh", layout=widgets.Layout(width="auto", flex="0 0 auto")
+            description=say("panels.ask_anew"), icon="refresh", layout=widgets.Layout(width="auto", flex="0 0 auto")
         )
         self.before = widgets.HTML()
         self.status = widgets.HTML()
@@ -51,7 +53,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self._follow_on = widgets.HBox([self.before, self.new_button])
         super().__init__(
             [
-                widgets.HTML(block("", "<h2>💬 手順書に質問</h2>", HOW_TO_ASK)),
+                widgets.HTML(block("", f"<h2>💬 {say('panels.ask_title')}</h2>", say("panels.ask_hint"))),
                 self.model,
                 self._follow_on,
                 self.question,
@@ -75,10 +77,10 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         if self.ask_button.disabled:
             return
         if not question:
-            self.status.value = block("warn", "質問を入力してから「質問する」を押してください")
+            self.status.value = block("warn", say("panels.ask_nothing"))
             return
         self.ask_button.disabled = True
-        self.status.value = block("", "⏳ 回答を作成中...")
+        self.status.value = block("", say("panels.ask_answering"))
         self._thread = threading.Thread(target=self._answer, args=(question,), name="socjudge-ask", daemon=True)
         self._thread.start()
 
@@ -90,7 +92,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self._asked = asked[-MOST_KEPT:]
         self._follow_on.layout.display = "" if self._asked else "none"
         questions = "」「".join(one_line(question, 40)[1:-1] for question in self._asked)
-        self.before.value = block("", f"↪ 次の質問は、前の質問の続きとして検索します: 「{escape(questions)}」")
+        self.before.value = block("", escape(say("panels.ask_follow_on", questions=questions)))
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Return when the answer is there, or after so many seconds."""

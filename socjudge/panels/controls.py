@@ -11,6 +11,7 @@ import ipywidgets as widgets
 import pandas as pd
 
 from .. import constants
+from ..base.messages import say
 from ..base.redact import show_url
 from ..base.showing import block, escape
 from ..base.texts import visible
@@ -27,10 +28,6 @@ AUTO = {"width": "auto"}  # Japanese does not fit the usual width
 MOST_CHOICES = 200  # a longer list is not read, and slows the page
 NAMES = {"description_width": "15em"}
 _NAMES_OF_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
-_KEY_HELP = (
-    "入力したものはこのカーネルのメモリにだけ置き、ノートブックにもログにもレポートにも残しません。カーネルを再起動すると消えます。"
-    "入力しても、「評価を実行」を押すまで何も送りません。"
-)
 
 
 class SessionPanel(widgets.VBox):  # type: ignore[misc]
@@ -69,13 +66,14 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
     def __init__(self, on_change: Callable[[], Any]) -> None:
         self._on_change = on_change
         self.key = widgets.Password(
-            description="APIキー", placeholder="貼り付けてEnter", continuous_update=False, style=NAMES, layout=WIDE
-        )
+            description=say("panels.key"), placeholder=say("panels.key_paste"), continuous_update=False,
+            style=NAMES, layout=WIDE,
+        )  # fmt: skip
         self.base_url = widgets.Text(
-            description="接続先のURL", placeholder="空欄ならOpenAI。例: http://localhost:8000/v1",
+            description=say("panels.key_url"), placeholder=say("panels.key_url_hint"),
             continuous_update=False, style=NAMES, layout=WIDE,
         )  # fmt: skip
-        self.forget_button = widgets.Button(description="キーと接続先を消す", icon="trash", layout=AUTO)
+        self.forget_button = widgets.Button(description=say("panels.key_forget"), icon="trash", layout=AUTO)
         self.status = widgets.HTML()
         super().__init__([self.key, self.base_url, self.status, widgets.HBox([self.forget_button])])
         self.key.observe(lambda change: self._keep("OPENAI_API_KEY", change), "value")
@@ -86,9 +84,10 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
     def show(self) -> None:
         """Say what is set, in whichever way; never the key itself."""
         key, url = (os.environ.get(name, "").strip() for name in _NAMES_OF_KEYS)
-        state = "✅ キーは設定済みです" if key else "キーは設定されていません"
-        place = f"接続先: {escape(show_url(url) if url else 'api.openai.com')}"
-        self.status.value = block("", f"{state}（{place}）" if key or url else state, _KEY_HELP)
+        state = say("panels.key_is_set") if key else say("panels.key_is_not_set")
+        if key or url:
+            state = say("panels.key_place", state=state, place=show_url(url) if url else "api.openai.com")
+        self.status.value = block("", escape(state), say("panels.key_help"))
         self.forget_button.disabled = not (key or url)
 
     def lock(self, is_busy: bool) -> None:
@@ -167,13 +166,13 @@ def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
 def dollar_box(value: float = 0.5) -> Any:
     """A box for the most that a run may cost; 0 means no limit."""
     return widgets.BoundedFloatText(
-        value=value, min=0, max=1e6, step=0.1, description="費用の上限（ドル、0で無制限）", style=NAMES, layout=WIDE
+        value=value, min=0, max=1e6, step=0.1, description=say("panels.max_cost"), style=NAMES, layout=WIDE
     )
 
 
 def cost_box() -> Any:
     """The tick without which nothing that costs money is started."""
-    return tick_box("費用がかかることを確認しました")
+    return tick_box(say("panels.cost_tick"))
 
 
 def tick_box(name: str) -> Any:
@@ -204,11 +203,11 @@ def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str,
         label, run = log.name, known.get(log.name)
         if run is not None:
             is_unread = blind or pd.isna(run["mean_score"])  # NaN, or None where no run of the folder has a mean
-            label = run_label(run) + ("" if is_unread else f"  平均{run['mean_score']:.1f}点")
+            label = run_label(run) + ("" if is_unread else "  " + say("panels.choice_mean", mean=run["mean_score"]))
         choices.append((as_choice(label), log))
     return choices
 
 
 def elsewhere(panel: Any) -> str:
     """What stands where a panel cannot be shown, such as in an exported page."""
-    return f"<{type(panel).__name__}: このパネルは JupyterLab で開くと使えます>"
+    return say("panels.elsewhere", panel=type(panel).__name__)

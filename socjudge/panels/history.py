@@ -10,6 +10,7 @@ import ipywidgets as widgets
 import pandas as pd
 
 from .. import constants
+from ..base.messages import say
 from ..base.redact import redact, surprise_text
 from ..base.showing import block, escape
 from ..charts.judges import plot_judge_comparison
@@ -28,6 +29,7 @@ from .views.history import (
     question_text,
     report_html,
     run_label,
+    side_names,
     table_html,
 )
 
@@ -35,12 +37,10 @@ CHART_RUNS = 24  # as many columns as plot_question_strip has room to write in
 CHART_QUESTIONS = 60  # a line each: thousands take minutes to draw, and nobody reads them
 FIRST_S = 30  # the cell is not done before the panel is drawn: a page that loads meanwhile can miss what changes
 CHARTS: dict[str, Callable[[pd.DataFrame], Any]] = {
-    "観点別の推移": plot_criterion_trend,
-    "カテゴリ×観点": plot_category_breakdown,
-    "質問別": plot_question_strip,
+    "panels.history_trend": plot_criterion_trend,
+    "panels.history_breakdown": plot_category_breakdown,
+    "panels.history_questions": plot_question_strip,
 }
-_ALL = ("すべて", "")
-_SEVERAL = "Ctrl（⌘）やShiftを押しながら選ぶと、いくつも選べます"
 _NARROW = {"width": "min(100% - 4px, 24em)"}
 _THIRD = {"width": "min(100% - 4px, 20em)"}
 _NAMES = {"description_width": "7em"}
@@ -58,28 +58,35 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         self.explorer: Explorer | None = None
         self.selection: History | None = None
         self.pair: RunPair | None = None
+        self._all, several = (say("panels.all"), ""), say("panels.history_several")
         self.since, self.until = (
-            widgets.DatePicker(description=name, style=_NAMES, layout=_NARROW) for name in ("開始日", "終了日")
+            widgets.DatePicker(description=name, style=_NAMES, layout=_NARROW)
+            for name in (say("panels.history_since"), say("panels.history_until"))
         )
         self.judges, self.prompts, self.categories = (
             widgets.SelectMultiple(
-                options=[_ALL], value=[""], rows=5, description=name, tooltip=_SEVERAL, layout=_THIRD
+                options=[self._all], value=[""], rows=5, description=name, tooltip=several, layout=_THIRD
             )
-            for name in ("Judge", "プロンプト", "カテゴリ")
+            for name in ("Judge", say("panels.prompt"), say("panels.category"))
         )
-        self.reload_button = widgets.Button(description="ログを読み直す", icon="refresh", layout=AUTO)
-        self.chart = widgets.Dropdown(options=list(CHARTS), description="グラフ", style=_NAMES, layout=_NARROW)
+        self.reload_button = widgets.Button(description=say("panels.history_reload"), icon="refresh", layout=AUTO)
+        self.chart = widgets.Dropdown(
+            options=[(say(name), name) for name in CHARTS], description=say("panels.history_chart"), style=_NAMES,
+            layout=_NARROW,
+        )  # fmt: skip
         self.order = widgets.Dropdown(
-            options=[("新しい順", "started_at"), ("平均の低い順", "mean")], description="並び", style=_NAMES, layout=_NARROW
+            options=[(say("panels.history_newest"), "started_at"), (say("panels.history_weakest"), "mean")],
+            description=say("panels.history_order"), style=_NAMES, layout=_NARROW,
         )  # fmt: skip
         self.first, self.second = (
-            widgets.Dropdown(description=name, style=_NAMES, layout=WIDE) for name in ("基準の実行", "比べる実行")
+            widgets.Dropdown(description=name, style=_NAMES, layout=WIDE)
+            for name in (say("panels.history_first"), say("panels.history_second"))
         )
-        self.question = widgets.Select(description="質問", rows=10, style=_NAMES, layout=WIDE)
+        self.question = widgets.Select(description=say("panels.question"), rows=10, style=_NAMES, layout=WIDE)
         self.path = widgets.Text(
-            description="保存先", placeholder="空欄ならログの隣の reports/ に保存します", style=_NAMES, layout=WIDE
+            description=say("panels.save_to"), placeholder=say("panels.history_path_hint"), style=_NAMES, layout=WIDE
         )
-        self.export_button = widgets.Button(description="レポートを書き出す", icon="file-text", layout=AUTO)
+        self.export_button = widgets.Button(description=say("panels.history_export"), icon="file-text", layout=AUTO)
         self.status, self.chart_view, self.table, self.comparison, self.answers, self.report = (
             widgets.HTML() for _ in range(6)
         )
@@ -95,13 +102,13 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         lists = [self.judges, self.prompts, self.categories]
         super().__init__(
             [
-                widgets.HTML(block("", "<h2>📈 評価の履歴</h2>")), widgets.HBox(period, layout=row),
+                widgets.HTML(block("", f"<h2>📈 {say('panels.history_title')}</h2>")), widgets.HBox(period, layout=row),
                 widgets.HBox(lists, layout=row),
-                widgets.HTML(block("", f"Judge、プロンプト、カテゴリ: {_SEVERAL}")), self.status,
+                widgets.HTML(block("", say("panels.history_lists", hint=several))), self.status,
                 self.chart, self.chart_view, self.order, self.table,
-                widgets.HTML(block("", "<h2>🔍 2つの実行を比べる</h2>")), self.first, self.second, self.comparison,
+                widgets.HTML(block("", f"<h2>🔍 {say('panels.history_compare')}</h2>")), self.first, self.second, self.comparison,
                 self.question, self.answers,
-                widgets.HTML(block("", "<h2>📄 選択をレポートに書き出す</h2>")), self.path,
+                widgets.HTML(block("", f"<h2>📄 {say('panels.history_report')}</h2>")), self.path,
                 widgets.HBox([self.export_button]), self.report,
             ]
         )  # fmt: skip
@@ -138,7 +145,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         if self._latest.is_here:
             return  # a list that was filled while drawing, not a click
         self._reload, self._export = self._reload or reload, self._export or export
-        self.status.value = block("", '<span role="status">⏳ 更新中...</span>')
+        self.status.value = block("", f'<span role="status">{say("panels.history_updating")}</span>')
         self._latest.ask()
 
     # -- in the background
@@ -181,7 +188,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
                 (self.categories, self.explorer.categories),
             ):  # fmt: skip
                 before = box.value
-                box.options = [_ALL, *((as_choice(value), value) for value in values)]
+                box.options = [self._all, *((as_choice(value), value) for value in values)]
                 box.value = [value for value in before if value in values] or [""]
         chosen = self._version, self.filters
         if self.selection is None or chosen != self._chosen:
@@ -217,13 +224,13 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
     def _nothing(self) -> str:
         assert self.explorer is not None
         if self.explorer.history.runs.empty:
-            words = f"{escape(self.logs_dir)} に読めるログがありません。「評価を実行」（RunPanel）か socjudge run で作れます。"
+            words = escape(say("panels.history_no_logs", folder=self.logs_dir))
         else:
-            words = "条件に合う実行がありません。期間、Judge、プロンプト、カテゴリのどれかを広げてください。"
+            words = say("panels.history_none_fits")
         return block("warn", words, *self._left_out())
 
     def _found(self, selection: History) -> str:
-        words = f"{len(selection.runs)}回の実行、採点した回答 {len(selection.results):,}件"
+        words = say("panels.history_found", runs=len(selection.runs), answers=len(selection.results))
         return block("warn" if selection.n_left_out else "", words, *self._left_out())
 
     def _left_out(self) -> list[str]:
@@ -231,30 +238,29 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         count = self.explorer.history.n_left_out
         if not count:
             return []
-        return [
-            f"⚠️ {count}件のログは、読めないか同じ実行の重複なので除いています。理由と直し方は "
-            f"socjudge doctor --logs-dir {escape(self.logs_dir)}（または check_logs）で分かります。"
-        ]
+        return [escape(say("panels.history_left_out", count=count, folder=self.logs_dir))]
 
     def _chart(self, selection: History, name: str) -> str:
         scores, runs = selection.scores, selection.runs
         if scores["score"].isna().all():
-            return block("warn", "採点できた回答がないため、グラフはありません。")
+            return block("warn", say("panels.history_no_chart"))
         judges = "、".join(dict.fromkeys(runs["judge_model"]))
-        note = f"{len(runs)}回の実行（Judge: {judges}）をまとめた平均です。"
-        if name != "カテゴリ×観点":
+        note = say("panels.history_pooled", runs=len(runs), judges=judges)
+        if name != "panels.history_breakdown":
             dated = runs.dropna(subset=["started_at"])
             scores = scores[scores["run_id"].isin(dated["run_id"].iloc[-CHART_RUNS:])]
             if scores["score"].isna().all():
-                return block("warn", "開始時刻の分かる実行がないため、推移は描けません。")
+                return block("warn", say("panels.history_undated"))
             drawn = scores["run_id"].nunique()
-            note = f"{len(runs)}回の実行" + (f"のうち、開始の分かる新しい{drawn}回" if drawn < len(runs) else "")
-        if name == "質問別" and scores["question_id"].nunique() > CHART_QUESTIONS:
+            note = say("panels.history_drawn", runs=len(runs))
+            if drawn < len(runs):
+                note = say("panels.history_drawn_latest", runs=len(runs), drawn=drawn)
+        if name == "panels.history_questions" and scores["question_id"].nunique() > CHART_QUESTIONS:
             weakest = scores.groupby("question_id", observed=True)["score"].mean().nsmallest(CHART_QUESTIONS).index
             scores = scores[scores["question_id"].isin(weakest)]
-            note += f"、平均の低い{CHART_QUESTIONS}問"
+            note += say("panels.history_weak_only", count=CHART_QUESTIONS)
         means = self._runs.dropna(subset=["mean"])["mean"]
-        alt = f"{name}のグラフ。平均は最新の実行で{means.iloc[0]:.1f}点、最も古い実行で{means.iloc[-1]:.1f}点（数値は下の表）"
+        alt = say("panels.history_chart_alt", name=say(name), latest=means.iloc[0], oldest=means.iloc[-1])
         return chart_html(chart_url(CHARTS[name], scores), alt, note)
 
     def _table(self, order: str) -> str:
@@ -272,23 +278,20 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         if pair.paired is not None and pair.paired["mean_difference"].notna().any():
             # Shorter than the labels of the runs, which a chart would cut.
             names = [
-                f"{word}（{run['judge_model']} / {run['prompt_id']}）"
-                for word, run in (("基準", pair.first), ("比較", pair.second))
+                say("panels.history_side", side=side, judge=run["judge_model"], prompt=run["prompt_id"])
+                for side, run in zip(side_names(), (pair.first, pair.second), strict=True)
             ]
             named = pair.paired.assign(baseline=names[0], run_id=names[1])
             overall = pair.paired.iloc[-1]
-            chart = chart_html(
-                chart_url(plot_judge_comparison, named),
-                f"観点別の差のグラフ。{overall['criterion']}: {overall['note']}",
-                "",
-            )
+            alt = say("panels.history_difference_alt", criterion=overall["criterion"], note=overall["note"])
+            chart = chart_html(chart_url(plot_judge_comparison, named), alt, "")
         return pair_html(pair, chart)
 
     def _answers(self, question: Any) -> str:
         if self.pair is None or self.explorer is None:
             return ""
         if question is None:
-            return block("", "質問を選ぶと、両方の回答と採点がここに並びます。")
+            return block("", say("panels.history_choose_question"))
         sides = self.explorer.answers(self.pair.first["run_id"], self.pair.second["run_id"], question)
         return answers_html(self.pair, str(question), sides)
 

@@ -10,6 +10,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from .. import constants
+from ..base.messages import say
 from ..base.redact import surprise_text
 from ..base.showing import block, escape
 from ..errors import SocJudgeError
@@ -19,7 +20,6 @@ from .marks import MarksInput
 from .state.labels import LabelSession
 from .views.labels import item_html, judged_html, progress_html
 
-HINT = "保存済みの回答に、Judgeの採点を見ずに点を付けます。Judgeの採点は保存すると表示されます。"
 # Who was marking what, by folders: a cell that is run again goes on there.
 _last: dict[tuple[str, Path], tuple[Path, str]] = {}
 
@@ -49,15 +49,18 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self._repeats = repeats
         self._started = False
         self._lock = threading.Lock()  # clicks may be handled in several threads
-        self.log_file = widgets.Dropdown(description="採点するログ", style=NAMES, layout=WIDE)
+        self.log_file = widgets.Dropdown(description=say("panels.labels_log"), style=NAMES, layout=WIDE)
         self.rater = widgets.Text(
-            description="採点した人", placeholder="例: 佐藤", continuous_update=False, style=NAMES, layout=WIDE
+            description=say("panels.labels_rater"), placeholder=say("panels.labels_rater_hint"), continuous_update=False,
+            style=NAMES, layout=WIDE,
+        )  # fmt: skip
+        self.start_button = widgets.Button(
+            description=say("panels.labels_start"), icon="play", button_style="primary", layout=AUTO
         )
-        self.start_button = widgets.Button(description="採点を始める", icon="play", button_style="primary", layout=AUTO)
         self.marks = MarksInput(list(constants.JUDGE_EVALUATION_CRITERIA))
-        self.next_button = widgets.Button(description="次へ", icon="arrow-right", layout=AUTO)
-        self.skip_button = widgets.Button(description="スキップ", layout=AUTO)
-        self.back_button = widgets.Button(description="戻る", icon="arrow-left", layout=AUTO)
+        self.next_button = widgets.Button(description=say("panels.labels_next"), icon="arrow-right", layout=AUTO)
+        self.skip_button = widgets.Button(description=say("panels.labels_skip"), layout=AUTO)
+        self.back_button = widgets.Button(description=say("panels.labels_back"), icon="arrow-left", layout=AUTO)
         self.start_status, self.progress, self.item, self.status, self.judged = (widgets.HTML() for _ in range(5))
 
         buttons = widgets.HBox(
@@ -73,7 +76,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self._work = widgets.VBox([self.progress, beside], layout=widgets.Layout(display="none"))
         super().__init__(
             [
-                widgets.HTML(block("", f"<h2>📝 人による採点</h2>{HINT}")), self.log_file, self.rater,
+                widgets.HTML(block("", f"<h2>📝 {say('panels.labels_title')}</h2>{say('panels.labels_hint')}")), self.log_file, self.rater,
                 widgets.HBox([self.start_button]), self.start_status, self._work,
             ]
         )  # fmt: skip
@@ -114,8 +117,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
             return
         if not logs:
             self.start_button.disabled = True
-            where = escape(self._logs_dir)
-            self.start_status.value = block("warn", f"{where} にログがありません。先に評価を実行してください")
+            self.start_status.value = block("warn", escape(say("panels.labels_no_logs", folder=self._logs_dir)))
             return
         self.log_file.options = logs
         self.log_file.index = 0
@@ -149,7 +151,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         scores = dict(zip(self.marks.criteria, self.marks.scores, strict=True))
         missing = [name for name, score in scores.items() if score is None]
         if missing:
-            self.status.value = block("warn", f"まだ付けていない観点があります: {escape('、'.join(missing))}")
+            self.status.value = block("warn", escape(say("panels.labels_missing", names="、".join(missing))))
             return
         self.session.save(scores, self.marks.comment)
         self.marks.close_input()
@@ -188,7 +190,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         assert session is not None
         item, mark = session.current, session.mark
         self.status.value = ""
-        title = "前に保存した採点" if is_open else "保存しました"
+        title = say("panels.labels_saved_before") if is_open else say("panels.labels_saved")
         self.progress.value = progress_html(session)
         self.item.value = item_html(item) if item else ""
         self.judged.value = judged_html(title, mark, session.judge_marks) if mark else ""

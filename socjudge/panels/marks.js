@@ -9,10 +9,11 @@ function make(tag, parent, properties = {}) {
 }
 
 function render({ model, el }) {
+  const words = model.get("words");
   const root = make("div", el, { className: "socjudge-marks" });
   root.setAttribute("role", "group");
-  root.setAttribute("aria-label", "採点");
-  make("p", root, { textContent: "キー 0〜4 で 0・25・50・75・100点、矢印キーで5点ずつ" });
+  root.setAttribute("aria-label", words.group);
+  make("p", root, { textContent: words.keys });
 
   function say(save = false) {
     const scores = sliders.map((slider) => (slider.dataset.set ? Number(slider.value) : null));
@@ -52,10 +53,10 @@ function render({ model, el }) {
     return slider;
   });
   const id = `socjudge-mark-${++count}`;
-  make("label", root, { htmlFor: id, textContent: "コメント（任意）" });
+  make("label", root, { htmlFor: id, textContent: words.comment });
   const comment = make("textarea", root, { id, rows: 2 });
   comment.addEventListener("input", () => say());
-  const button = make("button", root, { type: "button", textContent: "保存" });
+  const button = make("button", root, { type: "button", textContent: words.save });
   button.className = "jupyter-widgets jupyter-button widget-button mod-primary";
   button.addEventListener("click", () => say(true));
 
@@ -70,8 +71,8 @@ function render({ model, el }) {
       slider.value = score ?? 0;
       if (score === null) delete slider.dataset.set;
       else slider.dataset.set = "yes";
-      slider.nextElementSibling.textContent = score ?? "未設定";
-      slider.setAttribute("aria-valuetext", score === null ? "未設定" : `${score}点`);
+      slider.nextElementSibling.textContent = score ?? words.unset;
+      slider.setAttribute("aria-valuetext", score === null ? words.unset : words.points.replace("{score}", score));
       slider.disabled = model.get("disabled");
     });
     if (comment.value !== model.get("comment")) comment.value = model.get("comment");

@@ -9,6 +9,8 @@ from typing import Any
 import anywidget
 import traitlets
 
+from ..base.messages import say
+
 _TEMPLATES = Path(__file__).parent
 
 
@@ -23,6 +25,7 @@ class MarksInput(anywidget.AnyWidget):
 
     _esm = _TEMPLATES / "marks.js"
     _css = _TEMPLATES / "marks.css"
+    words = traitlets.Dict().tag(sync=True)
     criteria = traitlets.List(traitlets.Unicode()).tag(sync=True)
     # No echo: an older value that comes back would move a slider that is being moved.
     scores = traitlets.List(traitlets.Int(min=0, max=100, allow_none=True)).tag(sync=True, echo_update=False)
@@ -31,7 +34,11 @@ class MarksInput(anywidget.AnyWidget):
     disabled = traitlets.Bool(True).tag(sync=True)
 
     def __init__(self, criteria: list[str]) -> None:
-        super().__init__(criteria=criteria, scores=[None] * len(criteria))
+        words = {
+            "group": say("panels.marks_group"), "keys": say("panels.marks_keys"), "comment": say("panels.marks_comment"),
+            "save": say("panels.dataset_save"), "unset": say("panels.marks_unset"), "points": say("panels.marks_points", score="{score}"),
+        }  # fmt: skip
+        super().__init__(words=words, criteria=criteria, scores=[None] * len(criteria))
 
     def show(self, scores: list[int | None], comment: str) -> None:
         """Start on another answer, with these marks; the first slider has the focus."""

@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from .. import constants
+from ..base.messages import say
 from ..base.showing import block, escape
 from ..errors import SocJudgeError
 from ..prompts.saved import list_prompts
@@ -38,32 +39,46 @@ class PromptLab(SessionPanel):
         self.session = get_trials(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
         self._logs: list[str] = []
         self._log_choices: list[tuple[str, str]] = []  # those logs as they are listed
-        kinds = [("Judgeのプロンプト", "judge"), ("アシスタントのプロンプト", "assistant")]
+        kinds = [(say("panels.prompts_judge"), "judge"), (say("panels.assistant_prompt"), "assistant")]
         self.kind, self.source, self.base, self.answers = (
             widgets.Dropdown(description=name, style=NAMES, layout=WIDE)
-            for name in ("試すもの", "評価ログ", "元のプロンプト", "採点する回答")
-        )
+            for name in (
+                say("panels.prompts_kind"), say("panels.prompts_log"), say("panels.prompts_base"), say("panels.answers"),
+            )
+        )  # fmt: skip
         self.kind.options = kinds
         self.judge_model = model_box("Judge")
-        self.assistant_model = model_box("アシスタント")
+        self.assistant_model = model_box(say("panels.assistant"))
         self.editor = widgets.Textarea(
-            description="プロンプト（ここを書き換えます）",
+            description=say("panels.prompts_editor"),
             rows=24,
             style={"description_width": "initial"},
             layout=widgets.Layout(width="calc(100% - 4px)", flex_flow="column"),
         )
-        self.undo_button = widgets.Button(description="元に戻す", icon="undo", layout=AUTO)
-        self.note = widgets.Text(description="メモ", style=NAMES, layout=WIDE, placeholder="何を変えたか")
+        self.undo_button = widgets.Button(description=say("panels.prompts_undo"), icon="undo", layout=AUTO)
+        self.note = widgets.Text(
+            description=say("panels.prompts_note"),
+            style=NAMES,
+            layout=WIDE,
+            placeholder=say("panels.prompts_note_hint"),
+        )
         self.max_cost_usd = dollar_box()
         self.allow_cost = cost_box()
-        self.try_button = widgets.Button(description="採点してみる", icon="play", button_style="primary", layout=AUTO)
-        self.stop_button = widgets.Button(description="中断", icon="stop", layout=AUTO)
+        self.try_button = widgets.Button(
+            description=say("panels.prompts_try"), icon="play", button_style="primary", layout=AUTO
+        )
+        self.stop_button = widgets.Button(description=say("panels.stop"), icon="stop", layout=AUTO)
         self.bar = widgets.IntProgress(layout=widgets.Layout(width="auto"))
-        self.trials = widgets.Dropdown(description="これまでの試し", style=NAMES, layout=WIDE)
-        self.reopen_button = widgets.Button(description="この試しに戻る", icon="history", layout=AUTO)
-        self.name = widgets.Text(description="保存する名前", style=NAMES, layout=WIDE, placeholder="例: guide-2")
-        self.author = widgets.Text(description="作成者", style=NAMES, layout=WIDE)
-        self.save_button = widgets.Button(description="名前を付けて保存", icon="save", layout=AUTO)
+        self.trials = widgets.Dropdown(description=say("panels.prompts_trials"), style=NAMES, layout=WIDE)
+        self.reopen_button = widgets.Button(description=say("panels.prompts_reopen"), icon="history", layout=AUTO)
+        self.name = widgets.Text(
+            description=say("panels.prompts_name"),
+            style=NAMES,
+            layout=WIDE,
+            placeholder=say("panels.prompts_name_hint"),
+        )
+        self.author = widgets.Text(description=say("panels.prompts_author"), style=NAMES, layout=WIDE)
+        self.save_button = widgets.Button(description=say("panels.prompts_save"), icon="save", layout=AUTO)
         self.check, self.diff, self.cost, self.status, self.results, self.saved = (widgets.HTML() for _ in range(6))
         self._costs, self._unfit = True, False  # until the choice is looked at
         self._is_named = False  # whether the name to save under can be used
@@ -80,7 +95,7 @@ class PromptLab(SessionPanel):
         columns.append(widgets.VBox([self.diff], layout=_COLUMN))
         super().__init__(
             [
-                widgets.HTML(block("", "<h2>📝 プロンプトの試し採点</h2>")),
+                widgets.HTML(block("", f"<h2>📝 {say('panels.prompts_title')}</h2>")),
                 self.kind, self.source, self.base, self.answers, self.judge_model, self.answering,
                 widgets.Box(columns, layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1em")),
                 self.note, self.cost, self.paying,
@@ -171,7 +186,7 @@ class PromptLab(SessionPanel):
         self.saved.value = ""
         if name:
             try:
-                self.saved.value = block("", f"保存先: {escape(self.session.check_name(name))}")
+                self.saved.value = block("", escape(say("panels.prompts_place", path=self.session.check_name(name))))
                 self._is_named = True
             except SocJudgeError as error:
                 self.saved.value = block("bad", escape(error))
@@ -183,12 +198,12 @@ class PromptLab(SessionPanel):
         except SocJudgeError as error:
             self.saved.value = block("bad", escape(error))
             return
-        where = "Judgeプロンプト" if self.kind.value == "judge" else "アシスタントのプロンプト"
+        where = say("panels.judge_prompt") if self.kind.value == "judge" else say("panels.assistant_prompt")
         self._is_named = False  # the name is taken now
         self.saved.value = block(
             "good",
-            f"✅ {escape(path.name)} を保存しました",
-            f"次の評価で使うには: RunPanel の「設定」を開いて「{where}」で {escape(path.stem)} を選びます",
+            escape(say("panels.prompts_saved", name=path.name)),
+            escape(say("panels.prompts_use", where=where, name=path.stem)),
         )
         self._fill()
 
@@ -201,8 +216,8 @@ class PromptLab(SessionPanel):
         try:
             logs, bases = session.logs, [prompt.id for prompt in list_prompts(choice.kind)]
             parts = [
-                ("すべて", ALL),
-                ("Judgeの合否が割れた回答", DISPUTED),
+                (say("panels.all"), ALL),
+                (say("panels.prompts_disputed"), DISPUTED),
                 *((name, name) for name in session.categories),
             ]
             self.kind.value = choice.kind
@@ -288,18 +303,20 @@ class PromptLab(SessionPanel):
         is_other = not (session.is_busy or session.changed_late) and session.tried != session.choice
         match "idle" if is_other else session.state:
             case "running":
-                return block("", "⏳ 採点中... ほかのセルも実行できます", numbers)
+                return block("", say("panels.prompts_trying"), numbers)
             case "stopping" | "stopped":
-                return stopped_html(session, "採点してみる")
+                return stopped_html(session, say("panels.prompts_try"))
             case "failed":
-                return block("bad", f"⚠️ 採点を続けられません（{numbers}）", escape(session.problem))
+                return block("bad", say("panels.prompts_failed", numbers=numbers), escape(session.problem))
             case "finished":
-                return block("good", f"✅ 採点しました（{numbers}）")
+                return block("good", say("panels.prompts_done", numbers=numbers))
         if self._unfit:
             return ""
         try:
             waiting = session.unfinished()
         except SocJudgeError as error:
             return block("bad", escape(error))
-        words = "この試しは中断しています（{}/{}）。「採点してみる」で続きから再開します"
-        return block("warn", words.format(*waiting)) if waiting else ""
+        if not waiting:
+            return ""
+        done, total = waiting
+        return block("warn", say("panels.prompts_waiting", done=done, total=total))

@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from .. import constants
+from ..base.messages import say
 from ..base.pass_rule import run_rule
 from ..base.showing import block, escape
 from ..errors import SocJudgeError
@@ -35,11 +36,10 @@ from .controls import (
 from .state.run import HOW, RunPreview, RunSession, Settings, get_session
 from .views.common import cost_html, details_html, progress_text, stopped_html, summary_html
 
-_ASKED = ("アシスタントに答えさせる", "")
-_CALLS_HELP = (
-    "出力トークンの上限は1回の返答の長さで、モデル内部の思考の分も含みます。CPUで動くモデルは応答を待つ時間を長く（600秒など）、"
-    "コンテキストの小さいモデルは出力トークンの上限を小さくしてください。"
-)
+# The specification's words, Japanese in every language.
+RUN = "評価を実行"
+RUN_TITLE = "🧪 評価実行"
+RUNNING = "⏳ 評価を実行中... これには数分かかる場合があります"
 
 
 class RunPanel(SessionPanel):
@@ -64,33 +64,34 @@ class RunPanel(SessionPanel):
         logs_dir = logs_dir or constants.LOGS_DIR
         self.session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
         self.judge_model = model_box("Judge")
-        self.assistant_model = model_box("アシスタント")
-        self.judge_prompt = prompt_box("Judgeプロンプト", "judge")
-        self.assistant_prompt = prompt_box("アシスタントのプロンプト", "assistant")
-        self.dataset = dataset_box("評価データセット", dataset)
-        self.answers = widgets.Dropdown(options=[_ASKED], description="採点する回答", style=NAMES, layout=WIDE)
-        self.answers.tooltip = (
-            "以前の実行を選ぶと、その回答を別のJudgeやプロンプトで採点し直します。アシスタントは呼びません"
+        self.assistant_model = model_box(say("panels.assistant"))
+        self.judge_prompt = prompt_box(say("panels.judge_prompt"), "judge")
+        self.assistant_prompt = prompt_box(say("panels.assistant_prompt"), "assistant")
+        self.dataset = dataset_box(say("panels.run_dataset"), dataset)
+        self._ask_anew = (say("panels.run_ask_anew"), "")
+        self.answers = widgets.Dropdown(
+            options=[self._ask_anew], description=say("panels.answers"), style=NAMES, layout=WIDE
         )
-        self.answer_repeats = number_box("回答の反復", 1)
-        self.judge_repeats = number_box("採点の反復", 1)
-        self.until_certain = tick_box("判定が確実になるまで採点する（反復の上限は、採点の反復が1なら10）")
-        self.k = number_box("抜粋の数 k", 5)
-        self.max_concurrency = number_box("同時呼び出し", 8)
+        self.answers.tooltip = say("panels.run_answers_hint")
+        self.answer_repeats = number_box(say("panels.run_answer_repeats"), 1)
+        self.judge_repeats = number_box(say("panels.run_judge_repeats"), 1)
+        self.until_certain = tick_box(say("panels.run_until_certain"))
+        self.k = number_box(say("panels.run_k"), 5)
+        self.max_concurrency = number_box(say("panels.run_concurrency"), 8)
         self.max_cost_usd = dollar_box()
         usual = get_settings()  # of the environment
-        self.output_tokens = number_box("出力トークンの上限", usual.output_tokens, most=1_000_000)
-        self.timeout_s = seconds_box("1回の応答を待つ時間（秒）", usual.timeout_s, least=0.1)
-        self.patience_s = seconds_box("サービスの復帰を待つ時間（秒）", usual.patience_s)
-        self.output_tokens.tooltip = "1回の返答の長さの上限です。モデル内部の思考の分も含みます"
-        self.timeout_s.tooltip = "CPUで動くモデルや長く考えるモデルでは長くしてください"
-        self.patience_s.tooltip = "途中まで動いていたサービスが止まったとき、再起動をこの時間まで待ちます"
+        self.output_tokens = number_box(say("panels.run_output_tokens"), usual.output_tokens, most=1_000_000)
+        self.timeout_s = seconds_box(say("panels.run_timeout"), usual.timeout_s, least=0.1)
+        self.patience_s = seconds_box(say("panels.run_patience"), usual.patience_s)
+        self.output_tokens.tooltip = say("panels.run_output_tokens_hint")
+        self.timeout_s.tooltip = say("panels.run_timeout_hint")
+        self.patience_s.tooltip = say("panels.run_patience_hint")
         self.key = KeyBox(self._settle)
         self.allow_cost = cost_box()
-        self.fresh = tick_box("最初からやり直す")
-        self.build_button = widgets.Button(description="インデックスを構築", icon="database", layout=AUTO)
-        self.run_button = widgets.Button(description="評価を実行", icon="play", button_style="primary")
-        self.stop_button = widgets.Button(description="中断", icon="stop")
+        self.fresh = tick_box(say("panels.run_fresh"))
+        self.build_button = widgets.Button(description=say("panels.run_build_index"), icon="database", layout=AUTO)
+        self.run_button = widgets.Button(description=RUN, icon="play", button_style="primary")
+        self.stop_button = widgets.Button(description=say("panels.stop"), icon="stop")
         self.bar = widgets.IntProgress(layout=AUTO)
         self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
         self._costs = True  # until the settings are looked at
@@ -107,17 +108,17 @@ class RunPanel(SessionPanel):
                         self.judge_model, self.judge_prompt, self.answers, self.assistant_model, self.assistant_prompt,
                         self.dataset, self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency,
                         self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
-                        self.until_certain, widgets.HTML(block("muted", _CALLS_HELP)),
+                        self.until_certain, widgets.HTML(block("muted", say("panels.run_calls_help"))),
                     ],
                     layout=ROW,  # two columns where there is room
                 ),
                 self.key,
             ],
-            titles=("設定", "APIキー"),
+            titles=(say("panels.run_settings"), say("panels.key")),
         )  # fmt: skip
         super().__init__(
             [
-                widgets.HTML(block("", "<h2>🧪 評価実行</h2>")), widgets.HBox([self.build_button, self.index_text]),
+                widgets.HTML(block("", f"<h2>{RUN_TITLE}</h2>")), widgets.HBox([self.build_button, self.index_text]),
                 settings, self.cost, self.allow_cost, self.fresh, widgets.HBox([self.run_button, self.stop_button]),
                 self.bar, self.status, self.results,
             ]
@@ -197,7 +198,7 @@ class RunPanel(SessionPanel):
         """Offer the runs in the folder of logs, the newest first; what is chosen stays chosen, if it is still there."""
         chosen, folder = self.answers.value, self.session.logs_dir
         choices = [(label, str(log)) for label, log in log_choices(folder)] if folder.is_dir() else []
-        self.answers.options = [_ASKED, *choices]
+        self.answers.options = [self._ask_anew, *choices]
         self.answers.value = chosen if chosen in [value for _, value in choices] else ""
 
     def _change(self, control: Any) -> None:
@@ -278,28 +279,22 @@ class RunPanel(SessionPanel):
         is_other = is_stopped and not self.settings.is_same_run(session.settings)
         match "idle" if is_other else session.state:
             case "running":
-                return block("", "⏳ 評価を実行中... これには数分かかる場合があります", numbers)
+                return block("", RUNNING, numbers)
             case "stopping" | "stopped":
-                return stopped_html(session, "評価を実行")
+                return stopped_html(session, RUN)
             case "failed":
-                return block(
-                    "bad",
-                    f"⚠️ 評価を続けられません（{numbers}）" if progress.total else "⚠️ エラー",
-                    escape(session.problem),
-                )
+                failed = say("panels.run_failed", numbers=numbers) if progress.total else say("panels.run_error")
+                return block("bad", failed, escape(session.problem))
             case "idle" if self._preview is not None:
                 waiting, other = self._preview.waiting, self._preview.other
                 if self._preview.problem:
                     return block("bad", escape(self._preview.problem))
                 if waiting and not self.fresh.value:
-                    return block(
-                        "warn", f"前回の中断があります（{waiting.done}/{waiting.total}）。実行すると続きから再開します"
-                    )
+                    return block("warn", say("panels.run_waiting", done=waiting.done, total=waiting.total))
                 if other and not waiting:
-                    words = (
-                        f"別の設定の中断があります（Judge {escape(other.run.judge_model)}、{other.done}/{other.total}）"
-                    )
-                    return block("warn", f"{words}。設定を同じにすると続きから再開できます")
+                    judge = other.run.judge_model
+                    words = say("panels.run_other_waiting", judge=judge, done=other.done, total=other.total)
+                    return block("warn", escape(words))
         return ""
 
 
@@ -307,5 +302,5 @@ def _index_html(session: RunSession, has_index: bool) -> str:
     if session.state == "building":
         progress = session.progress
         count = f" {progress.done}/{progress.total}" if progress.total else ""
-        return block("", f"⏳ インデックスを構築中...{count}")
-    return block("", "✅ インデックスは構築済みです" if has_index else "⚠️ インデックスが構築されていません")
+        return block("", say("panels.run_building", count=count))
+    return block("", say("panels.run_has_index") if has_index else say("panels.run_no_index"))

@@ -13,7 +13,7 @@ from ..certify.conditions import ALPHA, CONDITIONS, HALF
 from ..records import is_embedded
 from ..stats.basics import OVERALL
 from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, MIN_QUESTIONS
-from .page import checked_page, page_asset, page_template, write_page
+from .page import checked_page, page_asset, page_environment, write_page
 
 _LOOKS = {TRUSTED: "trusted", CONDITIONAL: "conditional", UNTRUSTED: "untrusted", UNDECIDED: "undecided"}
 _MARKS = {"shown": "○", "ranked": "△", "open": "△", "against": "×", "untried": "–"}
@@ -127,7 +127,7 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
         "criteria": len(bound.criteria), "alpha": ALPHA, "each": ALPHA / len(bound.criteria), "margin": MARGIN,
         "correlation": CORRELATION, "least": MIN_QUESTIONS, "noise": MAX_NOISE, "half": HALF, "days": VALID_DAYS,
     }  # fmt: skip
-    html = page_template("certificate.html.j2", lang).render(
+    html = page_environment().get_template("certificate.html.j2").render(
         lang=lang, say=_said, version=__version__, certificate=certificate, styles=[page_asset("report.css"), page_asset("certificate.css")],
         issued=issued, until=issued + timedelta(days=VALID_DAYS), looks=_LOOKS, marks=_MARKS, conditions=CONDITIONS,
         rule=rule, facts=_facts(certificate), is_offline=is_embedded(bound.judge_model),

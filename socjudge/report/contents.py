@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.conditions import conditions_of, differences
-from ..base.messages import say, speaking
+from ..base.messages import language, say
 from ..base.pass_rule import PassRule, reaches
 from ..base.verdict import Tally
 from ..errors import ConfigError
@@ -19,9 +19,9 @@ from .effect import compare_runs
 
 ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
 FLAGS = {
-    "insufficient_evidence": ("根拠不足", "insufficient evidence"),
-    "dangerous_operation": ("危険操作", "dangerous operation"),
-    "ambiguous_query": ("曖昧質問", "ambiguous question"),
+    "insufficient_evidence": "report.flag_evidence",
+    "dangerous_operation": "report.flag_danger",
+    "ambiguous_query": "report.flag_ambiguous",
 }
 
 
@@ -93,7 +93,7 @@ def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
     return [{"criterion": OVERALL, **row} for row in rows]
 
 
-def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None, lang: str) -> dict[str, Any] | None:
+def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
     """The run beside the one to compare with: what differs, and the means in pairs or, for other answers, side by side."""
     if baseline is None:
         return None
@@ -101,16 +101,15 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None, lang:
     told = conditions_of(pair)
     found: dict[str, Any] = {
         "before": run_of(scores, baseline),
-        "causes": [each.words(lang) for each in differences(told[baseline], told[run_id])],
+        "causes": [each.words(language()) for each in differences(told[baseline], told[run_id])],
     }
     sides = [pair[pair["run_id"] == name] for name in (baseline, run_id)]
     try:
-        with speaking("en" if lang == "en" else "ja"):
-            effect = compare_runs(*sides)
-            return found | {
-                "effect": effect.lines,
-                "paired": [] if effect.is_unchanged else effect.differences.to_dict("records"),
-            }
+        effect = compare_runs(*sides)
+        return found | {
+            "effect": effect.lines,
+            "paired": [] if effect.is_unchanged else effect.differences.to_dict("records"),
+        }
     except ConfigError:  # judged otherwise, or no question in common
         pass
     try:

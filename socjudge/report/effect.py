@@ -304,10 +304,12 @@ def _names(questions: set[Any]) -> str:
 
 
 def _table(found: pd.DataFrame) -> pd.DataFrame:
-    """The differences as they are read: rounded, in Japanese."""
+    """The differences as they are read: rounded, with their columns in words."""
     columns = {
-        "criterion": "観点", "n": "問数", "baseline_mean": "前", "mean": "後", "mean_difference": "差",
-        "ci_low": "95%区間 下", "ci_high": "上", "p_holm": "補正後 p", "detectable_difference": "検出できる差",
+        "criterion": say("report.column_criterion"), "n": say("report.column_n"), "baseline_mean": say("report.column_before"),
+        "mean": say("report.column_after"), "mean_difference": say("report.column_difference"),
+        "ci_low": say("report.column_low"), "ci_high": say("report.column_high"), "p_holm": say("report.column_p"),
+        "detectable_difference": say("report.column_detectable"),
     }  # fmt: skip
     shown = found[list(columns)].assign(criterion=found["criterion"].astype(str))
     points = [name for name in columns if name not in ("criterion", "n")]

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
-from ..base.messages import os_reason, say
+from ..base.messages import Language, language, os_reason, say, speaking
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import SYMBOLS
 from ..base.texts import local_time, visible
@@ -33,7 +33,7 @@ from ..records import EvaluationRun, is_embedded
 from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
 from ..stats.gate import gate_confidence, gate_questions
 from . import contents
-from .words import Say, cautions, run_facts, speaker
+from .words import cautions, run_facts
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
 MOST_ANSWERS = 200  # on the page; more make a file that a phone cannot open and a hundred sheets of paper
@@ -94,7 +94,7 @@ def write_report(
     >>> sj.write_report("report.html", run).name
     'report.html'
     """
-    words, path = speaker(lang), checked_page(path)
+    tongue, path = _language(lang), checked_page(path)
     who = "write_report"
     given = run_history(scores) if isinstance(scores, EvaluationRun) else scores
     if isinstance(given, History):
@@ -128,37 +128,41 @@ def write_report(
     criteria = in_order(own["criterion"])
 
     rule = frame_rule(answers)
-    verdict = contents.verdict_of(answers, rule)
-    gate = gate_confidence(answers).iloc[0]
-    trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
     rows = contents.rows_shown(answers, own, criteria, rule.line)
     rest_path = path.with_name(f"{path.stem}_rest{path.suffix}")
     if len(rows) > MOST_ANSWERS:
         check_replaceable(rest_path)
-    template = page_template("report.html.j2", lang)
-    render = functools.partial(
-        template.render,
-        lang=lang, say=words, version=__version__, made_at=datetime.now().astimezone(),
-        script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
-        line=rule.line, rule_words=rule_text(verdict["summary"].total_questions, rule, lang="ja" if lang == "ja" else "en"),
-        needed=rule.needed(verdict["summary"].total_questions), reaches=reaches,
-        run=run, verdict=verdict, gate=gate, criteria=criteria,
-        is_offline=is_embedded(run["judge_model_resolved"]),
-        facts=run_facts(run, answers, record, words),
-        means=contents.means_of(own), charts=_charts(own, answers, gate, words),
-        trend=_trend(trend, words),
-        failures=[row for row in rows if row["outcome"] != "pass"], most_named=MOST_NAMED, on_paper=ON_PAPER,
-        total_rows=len(rows), first_name=path.name, comparison=contents.comparison_of(scores, run_id, baseline, lang),
-        has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
-        has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
-        cautions=cautions(run, answers, verdict, gate, record, words),
-        certificate=_certificate_line(own, run, criteria, lang),
-    )  # fmt: skip
-    if len(rows) > MOST_ANSWERS:
-        write_page(rest_path, render(rows=rows[MOST_ANSWERS:], is_rest=True, rest_name=""))
-        write_page(path, render(rows=rows[:MOST_ANSWERS], is_rest=False, rest_name=rest_path.name))
-    else:
-        write_page(path, render(rows=rows, is_rest=False, rest_name=""))
+    trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
+    verdict = contents.verdict_of(answers, rule)
+    total = verdict["summary"].total_questions
+    gate = gate_confidence(answers).iloc[0]
+    with speaking(tongue):
+        render = functools.partial(
+            page_environment().get_template("report.html.j2").render,
+            lang=tongue, say=say, version=__version__, made_at=datetime.now().astimezone(),
+            script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
+            line=rule.line, rule_words=rule_text(total, rule, lang=tongue), needed=rule.needed(total), reaches=reaches,
+            run=run, verdict=verdict, gate=gate, criteria=criteria,
+            is_offline=is_embedded(run["judge_model_resolved"]),
+            facts=run_facts(run, answers, record),
+            means=contents.means_of(own), charts=_charts(own, answers, gate),
+            trend=_trend(trend),
+            failures=[row for row in rows if row["outcome"] != "pass"], most_named=MOST_NAMED, on_paper=ON_PAPER,
+            total_rows=len(rows), first_name=path.name, comparison=contents.comparison_of(scores, run_id, baseline),
+            has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
+            has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
+            cautions=cautions(run, answers, verdict, gate, record),
+            certificate=_certificate_line(own, run, criteria),
+        )  # fmt: skip
+        if len(rows) > MOST_ANSWERS:
+            pages = {
+                rest_path: render(rows=rows[MOST_ANSWERS:], is_rest=True, rest_name=""),
+                path: render(rows=rows[:MOST_ANSWERS], is_rest=False, rest_name=rest_path.name),
+            }
+        else:
+            pages = {path: render(rows=rows, is_rest=False, rest_name="")}
+    for place_of_page, html in pages.items():
+        write_page(place_of_page, html)
     return path
 
 
@@ -215,7 +219,7 @@ def write_log_report(
     return write_report(path, texts, **named, lang=lang)
 
 
-def _certificate_line(own: pd.DataFrame, run: dict[str, Any], criteria: list[Any], lang: str) -> str:
+def _certificate_line(own: pd.DataFrame, run: dict[str, Any], criteria: list[Any]) -> str:
     """Whether the judge of the run has a certificate; what a frame does not tell cannot be certified."""
     known = {name: str(own[name].iloc[0]) if name in own else "" for name in ("judge_service", "socjudge_version")}
     binding = Binding(
@@ -223,53 +227,45 @@ def _certificate_line(own: pd.DataFrame, run: dict[str, Any], criteria: list[Any
         run["judge_model_resolved"],
     )  # fmt: skip
     started = "" if pd.isna(run["started_at"]) else run["started_at"].isoformat()
-    return certificate_line(binding, started, lang="en" if lang == "en" else "ja")
+    return certificate_line(binding, started, lang=language())
+
+
+def _language(lang: str) -> Language:
+    if lang not in ("ja", "en"):
+        raise ConfigError(say("report.no_language", found=lang))
+    return "en" if lang == "en" else "ja"
 
 
 # -- charts
 
 
-def _trend(scores: pd.DataFrame, say: Say) -> dict[str, Any] | None:
+def _trend(scores: pd.DataFrame) -> dict[str, Any] | None:
     runs = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
     if len(runs) < 2 or scores["score"].isna().all():
         return None
     means = summarise_scores(scores, by="run_id").set_index("run_id").to_dict("index")
     rows = [contents.run_of(scores, name) | means[name] for name in runs["run_id"]]
     first, last = rows[0]["mean"], rows[-1]["mean"]
-    alt = say(
-        f"{len(rows)}回の実行の推移。全体平均は最初 {first:.1f} 点、最新 {last:.1f} 点（数値は下の表）",
-        f"{len(rows)} runs over time; overall mean {first:.1f} in the first, {last:.1f} in the latest (see the table)",
-    )
+    alt = say("report.alt_trend", count=len(rows), first=first, last=last)
     dated = scores.dropna(subset=["started_at"])
     plots = [plot_criterion_trend, plot_question_strip] if dated["run_id"].nunique() > 1 else []
     left_out = ""
     if plots and dated["question_id"].nunique() > MOST_ROWS:
         plots.remove(plot_question_strip)
-        left_out = say(
-            f"質問が{MOST_ROWS}問を超えるため、質問別の推移の図は載せていません。",
-            f"More than {MOST_ROWS} questions: their chart over time is left out.",
-        )
+        left_out = say("report.trend_left_out", count=MOST_ROWS)
     return {"rows": rows, "left_out": left_out, "charts": [_chart(plot, dated, alt) for plot in plots]}
 
 
-def _charts(own: pd.DataFrame, answers: pd.DataFrame, gate: pd.Series, say: Say) -> dict[str, Any]:
+def _charts(own: pd.DataFrame, answers: pd.DataFrame, gate: pd.Series) -> dict[str, Any]:
     if own["score"].isna().all():
         return {}
     by_criterion, by_category = (_listed(summarise_scores(own, by=by)) for by in ("criterion", "category"))
     found = {
-        "marks": _chart(
-            plot_score_distribution, own, say(f"観点別の点の分布。平均は{by_criterion}", f"Marks per criterion. Means: {by_criterion}")
-        ),
-        "categories": _chart(
-            plot_category_breakdown, own, say(f"カテゴリ別・観点別の平均。カテゴリの平均は{by_category}", f"Means per category and criterion. Categories: {by_category}")
-        ),
-    }  # fmt: skip
+        "marks": _chart(plot_score_distribution, own, say("report.alt_marks", means=by_criterion)),
+        "categories": _chart(plot_category_breakdown, own, say("report.alt_categories", means=by_category)),
+    }
     if not pd.isna(gate["p_rerun"]) and answers["question_id"].nunique() <= MOST_ROWS:
-        deciding = gate["deciding_questions"] or say("なし", "none")
-        alt = say(
-            f"質問ごとの平均スコアと再実行時の揺れ。判定を左右する質問: {deciding}",
-            f"Each question's mean and its noise between repeats. Questions that decide the verdict: {deciding}",
-        )
+        alt = say("report.alt_gate", questions=gate["deciding_questions"] or say("report.no_questions"))
         found["gate"] = _chart(plot_gate_confidence, gate_questions(answers), alt)
     return found
 
@@ -287,23 +283,18 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 # -- the page
 
 
-def page_template(name: str, lang: str) -> Template:
-    """A template of this folder, compiled once. What it puts out is escaped, and what cannot be seen is made visible."""
-    return _environment(lang).get_template(name)
-
-
-@functools.cache
-def _environment(lang: str) -> Environment:
+@functools.cache  # a template takes longer to compile than a report to fill
+def page_environment() -> Environment:
+    """Everything that the template puts out is escaped, and what cannot be seen is made visible."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, finalize=_visible,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    unknown = speaker(lang)("不明", "unknown")
     environment.filters["points"] = lambda value: "–" if pd.isna(value) else f"{value:.1f}"
     environment.filters["signed"] = lambda value: "–" if pd.isna(value) else f"{value:+.1f}"
-    environment.filters["or_unknown"] = lambda value: unknown if value in ("", "unknown") else value
+    environment.filters["or_unknown"] = lambda value: say("report.unknown") if value in ("", "unknown") else value
     environment.filters["time"] = lambda value: (
-        unknown if pd.isna(value) else local_time(pd.Timestamp(value).to_pydatetime())
+        say("report.unknown") if pd.isna(value) else local_time(pd.Timestamp(value).to_pydatetime())
     )
     # Draws never show a chance of 0 or 1.
     environment.filters["chance"] = lambda p: "<0.01" if p < 0.005 else ">0.99" if p > 0.995 else f"{p:.2f}"

@@ -26,6 +26,7 @@ REACH = 30  # characters between the thing and the verb
 LOOK = 80  # characters looked at on each side of a find
 
 
+AGAINST_RUNBOOKS = "手順書に反する操作"  # an act that no short name can be cut out for
 # Operations that are found without an object.
 OBJECTLESS = (danger_words.BARE_OPERATION, POWER_OPERATION)
 

@@ -63,6 +63,8 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
     is_plain = bool(blunt) and len(compact(question)) <= PLAIN
     if probability < (BLUNTLY_LIKELY if blunt else LIKELY) and not is_plain:
         return []
+    if len(blunt) > 1:
+        return [_with_ban(danger, probability, index) for danger in blunt]
     # A command shares no letter with what forbids it; the name of its operation does.
     nearest = find_prohibitions(" ".join([question, *(danger.operation for danger in blunt)]), index=index)
     if not nearest:
@@ -72,3 +74,11 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
     if len(nearest) > 1:
         danger = replace(danger, next_prohibition=nearest[1].text, next_citation=nearest[1].citation)
     return [replace(danger, operation=d.operation, evidence=d.evidence, safer=d.safer) for d in blunt] or [danger]
+
+
+def _with_ban(danger: Danger, probability: float, index: RunbookIndex) -> Danger:
+    """One of several dangers in a question, with what forbids this one."""
+    said = f"{danger.evidence} {danger.operation}"
+    for ban in find_prohibitions(said, index=index, operation=danger.operation)[:1]:
+        danger = replace(danger, prohibition=ban.text, citation=ban.citation)
+    return replace(danger, probability=probability)

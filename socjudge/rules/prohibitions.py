@@ -8,7 +8,6 @@ texts, and whether a row of `dangers.json` finds it; benchmarks/fit_flags.py fit
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter, defaultdict
@@ -16,15 +15,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..base.messages import say
 from ..errors import ConfigError
-from ..runbooks.reading import PROHIBITIONS_NAME
-from .dangers import Danger, compact
+from ..runbooks.reading import PROHIBITIONS_NAME, load_json_object
+from .dangers import AGAINST_RUNBOOKS, Danger, compact, operations_named
 from .text_model import LONGEST, Numbers, embed_text, load_weights, read_question, sigmoid, weigh
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ MEASURES_SCALE = 2.0
 # What the likeness of letters is mixed with to find the nearest prohibition.
 VECTOR_WEIGHT = 0.3
 RUNBOOK_WEIGHT = 0.4
+ELSEWHERE = 0.85  # what a rule of another section counts beside a ban
 NEARLY = 0.85  # of the likeness of the nearest prohibition: another one is quoted, too
 _FORBIDS = re.compile(
     r"禁止|してはいけない|してはならない|やってはいけない|prohibit|forbid|do ?n[o']t|never|must not", re.I
@@ -60,13 +60,15 @@ class Prohibition:
 
         A sentence of another section says more than the ban: its act is not cut out of it."""
         if not _FORBIDS.search(self.citation):
-            return "手順書に反する操作"
+            return AGAINST_RUNBOOKS
         act = re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[0].rstrip("。. ")
+        act = re.sub(r"(?<=ない)(?:こと|で(?:ください|下さい))$", "", act)
         for ending, positive in _POSITIVE:
             changed, n = re.subn(ending, positive, act)
-            if n:
-                return f"{changed}こと"
-        return re.sub(r"(?:こと)?を?(?:禁止|禁じ)(?:する|る|します)$", "", act)
+            if n:  # two acts in one, or what else would be said twice over, is not cut out
+                return AGAINST_RUNBOOKS if _STILL_NEGATIVE.search(changed) else f"{changed}こと"
+        changed = re.sub(r"(?:こと)?を?(?:禁止|禁じ)(?:する|る|します)$", "", act)
+        return AGAINST_RUNBOOKS if _STILL_NEGATIVE.search(changed) else changed
 
     @property
     def safer(self) -> str:
@@ -74,12 +76,15 @@ class Prohibition:
         return "".join(re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[1:]).strip() or self.text
 
 
+_STILL_NEGATIVE = re.compile(
+    r"ない、|ず、|ません|も(?:する|行う)$|は(?:なる|いける)$|^(?:do not|don't|never|must not)\b", re.I
+)
 # Endings of a ban and of the act itself.
 _ROWS = dict(zip("かがさたなばまらわ", "くぐすつぬぶむるう", strict=True))
 _POSITIVE = [
-    (r"してはなら(?:ない|ず)$|してはいけない$|しないこと$|しない$|しません$", "する"),
+    (r"してはなら(?:ない|ず)$|してはいけない$|しない$|しません$", "する"),
     *[(rf"{a}ない$", u) for a, u in _ROWS.items()],
-    (r"(?<=[えけせてねべめれげぜでいきちにびみり])ない$", "る"),
+    (r"(?<=[えけせてねべめれげぜでいきちにびみり見出着寝得])ない$", "る"),
 ]
 
 
@@ -148,10 +153,10 @@ def rate_danger(question: str, blunt: Sequence[Danger], *, index: RunbookIndex) 
     return sigmoid(float(weigh(features, kept["weights"]) + kept["bias"]))
 
 
-def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition]:
+def find_prohibitions(question: str, *, index: RunbookIndex, operation: str | None = None) -> list[Prohibition]:
     """The prohibition that is nearest to a question, and the next if it is nearly as near; none where the runbooks have none.
 
-    By its letters, its sentence vector, and how well its runbook as a whole fits (docs/flags.md)."""
+    operation: of `dangers.json`; only what names it counts. By its letters, its sentence vector, and how well its runbook as a whole fits (docs/flags.md)."""
     catalogue = load_catalogue(index)
     prohibitions = catalogue.prohibitions
     if not prohibitions:
@@ -163,6 +168,12 @@ def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition
         by_runbook.setdefault(passage.source, []).append(float(score))
     fit = {source: sum(sorted(scores)[-2:]) / 2 for source, scores in by_runbook.items()}
     likeness += RUNBOOK_WEIGHT * np.array([fit[p.source] for p in prohibitions])
+    likeness *= np.array([1.0 if forbids(p.citation) else ELSEWHERE for p in prohibitions])
+    if operation is not None:
+        names_it = np.array([operation in operations_named(p.text) for p in prohibitions])
+        if not names_it.any():
+            return []
+        likeness = np.where(names_it, likeness, 0.0)
     first, *others = np.argsort(-likeness, kind="stable")
     near = [n for n in others if prohibitions[n].text != prohibitions[first].text][:1]
     return [prohibitions[n] for n in (first, *near) if likeness[n] >= NEARLY * likeness[first]]
@@ -178,14 +189,12 @@ def make_features(question: str, catalogue: Catalogue, blunt: Sequence[Danger], 
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
     """The prohibitions of the index's runbooks, in their order. ConfigError when `prohibitions.json` is damaged."""
     path = index.runbooks / PROHIBITIONS_NAME
-    known: dict[str, Any] = {}
-    if path.is_file():
-        try:
-            entries = [e for listed in json.loads(path.read_text(encoding="utf-8")).values() for e in listed]
-            known = {e["text"]: (tuple(e["asks"]), tuple(e["near_misses"])) for e in entries}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            expected = "{file name: [{text, asks, near_misses}, …]}"
-            raise ConfigError(say("rules.prohibitions_unusable", path=path, expected=expected, reason=error)) from None
+    expected = '{"手順書.md": [{"text": "…", "asks": ["…"], "near_misses": ["…"]}]}'
+    try:
+        entries = [entry for listed in load_json_object(path, expected).values() for entry in listed]
+        known = {e["text"]: (tuple(e["asks"]), tuple(e["near_misses"])) for e in entries}
+    except (KeyError, TypeError):
+        raise ConfigError(say("runbooks.no_object", path=path, expected=expected)) from None
     found = []
     for passage in index.passages:
         for text in _BULLET.findall(passage.text) if _FORBIDS.search(passage.heading) else ():

@@ -16,6 +16,7 @@ from ..base.quoting import find_severities, has_rows_of
 from ..records import Passage
 from .bm25 import content_words, normalise_text
 from .organisation import load_organisation
+from .reading import unnumbered
 
 if TYPE_CHECKING:
     from .index import RunbookIndex
@@ -31,6 +32,7 @@ _RECOVERY = re.compile("復旧|復元後|再開|解除|recover", re.IGNORECASE)
 _REPORTING = re.compile("報告|連絡|エスカレーション|escalation|report", re.IGNORECASE)
 _FORBIDDEN = re.compile("禁止|してはならない|してはいけない|prohibit|do not", re.IGNORECASE)
 _CONDITIONS = re.compile("発動|適用条件|開始条件|適用範囲|trigger|scope", re.IGNORECASE)
+_KANJI = re.compile("[一-鿿々]")
 _IN_CASE = re.compile("場合|とき$|時$|if |in case", re.IGNORECASE)
 
 SECOND_VOTE = 0.1
@@ -39,8 +41,25 @@ CONDITIONS_COST, BACKGROUND_COST = 0.2, 0.4
 
 _NEVER_ASKED = ("目的", "関連手順書", "チェックリスト")
 
-_KEEP = "証拠保全前に電源断・再起動・初期化をしない。ログやファイルを削除しない。"
-_CALL = "重大度S1の第一報は電話で行い、SOCチケットに記録する。"
+# What holds before anything is known: how it is looked for, and the line that says it.
+_PRECAUTIONS = {
+    "power": (
+        "証拠保全前に電源断・再起動・初期化をしない。",
+        re.compile("(?:電源|再起動|シャットダウン).*(?:ない|禁止|禁じ)"),
+    ),
+    "files": (
+        "ログやファイルを削除しない。",
+        re.compile("(?:ログ|ファイル|メール|データ|証拠|痕跡).*(?:削除|消|上書き).*(?:ない|禁止|禁じ)"),
+    ),
+    "record": (
+        "重大度S1の第一報は電話で行い、SOCチケットに記録する。",
+        re.compile("(?:チケット|記録).*(?:記録|起票|記入|残)"),
+    ),
+    "call": (
+        "重大度S1の第一報は電話で行い、SOCチケットに記録する。",
+        re.compile("(?:電話|内線).*(?:連絡|報告|呼|伝え|行う|かけ)|(?:連絡|報告).*(?:電話|内線)"),
+    ),
+}
 
 # What a question wants.
 _ASKS_FIRST = re.compile(
@@ -91,27 +110,34 @@ class Guide:
 
 @dataclass(frozen=True)
 class Precautions:
-    """Where the runbooks say what holds before anything is known: keep evidence, record, call. leader: whom, where."""
+    """Where the runbooks say what holds before anything is known. said: passage by precaution (power, files, record,
+    call), only where it is said; leader: whom to call; knows_severities: whether the runbooks speak of S1."""
 
-    passages: tuple[Passage, ...] = ()
+    said: Mapping[str, Passage] = field(default_factory=dict)
     leader: str = "責任者"
+    knows_severities: bool = False
 
     @property
-    def keeping(self) -> str:
-        """The citation of what forbids to destroy evidence, after a space, or nothing."""
-        return f" {self.passages[0].citation}" if self.passages else ""
+    def passages(self) -> tuple[Passage, ...]:
+        """The passages that are cited, each once."""
+        return tuple(dict.fromkeys(self.said.values()))
 
-    @property
-    def calling(self) -> str:
-        """The citation of how to report, after a space, or nothing."""
-        return f" {self.passages[-1].citation}" if self.passages else ""
+    def cite(self, precaution: str) -> str:
+        """Its citation, after a space, or nothing."""
+        return f" {self.said[precaution].citation}" if precaution in self.said else ""
 
 
 def find_precautions(index: RunbookIndex) -> Precautions:
     """The passages behind the precautions, and the leader by `organisation.json`."""
-    keeping = [p for p in index.search(_KEEP, 5) if _FORBIDDEN.search(_top(p))] or index.search(_KEEP, 1)
+    said: dict[str, Passage] = {}
+    for precaution, (query, says) in _PRECAUTIONS.items():
+        found = [p for p in index.search(query, 10) if any(says.search(line) for line in p.text.splitlines())]
+        if precaution in ("power", "files"):
+            found.sort(key=lambda p: not _FORBIDDEN.search(_top(p)))
+        if found:
+            said[precaution] = found[0]
     leader = str(load_organisation(index.runbooks).leader)
-    return Precautions((*keeping[:1], *index.search(_CALL, 1)), leader)
+    return Precautions(said, leader, any("S1" in find_severities(p.text) for p in index.passages))
 
 
 def choose_guide(
@@ -135,12 +161,16 @@ def choose_guide(
     order = {_key(p): n for n, p in enumerate(own)}
     work = [p for p in own if not _is_background(p)]
     done = tuple(what for what in find_done(question) if any(what in p.heading or what in p.text for p in work))
-    first = _undone([p for p in work if _FIRST.search(p.heading)], done)
+    opening = [p for p in work if _FIRST.search(p.heading)] or _cases_of_both_kinds(work)
+    unfitting = _unfitting_cases(opening, question)
+    first = _undone([p for p in opening if p not in unfitting], done)
     begins = bool(first) and wants_first_response(question)
 
     named = [p for p in own if has_rows_of(p.text, find_severities(question))][:1]
-    pool = work if begins or safer is not None else [p for p in own if not p.heading.startswith(_NEVER_ASKED)]
-    best = sorted(pool, key=lambda p: _cost(p) - p.score)
+    pool = (
+        work if begins or safer is not None else [p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)]
+    )
+    best = sorted((p for p in pool if p not in unfitting), key=lambda p: _cost(p) - p.score)
     best = [*named, *(p for p in best if p not in named)]
     matched = best
     if begins or safer is not None:  # recovery is for later, unless it is what a harmless question is most like
@@ -150,7 +180,7 @@ def choose_guide(
         matched = [p for p in matched if p == best[0] or not _CONDITIONS.search(p.heading.split(" > ")[-1])]
     matched = _undone(matched, done)[: 2 if begins else 3]
     if begins:
-        chosen = _fitting_case_first(first, not_yet=bool(_NOT_YET.search(question)))
+        chosen = sorted(first, key=lambda p: not _is_case(p))
         later = [p for p in matched if p not in chosen]
     else:
         chosen, later = (matched or work)[:1], matched[1:]
@@ -213,13 +243,29 @@ def _undone(sections: Sequence[Passage], done: Sequence[str]) -> list[Passage]:
     return left or list(sections)
 
 
-def _fitting_case_first(sections: list[Passage], *, not_yet: bool) -> list[Passage]:
-    """Of sections for one case each (開封前の場合, 実行した場合) only the one that fits the question, and that first."""
-    cases = [p for p in sections if _IN_CASE.search(p.heading.split(" > ")[-1])]
-    if not cases:
-        return sections
-    fitting = max([p for p in cases if bool(_NOT_YET.search(p.heading)) == not_yet] or cases, key=lambda p: p.score)
-    return [fitting, *(p for p in sections if p not in cases)]
+def _cases_of_both_kinds(sections: Sequence[Passage]) -> list[Passage]:
+    """Where a runbook has no first response: its sections for what was not done yet and for what was, if it has both."""
+    cases = [p for p in sections if _is_case(p)]
+    return cases if len({bool(_NOT_YET.search(p.heading)) for p in cases}) == 2 else []
+
+
+def _is_case(section: Passage) -> bool:
+    return bool(_IN_CASE.search(section.heading.split(" > ")[-1]))
+
+
+def _unfitting_cases(sections: Sequence[Passage], question: str) -> list[Passage]:
+    """Of sections for one case each (開封前の場合, 実行した場合) all but the best that fits the question; none where it does
+    not tell which: 拾った is neither 挿していない nor 挿した."""
+    cases = [p for p in sections if _is_case(p)]
+    not_yet = bool(_NOT_YET.search(question))
+    fitting = [p for p in cases if bool(_NOT_YET.search(p.heading)) == not_yet]
+    if not fitting:
+        return []
+    best = max(fitting, key=lambda p: p.score)
+    act = re.sub("場合|とき$|時$", "", best.heading.split(" > ")[-1])
+    if len(fitting) < len(cases) and not not_yet and not set(_KANJI.findall(act)) & set(_KANJI.findall(question)):
+        return []
+    return [p for p in cases if p != best]
 
 
 def _with_introductions(sections: Sequence[Passage], own: Sequence[Passage]) -> list[Passage]:
@@ -246,7 +292,9 @@ def _cost(passage: Passage) -> float:
 
 
 def _is_background(passage: Passage) -> bool:
-    return passage.heading.startswith(constants.BACKGROUND_SECTIONS) or bool(_FORBIDDEN.search(_top(passage)))
+    return unnumbered(passage.heading).startswith(constants.BACKGROUND_SECTIONS) or bool(
+        _FORBIDDEN.search(_top(passage))
+    )
 
 
 def _top(passage: Passage) -> str:

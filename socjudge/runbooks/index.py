@@ -41,7 +41,7 @@ from .embeddings import (
 from .english import translate
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
 from .organisation import load_organisation
-from .reading import COMPANION_NAMES, add_questions, hash_runbooks, load_runbooks, load_synonyms
+from .reading import COMPANION_NAMES, add_questions, hash_runbooks, load_runbooks, load_synonyms, unnumbered
 
 # How the mixed score is made; see `get_bm25_weight` and `mix_scores`. Tuned in docs/retrieval.md.
 BM25_WEIGHT = 0.8
@@ -381,7 +381,9 @@ def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float
         gained = passage.score + RUNBOOK_WEIGHT * subject[passage.source]
         gained += COVERAGE_WEIGHT * (coverage or {}).get(passage.source, 0.0)
         gained += NAMED_BONUS * any(len(word) > 1 and word in query for word in _SECTION_WORD.split(passage.heading))
-        lost = BACKGROUND_PENALTY * (passage.heading.startswith(BACKGROUND_SECTIONS) and not asks_background)
+        lost = BACKGROUND_PENALTY * (
+            unnumbered(passage.heading).startswith(BACKGROUND_SECTIONS) and not asks_background
+        )
         return max(0.0, gained - lost) / (1 + RUNBOOK_WEIGHT + NAMED_BONUS + COVERAGE_WEIGHT)
 
     return sorted((replace(p, score=score(p)) for p in passages), key=lambda p: -p.score)
@@ -419,8 +421,9 @@ def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
         index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
     except ConfigError:
         return None
-    if runbooks is None and not index.runbooks.is_dir():
-        return index  # nothing is left that it could be older than
+    if runbooks is None and not index.runbooks.is_dir():  # nothing is left that it could be older than
+        warnings.warn(say("runbooks.folder_gone", folder=index.runbooks, index=index.index_dir), stacklevel=3)
+        return index
     is_theirs = runbooks is None or Path(runbooks).resolve() == index.runbooks.resolve()
     return index if is_theirs and not index.stale_files() else None
 

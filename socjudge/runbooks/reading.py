@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import unicodedata
@@ -15,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.json_files import read_json
 from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from .bm25 import normalise_text
@@ -46,6 +46,9 @@ CHUNK_SIZE = 800
 # Japanese runbooks found in the wild that are not UTF-8; euc_jis_2004 reads all of EUC-JP and its ①②.
 _ENCODINGS = ["cp932", "euc_jis_2004", "utf_16", "utf_16_le", "utf_16_be"]
 _ENCODINGS_7_BIT = ["iso2022_jp", "iso2022_jp_2004", "iso2022_jp_ext"]
+
+
+_NUMBER = re.compile(r"^第?[0-9０-９]+(?:[.．－-][0-9０-９]+)*\s*[章節項.．、)）:：]?\s*")
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,7 @@ def load_json_object(path: Path, expected: str) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        entries = json.loads(_read_bytes(path))
+        entries = read_json(_read_bytes(path))
     except ValueError as error:
         raise ConfigError(say("runbooks.no_json", path=path, reason=error)) from error
     if not isinstance(entries, dict):
@@ -259,6 +262,11 @@ def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> li
             if piece.strip():
                 chunks.append(Chunk(piece.rstrip().lstrip("\n"), source, heading, title))
     return chunks
+
+
+def unnumbered(heading: str) -> str:
+    """A heading without the number before it: 1. 目的, 第2章 目的, ３－１ 目的 -> 目的."""
+    return _NUMBER.sub("", heading)
 
 
 def split_sentences(text: str) -> list[str]:

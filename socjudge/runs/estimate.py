@@ -64,9 +64,9 @@ class Estimate:
     def _repr_html_(self) -> str:
         usage = Usage(self.calls, self.input_tokens, self.output_tokens, self.cost_usd)
         if self.lowest is None:
-            return usage_html(usage, "見積もり（定価）")
+            return usage_html(usage, say("runs.estimate"))
         least = Usage(self.lowest.calls, self.lowest.input_tokens, self.lowest.output_tokens, self.lowest.cost_usd)
-        return usage_html(least, "見積もり（定価）の最小") + usage_html(usage, "見積もり（定価）の最大")
+        return usage_html(least, say("runs.estimate_least")) + usage_html(usage, say("runs.estimate_most"))
 
 
 def estimate_run(
@@ -116,9 +116,10 @@ def estimate_run(
 
     def taking(judgements: int) -> Estimate:
         parts = [
-            *(_estimate(judge, "judge", judge_in, _JUDGEMENT_TOKENS, answer_repeats * judgements) for judge in judges),
-            _estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats),
+            _estimate(judge, "judge", judge_in, _JUDGEMENT_TOKENS, answer_repeats * judgements) for judge in judges
         ]
+        if answers is None:
+            parts.append(_estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats))
         total = total_usage(parts)
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
 

@@ -159,7 +159,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
     in_place = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     every_s = SHOW_S if in_place else LOG_S
     with tqdm(
-        total=total, initial=journal.n_done, desc="評価を実行中", unit="問", disable=not options.progress,
+        total=total, initial=journal.n_done, desc=say("runs.bar_running"), unit=say("runs.bar_unit"), disable=not options.progress,
         mininterval=0.1 if in_place else LOG_S, maxinterval=max(10.0, LOG_S),
     ) as bar:  # fmt: skip
         over = False
@@ -180,7 +180,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
                     bar.update(len(news))
                 if (now := time.monotonic()) - shown_at >= every_s:
                     shown_at = now
-                    mean = f"平均 {points / scored:.1f}点" if scored else ""
+                    mean = say("runs.bar_mean", mean=points / scored) if scored else ""
                     bar.set_postfix_str(f"{mean} {_under_way(engine, gate, unread, options.max_concurrency)}".strip())
                 if on_result is not None and complaint is None:
                     for result in news:
@@ -212,12 +212,12 @@ def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int)
     """What is going on, for the bar: what is zero is not said."""
     out = min(gate.in_flight, math.ceil(min(gate.limit, max_concurrency)))
     counts = {
-        "実行中": out, "順番待ち": gate.in_flight - out, "再試行": gate.retries, "未採点": unread,
-        "未取得": engine.n_undelivered,
+        say("runs.bar_in_flight"): out, say("runs.bar_queued"): gate.in_flight - out, say("runs.bar_retries"): gate.retries,
+        say("runs.bar_unread"): unread, say("runs.bar_undelivered"): engine.n_undelivered,
     }  # fmt: skip
     said = [f"${gate.spent_usd:.4f}"] * bool(gate.spent_usd) + [f"{name} {n}" for name, n in counts.items() if n]
     if gate.limit < max_concurrency:
-        said.append(f"同時上限 {gate.limit:.0f}")
+        said.append(say("runs.bar_limit", limit=gate.limit))
     if gate.in_trouble:
         said.append(gate.cause[:100])
     return " ".join(said)

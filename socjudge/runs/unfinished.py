@@ -41,10 +41,11 @@ class UnfinishedRun:
 
     def _repr_html_(self) -> str:
         facts = {
-            "採点済み": f"{self.done} / {self.total}", "Judge": self.run.judge_model, "費用": money(self.cost_usd),
-            "開始": self.run.started_at, "記録": shown_path(self.path),
+            say("runs.unfinished_done"): f"{self.done} / {self.total}", "Judge": self.run.judge_model,
+            say("runs.unfinished_cost"): money(self.cost_usd), say("runs.unfinished_started"): self.run.started_at,
+            say("runs.unfinished_kept"): shown_path(self.path),
         }  # fmt: skip
-        return facts_html("中断した実行（同じ設定で始めると続きから再開します）", facts)
+        return facts_html(say("runs.unfinished"), facts)
 
 
 def journal_folder(logs_dir: Path | str) -> Path:

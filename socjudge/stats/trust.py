@@ -23,6 +23,7 @@ CORRELATION = 0.5  # with people that a trusted judge must surely exceed
 MAX_NOISE = 5.0  # points, sd between repeats of the same answer
 MIN_SPREAD = 0.7  # the judge's sd over people's
 MAX_UNREAD = 0.02  # share of marks
+MOST_NEEDED = 10_000
 _ALPHA = 0.05
 
 FLAWS = {
@@ -164,6 +165,8 @@ def judge_trust(
         - bias, bias_low, bias_high: judge - people, points; the interval is simultaneous over criteria
         - correlation, correlation_low, correlation_high: the same
         - p_value, p_holm: that the judge is not to be trusted
+        - labels_needed: questions (two digits) with which 信頼できる or 信頼できない could be said if bias, scatter and correlation
+          stayed what they are; missing where it is said already, cannot be told, or takes more than 10,000
         - verdict: 信頼できる (surely within the margin and above the correlation), 信頼できない (surely not), 条件つき (surely
           above the correlation, the bias not surely small: use corrected_means), else 分からない
         - method, note (Japanese)
@@ -178,7 +181,8 @@ def judge_trust(
     All of a criterion's conditions must be shown (intersection-union), so that its p is the largest of theirs: two
     one-sided t tests for the bias (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15, 657-680), Fisher's z for the
     correlation, taken no nearer than the jackknife over questions has it. Holm (1979) over the criteria keeps the chance
-    of a wrong 信頼できる on any of them at 0.05. Probes and injections are not in it.
+    of a wrong 信頼できる on any of them at 0.05. Probes and injections are not in it. labels_needed: n = (t s / gap)^2 from
+    the same tests, s being the sd of judge - people, and for the correlation its error as of one question.
 
     Examples
     --------
@@ -202,7 +206,11 @@ def judge_trust(
         found = [_trust(*pairs[criterion], margin, correlation, len(criteria)) for criterion in criteria]
         adjusted = holm_adjust([row["p_value"] for row in found])
         for criterion, row, p_holm in zip(criteria, found, adjusted, strict=True):
-            rows.append({by: judge, "criterion": criterion, **_with_verdict(row, float(p_holm), margin, correlation)})
+            told = _with_verdict(row, float(p_holm), margin, correlation)
+            needed = _labels_needed(told, len(criteria), margin, correlation)
+            if not math.isnan(needed):
+                told["note"] += f"この差と散らばりのままなら、およそ{needed:.0f}問で決まります。"
+            rows.append({by: judge, "criterion": criterion, **told, "labels_needed": needed})
     return pd.DataFrame(rows)
 
 
@@ -355,6 +363,25 @@ def _trust(y: Floats, f: Floats, margin: float, least: float, criteria: int) -> 
         "correlation_high": math.tanh(z + wide),
         "p_value": p,
     }
+
+
+def _labels_needed(row: dict[str, Any], criteria: int, margin: float, least: float) -> float:
+    """With how many labels the tests would decide if nothing but their number changed; NaN where none is to be said."""
+    if row["verdict"] not in ("条件つき", "分からない") or math.isnan(row["bias_low"]):
+        return math.nan
+    n = row["n"]
+    shown, refused = (scipy.stats.t.ppf(1 - _ALPHA / criteria / sides, n - 2) for sides in (1, 2))
+    widths = scipy.stats.t.ppf(1 - _ALPHA / criteria / 2, [n - 1, n - 2])
+    bias_error = (row["bias_high"] - row["bias_low"]) / 2 / widths[0]
+    z, high = (math.atanh(row[name]) for name in ("correlation", "correlation_high"))
+    gaps = (margin - abs(row["bias"])) / bias_error, (z - math.atanh(least)) / ((high - z) / widths[1])  # in errors
+    bad = [gap for gap in gaps if gap <= 0]
+    gap, level = (max(bad, key=abs), refused) if bad else (min(gaps), shown)
+    needed = max(n * (level / gap) ** 2, n + 1) if gap else math.inf
+    if needed > MOST_NEEDED:
+        return math.nan
+    unit = 10 ** max(0, math.floor(math.log10(needed)) - 1)  # two digits: the estimate knows no more
+    return float(math.ceil(needed / unit) * unit)
 
 
 def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: float) -> dict[str, Any]:

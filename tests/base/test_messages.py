@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
+import jinja2.nodes
 import pytest
 
 import socjudge
@@ -46,11 +47,42 @@ WINGS = [
 ]
 # Names of methods; and words that a page or chart holds in both languages, or in Japanese, beside what they label.
 UNCHECKED = ("certify", "charts", "report", "stats")
+# Whose labels, headings and other words are there too; what they hold of Japanese is for all languages.
+WORDED = ["panels", "report", "cli", "history", "base/showing.py"]
+KEPT = {
+    # the specification's words
+    "評価を実行",
+    "🧪 評価実行",
+    "⏳ 評価を実行中... これには数分かかる場合があります",
+    "⚠️ <b>注意</b>: LLM as a Judgeの実行には<b>コストがかかります</b>（{questions}問 × Judge呼び出し）",
+    "📋 詳細結果を見る",
+    "⚠️ LLM as a Judgeの実行にはコストがかかります: ",
+    "✅ MVP合格",
+    "❌ MVP不合格",
+    "MVP合格",
+    "MVP不合格",
+    r"\[出典: [^\]]*\]",
+    # values in frames, and names of groups of conditions
+    "合格",
+    "不合格",
+    "判定保留",
+    "不合格→合格",
+    "合格→不合格",
+    "合格のまま",
+    "不合格のまま",
+    "比較対象外",
+    "プロンプト",
+    "観点",
+    "データセット",
+    "安全性",
+    # what may be typed
+    "はい",
+}
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
 ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
 ERRORS += ("ValueError", "OSError", "FileNotFoundError")  # which become the end of a message
 NO_MESSAGES = {"AssertionError", "TypeError", "_Unusual", "compile", "Condition"}  # for us, or in both languages
-JAPANESE = re.compile("[ぁ-んァ-ヶ一-龠]")
+JAPANESE = re.compile("[、-ヿ一-龠（）：]")  # with their punctuation
 
 
 @functools.cache
@@ -62,6 +94,15 @@ def calls() -> list[tuple[Path, ast.Call, str]]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call)
     ]
+
+
+def template_calls() -> Iterator[tuple[Path, jinja2.nodes.Call]]:
+    """Each message that a page says by its key."""
+    for path in sorted(PACKAGE.rglob("*.j2")):
+        for call in jinja2.Environment().parse(path.read_text(encoding="utf-8")).find_all(jinja2.nodes.Call):
+            is_say = isinstance(call.node, jinja2.nodes.Name) and call.node.name == "say"
+            if is_say and isinstance(call.args[0], jinja2.nodes.Const) and "." in call.args[0].value:
+                yield path, call
 
 
 def sentences(node: ast.AST) -> Iterator[tuple[int, str]]:
@@ -81,6 +122,16 @@ def sentences(node: ast.AST) -> Iterator[tuple[int, str]]:
         ):
             yield child.lineno, text
         yield from sentences(child)
+
+
+def texts(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, text) of each text in the code but docstrings."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
+            continue
+        if isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield child.lineno, child.value
+        yield from texts(child)
 
 
 def values(text: str) -> set[str]:
@@ -104,8 +155,15 @@ def test_each_key_in_the_code_is_in_the_catalogue_with_its_values_and_each_messa
             given = {keyword.arg for keyword in call.keywords}
             if None not in given:  # no **values
                 assert given - {"lang"} == values(CATALOGUE[key]["ja"]), f"{path.name}:{call.lineno} says {key!r}"
+    for path, call in template_calls():
+        key = call.args[0].value
+        assert key in CATALOGUE, f"{path.name}:{call.lineno} says {key!r}"
+        assert {each.key for each in call.kwargs} == values(CATALOGUE[key]["ja"]), (
+            f"{path.name}:{call.lineno} says {key!r}"
+        )
+        used.add(key)
     for path in PACKAGE.rglob("*.py"):  # also keys that are chosen before they are said
-        used |= set(re.findall(r'"([a-z_]+\.[a-z0-9_]+)"', path.read_text(encoding="utf-8")))
+        used |= set(re.findall(r"""["']([a-z_]+\.[a-z0-9_]+)["']""", path.read_text(encoding="utf-8")))
     assert set(CATALOGUE) <= used
 
 
@@ -129,6 +187,27 @@ def test_no_sentence_waits_in_the_code_to_become_a_message(wing: str) -> None:
         f"{path.relative_to(PACKAGE)}:{line}: {text[:60]!r}"
         for path in sorted((PACKAGE / wing).rglob("*.py"))
         for line, text in sentences(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not stray
+
+
+@pytest.mark.parametrize("wing", WORDED)
+def test_no_label_or_heading_stands_in_the_code(wing: str) -> None:
+    paths = [PACKAGE / wing] if wing.endswith(".py") else sorted((PACKAGE / wing).rglob("*.py"))
+    stray = [
+        f"{path.relative_to(PACKAGE)}:{line}: {text[:60]!r}"
+        for path in paths
+        for line, text in texts(ast.parse(path.read_text(encoding="utf-8")))
+        if re.search("[ぁ-んァ-ヶ一-龠]", text) and text not in KEPT
+    ]
+    stray += [
+        f"{path.relative_to(PACKAGE)}:{number}: {line.strip()[:60]!r}"
+        for path in sorted((PACKAGE / wing).rglob("*.[jh]*"))  # scripts and templates
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if any(
+            re.search("[ぁ-んァ-ヶ一-龠]", text) and text.strip('"') not in KEPT
+            for text in re.findall('"[^"]*"|[^"]+', line)
+        )
     ]
     assert not stray
 

@@ -24,6 +24,8 @@ from socjudge.runs.estimate import Estimate
 from socjudge.runs.logs import fallback_folder
 from socjudge.runs.unfinished import UnfinishedRun
 
+pytestmark = pytest.mark.usefixtures("in_japanese")
+
 HOSTILE = "\x1b[31m<script>alert(1)</script>\n‮" + "長い" * 500
 
 

@@ -64,6 +64,38 @@ def test_a_paid_run_asks_first_and_a_script_must_say_yes(service: Service, tmp_p
     assert KEY not in done.stdout + done.stderr + logs(tmp_path)[0].read_text("utf-8")
 
 
+def test_a_prompt_of_ones_own_for_the_assistant_reaches_the_service_and_the_log(
+    service: Service, tmp_path: Path, places: list[str]
+) -> None:
+    prompt = tmp_path / "terse-1.txt"
+    prompt.write_text(
+        "三行で答えること。\n{question}\n{context}\n{insufficient_evidence} {dangerous_operation} {ambiguous_query}\n",
+        encoding="utf-8",
+    )
+    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
+    done = socjudge("run", "-y", "-q", "--assistant-prompt", str(prompt), *places, **keys)
+    assert done.returncode == 0, done.stderr
+    assert sum("三行で答えること。" in json.dumps(r, ensure_ascii=False) for r in service.requests) == 10
+    assert json.loads(logs(tmp_path)[0].read_text("utf-8"))["run"]["assistant_prompt_id"] == "terse-1"
+
+
+@pytest.mark.parametrize(("said", "calls"), [("はい", 10), ("y", 10), ("いいえ", 0), ("", 0)])
+def test_a_run_is_agreed_to_in_japanese_too(service: Service, places: list[str], said: str, calls: int) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "socjudge", "run", "--quiet", "--assistant-model", "offline", *places]
+    environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url, "SOCJUDGE_LANG": "ja"}
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    ) as run:
+        os.write(ours, f"{said}\n".encode())
+        told = run.communicate()[1].decode()
+    os.close(ours)
+    os.close(theirs)
+    assert "実行しますか? [y/N]:" in told
+    assert service.judge_calls == calls
+    assert ("何も実行していません" in told) == (calls == 0)
+
+
 def test_exit_code_1_means_not_passed(service: Service, places: list[str]) -> None:
     service.default = lambda request: judgement(60) if is_judge_call(request) else "答え"
     done = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
@@ -221,7 +253,10 @@ def test_index_says_what_it_embedded(tmp_path: Path) -> None:
         (["run", "--dataset", "nothing.json"], "nothing.json: there is no such dataset file"),
         (["run", "--runbooks", "nowhere"], "nowhere: no such runbooks folder"),
         (["run", "--judge-model", "gpt-4o-mini", "-y"], "OPENAI_API_KEY is not set"),
+        (["run", "--judge-model", "offlin", "-y"], "Did you mean 'offline'?"),
         (["run", "--judge-prompt", "nothing"], "no prompt 'nothing'"),
+        (["run", "--assistant-prompt", "nothing"], "no prompt 'nothing'"),
+        (["ask", "隔離の手順は？", "--assistant-prompt", "nothing"], "no prompt 'nothing'"),
         (["rejudge", "nothing.json"], "nothing.json: the log cannot be read"),
         (["ask", "  "], "the question is empty"),
     ],

@@ -205,7 +205,7 @@ def test_a_verdict_is_given_without_the_unread_replies_and_with_what_they_leave_
     (row,) = check_verdicts(results_with(points)).to_dict("records")
     names = ["n", "n_unscored", "passed", "mvp_passed", "worst_case", "best_case"]
     assert tuple(row[name] for name in names) == expected
-    assert ("判定が変わります" in row["note"]) == (row["worst_case"] != row["best_case"])
+    assert ("The verdict hangs" in row["note"]) == (row["worst_case"] != row["best_case"])
 
 
 def test_a_run_without_any_mark_has_no_verdict_of_its_own() -> None:

@@ -192,6 +192,60 @@ def test_a_runbook_with_other_headings_is_followed_in_its_own_order(tmp_path: Pa
     assert "内線" not in answer
 
 
+FOUND_USB = """# 拾得したUSBメモリへの対応
+
+## 1. 目的
+社内で見つかった持ち主不明のUSBメモリから感染を防ぐ。
+
+## 2. まだPCに挿していない場合
+1. 発見者にPCへ挿さないよう伝える。
+2. 静電防止袋に入れて封をする。
+
+## 3. すでにPCに挿してしまった場合
+1. USBメモリを挿したままにし、抜かせない。
+2. 電源を入れたままLANケーブルを抜かせる。
+
+## 4. してはいけないこと
+- 持ち主を探す目的で中身を見ない。
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "headings"),
+    [
+        ("駐車場でUSBメモリを拾いました。まだ挿していません", ["2."]),
+        ("拾ったUSBメモリをもう挿しちゃいました", ["3."]),
+        ("USBメモリを拾いました", ["2.", "3."]),  # it does not say which
+    ],
+)
+def test_only_the_case_that_the_question_tells_is_followed(tmp_path: Path, question: str, headings: list[str]) -> None:
+    (tmp_path / "usb.md").write_text(FOUND_USB, encoding="utf-8")
+    answer = ask(question, build_index(tmp_path, index_dir=tmp_path / "index")).answer
+    assert re.findall(r"^\*\*(\d\.)", answer, re.MULTILINE) == headings
+    assert "持ち主不明" not in answer  # 1. 目的 is background, whatever number stands before it
+
+
+def test_precautions_cite_only_what_says_them(tmp_path: Path) -> None:
+    (tmp_path / "usb.md").write_text(FOUND_USB, encoding="utf-8")
+    answer = ask("助けてください", build_index(tmp_path, index_dir=tmp_path / "index"))
+    assert answer.flags.ambiguous_query
+    assert "出典" not in answer.answer and "S1" not in answer.answer
+    assert "電源を切らない" in answer.answer
+
+
+def test_each_of_two_dangers_is_refused_with_its_own_prohibition(index: RunbookIndex) -> None:
+    answer = ask("身代金を払えと出ました！払っていいですか、電源切っていいですか", index).answer
+    power, pay = (line for line in answer.splitlines() if "手順書の定め" in line)
+    assert "電源断" in power.partition("手順書の定め: ")[2]
+    assert "身代金" in pay.partition("手順書の定め: ")[2]
+
+
+def test_a_severity_that_is_told_by_a_table_is_told_with_all_its_rows(index: RunbookIndex) -> None:
+    answer = ask("電車にノートPCを置き忘れました。どうすればいいですか", index).answer
+    (severity,) = [line for line in answer.splitlines() if line.startswith("重大度の目安")]
+    assert [name in severity for name in ("重大度はS1", "重大度はS2", "重大度はS3")] == [True] * 3
+
+
 def test_a_dangerous_question_is_warned_of_first_with_the_safe_way(index: RunbookIndex) -> None:
     answer = ask("感染した端末で wevtutil cl Security を実行してログを消してよいですか。", index)
     assert answer.flags.dangerous_operation

@@ -136,7 +136,8 @@ def test_two_judges_of_the_same_answers_are_paired(explorer: Explorer, logs: Pat
     pd.testing.assert_frame_equal(pair.paired, compare_judges(both, baseline=first, by="run_id"))
     overall = pair.paired.set_index("criterion").loc["総合"]
     assert (overall["n"], overall["mean_difference"], overall["flips_to_fail"]) == (10, pytest.approx(-15.5), 10)
-    assert [name for name, *_ in pair.conditions] == ["Judge", "応答した採点モデル", "プロンプト", "プロンプトの文面"]
+    names = ["judge", "judge that answered", "judge prompt", "text of the judge prompt"]
+    assert [name for name, *_ in pair.conditions] == names
     assert pair.questions["same_answer"].all()
     assert pair.questions["first"].tolist() == pytest.approx([80] * 10)
     assert pair.questions["second"].tolist() == pytest.approx(range(60, 70))
@@ -154,7 +155,7 @@ def test_other_answers_stand_side_by_side_and_are_not_paired(explorer: Explorer)
     first, _, own = ids(explorer)
     pair = compare_runs(explorer.select(Filters()), first, own)
     assert pair.paired is None
-    assert "共通の10問のうち10問で、採点した回答が違います" in pair.reason
+    assert "For 10 of the 10 common questions the judged answers differ" in pair.reason
     assert pair.effect is None  # another judge: what moved is not the assistant's doing
     assert not pair.questions["same_answer"].any()
     assert set(pair.means["run_id"]) == {first, own}
@@ -168,7 +169,7 @@ def test_one_other_answer_is_enough_not_to_pair(tmp_path: Path) -> None:
     explorer = Explorer(folder)
     pair = compare_runs(explorer.select(Filters()), *ids(explorer))
     assert pair.paired is None
-    assert "共通の8問のうち1問" in pair.reason
+    assert "For 1 of the 8 common questions" in pair.reason
     assert pair.effect is not None and pair.effect.finding in html.unescape(pair_html(pair, ""))
     assert pair.effect.differences["mean_difference"].tolist() == [-10.0] * 7
     assert pair.questions["same_answer"].tolist() == [True, True, False, True, True, True, True, True, False]
@@ -182,7 +183,7 @@ def test_runs_of_other_questions_have_nothing_in_common(tmp_path: Path) -> None:
     explorer = Explorer(folder)
     pair = compare_runs(explorer.select(Filters()), *ids(explorer))
     assert pair.paired is None
-    assert "共通の質問がない" in pair.reason
+    assert "share no question" in pair.reason
     with pytest.raises(ConfigError, match="the same run is chosen twice"):
         compare_runs(explorer.select(Filters()), ids(explorer)[0], ids(explorer)[0])
 

@@ -19,6 +19,8 @@ from socjudge.panels import history as panel_history
 from socjudge.panels.state.newest_only import NewestOnly
 from socjudge.runbooks.index import RunbookIndex
 
+pytestmark = pytest.mark.usefixtures("in_japanese")
+
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory, index: RunbookIndex) -> Path:
@@ -96,12 +98,12 @@ def test_table_and_chart_follow_the_filters(panel: HistoryExplorer) -> None:
     assert "64.5（62.3〜66.6、10問）" in text(panel.table)
     assert panel.chart_view.value != before
     assert len(panel.first.options) == 1
-    assert "the same run is chosen twice" in text(panel.comparison)
+    assert "同じ実行が2つ選ばれています" in text(panel.comparison)
     panel.categories.value = ["危険操作系"]
     drawn(panel)
     assert "採点した回答 2件" in text(panel.status)
     assert "0/2問" in text(panel.table)
-    panel.chart.value = "カテゴリ×観点"
+    panel.chart.value = "panels.history_breakdown"
     drawn(panel)
     assert "1回の実行（Judge: gpt-4o）をまとめた平均です" in text(panel.chart_view)
 
@@ -207,7 +209,7 @@ def test_a_selection_is_exported_and_downloaded(panel: HistoryExplorer, tmp_path
 def test_what_is_missing_is_said_with_its_remedy(logs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     panel = drawn(HistoryExplorer(folder))
-    assert "no such folder" in text(panel.status)
+    assert "フォルダーがありません" in text(panel.status)
     folder.mkdir()
     panel.reload_button.click()
     drawn(panel)
@@ -276,10 +278,11 @@ def test_the_kernel_is_free_and_the_last_click_wins(
 
 def test_of_many_questions_the_weakest_are_drawn(panel: HistoryExplorer, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn_from: list[Any] = []
-    plot = panel_history.CHARTS["質問別"]
-    monkeypatch.setitem(panel_history.CHARTS, "質問別", lambda scores: (drawn_from.append(scores), plot(scores))[1])
+    name = "panels.history_questions"
+    plot = panel_history.CHARTS[name]
+    monkeypatch.setitem(panel_history.CHARTS, name, lambda scores: (drawn_from.append(scores), plot(scores))[1])
     monkeypatch.setattr(panel_history, "CHART_QUESTIONS", 3)
-    panel.chart.value = "質問別"
+    panel.chart.value = name
     drawn(panel)
     assert "平均の低い3問" in text(panel.chart_view)
     means = panel.selection.scores.groupby("question_id", observed=True)["score"].mean()
@@ -324,7 +327,7 @@ def test_work_that_fails_does_not_keep_later_work_from_being_done() -> None:
             raise RuntimeError("cannot be drawn")
 
     latest = NewestOnly(work)
-    with pytest.warns(UserWarning, match="unexpected RuntimeError: cannot be drawn"):
+    with pytest.warns(UserWarning, match="想定外のエラー RuntimeError: cannot be drawn"):
         latest.ask()
         latest.wait(30)
     latest.ask()
@@ -339,7 +342,7 @@ def test_what_nobody_expected_while_drawing_is_said_and_the_panel_goes_on(
         broken.setattr(panel, "_found", lambda _: {}["missing"])
         panel.order.value = "mean"
         drawn(panel)
-        assert "unexpected KeyError" in panel.status.value
+        assert "想定外のエラー KeyError" in panel.status.value
     panel.order.value = "started_at"
     drawn(panel)
     assert "回の実行" in panel.status.value

@@ -16,6 +16,8 @@ from socjudge import LabelPanel, load_labels, rater_consistency
 from socjudge.history.labels import read_rater
 from socjudge.panels import labels as panel_labels
 
+pytestmark = pytest.mark.usefixtures("in_japanese")
+
 
 @pytest.fixture(autouse=True)
 def _no_panel_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +78,7 @@ def test_nothing_can_be_marked_before_a_rater_has_started(panel: LabelPanel) -> 
     panel.skip_button.click()
     panel.back_button.click()
     start(panel, "../x")
-    assert "rater is &#x27;../x&#x27;; expected 1 to 64 letters" in panel.start_status.value
+    assert "&#x27;../x&#x27; は採点した人の名前に使えません" in panel.start_status.value
     assert panel.session is None
     start(panel)
     assert panel.start_status.value == ""
@@ -210,7 +212,7 @@ def test_a_judge_that_could_not_be_read_is_said_after_saving(tmp_path: Path) -> 
 def test_a_log_that_cannot_be_read_is_said(panel: LabelPanel, tmp_path: Path) -> None:
     (tmp_path / "logs" / "judge_eval_20260102_090000.json").write_text("{")
     start(panel)
-    assert "not valid JSON" in panel.start_status.value
+    assert "JSONとして読めません" in panel.start_status.value
 
 
 def test_a_folder_without_logs_is_said(tmp_path: Path) -> None:
@@ -223,7 +225,7 @@ def test_marks_that_cannot_be_written_are_said_and_kept_on_the_page(panel: Label
     start(panel)
     (tmp_path / "labels").write_text("in the way")
     save(panel, *[50] * 6, comment="残る")
-    assert "cannot be" in panel.status.value
+    assert "人による採点を読めません" in panel.status.value
     assert (panel.marks.scores, panel.marks.comment, panel.marks.disabled) == ([50] * 6, "残る", False)
     assert panel.judged.value == ""
 
@@ -234,7 +236,7 @@ def test_a_page_without_widgets_says_where_the_panel_can_be_used(panel: LabelPan
 
 def test_a_name_that_comes_after_the_click_is_the_one_that_counts(panel: LabelPanel) -> None:
     panel.start_button.click()  # as JupyterLab may deliver it
-    assert "rater is" in panel.start_status.value
+    assert "採点した人の名前に使えません" in panel.start_status.value
     panel.rater.value = "佐藤"
     assert "佐藤 さん" in shown(panel.progress)
     panel.rater.value = "tanaka"

@@ -17,6 +17,8 @@ from socjudge.panels.state import trials
 from socjudge.panels.views.prompts import diff_html
 from socjudge.runbooks.index import RunbookIndex
 
+pytestmark = pytest.mark.usefixtures("in_japanese")
+
 STRICT = "\n厳しく採点してください。"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \x1b[31m </pre></textarea>"
 
@@ -116,11 +118,11 @@ def test_a_prompt_is_edited_tried_and_read(panel: PromptLab, service: Service) -
 def test_a_broken_text_is_named_as_it_is_typed_and_cannot_be_tried(panel: PromptLab, service: Service) -> None:
     panel.allow_cost.value = True
     panel.editor.value = panel.editor.value.replace("{answer}", "{foo}")
-    assert "lacks {answer}; has unknown {foo}" in panel.check.value
+    assert "不足: {answer}; 使えないもの: {foo}" in panel.check.value
     assert panel.try_button.disabled
     assert panel.cost.value == ""
     panel.editor.value = panel.editor.value.replace("{foo}", "{answer}").replace("簡潔性", "短さ")
-    assert "does not mention 簡潔性" in panel.check.value
+    assert "観点「簡潔性」がありません" in panel.check.value
     panel.try_button.click()
     panel.session.wait(30)
     assert service.requests == []
@@ -229,7 +231,7 @@ def test_a_text_is_saved_and_offered_for_the_next_run(
     panel.editor.value += STRICT
     panel.name.value, panel.author.value, panel.note.value = "guide-1", "佐藤", "厳しく"
     panel.save_button.click()
-    assert "choose another name" in panel.saved.value
+    assert "別の名前" in panel.saved.value
     panel.name.value = "strict-2"
     panel.save_button.click()
     assert "strict-2.txt を保存しました" in panel.saved.value
@@ -292,7 +294,7 @@ def test_what_models_and_files_say_stays_text(panel: PromptLab, logs: Path, inde
 
 def test_a_folder_without_logs_says_what_to_do(tmp_path: Path) -> None:
     panel = PromptLab(logs_dir=tmp_path / "nowhere")
-    assert "run an evaluation first" in panel.cost.value
+    assert "先に評価を実行するか" in panel.cost.value
     assert panel.try_button.disabled
 
 

@@ -322,7 +322,7 @@ def test_a_budget_counts_what_the_base_prompt_cost_in_an_earlier_start(session: 
     assert again.plan().base_calls == 0  # judged and paid for
     tried(again, max_cost_usd=0.12)
     assert again.state == "stopped"
-    assert marking.judge_calls == judged
+    assert marking.judge_calls - judged <= 1  # what is left may be enough for a short answer, never for all eight
     tried(again, max_cost_usd=0.5)
     assert again.state == "finished"
     assert marking.judge_calls == 20

@@ -24,7 +24,7 @@ from socjudge.rules.flags import (
     raise_flags,
     recommends_danger,
 )
-from socjudge.rules.prohibitions import load_prohibitions
+from socjudge.rules.prohibitions import Prohibition, load_prohibitions
 from socjudge.rules.text_model import EMBEDDED, embed_text
 from socjudge.runbooks.index import RunbookIndex, build_index
 
@@ -586,3 +586,22 @@ def test_precision_and_recall_on_the_dev_half(flag: str, least: float, index: Ru
     right = sum(got and row[flag] for got, row in zip(raised, rows, strict=True))
     assert right / sum(raised) >= least  # precision
     assert right / sum(row[flag] for row in rows) >= least  # recall
+
+
+@pytest.mark.parametrize(
+    ("ban", "operation"),
+    [
+        ("検体を手動で削除しない。証拠が消える。", "検体を手動で削除すること"),
+        ("持ち主を探す目的で中身を見ない。", "持ち主を探す目的で中身を見ること"),
+        ("本人に知らせないこと。", "本人に知らせること"),
+        ("攻撃者に返信しないでください。", "攻撃者に返信すること"),
+        ("上司に報告せずに作業しない。", "上司に報告せずに作業すること"),
+        # Two bans in one, and what no ending can turn round: their own words follow anyway.
+        ("ログを消さない、装置を再起動しない。", "手順書に反する操作"),
+        ("身代金を支払わず、攻撃者との接続もしない。", "手順書に反する操作"),
+        ("SNSに載せてはならない。", "手順書に反する操作"),
+        ("Never pay the ransom.", "手順書に反する操作"),
+    ],
+)
+def test_a_forbidden_act_is_never_named_by_its_opposite(ban: str, operation: str) -> None:
+    assert Prohibition(ban, "a.md", "[出典: a.md > 禁止事項]").operation == operation

@@ -203,7 +203,7 @@ def test_the_estimate_has_a_lowest_and_a_highest() -> None:
     assert estimate.lowest is not None
     assert (estimate.lowest.calls, estimate.calls) == (10 * FIRST, 10 * MOST)
     assert estimate.lowest.cost_usd == pytest.approx((estimate.cost_usd or 0) * FIRST / MOST)
-    assert "最小" in estimate._repr_html_()
+    assert "at least" in estimate._repr_html_()
     both = estimate + estimate_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini")
     assert both.lowest is not None
     assert (both.lowest.calls, both.calls) == (30, 110)

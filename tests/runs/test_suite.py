@@ -308,7 +308,7 @@ def test_the_bar_says_what_goes_on_and_why_it_takes_long(
 
     def noted(*arguments: Any) -> str:
         said = real(*arguments)
-        if "実行中 1 再試行 1" in said and "HTTP 500 (down)" in said:
+        if "in flight 1 retries 1" in said and "HTTP 500 (down)" in said:
             drawn.set()
         return said
 
@@ -324,7 +324,7 @@ def test_the_bar_says_what_goes_on_and_why_it_takes_long(
         questions[:1], answers=answers, judge_model="gpt-4o-mini", max_concurrency=1, logs_dir=tmp_path, progress=True
     )
     assert drawn.is_set()
-    assert "再試行 1" in capsys.readouterr().err
+    assert "retries 1" in capsys.readouterr().err
 
 
 def test_a_log_file_is_not_filled_with_drawings_of_the_bar(

@@ -197,3 +197,37 @@ def test_people_who_give_one_mark_throughout_tell_nothing() -> None:
     row = judge_trust(*frames(people, judge)).iloc[1]
     assert (row["verdict"], row["p_value"]) == ("分からない", 1.0)
     assert math.isnan(row["bias_low"])
+
+
+def one_criterion(people: np.ndarray, judge: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
+    name = CRITERIA[0]
+    return scores_of(*judge[:, 0], criterion=name), labels_of(*people[:, 0], criterion=name)
+
+
+def wide_judge(questions: int, bias: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(questions, 1): a judge that lies `bias` points from people and scatters about them by 20."""
+    rng = np.random.default_rng(seed)
+    people = 60 + 25 * rng.standard_normal((questions, 1))
+    return people, people + bias + 20 * rng.standard_normal((questions, 1))
+
+
+@pytest.mark.parametrize(("bias", "word"), [(4.0, "信頼できる"), (19.0, "信頼できない")])
+def test_it_says_how_many_labels_would_decide(bias: float, word: str) -> None:
+    needed, decided = [], 0
+    for seed in range(20):
+        row = judge_trust(*one_criterion(*wide_judge(24, bias, seed))).iloc[0]
+        if row["verdict"] in ("条件つき", "分からない"):
+            needed.append(row["labels_needed"])
+            assert f"およそ{row['labels_needed']:.0f}問" in row["note"] or math.isnan(row["labels_needed"])
+    typical = int(np.nanmedian(needed))
+    assert 25 <= typical <= 250
+    for seed in range(20, 40):
+        decided += judge_trust(*one_criterion(*wide_judge(2 * typical, bias, seed))).iloc[0]["verdict"] == word
+    assert decided >= 14  # the middle estimate is right about half of the time; twice as many mostly decide
+
+
+def test_nothing_more_is_needed_where_it_is_said_or_cannot_be_told() -> None:
+    people, judge = people_and_judge()
+    assert judge_trust(*frames(people, judge))["labels_needed"].isna().all()
+    people[:, 1] = 80.0
+    assert math.isnan(judge_trust(*frames(people, judge)).iloc[1]["labels_needed"])

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ... import constants
 from ...base.conditions import conditions_of, differences
-from ...base.messages import os_reason, say
+from ...base.messages import language, os_reason, say
 from ...base.pass_rule import reaches, todays_rule
 from ...base.storage import as_path, is_remote
 from ...errors import ConfigError
@@ -202,7 +202,7 @@ def compare_runs(chosen: History, first: str, second: str) -> RunPair:
         except ConfigError as error:  # such as other criteria
             reason = str(error)
     return RunPair(
-        rows[first], rows[second], [each.words() for each in differences(told[first], told[second])], paired, reason,
+        rows[first], rows[second], [each.words(language()) for each in differences(told[first], told[second])], paired, reason,
         effect, summarise_scores(scores, by=["run_id", "criterion"]), questions,
     )  # fmt: skip
 
@@ -234,11 +234,8 @@ def _why_not_paired(questions: pd.DataFrame, scores: pd.DataFrame, first: str, s
     asked = [set(scores.loc[scores["run_id"] == run_id, "question_id"]) for run_id in (first, second)]
     both = questions[questions["question_id"].isin(asked[0] & asked[1])]
     if both.empty:
-        return "2つの実行に共通の質問がないため、比べられません。"
+        return say("panels.history_no_common")
     different = int((~both["same_answer"]).sum())
     if not different:
         return ""
-    return (
-        f"共通の{len(both)}問のうち{different}問で、採点した回答が違います。"
-        "Judgeどうしを比べるには、評価実行（RunPanel）の「採点する回答」で基準の実行を選び、同じ回答を採点し直してください。"
-    )
+    return say("panels.history_other_answers", common=len(both), different=different)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from ...base.messages import say
 from ...base.pass_rule import frame_rule
 from ...base.showing import block, escape, question_html
 from ...base.texts import local_time
@@ -40,13 +41,13 @@ _STYLE = """<style>
 
 def started(moment: Any) -> str:
     """A run's start on this machine's clock."""
-    return "開始不明" if pd.isna(moment) else local_time(pd.Timestamp(moment).to_pydatetime())
+    return say("panels.history_no_start") if pd.isna(moment) else local_time(pd.Timestamp(moment).to_pydatetime())
 
 
 def run_label(run: Mapping[Any, Any]) -> str:
     """A run in one line of plain text, not yet escaped."""
-    again = "（採点し直し）" if run["rejudged_from"] else ""
-    example = "【例】" if run["mode"] == EXAMPLE_MODE else ""
+    again = say("panels.history_rejudged") if run["rejudged_from"] else ""
+    example = say("panels.history_example") if run["mode"] == EXAMPLE_MODE else ""
     time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
     return f"{example}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
 
@@ -54,73 +55,80 @@ def run_label(run: Mapping[Any, Any]) -> str:
 def chart_html(url: str, alt: str, note: str) -> str:
     """A chart on white paper with what it shows in words."""
     picture = f'<img src="{url}" alt="{escape(alt)}">'
-    return block("", _STYLE + _wide(picture, "図", "chart") + f"<small>{escape(note)}</small>")
+    return block("", _STYLE + _wide(picture, say("panels.history_figure"), "chart") + f"<small>{escape(note)}</small>")
 
 
 def table_html(runs: pd.DataFrame, total: int) -> str:
     """The runs as a table. runs: rows of `run_table`; total: how many there are, of which these are shown."""
-    head = ("開始", "Judge", "プロンプト", "アシスタント", "平均と95%区間", "合格", "判定（全問）", "未採点", "ログ")
+    head = (
+        say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
+        say("panels.history_passed"), say("panels.history_verdict"), say("panels.history_unscored"), say("panels.history_log"),
+    )  # fmt: skip
     rows = [
         (
             (started(run["started_at"]), "short"), (run["judge_model"], "name"),
-            (run["prompt_id"] + ("（採点し直し）" if run["rejudged_from"] else ""), "name"), (run["assistant_model"], "name"),
-            (_mean(run), "number"), (f"{run['passed']}/{run['questions']}問", "number"),
-            (_verdict(run["mvp_passed"]) + (f" {REFERENCE_NOTE}" if is_embedded(run["judge_model"]) else ""), "short"), (f"{run['n_unscored']}件", "number"), (run["log"], "short"),
+            (run["prompt_id"] + (say("panels.history_rejudged") if run["rejudged_from"] else ""), "name"), (run["assistant_model"], "name"),
+            (_mean(run), "number"), (say("panels.history_passed_of", passed=run["passed"], questions=run["questions"]), "number"),
+            (_verdict(run["mvp_passed"]) + (f" {REFERENCE_NOTE}" if is_embedded(run["judge_model"]) else ""), "short"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
         )
         for run in runs.to_dict("records")
     ]  # fmt: skip
-    shown = "" if total == len(runs) else f"{total}回のうち{len(runs)}回を表示しています。絞り込むと残りも見られます。"
-    return block("", _STYLE + _table("実行の一覧", head, rows), shown)
+    shown = "" if total == len(runs) else say("panels.history_some_shown", total=total, shown=len(runs))
+    return block("", _STYLE + _table(say("panels.history_runs"), head, rows), shown)
 
 
 def pair_html(pair: RunPair, chart: str) -> str:
     """Two runs side by side. chart: the HTML of the chart of differences, or ""."""
     conditions = [((name, "short"), (one, "name"), (other, "name")) for name, one, other in pair.conditions]
+    baseline, other = side_names()
     parts = [
-        f"基準: {escape(run_label(pair.first))}<br>比較: {escape(run_label(pair.second))}",
-        _table("条件の違い", ("違う条件", "基準", "比較"), conditions)
+        f"{baseline}: {escape(run_label(pair.first))}<br>{other}: {escape(run_label(pair.second))}",
+        _table(say("panels.history_conditions"), (say("panels.history_condition"), baseline, other), conditions)
         if conditions
-        else "<p>記録されている条件に違いはありません。</p>",
+        else f"<p>{say('panels.history_no_conditions')}</p>",
     ]
     if pair.paired is None:
         if pair.effect is not None:
             parts.append(pair.effect._repr_html_())
         parts += [f'<p class="warn">⚠️ {escape(pair.reason)}</p>', _means(pair)]
     else:
-        parts += ["<h3>同じ回答への採点の差</h3>", _differences(pair.paired), chart]
+        parts += [f"<h3>{say('panels.history_same_answers')}</h3>", _differences(pair.paired), chart]
     return block("", _STYLE + "".join(parts))
 
 
 def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[EvaluationResult]]) -> str:
     """What two runs have on one question: answers, contexts, marks, reasons, comments."""
     columns = ""
-    for word, run, results in zip(("基準", "比較"), (pair.first, pair.second), sides, strict=True):
+    for word, run, results in zip(side_names(), (pair.first, pair.second), sides, strict=True):
         line = frame_rule(pd.DataFrame([run])).line
         found = "".join(question_html(result, line=line, opened=True) for result in results)
-        columns += (
-            f"<section><h4>{word}: {escape(run_label(run))}</h4>{found or 'この質問は実行されていません。'}</section>"
-        )
-    return block("", f'{_STYLE}<h3>質問 {escape(question)}</h3><div class="sides">{columns}</div>')
+        found = found or say("panels.history_not_asked")
+        columns += f"<section><h4>{word}: {escape(run_label(run))}</h4>{found}</section>"
+    title = say("panels.history_one_question", question=question)
+    return block("", f'{_STYLE}<h3>{escape(title)}</h3><div class="sides">{columns}</div>')
 
 
 def report_html(path: Path, *, replaced: bool, part: str) -> str:
     """Where the report is, and a link that downloads it, for those whose browser is on another machine.
 
     part: the only categories it is about, or ""."""
-    lines = [f"📄 レポートを保存しました: {escape(path)}"]
+    lines = [escape(say("panels.history_saved", path=path))]
     if replaced:
-        lines.append("前に書き出したレポートを置き換えました。")
+        lines.append(say("panels.history_replaced"))
     if part:
-        lines.append(f"カテゴリ「{escape(part)}」の質問だけの報告です。判定もその質問だけのものです。")
+        lines.append(escape(say("panels.history_part", part=part)))
     if path.stat().st_size <= DOWNLOAD_BYTES:
         data = base64.b64encode(path.read_bytes()).decode()
-        name = escape(path.name)
-        lines.append(f'<a download="{name}" href="data:text/html;base64,{data}">ダウンロード（{name}）</a>')
+        words = escape(say("panels.history_download", name=path.name))
+        lines.append(f'<a download="{escape(path.name)}" href="data:text/html;base64,{data}">{words}</a>')
     return block("good", _STYLE + lines[0], *lines[1:])
 
 
 def _differences(paired: pd.DataFrame) -> str:
-    head = ("観点", "問数", "基準", "比較", "差", "95%区間", "補正後 p", "読み方")
+    head = (
+        say("panels.history_criterion"), say("panels.history_n"), *side_names(), say("panels.history_difference"),
+        say("panels.history_difference_interval"), say("panels.history_adjusted_p"), say("panels.history_reading"),
+    )  # fmt: skip
     rows = [
         (
             (row["criterion"], "short"), (row["n"], "number"), (_points(row["baseline_mean"]), "number"),
@@ -130,7 +138,7 @@ def _differences(paired: pd.DataFrame) -> str:
         )
         for row in paired.to_dict("records")
     ]  # fmt: skip
-    return _table("観点別の差", head, rows)
+    return _table(say("panels.history_differences"), head, rows)
 
 
 def _means(pair: RunPair) -> str:
@@ -142,12 +150,18 @@ def _means(pair: RunPair) -> str:
         ((name, "short"), *((_mean(side[name]) if name in side else "–", "number") for side in sides))
         for name in dict.fromkeys([*sides[0], *sides[1]])
     ]
-    return _table("観点別の平均", ("観点", "基準（平均と95%区間）", "比較（平均と95%区間）"), rows)
+    head = (say("panels.history_criterion"), *(say("panels.history_side_interval", side=side) for side in side_names()))
+    return _table(say("panels.history_means"), head, rows)
+
+
+def side_names() -> tuple[str, str]:
+    """What the two runs of a comparison are called."""
+    return say("panels.history_baseline"), say("panels.history_other")
 
 
 def question_text(row: Mapping[Any, Any]) -> str:
     """A row of `RunPair.questions` as one line of plain text to be chosen."""
-    same = "" if row["same_answer"] else "（回答は別）"
+    same = "" if row["same_answer"] else say("panels.history_another_answer")
     return f"{row['question_id']}  {row['category']}  {_points(row['first'])} → {_points(row['second'])}{same}"
 
 
@@ -171,12 +185,13 @@ def _wide(inner: str, name: str, kind: str = "") -> str:
 
 def _mean(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["mean"]):
-        return "採点なし"
-    return f"{row['mean']:.1f}（{_range(row['ci_low'], row['ci_high'])}、{row['n']}問）"
+        return say("panels.history_no_marks")
+    interval = _range(row["ci_low"], row["ci_high"])
+    return say("panels.history_mean", mean=row["mean"], interval=interval, questions=row["n"])
 
 
 def _range(low: Any, high: Any, form: str = ".1f") -> str:
-    return "区間なし" if pd.isna(low) or pd.isna(high) else f"{low:{form}}〜{high:{form}}"
+    return say("panels.history_no_interval") if pd.isna(low) or pd.isna(high) else f"{low:{form}}〜{high:{form}}"
 
 
 def _points(value: Any, form: str = ".1f") -> str:
@@ -184,4 +199,6 @@ def _points(value: Any, form: str = ".1f") -> str:
 
 
 def _verdict(passed: Any) -> str:
-    return "不明" if pd.isna(passed) else "✅ 合格" if passed else "❌ 不合格"
+    if pd.isna(passed):
+        return say("panels.history_unknown")
+    return say("panels.history_pass") if passed else say("panels.history_fail")

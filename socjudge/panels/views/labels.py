@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...base.messages import say
 from ...base.showing import block, escape, flags_html
 from ...base.verdict import average
 from ...history.labels import Mark
@@ -17,24 +18,26 @@ _TABLE = """<style>.socjudge table.marks { border-collapse: collapse; margin: .4
 
 def progress_html(session: LabelSession) -> str:
     """How far the rater is."""
-    line = f"<b>{session.done}/{session.total}問</b>　{escape(session.rater)} さん"
+    done = say("panels.labels_done_of", done=session.done, total=session.total)
+    line = [f"<b>{done}</b>", escape(say("panels.labels_name", rater=session.rater))]
     if session.done == session.total:
-        line += "　✅ すべて採点しました"
+        line.append(say("panels.labels_all_done"))
     if session.is_again:
-        line += "　🔁 もう一度同じ回答です。前の点を思い出さずに付けてください（採点の揺れを測ります）"
-    return block("warn" if session.problem else "", line, *([escape(session.problem)] if session.problem else []))
+        line.append(say("panels.labels_again"))
+    problem = [escape(session.problem)] if session.problem else []
+    return block("warn" if session.problem else "", "　".join(line), *problem)
 
 
 def item_html(item: LabelItem) -> str:
     """An answer to be marked, with its question, keypoints and context, and nothing of the judge."""
     question, answer = item.question, item.answer
     points = "".join(f"<li>{escape(point)}</li>" for point in question.expected_keypoints)
-    keypoints = f"期待されるポイント<ul>{points}</ul>" if points else "期待されるポイント: 記録がありません"
+    keypoints = f"{say('panels.labels_keypoints')}<ul>{points}</ul>" if points else say("panels.labels_no_keypoints")
     return block(
         "",
         f'<div class="question"><b>Q. {escape(question.question)}</b>　{escape(question.category)}</div>{keypoints}'
-        f"{flags_html(answer)}回答<pre>{escape(answer.answer)}</pre>"
-        f"<details><summary>コンテキスト</summary><pre>{escape(answer.context)}</pre></details>",
+        f"{flags_html(answer)}{say('panels.labels_answer')}<pre>{escape(answer.answer)}</pre>"
+        f"<details><summary>{say('panels.labels_context')}</summary><pre>{escape(answer.context)}</pre></details>",
     )
 
 
@@ -43,12 +46,19 @@ def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> st
     several = len(evaluations) > 1
     names = [f"Judge{f' {n}' if several else ''}" for n in range(1, len(evaluations) + 1)]
     read = [evaluation if evaluation.status == "ok" else None for evaluation in evaluations]
-    head = "".join(f'<th scope="col">{name}</th>' for name in ["観点", "自分", *names])
+    head = "".join(
+        f'<th scope="col">{name}</th>' for name in [say("panels.history_criterion"), say("panels.labels_self"), *names]
+    )
     rows = [
         _row(criterion, [score, *(marks.scores.get(criterion) if marks else None for marks in read)])
         for criterion, score in mark.scores.items()
     ]
-    rows.append(_row("平均", [average(mark.scores), *(marks.average_score if marks else None for marks in read)]))
+    rows.append(
+        _row(
+            say("panels.labels_mean"),
+            [average(mark.scores), *(marks.average_score if marks else None for marks in read)],
+        )
+    )
     reasons = "".join(_reasons(name, evaluation) for name, evaluation in zip(names, evaluations, strict=True))
     table = f'<table class="marks"><tr>{head}</tr>{"".join(rows)}</table>'
     return _TABLE + block("good", f"{escape(title)}{table}{reasons}")
@@ -62,11 +72,13 @@ def _row(name: str, values: Sequence[float | None]) -> str:
 
 def _reasons(name: str, evaluation: Evaluation) -> str:
     if evaluation.status != "ok":
-        return f"<div>{name}: 採点できませんでした {escape(evaluation.error)}</div>"
+        return f"<div>{escape(say('panels.labels_unscored', name=name, error=evaluation.error))}</div>"
     reasons = "".join(
         f"<li><b>{escape(criterion)}</b>: {escape(reason)}</li>"
         for criterion, reason in evaluation.rationale.items()
         if reason
     )
-    comment = f"総合コメント: {escape(evaluation.overall_comment)}" if evaluation.overall_comment else ""
-    return f"<details open><summary>{name} の評価理由</summary><ul>{reasons}</ul>{comment}</details>"
+    comment = evaluation.overall_comment
+    comment = escape(say("panels.labels_comment", comment=comment)) if comment else ""
+    title = say("panels.labels_reasons", name=name)
+    return f"<details open><summary>{title}</summary><ul>{reasons}</ul>{comment}</details>"

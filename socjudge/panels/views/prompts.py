@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...base.messages import say
 from ...base.showing import block, escape
 from ...records import EvaluationResult
 from ..state.trial_effect import Effect, QuestionChange
@@ -40,74 +41,82 @@ def diff_html(before: str, after: str) -> str:
     rows: list[str] = []
     for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT):
         if group[0][1]:
-            rows.append(f'<div class="gap">… {group[0][1] + 1}行目から</div>')
+            from_line = say("panels.prompts_from_line", line=group[0][1] + 1)
+            rows.append(f'<div class="gap">{from_line}</div>')
         for kind, i, j, k, m in group:
             if kind == "equal":
                 rows += [f"<div>  {escape(line)}</div>" for line in old[i:j]]
             else:
                 rows += [f'<del><div class="old">- {escape(line)}</div></del>' for line in old[i:j]]
                 rows += [f'<ins><div class="new">+ {escape(line)}</div></ins>' for line in new[k:m]]
-    shown = f'<div class="diff" tabindex="0" role="region" aria-label="変更箇所">{"".join(rows)}</div>'
-    return STYLE + block("", "<b>変更箇所</b>（- 元、+ 新）", shown if rows else "元のプロンプトと同じです")
+    title = say("panels.prompts_changes")
+    shown = f'<div class="diff" tabindex="0" role="region" aria-label="{title}">{"".join(rows)}</div>'
+    same = say("panels.prompts_same")
+    return STYLE + block("", f"<b>{title}</b>{say('panels.prompts_legend')}", shown if rows else same)
 
 
 def text_html(problem: str, placeholders: set[str]) -> str:
     """Whether the text can be used as it stands."""
     if problem:
-        return block("bad", "⚠️ このプロンプトは使えません", escape(problem))
-    return block("good", f"✅ プレースホルダー: {escape('、'.join(f'{{{name}}}' for name in sorted(placeholders)))}")
+        return block("bad", say("panels.prompts_unfit"), escape(problem))
+    names = "、".join(f"{{{name}}}" for name in sorted(placeholders))
+    return block("good", escape(say("panels.prompts_placeholders", names=names)))
 
 
 def work_html(work: TrialCost, choice: TrialSettings) -> str:
     """What a trial takes, and what to know before it is started."""
     lines = []
     if work.base_calls:
-        lines.append(
-            f"うち {work.base_calls} 回は元のプロンプトの分です（ログの点は別のJudgeか別のプロンプトによるものなので、比較に使えません）"
-        )
+        lines.append(say("panels.prompts_base_calls", calls=work.base_calls))
     if choice.kind == "assistant":
-        lines.append(
-            "アシスタントが回答し直すので、回答の呼び出しもかかります。差には回答の違いと採点のゆれの両方が含まれます"
-        )
+        lines.append(say("panels.prompts_answered_anew"))
     if work.is_unread:
-        who = "Judge" if choice.kind == "judge" else "アシスタント"
-        lines.append(
-            f"内蔵の簡易{who}はプロンプトを読みません。変更しても結果は変わらないので、試すには{who}にLLMを選んでください"
-        )
+        who = "Judge" if choice.kind == "judge" else say("panels.assistant")
+        lines.append(say("panels.prompts_unread", who=who))
     return cost_html(work.estimate, work.answers) + (block("warn", *lines) if lines else "")
 
 
 def trial_label(trial: Trial) -> str:
     """One line that tells a trial from the others."""
     choice = trial.choice
-    moved = "中断" if not trial.after else "差は不明" if trial.difference is None else f"総合 {trial.difference:+.1f}点"
+    if not trial.after:
+        moved = say("panels.prompts_stopped")
+    elif trial.difference is None:
+        moved = say("panels.prompts_no_difference")
+    else:
+        moved = say("panels.prompts_moved", difference=trial.difference)
     words = [trial.id[5:16].replace("T", " "), choice.base, moved, trial.note]
     return " ".join(word for word in words if word)
 
 
 def effect_html(effect: Effect, trial: Trial) -> str:
     """What the edited prompt changed: the paired differences, the verdicts that flip, and both sides of each question."""
-    same = (
-        "保存済みの同じ回答を採点しました"
-        if effect.same_answers
-        else "回答そのものが違います。差は質問ごとに対にしたものです"
-    )
-    flips = "".join(
-        f"<li>{escape(row['question_id'])}: {escape(row['direction'])}"
-        f"（{row['baseline_mean']:.1f} → {row['mean']:.1f}点）</li>"
+    same = say("panels.prompts_same_answers") if effect.same_answers else say("panels.prompts_new_answers")
+    flips = [
+        say(
+            "panels.prompts_flip", question=row["question_id"], direction=row["direction"], before=row["baseline_mean"],
+            after=row["mean"],
+        )
         for row in effect.flips.to_dict("records")
-    )
+    ]  # fmt: skip
+    title = say("panels.prompts_result", base=trial.choice.base)
+    count = say("panels.prompts_flips_count", count=len(flips))
+    listed = "".join(f"<li>{escape(flip)}</li>" for flip in flips)
     return STYLE + block(
         "",
-        f"<h2>結果: 元のプロンプト {escape(trial.choice.base)} との差</h2>{escape(trial_label(trial))}<br>{same}。",
+        f"<h2>{escape(title)}</h2>{escape(trial_label(trial))}<br>{same}",
         _table(effect.comparison.to_dict("records"))
-        + f"<b>合否が変わる質問</b>: {len(effect.flips)}件<ul>{flips}</ul>"
-        + f"<b>質問ごとの点と評価理由</b>{''.join(_question(both, effect) for both in effect.questions)}",
+        + f"<b>{say('panels.prompts_flips')}</b>: {count}<ul>{listed}</ul>"
+        + f"<b>{say('panels.prompts_each')}</b>{''.join(_question(both, effect) for both in effect.questions)}",
     )
 
 
 def _table(rows: Sequence[Mapping[Any, Any]]) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("観点", "元", "新", "差", "95%区間", "見える最小の差"))
+    names = (
+        say("panels.history_criterion"), *_side_names(), say("panels.history_difference"),
+        say("panels.history_difference_interval"), say("panels.prompts_detectable"),
+    )  # fmt: skip
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
     body = "".join(
         f'<tr><th scope="row">{escape(row["criterion"])}</th><td>{_number(row["baseline_mean"])}</td>'
         f"<td>{_number(row['mean'])}</td><td><b>{_number(row['mean_difference'], '+')}</b></td>"
@@ -116,6 +125,10 @@ def _table(rows: Sequence[Mapping[Any, Any]]) -> str:
         for row in rows
     )
     return f'<table class="effect"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _side_names() -> tuple[str, str]:
+    return say("panels.prompts_old"), say("panels.prompts_new")
 
 
 def _interval(row: Mapping[Any, Any]) -> str:
@@ -133,11 +146,13 @@ def _question(both: QuestionChange, effect: Effect) -> str:
     question = both.after[0].question
     means = [_mean(side) for side in (both.before, both.after)]
     flip = f"<b>{escape(both.direction)}</b> " if both.direction else ""
-    title = f"{flip}{escape(question.id)}. {escape(question.question)}（{means[0]} → {means[1]}）"
-    answers = f"保存済みの回答<pre>{escape(both.after[0].answer.answer)}</pre>" if effect.same_answers else ""
+    title = f"{flip}{escape(question.id)}. {escape(question.question)}"
+    title += say("panels.prompts_means", before=means[0], after=means[1])
+    stored = f"{say('panels.prompts_stored_answer')}<pre>{escape(both.after[0].answer.answer)}</pre>"
+    answers = stored if effect.same_answers else ""
     sides = "".join(
-        f"<div><b>{name}</b> 平均 {mean}{_reasons(side)}{'' if effect.same_answers else _answers(side)}</div>"
-        for name, mean, side in zip(("元", "新"), means, (both.before, both.after), strict=True)
+        f"<div><b>{name}</b> {say('panels.labels_mean')} {mean}{_reasons(side)}{'' if effect.same_answers else _answers(side)}</div>"
+        for name, mean, side in zip(_side_names(), means, (both.before, both.after), strict=True)
     )
     is_open = " open" if both.direction else ""
     return f'<details{is_open}><summary>{title}</summary><div class="sides">{sides}</div>{answers}</details>'
@@ -145,7 +160,7 @@ def _question(both: QuestionChange, effect: Effect) -> str:
 
 def _mean(results: Sequence[EvaluationResult]) -> str:
     marks = [result.evaluation.average_score for result in results if result.evaluation.status == "ok"]
-    return f"{sum(marks) / len(marks):.1f}点" if marks else "未採点"
+    return say("panels.prompts_points", points=sum(marks) / len(marks)) if marks else say("panels.prompts_unscored")
 
 
 def _reasons(results: Sequence[EvaluationResult]) -> str:
@@ -154,7 +169,7 @@ def _reasons(results: Sequence[EvaluationResult]) -> str:
     for result in results:
         marks = result.evaluation
         if marks.status != "ok":
-            lists.append(f"<p>採点できませんでした: {escape(marks.error)}</p>")
+            lists.append(f"<p>{escape(say('panels.prompts_unscored_why', error=marks.error))}</p>")
             continue
         reasons = "".join(
             f"<li><b>{escape(name)} {score:g}</b> {escape(marks.rationale.get(name, ''))}</li>"
@@ -166,4 +181,4 @@ def _reasons(results: Sequence[EvaluationResult]) -> str:
 
 def _answers(results: Sequence[EvaluationResult]) -> str:
     answers = dict.fromkeys(result.answer.answer for result in results)
-    return "".join(f"回答<pre>{escape(answer)}</pre>" for answer in answers)
+    return "".join(f"{say('panels.labels_answer')}<pre>{escape(answer)}</pre>" for answer in answers)

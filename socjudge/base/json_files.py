@@ -1,0 +1,66 @@
+"""A JSON file that somebody wrote by hand: read as UTF-8, and told where and why where it is none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from .messages import say
+from .texts import visible
+
+NEAR = 30  # characters of a line that are shown
+_QUOTES = "“”„‟＂「」‘’＇"
+# Part of what the parser says, and what it means.
+_CAUSES = (
+    ("',' delimiter", "base.json_comma"),
+    ("':' delimiter", "base.json_colon"),
+    ("property name", "base.json_name"),
+    ("Unterminated", "base.json_unterminated"),
+    ("Extra data", "base.json_extra"),
+    ("control character", "base.json_newline"),
+    ("escape", "base.json_escape"),
+    ("trailing comma", "base.json_trailing"),
+)
+
+
+def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """What a JSON file holds. ValueError with its line, what stands there, and the remedy, in the language of the messages."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(_encoding_reason(raw, error)) from None
+    try:
+        return json.loads(text, object_pairs_hook=object_pairs_hook)
+    except json.JSONDecodeError as error:
+        raise ValueError(_syntax_reason(error)) from None
+    except RecursionError:
+        raise ValueError(say("base.json_deep")) from None
+
+
+def _encoding_reason(raw: bytes, error: UnicodeDecodeError) -> str:
+    line = raw[: error.start].count(b"\n") + 1
+    has_mark = raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+    name, encoding = ("UTF-16", "utf-16") if has_mark else ("Shift_JIS", "cp932")
+    with contextlib.suppress(UnicodeDecodeError):
+        raw.decode(encoding)
+        return say("base.json_encoding", line=line, encoding=name)
+    return say("base.json_no_utf8", line=line)
+
+
+def _syntax_reason(error: json.JSONDecodeError) -> str:
+    at = error.doc[error.pos : error.pos + 1]
+    before = error.doc[: error.pos].rstrip()
+    key = next((key for part, key in _CAUSES if part in error.msg), "base.json_value")
+    if at and at in _QUOTES:
+        key = "base.json_quotes"
+    elif at and at in "]}" and before.endswith(","):
+        key = "base.json_trailing"
+    elif not error.doc.strip():
+        key = "base.json_empty"
+    lines = error.doc.splitlines() or [""]
+    line = lines[min(error.lineno, len(lines)) - 1]
+    start = max(0, error.colno - 1 - NEAR // 2)
+    near = visible(line[start : start + NEAR].strip())
+    return say("base.json_at", line=error.lineno, column=error.colno, near=near, cause=say(key))
