@@ -93,6 +93,7 @@ _HOMES = {
     "plot_category_breakdown": "charts.scores",
     "plot_score_distribution": "charts.scores",
     "plot_gate_confidence": "charts.scores",
+    "plot_criterion_multiples": "charts.runs",
     "plot_criterion_trend": "charts.runs",
     "plot_question_strip": "charts.runs",
     "plot_bridged_trend": "charts.runs",
@@ -143,7 +144,7 @@ if TYPE_CHECKING:
     from .certify.probes import estimate_probes, run_probes
     from .charts.certify import plot_probe_matrix
     from .charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
-    from .charts.runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
+    from .charts.runs import plot_bridged_trend, plot_criterion_multiples, plot_criterion_trend, plot_question_strip
     from .charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
     from .charts.style import japanese_text, judge_colours
     from .errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError, UnparsableJudgement

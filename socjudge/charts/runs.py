@@ -10,24 +10,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 
 from ..base.conditions import CONDITIONS, Difference, conditions_of, differences
 from ..base.pass_rule import frame_rule, reaches
 from ..base.texts import local_time
-from ..stats.basics import in_order, plain_floats, question_means, summarise_scores
+from ..stats.basics import OVERALL, in_order, plain_floats, question_means, summarise_scores
 from .style import (
     COLOURS,
     GREY,
     MARKERS,
     SMALL,
     draw_cells,
+    font_family,
     ink,
     japanese_axes,
+    japanese_text,
     judge_colours,
     label,
     legend_below,
     need_marks,
+    new_figure,
     pass_text,
     points,
     question_rows,
@@ -35,6 +40,8 @@ from .style import (
     size,
 )
 
+_ACROSS = 4  # small charts beside each other
+_CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
 _ROW = 5.5  # points of score that a line of words takes above 100
 
 
@@ -87,6 +94,118 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         ax.set_title(f"{_trend_finding(scores, runs)}\n観点別の平均スコアの推移（縦線は質問間の95%区間）")
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, borderaxespad=0)
     return ax
+
+
+def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
+    """The same as `plot_criterion_trend` in a small chart per criterion, the mean of all first, on one scale.
+
+    A filled dot is a mean on or above the pass line, a hollow one below it; whiskers are 95 % intervals over questions.
+    Dotted lines with a number say what changed before a run; the numbers are explained below. The title names the
+    criteria that are below the line in the latest run.
+
+    Parameters
+    ----------
+    scores
+        As for `plot_criterion_trend`.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError
+        If no row has a score.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> figure = sj.plot_criterion_multiples(sj.load_scores("logs"))
+    """
+    need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_criterion_multiples")
+    scores = scores.astype({"run_id": object})
+    runs, line = _runs(scores), frame_rule(scores).line
+    single = summarise_scores(scores, by=["run_id", "criterion"])
+    overall = summarise_scores(scores, by="run_id").assign(criterion=OVERALL)
+    means = pd.concat([overall, single])
+    names = [OVERALL, *(str(name) for name in in_order(scores["criterion"]))]
+    changes = _changes(scores, runs)
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(place for place, _ in changes), start=1)}
+    floor = max(0, min(60, 10 * math.floor(float(means[["mean", "ci_low"]].min().min()) / 10)))
+    rows = math.ceil(len(names) / _ACROSS)
+    with japanese_text():
+        figure = new_figure(11.5, 1.2 + 1.9 * rows + 0.17 * len(numbers))
+        axes = figure.subplots(rows, _ACROSS, sharex=True, sharey=True, squeeze=False).ravel()
+        below = []
+        for ax, name in zip(axes, names, strict=False):
+            part = means[means["criterion"] == name].set_index("run_id").reindex(runs["run_id"])
+            if _draw_small(ax, part, name, line, numbers):
+                below.append(name)
+        for ax in axes[len(names) :]:
+            ax.set_axis_off()
+        for ax in axes[len(names) - _ACROSS : len(names)]:
+            _label_days(ax, runs["started_at"])
+        axes[0].set_ylim(floor - 2, 102)
+        finding = (
+            f"最新の実行で合格ラインを下回るのは {'・'.join(below)}" if below else "最新の実行はすべて合格ライン以上"
+        )
+        figure.suptitle(
+            f"{finding}\n観点別の平均スコアの推移（●は{line:g}点以上、○は{line:g}点未満、縦線は質問間の95%区間）",
+            fontsize=11,
+        )
+        told = [
+            f"{_CIRCLED[number - 1 : number] or number} {'、'.join(words for at, words in changes if at == place)}"
+            for place, number in numbers.items()
+        ]
+        if told:
+            figure.supxlabel("\n".join(told), fontsize=SMALL, ha="left", x=0.01)
+        for text in figure.findobj(Text):
+            text.set_fontfamily(font_family())
+    return figure
+
+
+def _draw_small(ax: Axes, part: pd.DataFrame, name: str, line: float, numbers: dict[int, int]) -> bool:
+    """One of the small charts; whether its latest mean is below the line."""
+    mean, places = part["mean"], np.arange(len(part))
+    known = mean.dropna()
+    passed = reaches(mean.fillna(0.0), line).to_numpy()
+    ax.axhline(line, color="black", linestyle="--", linewidth=0.8, zorder=1)
+    ax.errorbar(
+        places, mean.to_numpy(), yerr=reach(mean, part["ci_low"], part["ci_high"]), color=GREY, linewidth=0.8, elinewidth=0.8,
+        zorder=2,
+    )  # fmt: skip
+    for is_good, colour in ((True, COLOURS[0]), (False, COLOURS[5])):
+        some = (passed == is_good) & mean.notna().to_numpy()
+        face = colour if is_good else "white"
+        ax.plot(places[some], mean[some], "o", color=colour, markerfacecolor=face, markersize=4.5, zorder=3)
+    for place, number in numbers.items():
+        ax.axvline(place - 0.5, color=GREY, linestyle=":", linewidth=0.8, zorder=0)
+        mark = _CIRCLED[number - 1 : number] or str(number)
+        ax.annotate(
+            mark,
+            (place - 0.5, 0),
+            xycoords=("data", "axes fraction"),
+            xytext=(2, 2),
+            textcoords="offset points",
+            fontsize=SMALL,
+        )
+    is_below = bool(len(known)) and not reaches(known, line).iloc[-1]
+    moved = f"（前回から{round(known.iloc[-1] - known.iloc[-2], 1) + 0.0:+.1f}）" if len(known) > 1 else ""
+    title = f"{label(name, 20)}  {points(known.iloc[-1], line)}{moved}" if len(known) else f"{label(name, 20)}  未採点"
+    ax.set_title(title, fontsize=9, loc="left", color=COLOURS[5] if is_below else "black")
+    ax.spines[["top", "right"]].set_visible(False)
+    return is_below
+
+
+def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
+    """At most five runs by their day; of one day, by their clock."""
+    local = [time.to_pydatetime().astimezone() for time in started]
+    is_one_day = len({time.date() for time in local}) == 1
+    places = range(0, len(local), math.ceil(len(local) / 5))
+    texts = [f"{local[place]:%H:%M}" if is_one_day else f"{local[place].month}/{local[place].day}" for place in places]
+    ax.set_xticks(places, texts, fontsize=SMALL)
+    ax.tick_params(labelbottom=True)
+    ax.set_xlim(-0.6, len(local) - 0.4)
 
 
 def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:

@@ -132,13 +132,17 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of that size in inches, which pyplot shows unless `chart_url` asked for it."""
+    make_figure = Figure if _apart.get() else plt.figure
+    return make_figure(figsize=(width, height), layout="constrained")
+
+
 @contextmanager
 def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
     """The axes to draw on, new ones (size in inches) unless given, within `japanese_text`."""
     with japanese_text():
-        if ax is None:
-            make_figure = Figure if _apart.get() else plt.figure
-            ax = make_figure(figsize=(width, height), layout="constrained").subplots()
+        ax = new_figure(width, height).subplots() if ax is None else ax
         yield ax
         use_japanese(ax)
 

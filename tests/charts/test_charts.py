@@ -23,7 +23,12 @@ from socjudge import constants
 from socjudge.base.conditions import CONDITIONS, Condition
 from socjudge.charts import style as chart_style
 from socjudge.charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
-from socjudge.charts.runs import plot_bridged_trend, plot_criterion_trend, plot_question_strip
+from socjudge.charts.runs import (
+    plot_bridged_trend,
+    plot_criterion_multiples,
+    plot_criterion_trend,
+    plot_question_strip,
+)
 from socjudge.charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from socjudge.charts.style import MARKERS, japanese_text, judge_colours, judge_markers
 from socjudge.errors import ConfigError
@@ -279,6 +284,28 @@ def test_the_trend_shows_means_and_intervals_in_order_of_time() -> None:
     assert whiskers(ax)[0][:, :, 1] == pytest.approx(expected[["ci_low", "ci_high"]].to_numpy())
     assert legend(ax) == ["合格ライン 70点", *(f"{criterion}  72" for criterion in CRITERIA)]
     assert any(line.get_linestyle() == "--" and set(line.get_ydata()) == {70} for line in ax.lines)
+
+
+def test_each_criterion_has_a_small_chart_whose_dots_turn_at_the_pass_line(tmp_path: Path) -> None:
+    scores = history()
+    scores.loc[(scores["run_id"] == "r4") & (scores["criterion"] == CRITERIA[1]), "score"] -= 30
+    figure = plot_criterion_multiples(scores)
+    charts = [ax for ax in figure.axes if ax.get_title(loc="left")]
+    assert [ax.get_title(loc="left").partition("  ")[0] for ax in charts] == ["総合", *CRITERIA]
+    # 総合: (5 * 72 + 42) / 6 = 67
+    assert [ax.get_title(loc="left").partition("  ")[2] for ax in charts[:3]] == [
+        "67（前回から-8.0）", "72（前回から-3.0）", "42（前回から-33.0）",
+    ]  # fmt: skip
+    assert figure.get_suptitle().startswith(f"最新の実行で合格ラインを下回るのは 総合・{CRITERIA[1]}\n")
+    dots = {
+        bool(line.get_markerfacecolor() != "white"): sorted(line.get_ydata()) for line in charts[2].lines if line.get_marker() == "o"
+    }  # fmt: skip
+    assert {filled: np.round(marks).tolist() for filled, marks in dots.items()} == {True: [70, 75, 80], False: [42]}
+    assert figure.get_supxlabel().splitlines() == [
+        "① プロンプト: guide-1→guide-2", "② Judge: gpt-4o-mini→gpt-4.1-mini", "③ データセット変更",
+    ]  # fmt: skip
+    assert plot_criterion_multiples(history()).get_suptitle().startswith("最新の実行はすべて合格ライン以上\n")
+    figure.savefig(tmp_path / "multiples.png")  # a character without a glyph would warn
 
 
 def test_the_trend_labels_runs_in_local_time_with_their_counts() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import html
 import re
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -202,8 +204,15 @@ def page_of(path: Path, scores: pd.DataFrame, **options: object) -> str:
     return write_report(path / "page.html", scores, **options).read_text(encoding="utf-8")  # type: ignore[arg-type]
 
 
-def test_same_answers_are_compared_question_by_question(tmp_path: Path) -> None:
-    page = page_of(tmp_path, three_runs(), run_id="r2")
+@pytest.fixture(scope="module")
+def page_of_three(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """The page of `three_runs`, written once for each choice of runs."""
+    folder = tmp_path_factory.mktemp("three")
+    return functools.cache(lambda **options: page_of(folder, three_runs(), **options))
+
+
+def test_same_answers_are_compared_question_by_question(page_of_three: Callable[..., str]) -> None:
+    page = page_of_three(run_id="r2")
     text = words(page)
     assert (
         "同じ回答への採点を質問ごとに比べています" in text and "条件の違い: Judge old → new、応答した採点モデル" in text
@@ -214,8 +223,10 @@ def test_same_answers_are_compared_question_by_question(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_other_answers_by_the_same_judge_say_whether_the_change_helped(tmp_path: Path) -> None:
-    text = words(page_of(tmp_path, three_runs()))
+def test_other_answers_by_the_same_judge_say_whether_the_change_helped(
+    tmp_path: Path, page_of_three: Callable[..., str]
+) -> None:
+    text = words(page_of_three())
     # 71 … 80 before and 90 after: 19 down to 10 points each, 14.5 in the mean.
     assert "上がりました: 75.5点 → 90.0点（+14.5点、" in text and "総合 75.5 90.0 +14.5" in text
     english = words(page_of(tmp_path, three_runs(), lang="en"))
@@ -229,8 +240,8 @@ def test_nothing_changed_is_one_line_and_no_table(tmp_path: Path) -> None:
     assert "変化なし: 10問すべて、前後で同じ点数です" in text and "補正後 p" not in text
 
 
-def test_other_answers_by_another_judge_are_set_side_by_side_and_said_so(tmp_path: Path) -> None:
-    text = words(page_of(tmp_path, three_runs(), run_id="r3", baseline="r1"))
+def test_other_answers_by_another_judge_are_set_side_by_side_and_said_so(page_of_three: Callable[..., str]) -> None:
+    text = words(page_of_three(run_id="r3", baseline="r1"))
     assert "採点ではなく回答の違いによるものかもしれません" in text
     assert "総合 65.5 " in text and "+24.5" in text and "補正後 p" not in text
 
@@ -260,15 +271,15 @@ def test_the_mean_is_of_as_many_criteria_as_the_log_has(tmp_path: Path) -> None:
     assert "平均は5観点の平均" in words(page_of(tmp_path, five)) and "6観点" not in words(page_of(tmp_path, five))
 
 
-def test_latest_run_is_reported_and_others_are_its_trend(tmp_path: Path) -> None:
+def test_latest_run_is_reported_and_others_are_its_trend(tmp_path: Path, page_of_three: Callable[..., str]) -> None:
     page = page_of(tmp_path, three_runs().sample(frac=1, random_state=1))
     assert "実行ID</dt><dd>r3" in page and '<section id="trend"' in page
-    later_left_out = page_of(tmp_path, three_runs(), run_id="r2")
+    later_left_out = page_of_three(run_id="r2")
     assert "judge_eval_r3" not in later_left_out and "2回の実行の推移" in later_left_out
 
 
-def test_baseline_can_be_chosen(tmp_path: Path) -> None:
-    text = words(page_of(tmp_path, three_runs(), run_id="r3", baseline="r1"))
+def test_baseline_can_be_chosen(tmp_path: Path, page_of_three: Callable[..., str]) -> None:
+    text = words(page_of_three(run_id="r3", baseline="r1"))
     assert "指定した実行との比較" in text and "総合 65.5 " in text
     with pytest.raises(ConfigError, match="baseline 'r9' is not among the 3 runs; the latest are r1, r2, r3"):
         page_of(tmp_path, three_runs(), baseline="r9")
@@ -298,13 +309,13 @@ def test_the_name_of_the_embedded_judge_is_known_from_others() -> None:
 
 
 @pytest.mark.slow
-def test_offline_judge_is_called_no_llm(tmp_path: Path) -> None:
+def test_offline_judge_is_called_no_llm(tmp_path: Path, page_of_three: Callable[..., str]) -> None:
     rows = [judged("offline", question, 90) for question in range(1, 11)]
     text = words(page_of(tmp_path, framed(*rows)))
     assert text.count("LLMではありません") == 2
     assert "参考判定（LLMによる採点ではありません）" in text
     assert '<section id="verdict" class="card reference">' in page_of(tmp_path, framed(*rows))
-    assert "LLMではありません" not in words(page_of(tmp_path, three_runs()))
+    assert "LLMではありません" not in words(page_of_three())
 
 
 def test_nothing_scored_is_a_page_without_charts(tmp_path: Path) -> None:
@@ -312,8 +323,8 @@ def test_nothing_scored_is_a_page_without_charts(tmp_path: Path) -> None:
     assert "採点できた質問がないため" in page and "<img" not in page and "❌ MVP不合格" in page
 
 
-def test_charts_have_alternative_texts_with_numbers(tmp_path: Path) -> None:
-    found = [attrs["alt"] for tag, attrs in Page(page_of(tmp_path, three_runs())).tags if tag == "img"]
+def test_charts_have_alternative_texts_with_numbers(page_of_three: Callable[..., str]) -> None:
+    found = [attrs["alt"] for tag, attrs in Page(page_of_three()).tags if tag == "img"]
     assert len(found) == 4 and all(found)
     assert "根拠性 90.0" in str(found[0]) and "正常系 90.0" in str(found[1])
 
@@ -430,8 +441,9 @@ def test_file_is_written_whole_or_not_at_all(tmp_path: Path, logs: Path, monkeyp
     assert write_log_report(target, logs) == target and target.stat().st_size < 1_000_000
 
 
-def test_same_frames_give_the_same_page(tmp_path: Path) -> None:
-    first, second = (re.sub(r"<footer>.*", "", page_of(tmp_path, three_runs())) for _ in range(2))
+def test_same_frames_give_the_same_page(tmp_path: Path, page_of_three: Callable[..., str]) -> None:
+    pages = page_of_three(), page_of(tmp_path, three_runs())
+    first, second = (re.sub(r"<footer>.*", "", page) for page in pages)
     assert first == second
 
 
