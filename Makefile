@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run lab app report pictures check test fuzz browser servers lint format docs vectors release-check lock clean
+.PHONY: help setup run lab app report gallery pictures check test fuzz browser servers lint format docs vectors release-check lock clean
 
 help: ## Show these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ OFFLINE := $(foreach name,mathjax require_js mermaid_js,--HTMLExporter.$(name)_u
 
 report: $(READY) ## Run all notebooks and export them with their outputs to build/notebooks/*.html
 	$(BIN)/jupyter nbconvert --to html --template lab --execute $(OFFLINE) --output-dir build/notebooks notebooks/*.ipynb
+
+gallery: $(READY) ## Run notebooks 01-07 offline and keep their pages, with outputs, in docs/gallery (two minutes)
+	$(BIN)/python docs/make_gallery.py
 
 pictures: $(READY) browser ## Take the pictures of the panels in docs/images anew
 	$(BIN)/python docs/images/take_pictures.py $(ARGS)

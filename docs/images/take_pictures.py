@@ -1,6 +1,7 @@
 """The pictures of the panels in this folder, taken in a real JupyterLab with a judge on loopback: `make pictures`.
 
-Each panel in its main state, in the light and the dark theme. Look at them before they are committed."""
+Each panel in its main state, in the light and the dark theme, and notebook 01 as the gallery has it (`ARGS=notebook` takes
+only that). Look at them before they are committed."""
 
 from __future__ import annotations
 
@@ -142,18 +143,39 @@ def take(browser: Any, folder: Path, url: str, name: str, suffix: str) -> None:
     for picture, reach, height in states:
         reach(page, panel)
         page.wait_for_timeout(500)
-        shot = Image.open(io.BytesIO(panel.screenshot())).convert("RGB")
-        shot = shot.crop((0, 0, shot.width, min(shot.height, height)))
-        path = ROOT / "docs" / "images" / f"{picture}{suffix}.png"
-        shot.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
-        print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1000} kB", flush=True)
+        save_picture(f"{picture}{suffix}", panel.screenshot(), height)
     page.close()
+
+
+def take_notebook(browser: Any) -> None:
+    """Notebook 01 from its run to its chart, of the page that `make gallery` stores."""
+    page = browser.new_page(viewport={"width": WIDTH, "height": 900})
+    page.goto((ROOT / "docs" / "gallery" / "01_run_evaluation.html").as_uri())
+    top = page.locator(".code_cell", has_text="run = None").bounding_box()
+    chart = page.locator("img").first.bounding_box()
+    area = {"x": 0, "y": top["y"] - 10, "width": WIDTH, "height": chart["y"] + chart["height"] - top["y"] + 20}
+    save_picture("notebook_01", page.screenshot(full_page=True, clip=area))
+    page.close()
+
+
+def save_picture(name: str, shot: bytes, height: int | None = None) -> None:
+    image = Image.open(io.BytesIO(shot)).convert("RGB")
+    image = image.crop((0, 0, image.width, min(image.height, height or image.height)))
+    path = ROOT / "docs" / "images" / f"{name}.png"
+    image.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1000} kB", flush=True)
 
 
 def main() -> None:
     import os
 
-    names = sys.argv[1:] or list(PANELS)
+    names = sys.argv[1:] or [*PANELS, "notebook"]
+    if "notebook" in names:
+        names.remove("notebook")
+        with chromium() as browser:
+            take_notebook(browser)
+    if not names:
+        return
     with serving(judge) as service, chromium() as browser:
         service.default = lambda request: judge(request) if is_judge_call(request) else Reply("回答です。")
         keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -169,3 +171,23 @@ def test_every_chart_of_a_notebook_is_shown(tmp_path: Path) -> None:
                     "plot_cost_agreement"
                 )  # the example cost nothing
                 assert len(shown) == drawn, cell.source
+
+
+@pytest.mark.kernel
+@pytest.mark.slow
+def test_a_changed_output_of_a_checked_cell_is_found(tmp_path: Path) -> None:
+    """The cells with a stored output, and those they need, by nbval: as stored, and after one number was changed."""
+    import nbformat
+
+    notebook = read_notebook("01_run_evaluation.ipynb")
+    place = next(i for i, cell in enumerate(notebook.cells) if "nbval-check-output" in cell.metadata.get("tags", []))
+    notebook.cells = notebook.cells[: place + 1]
+    nbformat.write(notebook, tmp_path / "stored.ipynb")
+    stored = notebook.cells[place].outputs[0]
+    stored.text = stored.text.replace("危険操作系: 2問", "危険操作系: 3問")
+    nbformat.write(notebook, tmp_path / "changed.ipynb")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval-lax", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", cwd=ROOT)
+    assert done.returncode == 1
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    assert len(failed) == 1 and "changed.ipynb" in failed[0]

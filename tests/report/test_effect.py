@@ -156,6 +156,16 @@ def test_the_bundled_series_by_path_name_and_run_is_one_comparison() -> None:
     assert by_path.conditions["phrase"].tolist() == ["抜粋の数 k: 3→1"]
 
 
+def test_the_bundled_series_has_a_named_change_that_wins_questions_back() -> None:
+    found = compare_runs(SERIES[2], SERIES[3])  # 12 and 18 runbooks
+    assert found.finding.startswith("上がりました")
+    assert found.conditions["phrase"].tolist() == [
+        "手順書: 追加 network_blocking.md, phishing_response.md, privileged_operations.md, ransomware_response.md, "
+        "urgent_vulnerability.md, web_defacement.md"
+    ]
+    assert found.questions["direction"].value_counts()["不合格→合格"] == 6
+
+
 def test_a_question_with_another_text_under_its_old_number_is_left_out() -> None:
     before, after = load_run(SERIES[3]), load_run(SERIES[4])
     first = after.results[0]
