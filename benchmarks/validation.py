@@ -32,6 +32,10 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"  # --data
 SIZES = (10, 20, 30, 40)
 JUDGED = 400  # answers with the judge's marks
 RULE = PassRule(70, 0.7)
+DRAWN = (40, 80, 160, 240)  # labels
+FIRM = ("信頼できる", "信頼できない")
+WORDS = ("信頼できる", "条件つき", "分からない", "信頼できない")
+BESIDE = ("the same", "less said", "more said", "the opposite")
 NOISES = ("normal", "less near the ends", "steps of five", "heavy tails")
 WORST = {  # each as near as can be to the other verdict
     "six at 90, four just below the line": [90.0] * 6 + [69.99] * 4,
@@ -94,8 +98,8 @@ def real_points(data: Path, scale: float) -> Iterator[Population]:
                 yield Population(f"real marks, {benchmark}", y, f, int(500 * scale))
 
 
-def real_verdicts(data: Path, scale: float) -> Iterator[Population]:
-    """Gold labels and people's majority beside real judges (the first answer wins), and verdicts at 70 as above."""
+def people_verdicts(data: Path, scale: float) -> Iterator[Population]:
+    """Gold labels and people's majority beside real judges: the first answer wins."""
     path = data / "llmbar_casestudy" / "judgements.csv.gz"
     if path.exists():
         decisions = pd.read_csv(path).dropna(subset=["winner_unswapped"])
@@ -110,6 +114,11 @@ def real_verdicts(data: Path, scale: float) -> Iterator[Population]:
             yield Population(
                 "real verdicts, PandaLM", y, (rows[judge].astype(str) == "1").to_numpy(), int(1500 * scale)
             )
+
+
+def real_verdicts(data: Path, scale: float) -> Iterator[Population]:
+    """Those of `people_verdicts`, and verdicts at 70 from `real_points`."""
+    yield from people_verdicts(data, scale)
     for one in real_points(data, scale):
         name = one.name.replace("marks", "verdicts at 70")
         yield Population(name, one.people >= 70, one.judge >= 70, one.times // 2)
@@ -443,27 +452,48 @@ TRUSTED: dict[str, tuple[Callable[[np.random.Generator], Exam], list[int]]] = {
 
 
 def draws(rng: np.random.Generator, scale: float, data: Path) -> None:
-    """What 40 random labels say of a real judge, beside what all labels say."""
-    print("### Trust from a few labels beside trust from all\n")
-    print(
-        "| labels | draws | the same | less said | the opposite | wrong 信頼できる | the same, best test of the bias |"
-    )
-    print("|---|---|---|---|---|---|---|")
-    pairs = [(one, trust_word(one.people, one.judge)) for one in real_points(data, 1.0)]
-    for labels in (LABELLED, 80, 160, 240):
-        words, falsely = dict.fromkeys(["the same", "less said", "the opposite"], 0), 0
-        for one, whole in pairs:
+    """What some labels say of a real judge, beside what all labels say. Verdicts count as marks of 0 and 100."""
+    verdicts = (one._replace(people=100.0 * one.people, judge=100.0 * one.judge) for one in people_verdicts(data, 1.0))
+    rows = []
+    for one in (*real_points(data, 1.0), *verdicts):
+        whole = trust_word(one.people, one.judge)
+        apart = abs(float((one.judge - one.people).mean())) >= MARGIN or one.correlation <= CORRELATION
+        by_bias = whole in FIRM and one.correlation > CORRELATION
+        bound = {labels: best_share(one, labels) if by_bias else math.nan for labels in DRAWN}
+        for labels in (n for n in DRAWN if n < len(one.people)):
             for _ in range(max(1, int(20 * scale))):
                 pick = rng.choice(len(one.people), labels, replace=False)
                 word = trust_word(one.people[pick], one.judge[pick])
-                opposite = {word, whole} == {"信頼できる", "信頼できない"}
-                words["the same" if word == whole else "the opposite" if opposite else "less said"] += 1
-                apart = abs(float((one.judge - one.people).mean())) >= MARGIN or one.correlation <= CORRELATION
-                falsely += word == "信頼できる" and apart
-        total = sum(words.values())
-        shares = " | ".join(f"{count / total:.1%}" for count in words.values())
-        bound = np.mean([best_share(one, labels) for one, word in pairs if word in ("信頼できる", "信頼できない")])
-        print(f"| {labels} | {total} | {shares} | {falsely / total:.1%} | {bound:.0%} |")
+                falsely = word == "信頼できる" and apart
+                rows.append([one.name, labels, whole, word, beside(whole, word), falsely, bound[labels]])
+    found = pd.DataFrame(rows, columns=["set", "labels", "whole", "word", "beside", "falsely", "bound"])
+
+    print("### Trust from a few labels beside trust from all\n")
+    print(
+        f"| labels | draws | {' | '.join(BESIDE)} | wrong 信頼できる | the same where the bias decides | best test there |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for labels, part in found.groupby("labels"):
+        shares = " | ".join(f"{(part['beside'] == what).mean():.1%}" for what in BESIDE)
+        decided = part[part["bound"].notna()]
+        same, best = (decided["beside"] == "the same").mean(), decided["bound"].mean()
+        print(f"| {labels} | {len(part)} | {shares} | {part['falsely'].mean():.1%} | {same:.0%} | {best:.0%} |")
+
+    print(f"\n| answers | all labels say | draws of {LABELLED} | {' | '.join(WORDS)} | wrong 信頼できる |")
+    print("|---|---|---|---|---|---|---|---|")
+    for (name, whole), part in found[found["labels"] == LABELLED].groupby(["set", "whole"]):
+        shares = " | ".join(f"{(part['word'] == word).mean():.0%}" for word in WORDS)
+        print(f"| {name} | {whole} | {len(part)} | {shares} | {part['falsely'].mean():.1%} |")
+
+
+def beside(whole: str, word: str) -> str:
+    """How the word from a few labels stands to the word from all: one of `BESIDE`."""
+    if word == whole:
+        return "the same"
+    if {word, whole} == set(FIRM):
+        return "the opposite"
+    strength = {"分からない": 0, "条件つき": 1}
+    return "less said" if strength.get(word, 2) < strength.get(whole, 2) else "more said"
 
 
 def best_share(one: Population, labels: int) -> float:
