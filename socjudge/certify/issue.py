@@ -351,5 +351,5 @@ def _not_tried(work: _Work, hardened: Judged | None) -> tuple[str, ...]:
         told.append(say("certify.not_tried_people"))
     if hardened is None and work.prompt.id != HARDENED:
         told.append(say("certify.not_tried_hardening"))
-    told.append(say("certify.not_tried_ever"))
+    told += [say("certify.not_tried_hidden"), say("certify.not_tried_ever")]
     return tuple(told)

@@ -291,7 +291,7 @@ def test_run_of_another_dataset_is_not_the_previous_one(tmp_path: Path) -> None:
     scores = three_runs()
     scores["dataset_sha256"] = scores["run_id"].map({"r1": "a", "r2": "b", "r3": "a"}).astype("category")
     assert re.search("比較相手: [^·]* · old-2026 · judge_eval_r1.json", words(page_of(tmp_path, scores)))
-    assert "以前の実行が、渡された表にありません" in words(page_of(tmp_path, scores, run_id="r2"))
+    assert "同じ質問での前回の評価がないため" in words(page_of(tmp_path, scores, run_id="r2"))
 
 
 def test_repeats_tell_how_sure_the_verdict_is(tmp_path: Path) -> None:
