@@ -40,7 +40,8 @@ STYLE = """body { font: 16px/1.6 sans-serif; max-width: 70em; margin: 2em auto; 
 .input_area { background: #f6f6f4; padding: .1em 1em; overflow-x: auto }
 .output_subarea { overflow-x: auto }
 .output_text { border-left: 3px solid #ccc; padding-left: 1em } .output_text pre { white-space: pre-wrap }
-table { border-collapse: collapse; margin: 1em 0 } th, td { padding: .2em .7em; border-bottom: 1px solid #ddd; text-align: right }
+table { border-collapse: collapse; margin: 1em 0 } th, td { padding: .2em .6em; border: 0; border-bottom: 1px solid #ddd; text-align: right }
+.dataframe { width: max-content; border: 0; font-size: 12px } .dataframe td { max-width: 26em }
 .text_cell :is(th, td) { text-align: left }
 img { max-width: 100% }"""
 

@@ -149,11 +149,11 @@ def take(browser: Any, folder: Path, url: str, name: str, suffix: str) -> None:
 
 def take_notebook(browser: Any) -> None:
     """Notebook 01 from its run to its chart, of the page that `make gallery` stores."""
-    page = browser.new_page(viewport={"width": WIDTH, "height": 900})
+    page = browser.new_page(viewport={"width": WIDTH + 150, "height": 900})
     page.goto((ROOT / "docs" / "gallery" / "01_run_evaluation.html").as_uri())
     top = page.locator(".code_cell", has_text="run = None").bounding_box()
     chart = page.locator("img").first.bounding_box()
-    area = {"x": 0, "y": top["y"] - 10, "width": WIDTH, "height": chart["y"] + chart["height"] - top["y"] + 20}
+    area = {"x": 0, "y": top["y"] - 10, "width": WIDTH + 150, "height": chart["y"] + chart["height"] - top["y"] + 20}
     save_picture("notebook_01", page.screenshot(full_page=True, clip=area))
     page.close()
 
