@@ -202,7 +202,7 @@ def test_a_selection_is_exported_and_downloaded(panel: HistoryExplorer, tmp_path
     (tmp_path / "mine.html").write_text("手書き", encoding="utf-8")
     panel.export_button.click()
     drawn(panel)
-    assert "no report of socjudge" in text(panel.report)
+    assert "socjudgeのレポートではない" in text(panel.report)
     assert (tmp_path / "mine.html").read_text(encoding="utf-8") == "手書き"
 
 

@@ -69,7 +69,7 @@ def test_a_prompt_is_edited_tried_and_saved_by_a_person(
 
         # A broken text is named, and cannot be tried.
         editor.fill(guide.replace("{answer}", "{foo}"))
-        panel.get_by_text("lacks {answer}; has unknown {foo}").wait_for(timeout=10_000)
+        panel.get_by_text("不足: {answer}; 使えないもの: {foo}").wait_for(timeout=10_000)
         expect(try_button).to_be_disabled()
 
         # A working one, and its diff, calls and price.
@@ -105,7 +105,7 @@ def test_a_prompt_is_edited_tried_and_saved_by_a_person(
 
         # Saved under a name, not over the built-in one.
         panel.get_by_label("保存する名前").fill("guide-1")
-        panel.get_by_text("choose another name").wait_for(timeout=10_000)
+        panel.get_by_text("別の名前").wait_for(timeout=10_000)
         expect(panel.get_by_role("button", name="名前を付けて保存")).to_be_disabled()
         panel.get_by_label("作成者").fill("佐藤")
         panel.get_by_label("保存する名前").fill("strict-2")
