@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -75,13 +77,22 @@ def check_place(place: Path) -> None:
 def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
     """A file's or object's bytes, all or from start to end."""
     if not is_remote(path):
-        with open(path, "rb", buffering=0 if end is None else -1) as file:  # read in one go
+        with open(path, "rb", buffering=0 if end is None else -1, opener=_open_file) as file:  # read in one go
             if start:
                 file.seek(start)
             return file.read(-1 if end is None else end - start)
     with _in_words(path):
         store, key = _open(path)
         return cast(bytes, store.cat_file(key, start=start or None, end=end))
+
+
+def _open_file(path: str, flags: int) -> int:
+    """As `os.open`, but a pipe or device is refused: nobody may ever write into it."""
+    number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        return number
+    os.close(number)
+    raise OSError(errno.EINVAL, say("base.no_file"), path)
 
 
 def load_names(folder: Path) -> list[str]:

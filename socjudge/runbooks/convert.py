@@ -8,7 +8,6 @@ a declared charset garbled, and a damaged file returned as if its bytes were tex
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable
 
 from ..base.messages import say
@@ -30,9 +29,15 @@ def convert_to_markdown(data: bytes, suffix: str, name: str) -> str:
 
 
 def _html(data: bytes) -> str:
+    from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
 
-    text = re.sub(r"(?is)<(script|style|head|noscript)\b.*?</\1\s*>", "", data.decode("utf-8"))
+    text = data.decode("utf-8")
+    end = text.rfind(">") + 1  # a tag that is never closed is text; the parser would look for its end again and again
+    soup = BeautifulSoup(text[:end] + text[end:].replace("<", "&lt;"), "html.parser")
+    for tag in soup(["script", "style", "head", "noscript"]):
+        if not tag.decomposed:
+            tag.decompose()
     # autolinks and escaping off: the text is searched and quoted, never rendered.
     converter = MarkdownConverter(
         heading_style="ATX",
@@ -42,7 +47,7 @@ def _html(data: bytes) -> str:
         escape_underscores=False,
         escape_asterisks=False,
     )
-    return str(converter.convert(text))
+    return str(converter.convert_soup(soup))
 
 
 def _docx(data: bytes) -> str:

@@ -624,6 +624,15 @@ def test_a_log_that_is_nested_deeply_costs_at_most_itself(three: Path, depth: in
     assert "not valid JSON" in check_logs(three)["what"][0]
 
 
+def test_a_pipe_with_the_name_of_a_log_is_named_and_waited_for_by_nobody(three: Path) -> None:
+    os.mkfifo(three / "judge_eval_20240301_000000.json")
+    with pytest.warns(UserWarning, match="1 of 4 logs are left out"):
+        assert len(load_runs(three)) == 3
+    assert "it is no regular file" in check_logs(three)["what"][0]
+    with pytest.raises(ConfigError, match="it is no regular file"):
+        load_run(three / "judge_eval_20240301_000000.json")
+
+
 def test_a_read_error_that_passes_is_not_remembered(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(path: Path) -> bytes:
         raise OSError(5, "Input/output error")

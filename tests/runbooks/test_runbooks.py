@@ -290,6 +290,15 @@ def test_html(tmp_path: Path, encoding: str) -> None:
     assert bool(notes) == (encoding == "cp932")
 
 
+@pytest.mark.parametrize("tags", ["<script", "<style>x", "<noscript><p>x</p>", "<script>x"])
+def test_html_whose_tags_never_close_is_read_once(tmp_path: Path, tags: str) -> None:
+    pytest.importorskip("markdownify")
+    before = "<h1>手順</h1><p>端末を隔離する。</p>"
+    text, _ = load_runbook_text(write(tmp_path, "a.html", (before + 30_000 * tags).encode()))  # minutes, if quadratic
+    assert text.startswith("# 手順\n\n端末を隔離する。")
+    assert text.count("<script") == (30_000 if tags == "<script" else 0)  # what has no end is text, and never a tag
+
+
 def test_excel_keeps_sheets_rows_and_empty_cells(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
