@@ -46,7 +46,17 @@ _DETAILS = (
         re.compile(r"\d+\s*(?:秒|分|時間|日|営業日|か月|年)|当日|翌営業日|週次|直ちに|後に|前に"),
     ),
     (
-        re.compile("誰|だれ|承認|相手|who|approv", re.IGNORECASE),
+        re.compile(
+            "(?:誰|だれ|どこ|どちら|相手)[にへ].*(?:連絡|報告|電話|知らせ|伝え|言え|相談)|連絡先|who.*(?:contact|call|report)",
+            re.IGNORECASE,
+        ),
+        re.compile("内線は?[0-9]+）?(?:へ|に)[^。]{0,60}(?:報告|連絡|電話|通報)(?!先)"),
+    ),
+    (
+        re.compile(
+            "誰(?![にへ].*(?:連絡|報告|電話|知らせ|伝え|言え|相談))|だれ(?![にへ])|承認|who(?!.*(?:contact|call|report))|approv",
+            re.IGNORECASE,
+        ),
         re.compile("承認|(?:へ|に)(?:報告|連絡|依頼|申請)|内線は?[0-9]|協議"),
     ),
     (re.compile("コマンド|クエリ|KQL|command|query", re.IGNORECASE), re.compile("```")),
@@ -67,11 +77,13 @@ def compose_answer(
     evidence: str = "covered",
     precautions: Precautions | None = None,
     organisation: Organisation = NEUTRAL,
+    detail: str = "",
 ) -> str:
     """An answer quoted from the guide's sections, each step with its citation; Japanese Markdown without warnings.
 
     An ambiguous question is asked back. What is dangerous is refused first, with what forbids it and the safe way,
-    then the steps. evidence: "covered"; "unsure" adds what to check, "absent" declines. organisation: names."""
+    then the steps. evidence: "covered"; "unsure" adds what to check, "absent" declines. organisation: names.
+    detail: what a follow-up asks about the rest of the question (who, when)."""
     refusal = _refuse(question, guide, dangers) if flags.dangerous_operation else []
     if flags.ambiguous_query and not refusal:
         return _ask_back(precautions or Precautions())
@@ -87,7 +99,9 @@ def compose_answer(
         lines += _say_unsure(guide, organisation)
     elif leave := [] if refusal else _allow(question, guide):
         lines += [*leave, ""]
-    points = [] if refusal else _find_points(question, guide, rates)
+    points = (
+        [] if refusal else _find_points(detail or question, guide, _rate_statements(detail, guide) if detail else rates)
+    )
     lines += [*(points or [_lead(guide, bool(refusal))]), ""]
     lines += steps
     if guide.reported and (severity := _say_severity(guide)):

@@ -151,6 +151,15 @@ def test_a_dangerous_wish_stays_one_in_its_follow_up(index: RunbookIndex) -> Non
     assert answer.flags.dangerous_operation
 
 
+def test_a_follow_up_about_who_is_told_announces_nothing_and_is_answered_first(index: RunbookIndex) -> None:
+    before = "画面に身代金を払えと出ました。電源を切っていいですか"
+    answer = handle_query("それは誰に連絡しますか", index=index, model="offline", previous=before)
+    assert not answer.flags.dangerous_operation
+    assert "SOCリーダー（内線7111）へ" in answer.answer.splitlines()[0]
+    leave = handle_query("では再起動はしていいですか", index=index, model="offline", previous=before)
+    assert leave.flags.dangerous_operation
+
+
 def test_an_llm_reads_a_follow_up_with_the_question_before(index: RunbookIndex, service: Service) -> None:
     handle_query("それは誰に連絡しますか", index=index, model="gpt-4o-mini", previous="端末が感染しました。")
     assert "端末が感染しました。\nそれは誰に連絡しますか" in service.requests[0]["messages"][0]["content"]
