@@ -176,7 +176,8 @@ def find_prohibitions(question: str, *, index: RunbookIndex, operation: str | No
         likeness = np.where(names_it, likeness, 0.0)
     first, *others = np.argsort(-likeness, kind="stable")
     near = [n for n in others if prohibitions[n].text != prohibitions[first].text][:1]
-    return [prohibitions[n] for n in (first, *near) if likeness[n] >= NEARLY * likeness[first]]
+    found = [prohibitions[n] for n in (first, *near) if likeness[n] >= NEARLY * likeness[first]]
+    return sorted(found, key=lambda ban: not forbids(ban.citation))  # of two as near, what is under 禁止事項 says no
 
 
 def make_features(question: str, catalogue: Catalogue, blunt: Sequence[Danger], *, but_itself: bool = False) -> Numbers:
