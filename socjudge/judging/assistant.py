@@ -118,7 +118,7 @@ def answering(
         precautions = find_precautions(index)
         wanted_too = precautions.passages
     else:
-        guide = choose_guide(asked, found, index, safer=safer)
+        guide = choose_guide(asked, found, index, safer=safer, detail=detail)
         forbidding = {citation for danger in dangers for citation in (danger.citation, danger.next_citation)}
         wanted_too = (*guide.passages, *(p for p in index.passages if p.citation in forbidding))
     passages = _join(found[:k], wanted_too)
@@ -135,7 +135,6 @@ def answering(
             "precautions": precautions,
             "evidence": coverage.outcome,
             "organisation": organisation,
-            "detail": detail,
         },
         max_output_tokens=OUTPUT_TOKENS,
     )
