@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -22,23 +23,85 @@ from ..base.atomic_files import replacing
 from ..base.messages import say
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..judging.judge import failed_evaluation
-from ..records import EvaluationResult, EvaluationRun
-from .assignment import Assignment
+from ..models.opening import OFFLINE
+from ..records import EvalQuestion, EvaluationResult, EvaluationRun
+from .assignment import Assignment, assign_rejudging, assign_suite
+from .estimate import Estimate, estimate_run
 from .load import load_run
 from .log_json import answer_from_dict
 from .running import RunOptions, run_assignment
 from .unfinished import count, journal_folder, lines, load_unfinished, newest
 
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
-def run_judges(
-    assignments: Sequence[Assignment],
-    over: Callable[[EvaluationRun, int], Assignment],
-    options: RunOptions,
-) -> EvaluationRun:
+    from ..models.opening import Model
+    from ..runbooks.index import RunbookIndex
+
+Over = Callable[[EvaluationRun, int], Assignment]  # what the judge of that place is to do over a run's answers
+
+
+def assign_judges(
+    questions: Sequence[EvalQuestion],
+    judges: Sequence[str | BaseChatModel | Model],
+    *,
+    index: RunbookIndex | None,
+    judging: dict[str, Any],
+    answering: dict[str, Any],
+) -> tuple[list[Assignment], Over]:
+    """What each judge is to do, answers included, and what over the answers of a run; ConfigError as `assign_suite`.
+
+    judging: judge_prompt and judge_repeats; answering: the other arguments of `assign_suite`."""
+    assignments: list[Assignment] = []
+    for judge in judges:
+        each = assign_suite(questions, index=index, judge_model=judge, **judging, **answering)
+        index = each.plan.index  # opened once for all
+        assignments.append(each)
+    return assignments, lambda run, place: assign_rejudging(run, judge_model=judges[place], **judging)
+
+
+def estimate_judges_left(
+    questions: Sequence[EvalQuestion],
+    judges: Sequence[str | BaseChatModel | Model],
+    *,
+    index: RunbookIndex | None,
+    judging: dict[str, Any],
+    answering: dict[str, Any],
+    until_certain: bool = False,
+    logs_dir: Path | str | None = None,
+) -> Estimate:
+    """What is still to be paid when these judges are started (again), which may be one: of each what it has not marked.
+
+    The arguments are those of `assign_judges`. Nothing is sent. ConfigError also for a damaged journal."""
+    assignments, over = assign_judges(questions, judges, index=index, judging=judging, answering=answering)
+    folder = journal_folder(logs_dir or constants.LOGS_DIR)
+    runs = dict(_Finished(folder, assignments, fresh=False).load())
+    given = {name: value for name, value in answering.items() if name != "k"}
+    left = Estimate(0, 0, 0, 0.0)
+    for place, assignment in enumerate(assignments):
+        if place in runs:
+            continue
+        makes_answers = place == 0 and not runs
+        whole = estimate_run(
+            questions, judge_model=judges[place], **judging, until_certain=until_certain,
+            **(given if makes_answers else given | {"assistant_model": OFFLINE}),
+        )  # fmt: skip
+        done, old = 0, newest(folder, assignment.key) if makes_answers or runs else None
+        if runs:  # it may have failed over these answers, or while it made them
+            own = over(next(iter(runs.values())), place)
+            done = len([] if old is None else _marked(old, assignment, own) or [])
+            old = newest(folder, own.key)
+        if old is not None:
+            done = max(done, count(old)[0])
+        left += whole.after(done, assignment.total)
+    return left
+
+
+def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOptions) -> EvaluationRun:
     """Have several judges mark the same answers; gives the run that made the answers, with the other judges' as `others`.
 
-    assignments: of each judge, answers included. over: what the judge of that place is to do over a run's answers. A judge
-    that fails is left out with a warning; SocJudgeError if all do. max_cost_usd is for all together."""
+    assignments, over: of `assign_judges`. A judge that fails is left out with a warning; SocJudgeError if all do.
+    max_cost_usd is for all together."""
     if options.resume is not None:
         raise ConfigError(say("runs.judges_resume"))
     if not assignments:
