@@ -22,7 +22,7 @@ from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import SYMBOLS
 from ..base.texts import local_time, visible
 from ..base.verdict import rule_text
-from ..certify.certificate import Binding, certificate_line
+from ..certify.certificate import Binding, certificate_line, certificates_folder
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from ..charts.style import chart_url
@@ -240,13 +240,14 @@ def _certificate_lines(scores: pd.DataFrame, run_ids: list[str]) -> list[tuple[s
 def _certificate_line(own: pd.DataFrame, run: dict[str, Any]) -> str:
     """Whether the judge of the run has a certificate; what a frame does not tell cannot be certified."""
     criteria = in_order(own["criterion"])
-    known = {name: str(own[name].iloc[0]) if name in own else "" for name in ("judge_service", "socjudge_version")}
+    names = ("judge_service", "socjudge_version", "mode")
+    known = {name: str(own[name].iloc[0]) if name in own else "" for name in names}
     binding = Binding(
         run["judge_model"], known["judge_service"], run["prompt_sha256"], tuple(criteria), known["socjudge_version"],
         run["judge_model_resolved"],
     )  # fmt: skip
     started = "" if pd.isna(run["started_at"]) else run["started_at"].isoformat()
-    return certificate_line(binding, started, lang=language())
+    return certificate_line(binding, started, lang=language(), folder=certificates_folder(known["mode"]))
 
 
 def _language(lang: str) -> Language:
