@@ -159,7 +159,7 @@ def run(
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.running import RunOptions
-    from ..runs.several_judges import estimate_judges_left
+    from ..runs.several_judges import assign_judges, estimate_judges_left, judged_already
     from ..runs.suite import run_evaluation_suite
 
     if repair is not None:
@@ -181,11 +181,12 @@ def run(
     estimate = or_exit(estimate_run, questions, **how)
     index = open_index_or_exit(runbooks, index_dir)
     if estimate.calls and not fresh:
-        answering |= {"answers": None, "k": k}
-        estimate = or_exit(
-            estimate_judges_left, questions, judges, index=index, judging=judging, answering=answering,
-            until_certain=until_certain, logs_dir=logs_dir,
-        )  # fmt: skip
+        what: dict[str, Any] = {"judging": judging, "answering": answering | {"answers": None, "k": k}}
+        assignments, over = or_exit(assign_judges, questions, judges, index=index, **what)
+        already = or_exit(judged_already, assignments, over, logs_dir)
+        estimate = estimate_judges_left(
+            questions, judges, already, assignments[0].total, **what, until_certain=until_certain
+        )
     confirm(estimate, yes)
     finished = or_exit(
         run_evaluation_suite, questions, index=index, **how,

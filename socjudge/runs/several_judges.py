@@ -60,40 +60,56 @@ def assign_judges(
     return assignments, lambda run, place: assign_rejudging(run, judge_model=judges[place], **judging)
 
 
-def estimate_judges_left(
-    questions: Sequence[EvalQuestion],
-    judges: Sequence[str | BaseChatModel | Model],
-    *,
-    index: RunbookIndex | None,
-    judging: dict[str, Any],
-    answering: dict[str, Any],
-    until_certain: bool = False,
-    logs_dir: Path | str | None = None,
-) -> Estimate:
-    """What is still to be paid when these judges are started (again), which may be one: of each what it has not marked.
+def check_judges(assignments: Sequence[Assignment]) -> None:
+    """ConfigError if there is no judge, or one twice."""
+    if not assignments:
+        raise ConfigError(say("runs.judges_none"))
+    for place, assignment in enumerate(assignments):
+        if assignment.key in [other.key for other in assignments[:place]]:
+            raise ConfigError(say("runs.judges_twice", judge=assignment.info.judge_model))
 
-    The arguments are those of `assign_judges`. Nothing is sent. ConfigError also for a damaged journal."""
-    assignments, over = assign_judges(questions, judges, index=index, judging=judging, answering=answering)
+
+def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path | str | None) -> list[int]:
+    """How many answers each judge has marked, in logs and journals that would be taken up; all of them if it has finished.
+
+    assignments, over: of `assign_judges`. ConfigError for a damaged journal."""
     folder = journal_folder(logs_dir or constants.LOGS_DIR)
     runs = dict(_Finished(folder, assignments, fresh=False).load())
-    given = {name: value for name, value in answering.items() if name != "k"}
-    left = Estimate(0, 0, 0, 0.0)
+    found = []
     for place, assignment in enumerate(assignments):
+        done, old = 0, newest(folder, assignment.key) if runs or place == 0 else None
         if place in runs:
-            continue
-        makes_answers = place == 0 and not runs
-        whole = estimate_run(
-            questions, judge_model=judges[place], **judging, until_certain=until_certain,
-            **(given if makes_answers else given | {"assistant_model": OFFLINE}),
-        )  # fmt: skip
-        done, old = 0, newest(folder, assignment.key) if makes_answers or runs else None
-        if runs:  # it may have failed over these answers, or while it made them
+            done, old = assignment.total, None
+        elif runs:  # it may have failed over these answers, or while it made them
             own = over(next(iter(runs.values())), place)
             done = len([] if old is None else _marked(old, assignment, own) or [])
             old = newest(folder, own.key)
-        if old is not None:
-            done = max(done, count(old)[0])
-        left += whole.after(done, assignment.total)
+        found.append(done if old is None else max(done, count(old)[0]))
+    return found
+
+
+def estimate_judges_left(
+    questions: Sequence[EvalQuestion],
+    judges: Sequence[str | BaseChatModel | Model],
+    already: Sequence[int],
+    total: int,
+    *,
+    judging: dict[str, Any],
+    answering: dict[str, Any],
+    until_certain: bool = False,
+) -> Estimate:
+    """What is still to be paid when these judges are started (again), which may be one: of each what it has not marked.
+
+    already: of `judged_already`, of `total` each; the other arguments are those of `assign_judges`. Nothing is sent."""
+    given = {name: value for name, value in answering.items() if name != "k"}
+    left = Estimate(0, 0, 0, 0.0)
+    for place, (judge, done) in enumerate(zip(judges, already, strict=True)):
+        makes_answers = place == 0 and total not in already  # who finishes has the answers
+        whole = estimate_run(
+            questions, judge_model=judge, **judging, until_certain=until_certain,
+            **(given if makes_answers else given | {"assistant_model": OFFLINE}),
+        )  # fmt: skip
+        left += whole.after(done, total)
     return left
 
 
@@ -104,11 +120,7 @@ def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOption
     max_cost_usd is for all together."""
     if options.resume is not None:
         raise ConfigError(say("runs.judges_resume"))
-    if not assignments:
-        raise ConfigError(say("runs.judges_none"))
-    for place, assignment in enumerate(assignments):
-        if assignment.key in [other.key for other in assignments[:place]]:
-            raise ConfigError(say("runs.judges_twice", judge=assignment.info.judge_model))
+    check_judges(assignments)
     folder = journal_folder(options.logs_dir or constants.LOGS_DIR)
     finished = _Finished(folder, assignments, fresh=options.fresh)
     runs: dict[int, EvaluationRun] = dict(finished.load())

@@ -26,7 +26,7 @@ from socjudge import (
 )
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.estimate import Estimate
-from socjudge.runs.several_judges import estimate_judges_left
+from socjudge.runs.several_judges import assign_judges, estimate_judges_left, judged_already
 
 JUDGES = ["gpt-4o-mini", "gpt-4o", "gpt-4.1"]
 MARKS = {"gpt-4o-mini": 90, "gpt-4o": 60, "gpt-4.1": 80}
@@ -59,9 +59,10 @@ def left_to_pay(
     answering = {
         "answers": answers, "assistant_model": assistant_model, "assistant_prompt": None, "answer_repeats": 1, "k": 5,
     }  # fmt: skip
-    judging = {"judge_prompt": None, "judge_repeats": 1}
-    folder = tmp_path / "logs"
-    return estimate_judges_left(QUESTIONS, JUDGES, index=index, judging=judging, answering=answering, logs_dir=folder)
+    what: dict[str, Any] = {"judging": {"judge_prompt": None, "judge_repeats": 1}, "answering": answering}
+    assignments, over = assign_judges(QUESTIONS, JUDGES, index=index, **what)
+    already = judged_already(assignments, over, tmp_path / "logs")
+    return estimate_judges_left(QUESTIONS, JUDGES, already, len(QUESTIONS), **what)
 
 
 def calls(service: Service) -> dict[str, int]:
