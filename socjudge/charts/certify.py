@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from ..base.messages import say
 from ..stats.basics import in_order
 from .style import GREY, SMALL, japanese_axes, label, need_marks
 
@@ -72,7 +73,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         ax.set_xticks(range(len(criteria)), [label(name, 12) for name in criteria])
         ax.set_yticks(range(len(probes)), [label(name, 30) for name in probes])
         ax.xaxis.tick_top()
-        ax.set_title("回答を1か所だけ変えたときの点の変化（太枠: 下がるべき観点、括弧: 動いてもよい観点）")
+        ax.set_title(say("charts.probes_title"))
     return ax
 
 
@@ -95,10 +96,11 @@ def _points(change: float) -> str:
 def _at_the_right(rows: pd.DataFrame) -> str:
     parts = []
     for row in rows[rows["detected"].notna()].to_dict("records"):
-        reach = f"{row['detected_low']:.0%}〜{row['detected_high']:.0%}、n={row['n'] - row['n_no_room']}"
-        parts.append(f"狙い {_points(row['mean_change'])}、見抜いた {row['detected']:.0%}（{reach}）")
+        share, low, high = row["detected"], row["detected_low"], row["detected_high"]
+        change, n = _points(row["mean_change"]), row["n"] - row["n_no_room"]
+        parts.append(say("charts.probes_aimed", change=change, share=share, low=low, high=high, n=n))
     elsewhere = rows.loc[rows["expected"] == "stays", "mean_change"].mean()
     if not math.isnan(elsewhere):
-        parts.append(f"ほか {_points(elsewhere)}")
+        parts.append(say("charts.probes_elsewhere", change=_points(elsewhere)))
     wrong = int(rows["n_forbidden"].sum())
-    return "、".join([*parts, *([f"不適切な動き {wrong}件（▼）"] if wrong else [])])
+    return say("charts.comma").join([*parts, *([say("charts.probes_wrong", count=wrong)] if wrong else [])])

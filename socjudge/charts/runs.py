@@ -15,6 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from ..base.conditions import CONDITIONS, Difference, conditions_of, differences
+from ..base.messages import language, say
 from ..base.pass_rule import frame_rule, reaches
 from ..base.texts import local_time
 from ..stats.basics import OVERALL, in_order, plain_floats, question_means, summarise_scores
@@ -90,8 +91,8 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         floor = max(0, min(60, 10 * math.floor(lowest / 10)))
         ax.set_yticks(range(floor, 101, 10))
         ax.set_ylim(floor - 1, _mark_changes(ax, changes, len(runs)))
-        ax.set_ylabel("平均スコア（点）")
-        ax.set_title(f"{_trend_finding(scores, runs)}\n観点別の平均スコアの推移（縦線は質問間の95%区間）")
+        ax.set_ylabel(say("charts.mean_score"))
+        ax.set_title(f"{_trend_finding(scores, runs)}\n{say('charts.trend_title')}")
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, borderaxespad=0)
     return ax
 
@@ -146,15 +147,11 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
         for ax in axes[len(names) - _ACROSS : len(names)]:
             _label_days(ax, runs["started_at"])
         axes[0].set_ylim(floor - 2, 102)
-        finding = (
-            f"最新の実行で合格ラインを下回るのは {'・'.join(below)}" if below else "最新の実行はすべて合格ライン以上"
-        )
-        figure.suptitle(
-            f"{finding}\n観点別の平均スコアの推移（●は{line:g}点以上、○は{line:g}点未満、縦線は質問間の95%区間）",
-            fontsize=11,
-        )
+        comma = say("charts.comma")
+        finding = say("charts.multiples_below", names=comma.join(below)) if below else say("charts.multiples_above")
+        figure.suptitle(f"{finding}\n{say('charts.multiples_title', line=line)}", fontsize=11)
         told = [
-            f"{_CIRCLED[number - 1 : number] or number} {'、'.join(words for at, words in changes if at == place)}"
+            f"{_CIRCLED[number - 1 : number] or number} {comma.join(words for at, words in changes if at == place)}"
             for place, number in numbers.items()
         ]
         if told:
@@ -190,8 +187,11 @@ def _draw_small(ax: Axes, part: pd.DataFrame, name: str, line: float, numbers: d
             fontsize=SMALL,
         )
     is_below = bool(len(known)) and not reaches(known, line).iloc[-1]
-    moved = f"（前回から{round(known.iloc[-1] - known.iloc[-2], 1) + 0.0:+.1f}）" if len(known) > 1 else ""
-    title = f"{label(name, 20)}  {points(known.iloc[-1], line)}{moved}" if len(known) else f"{label(name, 20)}  未採点"
+    latest = points(known.iloc[-1], line) if len(known) else say("charts.unscored")
+    title = f"{label(name, 20)}  {latest}"
+    if len(known) > 1:
+        change = round(known.iloc[-1] - known.iloc[-2], 1) + 0.0  # no -0.0
+        title = say("charts.multiples_moved", name=label(name, 20), points=latest, change=change)
     ax.set_title(title, fontsize=9, loc="left", color=COLOURS[5] if is_below else "black")
     ax.spines[["top", "right"]].set_visible(False)
     return is_below
@@ -212,24 +212,21 @@ def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:
     """From which overall mean to which, of the runs that have one."""
     means = summarise_scores(scores.astype({"run_id": object}), by="run_id").set_index("run_id")["mean"]
     known = means.reindex(runs["run_id"]).dropna()
-    first, last = known.iloc[0], known.iloc[-1]
+    first, last = f"{known.iloc[0]:.1f}", f"{known.iloc[-1]:.1f}"
     if len(known) == 1:
-        return f"全体平均は{first:.1f}点"
-    return (
-        f"全体平均は{first:.1f}点から{last:.1f}点へ"
-        if f"{first:.1f}" != f"{last:.1f}"
-        else f"全体平均は{first:.1f}点のまま"
-    )
+        return say("charts.trend_one", mean=first)
+    return say("charts.trend_same", mean=first) if first == last else say("charts.trend_moved", first=first, last=last)
 
 
 def _draw_trend(ax: Axes, part: pd.DataFrame, criterion: str, number: int, shift: float) -> None:
     mean = part["mean"]
-    latest = part["mean"].dropna().iloc[-1:]
+    known = mean.dropna()
+    latest = f"{known.iloc[-1]:.0f}" if len(known) else say("charts.unscored")
     _, _, whiskers = ax.errorbar(
         np.arange(len(part)) + shift,
         mean.to_numpy(),
         yerr=reach(mean, part["ci_low"], part["ci_high"]),
-        label=f"{label(criterion, 20)}  {latest.iloc[0]:.0f}" if len(latest) else f"{label(criterion, 20)}  未採点",
+        label=f"{label(criterion, 20)}  {latest}",
         color=COLOURS[number % len(COLOURS)],
         marker=MARKERS[number % len(MARKERS)],
         markersize=5 if len(part) <= 20 else 3,
@@ -247,7 +244,11 @@ def _runs(scores: pd.DataFrame) -> pd.DataFrame:
 
 def _count_texts(summary: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     counts = summary.groupby("run_id").agg({"n": "max", "n_missing": "sum"}).reindex(runs["run_id"])
-    return [f"n={n}" + (f"\n未採点{missing}" if missing else "") for n, missing in counts.itertuples(index=False)]
+    return [_count_text(n, missing) for n, missing in counts.itertuples(index=False)]
+
+
+def _count_text(n: int, missing: int) -> str:
+    return f"n={n}" + ("\n" + say("charts.n_unscored", count=missing) if missing else "")
 
 
 def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] = (), below: str = "") -> None:
@@ -260,10 +261,9 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
     places = range(0, len(local), math.ceil(len(local) / 12))
     ax.set_xticks(places, [texts[place] for place in places], fontsize=SMALL)
     ax.set_xlim(-0.6, len(local) - 0.4)
-    years = dict.fromkeys(str(time.year) for time in (local[0], local[-1]))
-    ax.set_xlabel(
-        f"実行の開始（{'〜'.join(years)}年、{local_time(local[-1])[20:]}）、古い順" + (f"\n{below}" if below else "")
-    )
+    years = "–".join(dict.fromkeys(str(time.year) for time in (local[0], local[-1])))
+    when = say("charts.run_axis", years=years, zone=local_time(local[-1])[20:])
+    ax.set_xlabel("\n".join([when, *([below] if below else [])]))
 
 
 def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
@@ -276,7 +276,7 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
             first = next(each for each in known if each.condition.group == group)
             # A hash says that it changed, and nothing to a reader.
             is_named = not first.condition.column.endswith(("sha256", "fingerprint"))
-            found.append((place, _change_words(first) if is_named else f"{group}変更"))
+            found.append((place, _change_words(first) if is_named else _changed(first)))
             for each in CONDITIONS:  # of what changed, nothing of before counts any more
                 if each.group == group:
                     told.pop(each.column, None)
@@ -285,10 +285,14 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
 
 
 def _change_words(change: Difference) -> str:
-    name, before, after = change.words()
+    name, before, after = change.words(language())
     if change.condition.column == "runbooks":
-        return label(change.phrase(), 48)
+        return label(change.phrase(language()), 48)
     return f"{name}: {label(before, 24)}→{label(after, 24)}"
+
+
+def _changed(change: Difference) -> str:
+    return say("charts.changed", what=change.condition.group if language() == "ja" else change.condition.en)
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
@@ -353,10 +357,10 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         for row, (found, lacking) in enumerate(zip(means.to_numpy(), missing.to_numpy(), strict=True)):
             for column, (mean, unread) in enumerate(zip(found, lacking, strict=True)):
                 _draw_cell(ax, row, column, mean, unread, line, narrow=len(runs) > 24)
-        _label_runs(ax, runs["started_at"], below="○ 合格　× 不合格　斜線 未採点　* 一部未採点")
+        _label_runs(ax, runs["started_at"], below=say("charts.strip_key"))
         ax.set_xlim(-0.5, len(runs) - 0.5)
         ax.set_yticks(range(len(rows)), list(rows.values()))
-        ax.set_title(f"{_strip_finding(means, line)}\n質問別の平均スコア（{pass_text(line)}）")
+        ax.set_title(f"{_strip_finding(means, line)}\n{say('charts.strip_title', line=pass_text(line))}")
     return ax
 
 
@@ -365,15 +369,16 @@ def _strip_finding(means: pd.DataFrame, line: float) -> str:
     columns = [means[name].dropna() for name in means.columns]
     latest = columns[-1]
     if latest.empty:
-        return "最新の実行は未採点"
+        return say("charts.strip_latest_unscored")
     failed = latest.index[~reaches(latest, line)]
-    words = f"最新の実行で不合格は{len(failed)}問" if len(failed) else "最新の実行は全問合格"
+    words = say("charts.strip_failed", count=len(failed)) if len(failed) else say("charts.strip_all_passed")
     before = next((column for column in reversed(columns[:-1]) if len(column.index.intersection(latest.index))), None)
     if before is None:
         return words
     common = before.index.intersection(latest.index)
     was, now = reaches(before[common], line), reaches(latest[common], line)
-    return f"{words}、前回から新たに不合格{int((was & ~now).sum())}問・合格に回復{int((~was & now).sum())}問"
+    lost, won = int((was & ~now).sum()), int((~was & now).sum())
+    return say("charts.strip_turned", latest=words, lost=lost, won=won)
 
 
 def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, line: float, *, narrow: bool) -> None:
@@ -382,11 +387,11 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
     if math.isnan(mean):
         cell = Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="white", edgecolor=GREY, hatch="////", linewidth=0)
         ax.add_patch(cell)
-        text, colour = "" if narrow else "未採点", "black"
+        text, colour = "" if narrow else say("charts.unscored"), "black"
     else:
         text, colour = "○" if reaches(mean, line) else "×", ink(mean, line)
         text += ("" if narrow else points(mean, line)) + ("*" if missing else "")
-    box = {"facecolor": "white", "linewidth": 0, "pad": 1} if text == "未採点" else None
+    box = {"facecolor": "white", "linewidth": 0, "pad": 1} if text and math.isnan(mean) else None
     ax.text(column, row, text, ha="center", va="center", color=colour, fontsize=SMALL, bbox=box)
 
 
@@ -433,17 +438,19 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         for (judge, bridged, overlap), part in trend.groupby(
             ["judge", "bridged", "overlap"], observed=True, sort=False
         ):
-            words = "換算後" if bridged else "採点し直し" if overlap else "採点どおり"
+            key = "charts.bridge_as_marked"
+            if bridged or overlap:
+                key = "charts.bridge_converted" if bridged else "charts.bridge_rejudged"
             look = {"color": colours[judge], "marker": "s" if overlap else "o"}
             look["markerfacecolor"] = "white" if bridged else colours[judge]
-            _draw_means(ax, numbers.loc[part.index], f"{label(judge)}（{words}）", look)
+            _draw_means(ax, numbers.loc[part.index], say(key, judge=label(judge)), look)
         moved = trend.index[trend["bridged"].astype(bool)]
-        ax.plot(moved, numbers.loc[moved, "own_mean"], "x", color=GREY, markersize=5, label="換算前の点")
+        ax.plot(moved, numbers.loc[moved, "own_mean"], "x", color=GREY, markersize=5, label=say("charts.bridge_before"))
         ax.axhline(line, color="black", linestyle="--", linewidth=1, label=pass_text(line))
         for place in trend.index[trend["seam"].astype(bool)]:
             ax.axvline(place - 0.5, color="black", linestyle=":", linewidth=1.2)
             ax.annotate(
-                f"ここから {label(trend.at[place, 'judge'], 24)}",
+                say("charts.bridge_from_here", judge=label(trend.at[place, "judge"], 24)),
                 (place - 0.5, 1),
                 (4 if place <= len(trend) / 2 else -4, -4),
                 xycoords=ax.get_xaxis_transform(),
@@ -453,11 +460,11 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
                 fontsize=SMALL,
             )
         counts = zip(trend["n"], trend["n_missing"], strict=True)
-        _label_runs(ax, trend["started_at"], [f"n={n}" + (f"\n未採点{m}" if m else "") for n, m in counts])
+        _label_runs(ax, trend["started_at"], [_count_text(n, missing) for n, missing in counts])
         low = min(60.0, 10 * math.floor(numbers.min().min() / 10))
         ax.set_ylim(max(0.0, low) - 1, 104)
-        ax.set_ylabel("新しいJudgeの目盛りでの平均（点）")
-        ax.set_title("Judgeの交代をつないだ平均スコアの推移（縦線は95%区間）")
+        ax.set_ylabel(say("charts.bridge_axis"))
+        ax.set_title(say("charts.bridge_title"))
         legend_below(ax, 66)
     return ax
 

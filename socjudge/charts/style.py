@@ -35,7 +35,6 @@ from ..stats.basics import Floats, in_order, need_columns
 SMALL = 8  # points: notes and numbers beside the marks
 GREY = "#666666"
 BAND = "#e4e4e4"
-NO_CATEGORY = "カテゴリ不明"
 
 # Okabe and Ito (2008), https://jfly.uni-koeln.de/color/, without black (lines and text) and yellow (too light on
 # white), and a wine red of Tol's. All are told apart with any colour vision.
@@ -188,7 +187,7 @@ def label(text: object, width: int = 40) -> str:
 
 def pass_text(line: float) -> str:
     """The pass line in words, for titles and legends."""
-    return f"合格ライン {line:g}点"
+    return say("charts.pass_line", line=line)
 
 
 def points(mean: float, line: float) -> str:
@@ -217,8 +216,8 @@ def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str
 
 
 def known_category(categories: pd.Series) -> pd.Series:
-    """The categories as text, and NO_CATEGORY where there is none, so that no chart leaves such a question out."""
-    return categories.astype(object).where(categories.notna(), NO_CATEGORY)
+    """The categories as text, and the words for none where there is none, so that no chart leaves such a question out."""
+    return categories.astype(object).where(categories.notna(), say("charts.no_category"))
 
 
 def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
@@ -243,7 +242,7 @@ def _natural(question: Any) -> list[Any]:
 def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
     """Means (0–100) as cells whose colour turns at the pass line, with a colour bar; missing cells stay white."""
     image = ax.imshow(means.astype(float), cmap=_cell_colours(line), vmin=0, vmax=100, aspect="auto")
-    bar = ax.figure.colorbar(image, ax=ax, label="平均スコア（点）")
+    bar = ax.figure.colorbar(image, ax=ax, label=say("charts.mean_score"))
     bar.set_ticks(sorted({0, 50, 100, line}))
     bar.ax.axhline(line, color="black", linestyle="--", linewidth=1)
     use_japanese(bar.ax)

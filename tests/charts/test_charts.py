@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.container import ErrorbarContainer
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from score_frames import CRITERIA, framed, judged, judges_frame, results_of
 
 from socjudge import constants
@@ -33,7 +35,7 @@ from socjudge.charts.scores import plot_category_breakdown, plot_gate_confidence
 from socjudge.charts.style import MARKERS, japanese_text, judge_colours, judge_markers
 from socjudge.errors import ConfigError
 from socjudge.stats.agreement import pairwise_agreement
-from socjudge.stats.basics import summarise_scores
+from socjudge.stats.basics import OVERALL, summarise_scores
 from socjudge.stats.bridge import bridged_trend
 from socjudge.stats.comparison import compare_judges, verdict_flips
 from socjudge.stats.gate import gate_confidence, gate_questions
@@ -46,6 +48,7 @@ SHOWN = r"＿\$\frac{long/name-long/name-long/name-l…"
 
 @pytest.fixture(autouse=True)
 def _tidy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SOCJUDGE_LANG", "ja")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     plt.close("all")  # what another file left open would be counted with ours
@@ -53,6 +56,11 @@ def _tidy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     plt.close("all")
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture
+def in_english(_tidy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOCJUDGE_LANG", "en")
 
 
 def two_judges(first: str = "gpt-4o-mini", second: str = "gpt-4.1-mini") -> pd.DataFrame:
@@ -189,8 +197,10 @@ def test_a_chart_draws_on_the_axes_it_is_given(name: str, tmp_path: Path) -> Non
     figure.savefig(tmp_path / "chart.png")
 
 
+@pytest.mark.parametrize("lang", ["ja", "en"])
 @pytest.mark.parametrize("name", CHARTS)
-def test_nothing_of_a_chart_is_cut_at_notebook_width(name: str) -> None:
+def test_nothing_of_a_chart_is_cut_at_notebook_width(name: str, lang: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOCJUDGE_LANG", lang)
     ax = CHARTS[name](None)
     ax.figure.canvas.draw()
     inside, whole = ax.figure.get_tightbbox(), ax.figure.bbox_inches  # type: ignore[union-attr, call-arg]
@@ -201,6 +211,24 @@ def test_nothing_of_a_chart_is_cut_at_notebook_width(name: str) -> None:
     assert inside.y1 <= whole.y1
 
 
+@pytest.mark.usefixtures("in_english")
+@pytest.mark.parametrize("name", CHARTS)
+def test_of_an_english_chart_only_names_and_values_are_japanese(name: str) -> None:
+    names = [
+        *CRITERIA,
+        *constants.QUESTION_CATEGORIES,
+        OVERALL,
+        "不合格→合格",
+        "合格→不合格",
+        "判定保留",
+        "不合格",
+        "合格",
+    ]
+    for text in CHARTS[name](None).figure.findobj(Text):
+        assert not re.search("[ぁ-んァ-ヶ一-龠（）：、〜]", re.sub("|".join(names), "", text.get_text()))  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("in_english")
 @pytest.mark.parametrize(
     "plot", [plot_category_breakdown, plot_score_distribution, plot_criterion_trend, plot_question_strip]
 )
@@ -215,6 +243,7 @@ def test_a_frame_without_scores_says_what_to_do(plot: Callable[[pd.DataFrame], A
     assert plt.get_fignums() == []
 
 
+@pytest.mark.usefixtures("in_english")
 def test_frames_of_comparisons_gates_and_bridges_without_a_number_are_refused() -> None:
     comparison = compare_judges(two_judges(), baseline="gpt-4o-mini")
     cases: list[tuple[Callable[[pd.DataFrame], Axes], pd.DataFrame, str]] = [
@@ -296,7 +325,7 @@ def test_each_criterion_has_a_small_chart_whose_dots_turn_at_the_pass_line(tmp_p
     assert [ax.get_title(loc="left").partition("  ")[2] for ax in charts[:3]] == [
         "67（前回から-8.0）", "72（前回から-3.0）", "42（前回から-33.0）",
     ]  # fmt: skip
-    assert figure.get_suptitle().startswith(f"最新の実行で合格ラインを下回るのは 総合・{CRITERIA[1]}\n")
+    assert figure.get_suptitle().startswith(f"最新の実行で合格ラインを下回るのは 総合、{CRITERIA[1]}\n")
     dots = {
         bool(line.get_markerfacecolor() != "white"): sorted(line.get_ydata()) for line in charts[2].lines if line.get_marker() == "o"
     }  # fmt: skip
@@ -592,6 +621,7 @@ def test_an_unknown_cost_is_shown_apart_and_named() -> None:
     assert ax.get_xscale() == "symlog"  # 0.01 is 100 times 0.0001
 
 
+@pytest.mark.usefixtures("in_english")
 def test_the_reference_can_be_a_person_or_come_second() -> None:
     scores = priced({"a": 0.01, "b": 0.002})
     labels = scores[scores["judge_model"] == "b"].assign(rater="佐藤")
@@ -645,6 +675,7 @@ def test_the_noise_of_a_gate_stays_between_0_and_100_points() -> None:
     assert [list(whisker[0, :, 0]) for whisker in whiskers(ax)] == [[93, 100], [0, 8], [45, 55]]
 
 
+@pytest.mark.usefixtures("in_english")
 def test_the_gate_chart_is_of_one_run() -> None:
     first = repeats(q1=[80, 82], q2=[60, 64])
     both = pd.concat([first, first.assign(run_id="other")], ignore_index=True)
@@ -652,7 +683,7 @@ def test_the_gate_chart_is_of_one_run() -> None:
     with pytest.raises(ConfigError, match="the frame has 2 runs; draw one"):
         plot_gate_confidence(questions)
     one = questions[questions["run_id"] == "other"]
-    assert plot_gate_confidence(one, confidence=confidence).get_title().startswith("2問中1問合格（")
+    assert plot_gate_confidence(one, confidence=confidence).get_title().startswith("1 of 2 questions pass (")
     with pytest.raises(ConfigError, match="0 rows for the run"):
         plot_gate_confidence(one, confidence=confidence.iloc[:1].assign(run_id="run-gpt-4o-mini"))
 
@@ -716,6 +747,7 @@ def rule(scores: pd.DataFrame) -> dict[str, float]:
     return {name: scores[name].iloc[0] for name in ("pass_threshold",) if name in scores}
 
 
+@pytest.mark.usefixtures("in_english")
 @pytest.mark.parametrize(
     ("draw", "maker"),
     [
