@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from ..base.messages import say
 from ..stats.basics import in_order
-from .style import GREY, SMALL, japanese_axes, label, need_marks
+from .style import SMALL, japanese_axes, label, need_marks
 
 
 def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -63,7 +63,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     probes, criteria = in_order(judged["title"]), in_order(judged["criterion"])
     means = judged.pivot(index="title", columns="criterion", values="mean_change").loc[probes, criteria]
     with japanese_axes(ax, 12, 1.6 + 0.3 * len(probes)) as ax:
-        # White where nothing fell, dark where all was lost: readable in print and with any colour vision.
+        # White where nothing fell, dark where all was lost: readable in print, with any colour vision, in any style.
         ax.imshow(-means.astype(float), cmap="Blues", vmin=0, vmax=100, aspect="auto")
         for row in judged.to_dict("records"):
             _draw_cell(ax, criteria.index(row["criterion"]), probes.index(row["title"]), row)
@@ -86,7 +86,7 @@ def _draw_cell(ax: Axes, x: int, y: int, row: dict[Any, Any]) -> None:
     if row["expected"] == "falls":
         ax.add_patch(Rectangle((x - 0.47, y - 0.44), 0.94, 0.88, fill=False, edgecolor="#D55E00", linewidth=2))
     elif row["n_forbidden"]:
-        ax.plot(x + 0.4, y - 0.3, marker="v", markersize=4, color=GREY)
+        ax.plot(x + 0.4, y - 0.3, marker="v", markersize=4, color="#666666")
 
 
 def _points(change: float) -> str:

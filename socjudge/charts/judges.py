@@ -15,15 +15,15 @@ from ..base.pass_rule import frame_rule
 from ..stats.basics import OVERALL, Floats, in_order, need_columns, plain_floats
 from ..stats.comparison import LEVEL
 from .style import (
-    BAND,
-    GREY,
     SMALL,
+    band,
     japanese_axes,
     judge_colours,
     judge_key,
     judge_markers,
     label,
     need_marks,
+    palette,
     pass_text,
     points,
     question_rows,
@@ -71,12 +71,12 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
         for row in comparison.to_dict("records"):
             place = criteria.index(row["criterion"]) + (judges.index(row[by]) - (len(judges) - 1) / 2) * slot
             _draw_difference(ax, place, 0.9 * slot, row, *_look(row[by], judges))
-        ax.axvline(0, color="black", linewidth=1)
+        ax.axvline(0, color=palette().ink, linewidth=1)
         ax.set_yticks(range(len(criteria)), [label(name, 20) for name in criteria])
         ax.set_ylim(len(criteria) - 0.5, -0.5)
         for edge in range(1, len(criteria)):
             heavy = OVERALL in (criteria[edge], criteria[edge - 1])
-            ax.axhline(edge - 0.5, color=GREY if heavy else BAND, linewidth=0.8)
+            ax.axhline(edge - 0.5, color=palette().grey, linewidth=0.8 if heavy else 0.3)
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:+g}".replace("-", "−") if x else "0")
         ax.set_xlabel(say("charts.comparison_axis", baseline=_names(comparison["baseline"])))
         ax.set_title(say("charts.comparison_title", level=1 - LEVEL))
@@ -92,11 +92,11 @@ def _draw_difference(ax: Axes, place: float, height: float, row: dict[Any, Any],
     mean, visible, p = row["mean_difference"], row["detectable_difference"], row["p_holm"]
     clear = p < 1 - LEVEL
     if not math.isnan(visible):
-        ax.barh(place, 2 * visible, height, -visible, color=BAND, zorder=0)
+        ax.barh(place, 2 * visible, height, -visible, **band())
     elif row["ci_low"] != row["ci_high"]:  # too few questions to detect any difference
-        ax.axhspan(place - height / 2, place + height / 2, color=BAND, zorder=0)
+        ax.axhspan(place - height / 2, place + height / 2, **band())
     if not math.isnan(mean):
-        whiskers, face = reach(mean, row["ci_low"], row["ci_high"]), colour if clear else "white"
+        whiskers, face = reach(mean, row["ci_low"], row["ci_high"]), colour if clear else palette().paper
         ax.errorbar(mean, place, xerr=whiskers, color=colour, marker=marker, markerfacecolor=face, elinewidth=1.2)
     words = say("charts.comparison_no_pair", n=row["n"])
     if not math.isnan(mean):
@@ -152,12 +152,12 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             colour, marker = _look(row[by], judges)
             ends = (row["baseline_mean"], row["mean"])
             ax.plot(ends, (place, place), color=colour, linewidth=1.5, zorder=1)
-            ax.plot(ends[0], place, "o", color=GREY, markerfacecolor="white")
+            ax.plot(ends[0], place, "o", color=palette().grey, markerfacecolor=palette().paper)
             ax.plot(ends[1], place, marker, color=colour)
             before, after = (points(end, line) for end in ends)
             words = say("charts.flips_row", direction=row["direction"], before=before, after=after)
             ax.text(1.01, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
-        ax.axvline(line, color="black", linestyle="--", linewidth=1)
+        ax.axvline(line, color=palette().ink, linestyle="--", linewidth=1)
         ax.set_yticks(range(len(rows)), [questions[row["question_id"]] for row in rows])
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.set_xlabel(say("charts.flips_axis", baseline=_names(flips["baseline"]), line=pass_text(line)))
@@ -241,7 +241,7 @@ def plot_cost_agreement(
         ax.yaxis.set_major_formatter("{x:.0%}")
         ax.set_xlabel(say("charts.cost_axis"))
         if not math.isnan(own):
-            ax.axvline(own, color=GREY, linestyle=":", linewidth=1, zorder=0)
+            ax.axvline(own, color=palette().grey, linestyle=":", linewidth=1, zorder=0)
             ax.set_xlabel(say("charts.cost_axis_own", reference=label(reference), cost=_dollars(own)))
         ax.set_ylabel(say("charts.cost_agreement", reference=label(reference)))
         ax.set_title(say("charts.cost_title"))
@@ -293,7 +293,7 @@ def _unknown_strip(ax: Axes) -> float:
     transform = ax.xaxis.get_transform()
     low, edge = transform.transform(np.array([left, right]))
     middle, end = map(float, transform.inverted().transform(edge + (edge - low) * np.array([0.1, 0.2])))
-    ax.axvspan(right, end, color=BAND, zorder=0)
+    ax.axvspan(right, end, **band())
     ax.text(middle, 0.02, say("charts.cost_unknown"), ha="center", transform=ax.get_xaxis_transform())
     ax.set_xlim(left, end)
     return middle
@@ -304,7 +304,7 @@ def _label_right(ax: Axes, x: Floats, y: Floats, texts: list[str]) -> None:
     low, high = ax.get_ylim()
     gap = 2.6 * SMALL / size(ax)[1]  # of two lines of text
     for place, text, point in zip(_apart((y - low) / (high - low), gap), texts, zip(x, y, strict=True), strict=True):
-        arrow = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkB": 4}
+        arrow = {"arrowstyle": "-", "color": palette().grey, "linewidth": 0.5, "shrinkB": 4}
         style: dict[str, Any] = {"va": "center", "fontsize": SMALL, "arrowprops": arrow}
         ax.annotate(text, point, (1.03, place), textcoords="axes fraction", **style)
 

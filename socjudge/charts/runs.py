@@ -20,13 +20,10 @@ from ..base.pass_rule import frame_rule, reaches
 from ..base.texts import local_time
 from ..stats.basics import OVERALL, in_order, plain_floats, question_means, summarise_scores
 from .style import (
-    COLOURS,
-    GREY,
     MARKERS,
     SMALL,
     draw_cells,
     font_family,
-    ink,
     japanese_axes,
     japanese_text,
     judge_colours,
@@ -34,6 +31,7 @@ from .style import (
     legend_below,
     need_marks,
     new_figure,
+    palette,
     pass_text,
     points,
     question_rows,
@@ -86,7 +84,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         for number, criterion in enumerate(criteria):
             part = summary[summary["criterion"] == criterion].set_index("run_id").reindex(runs["run_id"])
             _draw_trend(ax, part, str(criterion), number, (number - (len(criteria) - 1) / 2) * 0.6 / len(criteria))
-        ax.axhline(line, color="black", linestyle="--", linewidth=1, label=pass_text(line))
+        ax.axhline(line, color=palette().ink, linestyle="--", linewidth=1, label=pass_text(line))
         _label_runs(ax, runs["started_at"], _count_texts(summary, runs))
         floor = max(0, min(60, 10 * math.floor(lowest / 10)))
         ax.set_yticks(range(floor, 101, 10))
@@ -166,17 +164,17 @@ def _draw_small(ax: Axes, part: pd.DataFrame, name: str, line: float, numbers: d
     mean, places = part["mean"], np.arange(len(part))
     known = mean.dropna()
     passed = reaches(mean.fillna(0.0), line).to_numpy()
-    ax.axhline(line, color="black", linestyle="--", linewidth=0.8, zorder=1)
+    ax.axhline(line, color=palette().ink, linestyle="--", linewidth=0.8, zorder=1)
     ax.errorbar(
-        places, mean.to_numpy(), yerr=reach(mean, part["ci_low"], part["ci_high"]), color=GREY, linewidth=0.8, elinewidth=0.8,
+        places, mean.to_numpy(), yerr=reach(mean, part["ci_low"], part["ci_high"]), color=palette().grey, linewidth=0.8, elinewidth=0.8,
         zorder=2,
     )  # fmt: skip
-    for is_good, colour in ((True, COLOURS[0]), (False, COLOURS[5])):
+    for is_good, colour in ((True, palette().colours[0]), (False, palette().colours[5])):
         some = (passed == is_good) & mean.notna().to_numpy()
-        face = colour if is_good else "white"
+        face = colour if is_good else palette().paper
         ax.plot(places[some], mean[some], "o", color=colour, markerfacecolor=face, markersize=4.5, zorder=3)
     for place, number in numbers.items():
-        ax.axvline(place - 0.5, color=GREY, linestyle=":", linewidth=0.8, zorder=0)
+        ax.axvline(place - 0.5, color=palette().grey, linestyle=":", linewidth=0.8, zorder=0)
         mark = _CIRCLED[number - 1 : number] or str(number)
         ax.annotate(
             mark,
@@ -192,7 +190,7 @@ def _draw_small(ax: Axes, part: pd.DataFrame, name: str, line: float, numbers: d
     if len(known) > 1:
         change = round(known.iloc[-1] - known.iloc[-2], 1) + 0.0  # no -0.0
         title = say("charts.multiples_moved", name=label(name, 20), points=latest, change=change)
-    ax.set_title(title, fontsize=9, loc="left", color=COLOURS[5] if is_below else "black")
+    ax.set_title(title, fontsize=9, loc="left", color=palette().colours[5] if is_below else palette().ink)
     ax.spines[["top", "right"]].set_visible(False)
     return is_below
 
@@ -222,19 +220,17 @@ def _draw_trend(ax: Axes, part: pd.DataFrame, criterion: str, number: int, shift
     mean = part["mean"]
     known = mean.dropna()
     latest = f"{known.iloc[-1]:.0f}" if len(known) else say("charts.unscored")
-    _, _, whiskers = ax.errorbar(
+    ax.errorbar(
         np.arange(len(part)) + shift,
         mean.to_numpy(),
         yerr=reach(mean, part["ci_low"], part["ci_high"]),
         label=f"{label(criterion, 20)}  {latest}",
-        color=COLOURS[number % len(COLOURS)],
+        color=palette().colours[number % len(palette().colours)],
         marker=MARKERS[number % len(MARKERS)],
         markersize=5 if len(part) <= 20 else 3,
         linewidth=0.8,
         elinewidth=0.8,
     )
-    for whisker in whiskers:
-        whisker.set_alpha(0.5)
 
 
 def _runs(scores: pd.DataFrame) -> pd.DataFrame:
@@ -305,9 +301,9 @@ def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
         start = line if right else max(-0.5, line - width)
         row = next((row for row, end in enumerate(rows) if end <= start), len(rows))
         rows[row : row + 1] = [start + width]
-        ax.axvline(line, color=GREY, linestyle=":", linewidth=1, zorder=0)
+        ax.axvline(line, color=palette().grey, linestyle=":", linewidth=1, zorder=0)
         at, side = (start + 4 * scale, "left") if right else (start + width - 4 * scale, "right")
-        box = {"facecolor": "white", "linewidth": 0, "pad": 0.5}
+        box = {"facecolor": palette().paper, "linewidth": 0, "pad": 0.5}
         ax.text(at, 102 + _ROW * row, words, fontsize=SMALL, ha=side, va="bottom", bbox=box)
     return 102 + _ROW * len(rows)
 
@@ -385,13 +381,21 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
     if math.isnan(missing):
         return
     if math.isnan(mean):
-        cell = Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="white", edgecolor=GREY, hatch="////", linewidth=0)
+        cell = Rectangle(
+            (column - 0.5, row - 0.5),
+            1,
+            1,
+            facecolor=palette().paper,
+            edgecolor=palette().grey,
+            hatch="////",
+            linewidth=0,
+        )
         ax.add_patch(cell)
-        text, colour = "" if narrow else say("charts.unscored"), "black"
+        text, colour = "" if narrow else say("charts.unscored"), palette().ink
     else:
-        text, colour = "○" if reaches(mean, line) else "×", ink(mean, line)
+        text, colour = "○" if reaches(mean, line) else "×", "black"
         text += ("" if narrow else points(mean, line)) + ("*" if missing else "")
-    box = {"facecolor": "white", "linewidth": 0, "pad": 1} if text and math.isnan(mean) else None
+    box = {"facecolor": palette().paper, "linewidth": 0, "pad": 1} if text and math.isnan(mean) else None
     ax.text(column, row, text, ha="center", va="center", color=colour, fontsize=SMALL, bbox=box)
 
 
@@ -434,7 +438,7 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     colours = judge_colours(judges)
     is_state = ~trend["overlap"].astype(bool)
     with japanese_axes(ax, 9.5, 5) as ax:
-        ax.plot(trend.index[is_state], numbers.loc[is_state, "mean"], color=GREY, linewidth=0.8, zorder=1)
+        ax.plot(trend.index[is_state], numbers.loc[is_state, "mean"], color=palette().grey, linewidth=0.8, zorder=1)
         for (judge, bridged, overlap), part in trend.groupby(
             ["judge", "bridged", "overlap"], observed=True, sort=False
         ):
@@ -442,13 +446,20 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             if bridged or overlap:
                 key = "charts.bridge_converted" if bridged else "charts.bridge_rejudged"
             look = {"color": colours[judge], "marker": "s" if overlap else "o"}
-            look["markerfacecolor"] = "white" if bridged else colours[judge]
+            look["markerfacecolor"] = palette().paper if bridged else colours[judge]
             _draw_means(ax, numbers.loc[part.index], say(key, judge=label(judge)), look)
         moved = trend.index[trend["bridged"].astype(bool)]
-        ax.plot(moved, numbers.loc[moved, "own_mean"], "x", color=GREY, markersize=5, label=say("charts.bridge_before"))
-        ax.axhline(line, color="black", linestyle="--", linewidth=1, label=pass_text(line))
+        ax.plot(
+            moved,
+            numbers.loc[moved, "own_mean"],
+            "x",
+            color=palette().grey,
+            markersize=5,
+            label=say("charts.bridge_before"),
+        )
+        ax.axhline(line, color=palette().ink, linestyle="--", linewidth=1, label=pass_text(line))
         for place in trend.index[trend["seam"].astype(bool)]:
-            ax.axvline(place - 0.5, color="black", linestyle=":", linewidth=1.2)
+            ax.axvline(place - 0.5, color=palette().ink, linestyle=":", linewidth=1.2)
             ax.annotate(
                 say("charts.bridge_from_here", judge=label(trend.at[place, "judge"], 24)),
                 (place - 0.5, 1),

@@ -16,12 +16,9 @@ from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from ..stats.basics import Floats, in_order, need_columns, plain_floats
 from .style import (
-    BAND,
-    COLOURS,
-    GREY,
     SMALL,
+    band,
     draw_cells,
-    ink,
     japanese_axes,
     judge_colours,
     judge_key,
@@ -29,6 +26,7 @@ from .style import (
     known_category,
     label,
     need_marks,
+    palette,
     pass_text,
     points,
     question_rows,
@@ -45,7 +43,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     ----------
     scores
         One row per judged answer and criterion, from `load_scores` or `run.scores_frame()`; columns used: category,
-        criterion, score. Unscored rows are left out of the means and of n; a cell without any score is white, and
+        criterion, score. Unscored rows are left out of the means and of n; a cell without any score is empty, and
         a category without any says 未採点.
     ax
         The axes to draw on, new ones unless given.
@@ -84,7 +82,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
             for column, mean in enumerate(values):
                 missing = math.isnan(mean)
                 text = "–" if missing else f"{mean:.0f}\nn={counts.to_numpy()[row, column]}"
-                ax.text(column, row, text, ha="center", va="center", color="black" if missing else ink(mean, line))
+                ax.text(column, row, text, ha="center", va="center", color=palette().ink if missing else "black")
     return ax
 
 
@@ -143,18 +141,18 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         for place, part in enumerate(parts):
             scored = part.dropna(subset=["score"])
             if scored.empty:
-                ax.text(place, line / 2, say("charts.unscored"), ha="center", color=GREY)
+                ax.text(place, line / 2, say("charts.unscored"), ha="center", color=palette().grey)
                 continue
             _draw_box(ax, place, scored["score"].to_numpy())
             across = pd.Series(place + _side_by_side(scored["score"].tolist()), index=scored.index)
             for judge, own in scored.groupby("judge", sort=False, dropna=False):
-                colour, marker = colours.get(judge, COLOURS[0]), markers[judge] if len(judges) > 1 else "o"
+                colour, marker = colours.get(judge, palette().colours[0]), markers[judge] if len(judges) > 1 else "o"
                 passing = reaches(own["score"], line)
-                for dots, face in ((own[passing], colour), (own[~passing], "white")):
+                for dots, face in ((own[passing], colour), (own[~passing], palette().paper)):
                     if len(dots):
                         places = across[dots.index]
                         ax.plot(places, dots["score"], marker, color=colour, markerfacecolor=face, markersize=4.5)
-        ax.axhline(line, color="black", linestyle="--", linewidth=1)
+        ax.axhline(line, color=palette().ink, linestyle="--", linewidth=1)
         ax.set_xticks(range(len(parts)), [_counted(c, part) for c, part in zip(criteria, parts, strict=True)])
         ax.set_xlim(-0.6, len(parts) - 0.4)
         ax.set_ylim(-4, 104)
@@ -179,8 +177,8 @@ def _marks_finding(marks: pd.DataFrame, line: float) -> str:
 
 def _draw_box(ax: Axes, place: float, values: Floats) -> None:
     low, middle, high = pd.Series(values).quantile([0.25, 0.5, 0.75])
-    ax.bar(place, high - low, 0.8, low, color=BAND, zorder=0)
-    ax.hlines(middle, place - 0.4, place + 0.4, color=GREY, linewidth=2, zorder=1)
+    ax.bar(place, high - low, 0.8, low, **band())
+    ax.hlines(middle, place - 0.4, place + 0.4, color=palette().grey, linewidth=2, zorder=1)
 
 
 def _side_by_side(values: list[float]) -> Floats:
@@ -255,7 +253,7 @@ def plot_gate_confidence(
             _draw_question(ax, place, mean, noise, question in decides, line)
             words = _chance_text(mean, chance, line)
             ax.text(1.02, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
-        ax.axvline(line, color="black", linestyle="--", linewidth=1)
+        ax.axvline(line, color=palette().ink, linestyle="--", linewidth=1)
         marks = ["◆ " if question in decides else "" for question in rows]
         ax.set_yticks(range(len(rows)), [mark + text for mark, text in zip(marks, rows.values(), strict=True)])
         ax.set_ylim(len(rows) - 0.5, -0.5)
@@ -266,16 +264,24 @@ def plot_gate_confidence(
 
 def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: bool, line: float) -> None:
     if math.isnan(mean):
-        ax.text(line, place, say("charts.unscored"), ha="center", va="center", color=GREY, backgroundcolor="white")
+        ax.text(
+            line,
+            place,
+            say("charts.unscored"),
+            ha="center",
+            va="center",
+            color=palette().grey,
+            backgroundcolor=palette().paper,
+        )
         return
-    colour = COLOURS[5] if decides else COLOURS[0]
+    colour = palette().colours[5] if decides else palette().colours[0]
     ax.errorbar(
         mean,
         place,
         xerr=reach(mean, *np.clip([mean - noise, mean + noise], 0, 100)),
         color=colour,
         marker="D" if decides else "o",
-        markerfacecolor=colour if reaches(mean, line) else "white",
+        markerfacecolor=colour if reaches(mean, line) else palette().paper,
         elinewidth=1.2,
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.container import ErrorbarContainer
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
@@ -32,8 +32,9 @@ from socjudge.charts.runs import (
     plot_question_strip,
 )
 from socjudge.charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
-from socjudge.charts.style import MARKERS, japanese_text, judge_colours, judge_markers
+from socjudge.charts.style import MARKERS, chart_url, japanese_text, judge_colours, judge_markers
 from socjudge.errors import ConfigError
+from socjudge.panels.views.history import chart_html
 from socjudge.stats.agreement import pairwise_agreement
 from socjudge.stats.basics import OVERALL, summarise_scores
 from socjudge.stats.bridge import bridged_trend
@@ -209,6 +210,85 @@ def test_nothing_of_a_chart_is_cut_at_notebook_width(name: str, lang: str, monke
     assert inside.y0 >= 0
     assert inside.x1 <= whole.x1
     assert inside.y1 <= whole.y1
+
+
+def contrast(one: Any, other: Any) -> float:
+    """WCAG 2.2, https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio."""
+    low, high = sorted(luminance(colour) for colour in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: Any) -> float:
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+    return float(np.dot(parts, [0.2126, 0.7152, 0.0722]))
+
+
+def inked(ax: Axes) -> Iterator[Any]:
+    """The colour of all that is read before the paper or a band: what stands on cells is not."""
+    cells = [text for text in ax.texts if ax.images and text.get_transform() == ax.transData]
+    for text in ax.figure.findobj(Text):
+        if text.get_text().strip() and text not in cells:  # type: ignore[attr-defined]
+            yield text.get_color()  # type: ignore[attr-defined]
+    for line in [*ax.lines, *([] if ax.get_legend() is None else ax.get_legend().get_lines())]:
+        yield line.get_markeredgecolor() if line.get_linestyle() == "None" else line.get_color()
+    for bar in (bar for bar in ax.containers if isinstance(bar, ErrorbarContainer)):
+        for whiskers in bar[2]:
+            assert whiskers.get_alpha() is None
+            yield from whiskers.get_color()
+
+
+@pytest.mark.parametrize("dark", ["dark_background", {"axes.facecolor": "#212121", "text.color": "#e0e0e0"}])
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_stands_out_from_dark_paper(name: str, dark: Any) -> None:
+    style = ["dark_background", dark]
+    with plt.style.context(style):
+        ax = CHARTS[name](None)
+        paper = mpl.rcParams["axes.facecolor"]
+        assert all(contrast(colour, paper) >= 3 for colour in inked(ax))
+        # of a band the edge; white cells of the unscored would glare
+        areas = [patch for patch in ax.patches if patch.get_fill()]
+        assert all(contrast(area.get_edgecolor(), paper) >= 3 for area in areas)
+        assert all(contrast(area.get_facecolor(), paper) < 3 for area in areas)
+        assert all(contrast(colour, area.get_facecolor()) >= 3 for area in areas for colour in inked(ax))
+
+
+def test_the_colours_of_judges_stand_out_from_dark_paper_and_from_each_other() -> None:
+    names = ["gpt-4o-mini", "gpt-4o", "gpt-4.1-mini", "gpt-4.1", "gpt-5-mini", "gpt-5", "gpt-4.1-nano", "offline"]
+    light = judge_colours(names)
+    with plt.style.context("dark_background"):
+        dark = judge_colours(names)
+        figure = plot_criterion_multiples(history())
+    assert len(set(dark.values())) == len(set(light.values())) == 8
+    assert all(contrast(colour, paper) >= 3 for colour in dark.values() for paper in ("black", "#111111", "#212121"))
+    assert all(contrast(colour, "black") >= 3 for ax in figure.axes if ax.axison for colour in inked(ax))
+
+
+def test_the_chart_of_a_report_or_panel_is_light_in_any_style() -> None:
+    light = chart_url(plot_question_strip, history())
+    with plt.style.context("dark_background"):
+        assert chart_url(plot_question_strip, history()) == light
+        assert mpl.rcParams["text.color"] == "white"
+
+
+def test_the_colours_stand_out_where_a_panel_turns_them_for_a_dark_theme() -> None:
+    """As the filters are defined: https://www.w3.org/TR/filter-effects-1/#feColorMatrixElement, of half a turn."""
+    turned = re.search(r"filter: invert\(([.\d]+)\) hue-rotate\(180deg\)", chart_html("", "", ""))
+    assert turned is not None
+    share = float(turned[1])
+    grey = np.array([0.213, 0.715, 0.072])
+
+    def shown(colour: Any) -> Any:
+        inverted = share + (1 - 2 * share) * np.array(to_rgb(colour))
+        return np.clip(2 * grey @ inverted - inverted, 0, 1)
+
+    assert f"background: {to_hex(shown('white'))}" in chart_html("", "", "")
+    light = chart_style.palette()
+    for colour in (*light.colours, light.ink, light.grey):
+        assert contrast(shown(colour), shown("white")) >= 3
+    for mean in np.linspace(0, 1, 101):
+        cell = chart_style._cell_colours(70.0)(mean)
+        assert contrast("black", cell) >= 7
+        assert contrast(shown("black"), shown(cell)) >= 4.5
 
 
 @pytest.mark.usefixtures("in_english")

@@ -20,7 +20,8 @@ from ..state.explorer import RunPair
 
 DOWNLOAD_BYTES = 20 * 2**20  # a larger report is not put into the page
 
-# Wide things scroll within themselves, not the page. Charts are drawn for white paper.
+# Wide things scroll within themselves, not the page. Charts are drawn for white paper; in a dark theme light and dark
+# change places and hues stay (every colour keeps a contrast of 3:1: tests/charts/test_charts.py).
 _STYLE = """<style>
 .socjudge-history-explorer .widget-html-content { min-width: 0; }
 .socjudge-history-explorer option:checked { background: #1565c0 linear-gradient(#1565c0, #1565c0);
@@ -34,6 +35,8 @@ _STYLE = """<style>
 .socjudge .name { min-width: 8em; } .socjudge .reason { min-width: 20em; }
 .socjudge .chart { background: #fff; padding: .8em; border: 1px solid var(--jp-border-color2, #ddd); max-width: 64em; }
 .socjudge .chart img { display: block; width: 100%; min-width: 48em; }
+[data-jp-theme-light="false"] .socjudge .chart { background: #121212; }
+[data-jp-theme-light="false"] .socjudge .chart img { filter: invert(.93) hue-rotate(180deg); }
 .socjudge h3, .socjudge h4 { font-size: 1.05em; margin: .6em 0 .2em; }
 .socjudge a { color: var(--jp-content-link-color, #1565c0); }
 </style>"""
