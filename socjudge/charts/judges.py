@@ -71,6 +71,7 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
         for row in comparison.to_dict("records"):
             place = criteria.index(row["criterion"]) + (judges.index(row[by]) - (len(judges) - 1) / 2) * slot
             _draw_difference(ax, place, 0.9 * slot, row, *_look(row[by], judges))
+        ax.use_sticky_edges = False  # of the bands, at which whiskers would be cut
         ax.axvline(0, color=palette().ink, linewidth=1)
         ax.set_yticks(range(len(criteria)), [label(name, 20) for name in criteria])
         ax.set_ylim(len(criteria) - 0.5, -0.5)
@@ -228,7 +229,9 @@ def plot_cost_agreement(
     with japanese_axes(ax, 9, 5) as ax:
         ax.set_ylim(min(0.5, judges["low"].min()) - 0.04, 1.04)
         _scale_costs(ax, [*judges["cost"], own])
-        across = judges["cost"].fillna(_unknown_strip(ax)) if judges["cost"].isna().any() else judges["cost"]
+        across = judges["cost"]
+        if across.isna().any():
+            across = across.fillna(_unknown_strip(ax, alone=bool(across.isna().all()) and math.isnan(own)))
         look = {judge: _look(judge, list(judges.index)) for judge in judges.index}
         for judge, point in judges.assign(x=across).iterrows():
             whiskers = reach(point["y"], point["low"], point["high"])
@@ -286,9 +289,15 @@ def _scale_costs(ax: Axes, costs: Sequence[float]) -> None:
     ax.xaxis.set_major_formatter(lambda cost, _: _dollars(cost))
 
 
-def _unknown_strip(ax: Axes) -> float:
-    """Room on the right for judges of unknown cost; returns the cost at its middle."""
+def _unknown_strip(ax: Axes, *, alone: bool) -> float:
+    """Room on the right for judges of unknown cost, all of it where no cost is known; returns the cost at its middle."""
     left, right = ax.get_xlim()
+    if alone:
+        ax.set_xticks([])
+        ax.axvspan(left, right, **band())
+        ax.text(0.5, 0.02, say("charts.cost_unknown"), ha="center", transform=ax.transAxes)
+        ax.set_xlim(left, right)
+        return (left + right) / 2
     ax.set_xticks([tick for tick in ax.get_xticks() if left <= tick <= right])
     transform = ax.xaxis.get_transform()
     low, edge = transform.transform(np.array([left, right]))

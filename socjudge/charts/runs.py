@@ -128,7 +128,7 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
     overall = summarise_scores(scores, by="run_id").assign(criterion=OVERALL)
     means = pd.concat([overall, single])
     names = [OVERALL, *(str(name) for name in in_order(scores["criterion"]))]
-    changes = _changes(scores, runs)
+    changes = _changes(scores, runs, width=120)
     numbers = {place: number for number, place in enumerate(dict.fromkeys(place for place, _ in changes), start=1)}
     floor = max(0, min(60, 10 * math.floor(float(means[["mean", "ci_low"]].min().min()) / 10)))
     rows = math.ceil(len(names) / _ACROSS)
@@ -262,8 +262,8 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
     ax.set_xlabel("\n".join([when, *([below] if below else [])]))
 
 
-def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
-    """(place of the run, words) for each thing that differs from the latest run that says what it had."""
+def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> list[tuple[int, str]]:
+    """(place of the run, words of at most about that width) for each thing that differs from the latest run that says what it had."""
     found, told, conditions = [], dict[str, str](), conditions_of(scores)
     for place, run_id in enumerate(runs["run_id"]):
         now = conditions[run_id]
@@ -272,7 +272,7 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
             first = next(each for each in known if each.condition.group == group)
             # A hash says that it changed, and nothing to a reader.
             is_named = not first.condition.column.endswith(("sha256", "fingerprint"))
-            found.append((place, _change_words(first) if is_named else _changed(first)))
+            found.append((place, _change_words(first, width) if is_named else _changed(first)))
             for each in CONDITIONS:  # of what changed, nothing of before counts any more
                 if each.group == group:
                     told.pop(each.column, None)
@@ -280,11 +280,11 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
     return found
 
 
-def _change_words(change: Difference) -> str:
+def _change_words(change: Difference, width: int) -> str:
     name, before, after = change.words(language())
     if change.condition.column == "runbooks":
-        return label(change.phrase(language()), 48)
-    return f"{name}: {label(before, 24)}→{label(after, 24)}"
+        return label(change.phrase(language()), width)
+    return f"{name}: {label(before, width // 2)}→{label(after, width // 2)}"
 
 
 def _changed(change: Difference) -> str:

@@ -171,10 +171,19 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
+class _Figure(Figure):
+    """A figure whose small Japanese text is not drawn by the hints of the font, which fill 書 at 8 points with black."""
+
+    def draw(self, renderer: Any) -> None:
+        with _settings({"text.hinting": "force_autohint"}):
+            super().draw(renderer)
+
+
 def new_figure(width: float, height: float) -> Figure:
     """A figure of that size in inches, which pyplot shows unless `chart_url` asked for it."""
-    make_figure = Figure if _apart.get() else plt.figure
-    return make_figure(figsize=(width, height), layout="constrained")
+    if _apart.get():
+        return Figure(figsize=(width, height), layout="constrained")
+    return plt.figure(figsize=(width, height), layout="constrained", FigureClass=_Figure)
 
 
 @contextmanager

@@ -701,6 +701,32 @@ def test_an_unknown_cost_is_shown_apart_and_named() -> None:
     assert ax.get_xscale() == "symlog"  # 0.01 is 100 times 0.0001
 
 
+def test_where_no_cost_is_known_there_is_no_axis_of_costs() -> None:
+    ax = cost_chart(priced({"a": None, "b": None}), "a")
+    (strip,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert (strip.get_x(), strip.get_x() + strip.get_width()) == ax.get_xlim()
+    assert ticks(ax) == []
+    assert words(ax)[0] == "費用不明"
+
+
+def test_no_band_or_whisker_of_a_difference_ends_at_the_edge() -> None:
+    scores = judges_frame(a=[60, 60, 60, 60, 60, 60], b=[40, 80, 45, 75, 50, 70])  # whose band is the widest thing
+    ax = plot_judge_comparison(compare_judges(scores, baseline="a"))
+    (left, right), drawn = ax.get_xlim(), ax.dataLim
+    assert left < drawn.x0
+    assert right > drawn.x1
+
+
+def test_small_characters_are_no_black_boxes() -> None:
+    """The hints of the font fill 書 at 8 points and 100 dots per inch: two pixels of five were black."""
+    with japanese_text():
+        figure = chart_style.new_figure(1, 1)
+        figure.text(0.5, 0.5, "書", fontsize=chart_style.SMALL)
+    figure.canvas.draw()
+    pixels = np.asarray(figure.canvas.buffer_rgba())[..., 0]  # type: ignore[attr-defined]
+    assert (pixels < 12).sum() < 0.1 * (pixels < 230).sum()
+
+
 @pytest.mark.usefixtures("in_english")
 def test_the_reference_can_be_a_person_or_come_second() -> None:
     scores = priced({"a": 0.01, "b": 0.002})
