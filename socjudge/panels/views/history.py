@@ -50,9 +50,12 @@ def started(moment: Any) -> str:
 def run_label(run: Mapping[Any, Any]) -> str:
     """A run in one line of plain text, not yet escaped."""
     again = say("panels.history_rejudged") if run["rejudged_from"] else ""
-    example = say("panels.history_example") if run["mode"] == EXAMPLE_MODE else ""
     time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
-    return f"{example}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
+    return f"{_example(run)}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
+
+
+def _example(run: Mapping[Any, Any]) -> str:
+    return say("panels.history_example") if run["mode"] == EXAMPLE_MODE else ""
 
 
 def chart_html(url: str, alt: str, note: str) -> str:
@@ -69,10 +72,10 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
     )  # fmt: skip
     rows = [
         (
-            (started(run["started_at"]), "short"), (run["judge_model"], "name"),
+            (_example(run) + started(run["started_at"]), "short"), (run["judge_model"], "name"),
             (run["prompt_id"] + (say("panels.history_rejudged") if run["rejudged_from"] else ""), "name"), (run["assistant_model"], "name"),
             (_mean(run), "number"), (say("panels.history_passed_of", passed=run["passed"], questions=run["questions"]), "number"),
-            (_verdict(run["mvp_passed"]) + (f" {REFERENCE_NOTE}" if is_embedded(run["judge_model"]) else ""), "short"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
+            (_verdict(run["mvp_passed"]) + (f" {REFERENCE_NOTE}" if is_embedded(run["judge_model"]) else ""), "name"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
         )
         for run in runs.to_dict("records")
     ]  # fmt: skip
