@@ -70,17 +70,19 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
         say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
         say("panels.history_passed"), say("panels.history_verdict"), say("panels.history_unscored"), say("panels.history_log"),
     )  # fmt: skip
+    short_note = REFERENCE_NOTE.partition("（")[0]  # in full once, below
     rows = [
         (
             (_example(run) + started(run["started_at"]), "short"), (run["judge_model"], "name"),
             (run["prompt_id"] + (say("panels.history_rejudged") if run["rejudged_from"] else ""), "name"), (run["assistant_model"], "name"),
             (_mean(run), "number"), (say("panels.history_passed_of", passed=run["passed"], questions=run["questions"]), "number"),
-            (_verdict(run["mvp_passed"]) + (f" {REFERENCE_NOTE}" if is_embedded(run["judge_model"]) else ""), "name"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
+            (_verdict(run["mvp_passed"]) + (f" {short_note}" if is_embedded(run["judge_model"]) else ""), "short"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
         )
         for run in runs.to_dict("records")
     ]  # fmt: skip
     shown = "" if total == len(runs) else say("panels.history_some_shown", total=total, shown=len(runs))
-    return block("", _STYLE + _table(say("panels.history_runs"), head, rows), shown)
+    note = REFERENCE_NOTE if any(is_embedded(judge) for judge in runs["judge_model"]) else ""
+    return block("", _STYLE + _table(say("panels.history_runs"), head, rows), *filter(None, (shown, note)))
 
 
 def pair_html(pair: RunPair, chart: str) -> str:
