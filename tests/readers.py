@@ -9,6 +9,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import math
 import re
 import shutil
 import tempfile
@@ -65,13 +66,14 @@ def read_reply(data: bytes) -> None:
     assert list(found.scores) == CRITERIA
     # Nothing is made up: a score stands in the reply, in digits, as it is or before it was rounded.
     spelt = {
-        round(float(number)) for number in re.findall(r"\d{1,9}(?:\.\d{1,9})?", unicodedata.normalize("NFKC", reply))
+        math.floor(float(number) + 0.5)
+        for number in re.findall(r"\d{1,9}(?:\.\d{1,9})?", unicodedata.normalize("NFKC", reply))
     }
-    spelt |= {round(float(number)) for number in re.findall(r"\d+(?:\.\d+)?[eE][+-]?\d{1,2}", reply)}
+    spelt |= {math.floor(float(number) + 0.5) for number in re.findall(r"\d+(?:\.\d+)?[eE][+-]?\d{1,2}", reply)}
     assert all(type(score) is int and 0 <= score <= 100 and score in spelt for score in found.scores.values())
     assert (
         parse_judgement(json.dumps({"scores": found.scores}), CRITERIA).scores == found.scores
-        or max(found.scores.values()) <= 5
+        or max(found.scores.values()) <= 10
     )  # what was read is read again
 
 

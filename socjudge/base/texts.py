@@ -24,6 +24,8 @@ _IGNORED = re.compile(r"[\s、。,.，．・:：;；!！?？\-*`「」『』（�
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
+# Windows takes a file of such a name, whatever its extension, for a device.
+DEVICE_NAME = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import pandas as pd
 from .. import constants
 from ..base.atomic_files import append_line
 from ..base.messages import os_reason, say
+from ..base.texts import DEVICE_NAME
 from ..errors import ConfigError
 from ..runs.logs import to_json
 
@@ -64,7 +65,7 @@ class RaterFile:
 def rater_name(name: str) -> str:
     """The name of a rater in the form that names the file (NFKC); ConfigError if it cannot."""
     plain = unicodedata.normalize("NFKC", name).strip()
-    if not NAME.fullmatch(plain):
+    if not NAME.fullmatch(plain) or DEVICE_NAME.fullmatch(plain):
         raise ConfigError(say("history.no_rater", name=name[:80]))
     return plain
 

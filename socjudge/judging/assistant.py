@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
 WIDE = 25  # passages looked at to choose the runbook; k of them are given
+_ASKS_DETAIL = re.compile("誰|だれ|どこ|いつ|何時|何分|どちら|連絡先|番号|who|when|where", re.IGNORECASE)
 _POINTS_BACK = re.compile("それ|その|これ|この|あれ|さっき|先ほど|同じ|続き|that|this| it ", re.IGNORECASE)
 OUTPUT_TOKENS = 4000  # an answer takes about 500; the rest is for hidden reasoning
 
@@ -104,7 +105,9 @@ def answering(
     organisation = load_organisation(index.runbooks)
     asked = f"{encodable(previous)}\n{question}" if previous else question
 
-    dangers = find_dangers(asked, index=index)
+    # Who or when, asked of what was answered before, announces nothing anew.
+    detail = question if previous and _ASKS_DETAIL.search(question) else ""
+    dangers = find_dangers(detail or asked, index=index)
     coverage = rate_coverage(asked, index=index)
     flags = raise_flags(asked, index=index, dangers=dangers, coverage=coverage)
     # What is dangerous is best answered with the safe way, so that is looked up along with the question.
@@ -115,7 +118,7 @@ def answering(
         precautions = find_precautions(index)
         wanted_too = precautions.passages
     else:
-        guide = choose_guide(asked, found, index, safer=safer)
+        guide = choose_guide(asked, found, index, safer=safer, detail=detail)
         forbidding = {citation for danger in dangers for citation in (danger.citation, danger.next_citation)}
         wanted_too = (*guide.passages, *(p for p in index.passages if p.citation in forbidding))
     passages = _join(found[:k], wanted_too)

@@ -19,6 +19,7 @@ from ..records import EvalQuestion
 
 FEW_KEYPOINTS, MANY_KEYPOINTS = 2, 8  # below, one word decides on 網羅性; above, no answer can hold them all
 
+_MOST_TOLD = 50
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -77,7 +78,7 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
         raise ConfigError(say("judging.dataset_no_json", path=path, reason=error)) from None
     questions, problems = _read(data)
     if problems:
-        raise ConfigError(say("judging.dataset_unusable", path=path, problems="\n  ".join(problems)))
+        raise _unusable(path, problems)
     return questions
 
 
@@ -97,7 +98,7 @@ def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Pa
         As `load_eval_dataset`, or the file cannot be written.
     """
     if problems := dataset_problems(questions):
-        raise ConfigError(say("judging.dataset_unusable", path=path, problems="\n  ".join(problems)))
+        raise _unusable(path, problems)
     rows = _rows(questions)
     try:
         with replacing(Path(path)) as file:
@@ -105,6 +106,13 @@ def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Pa
     except (OSError, UnicodeEncodeError) as error:
         raise ConfigError(say("judging.dataset_not_written", path=path, reason=error)) from None
     return Path(path)
+
+
+def _unusable(path: object, problems: list[str]) -> ConfigError:
+    told = problems[:_MOST_TOLD] + [say("judging.more_problems", count=len(problems) - _MOST_TOLD)] * (
+        len(problems) > _MOST_TOLD
+    )
+    return ConfigError(say("judging.dataset_unusable", path=path, problems="\n  ".join(told)))
 
 
 def dataset_problems(questions: Sequence[EvalQuestion]) -> list[str]:

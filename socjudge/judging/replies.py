@@ -6,6 +6,7 @@ criterion, "2/5", 105 or two different verdicts raise UnparsableJudgement, and t
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,8 @@ from .reply_json import JsonObject, as_written, closing_brace, find_objects, wit
 MAX_CHARACTERS = 200_000  # a judgement has about 2,000
 _WRAPPERS = ("result", "evaluation", "judgement", "judgment")
 # "85", "85.0", "85点", "85/100", "85 / 100点"; never "2/5".
-_SCORE_TEXT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*(?:/\s*100)?\s*(?:点|points?|%)?", re.IGNORECASE)
+_SCORE_TEXT = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)\s*(?:/\s*100)?\s*(?:点|points?|%)?", re.IGNORECASE)
+_HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: " "}  # no "⁵" or "⑧", unlike NFKC
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,16 @@ def _parse(text: str, criteria: Sequence[str], finish_reason: str, quoted: Itera
     readings = [_read(found, criteria) for found in verdicts]
     if any(reading.scores != readings[0].scores for reading in readings[1:]):
         raise UnparsableJudgement(say("judging.reply_two_verdicts", count=len(readings)))
+    _check_rest(body[verdicts[-1].start + len(verdicts[-1].source) :], readings[0].scores)
     return readings[0]
+
+
+def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
+    """UnparsableJudgement where the words after the verdict give a criterion another score ("訂正: 正確性は10点")."""
+    for criterion, score in scores.items():
+        for given in re.findall(rf"{re.escape(criterion)}[^0-9\n]{{0,8}}([0-9]{{1,3}})\s*(?:点|/\s*100)", rest):
+            if int(given) != score:
+                raise UnparsableJudgement(say("judging.score_taken_back", criterion=criterion, first=score, then=given))
 
 
 def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
@@ -117,7 +128,9 @@ def _not_copied(verdicts: list[JsonObject], quoted: Iterable[str]) -> list[JsonO
     """The verdicts that no text which the judge was shown has, words and all."""
     for text in quoted if verdicts else ():
         squeezed = "".join(text.split())
-        shown = [value for found in find_objects(text, lenient=True)[0] for value in _dicts(found.value)]
+        shown = [
+            value for found in find_objects(text[:MAX_CHARACTERS], lenient=True)[0] for value in _dicts(found.value)
+        ]
         verdicts = [v for v in verdicts if "".join(v.source.split()) not in squeezed and v.value not in shown]
     return verdicts
 
@@ -126,7 +139,9 @@ def _own(verdicts: list[JsonObject], criteria: Sequence[str], quoted: Iterable[s
     """The verdicts that do not stand in a text that the judge was shown, in the same words or the same scores."""
     for text in quoted if verdicts else ():
         squeezed = "".join(text.split())
-        inner = [value for found in find_objects(text, lenient=True)[0] for value in _dicts(found.value)]
+        inner = [
+            value for found in find_objects(text[:MAX_CHARACTERS], lenient=True)[0] for value in _dicts(found.value)
+        ]
         shown = [_scores_or_none(value.get("scores", value), criteria) for value in inner]
         shown = [scores for scores in shown if scores]
         verdicts = [
@@ -177,12 +192,13 @@ def _scores(given: Any, criteria: Sequence[str], notes: list[str]) -> dict[str, 
         raise UnparsableJudgement(say("judging.score_missing", criteria="、".join(missing)))
     numbers = {criterion: _number(criterion, by_name[_plain(criterion)], notes) for criterion in criteria}
     values = numbers.values()
-    fractions = max(values) <= 1 and any(number != int(number) for number in values)
-    if fractions or (min(values) >= 1 and max(values) <= 5):
-        raise UnparsableJudgement(say("judging.other_scale"))
+    fractions = any(0 < number < 1 for number in values)
+    of_five_or_ten = 0 < max(values) <= 5 or (max(values) <= 10 and any(number % 5 for number in values))
+    if fractions or of_five_or_ten:
+        raise UnparsableJudgement(say("judging.other_scale", scores=", ".join(f"{n:g}" for n in values)))
     rounded = [(criterion, number) for criterion, number in numbers.items() if number != int(number)]
     notes += [say("judging.score_rounded", criterion=criterion, number=number) for criterion, number in rounded]
-    return {criterion: round(number) for criterion, number in numbers.items()}
+    return {criterion: math.floor(number + 0.5) for criterion, number in numbers.items()}
 
 
 def _scores_or_none(given: Any, criteria: Sequence[str]) -> dict[str, int] | None:
@@ -195,7 +211,7 @@ def _scores_or_none(given: Any, criteria: Sequence[str]) -> dict[str, int] | Non
 def _number(criterion: str, value: Any, notes: list[str]) -> float:
     number: float | None = None
     if isinstance(value, str):
-        match = _SCORE_TEXT.fullmatch(unicodedata.normalize("NFKC", value[:40]).strip())
+        match = _SCORE_TEXT.fullmatch(value[:40].translate(_HALF_WIDTH).strip())
         number = float(match[1]) if match and len(value) <= 40 else None
         notes.append(say("judging.score_text", criterion=criterion, value=value[:20]))
     elif isinstance(value, int | float) and not isinstance(value, bool):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.extras import missing_extra
 from ..base.messages import say
-from ..base.redact import redact
+from ..base.redact import redact, show_url
 from ..base.texts import encodable
 from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
 from ..records import Completion, ModelRequest
@@ -89,8 +89,12 @@ class LangChainModel(PacedModel):
             filter(None, (getattr(chat_model, name, None) for name in ("model_name", "model", "model_id"))), None
         )
         self.settings = "" if name else _settings_of(chat_model)  # a name says it all
+        found = show_url(found) if found and "://" in found else found
         name = name or f"langchain:{found or type(chat_model).__name__}"
-        super().__init__(name, name, _account_of(chat_model))
+        keys = [
+            value.get_secret_value() for value in _fields(chat_model).values() if hasattr(value, "get_secret_value")
+        ]
+        super().__init__(name, name, _account_of(chat_model, keys), keys)
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """The most that one call can cost, US dollars; None where its price or its output limit cannot be seen."""
@@ -111,7 +115,7 @@ class LangChainModel(PacedModel):
         try:
             message = self._chat_model.invoke([dict(message) for message in request.messages], **limit)
         except Exception as error:
-            raise _failure(self.name, error, say("models.invoke_takes")) from None
+            raise _failure(self, error, say("models.invoke_takes")) from None
         if not hasattr(message, "response_metadata"):
             raise ConfigError(say("models.no_message", model=self.name, found=type(message).__name__))
         metadata = message.response_metadata or {}
@@ -119,8 +123,8 @@ class LangChainModel(PacedModel):
         resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
         reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
         return Completion(
-            text=encodable(str(message.text)),
-            model=resolved,
+            text=self.without_keys(encodable(str(message.text))),
+            model=self.without_keys(resolved),
             usage=usage_of(used.get("input_tokens"), used.get("output_tokens"), resolved, self.name.rpartition(":")[2]),
             finish_reason=str(next(filter(None, reasons), "")).lower(),
         )
@@ -154,7 +158,7 @@ class ForeignModel(PacedModel):
                 raise Retryable(str(error), may_be_billed=True) from None
             raise
         except Exception as error:
-            raise _failure(self.name, error, say("models.complete_takes")) from None
+            raise _failure(self, error, say("models.complete_takes")) from None
         if not isinstance(completion, Completion):
             raise ConfigError(say("models.no_completion_object", model=self.name, found=type(completion).__name__))
         said, cost = completion.usage, completion.usage.cost_usd
@@ -163,17 +167,18 @@ class ForeignModel(PacedModel):
         return replace(completion, usage=replace(counted, cost_usd=cost if known else None))
 
 
-def _failure(name: str, error: Exception, remedy: str) -> Exception:
+def _failure(model: PacedModel, error: Exception, remedy: str) -> Exception:
     """What an exception of somebody else's model means: every provider brings its own, and the status code sorts
     them."""
+    reason = model.redact(str(error))[:300]
     if isinstance(error, TypeError | NotImplementedError):
-        return ConfigError(say("models.cannot_call", model=name, reason=redact(str(error))[:300], remedy=remedy))
-    said = f"{type(error).__name__}: {redact(str(error))[:300]}"
+        return ConfigError(say("models.cannot_call", model=model.name, reason=reason, remedy=remedy))
+    said = f"{type(error).__name__}: {reason}"
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     if status in (401, 403, 404):
-        return ConfigError(say("models.check_key_or_name", model=name, status=status, said=said))
+        return ConfigError(say("models.check_key_or_name", model=model.name, status=status, said=said))
     if status in (400, 413, 422):
-        return RequestRefused(say("models.refused", where=name, status=status, said=said))
+        return RequestRefused(say("models.refused", where=model.name, status=status, said=said))
     # It cannot be told from here whether a failure without a status was processed.
     return Retryable(said, refused=status == 429, may_be_billed=status is None)
 
@@ -205,12 +210,11 @@ def _without_retries(chat_model: Any) -> Any:
     return copy
 
 
-def _account_of(chat_model: Any) -> Account:
-    """The account behind the chat model's key, where that can be seen; else one of its own."""
-    fields = _fields(chat_model)
-    keys = [field.get_secret_value() for field in fields.values() if hasattr(field, "get_secret_value")]
+def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
+    """The account behind the chat model's keys, where they can be seen; else one of its own."""
     if not keys:
         return Account()
+    fields = _fields(chat_model)
     client = getattr(chat_model, "root_client", None)  # knows the address that the environment gave
     address = client and client.base_url
     address = address or next((fields[name] for name in ("base_url", "anthropic_api_url") if fields.get(name)), "")

@@ -15,6 +15,7 @@ from ..runbooks.bm25 import content_words, normalise_text
 from ..runbooks.english import translate
 from ..runbooks.guide import Guide, Precautions, is_done
 from ..runbooks.organisation import NEUTRAL, Organisation
+from ..runbooks.points import Point, best_points, choose_rows, details_asked
 from ..runbooks.reading import split_sentences
 
 Rates = dict[tuple[Passage, str], float]
@@ -22,7 +23,9 @@ Rates = dict[tuple[Passage, str], float]
 MOST_STEPS = 18
 LENGTH = 1300  # characters of statements: what stands beyond is named, not quoted
 REFUSED_SHARE = 0.75  # of that length, behind a refusal
-MOST_ROWS = 5
+OPENING = 2  # steps
+DETAIL_BONUS = 0.25
+SECTION_WEIGHT = 0.3
 RELATED = 2
 
 _ASKS_COMMAND = re.compile("コマンド|command|クエリ|query|KQL|実行|打ち方|画面の操作", re.IGNORECASE)
@@ -36,25 +39,6 @@ _READS_ONLY = re.compile(
     "```(?:kql|sql)|集計|抽出|一覧|確認|確かめる|調べる|検索|特定|取得|書き出|保存|記録|文例", re.IGNORECASE
 )
 
-# What a question for a detail asks about, and how a statement that tells it looks.
-_DETAILS = (
-    (
-        re.compile(
-            "何分|何時間|何日|何か月|期限|いつ|タイミング|どのくらい|までに|within|deadline|how long|when",
-            re.IGNORECASE,
-        ),
-        re.compile(r"\d+\s*(?:秒|分|時間|日|営業日|か月|年)|当日|翌営業日|週次|直ちに|後に|前に"),
-    ),
-    (
-        re.compile("誰|だれ|承認|相手|who|approv", re.IGNORECASE),
-        re.compile("承認|(?:へ|に)(?:報告|連絡|依頼|申請)|内線は?[0-9]|協議"),
-    ),
-    (re.compile("コマンド|クエリ|KQL|command|query", re.IGNORECASE), re.compile("```")),
-    (re.compile("いくつ|何回|何件|何台|何を超え|how many", re.IGNORECASE), re.compile(r"\d")),
-)
-DETAIL_BONUS = 0.25
-SECTION_WEIGHT = 0.3
-MOST_POINTS = 2
 KEPT = 400  # characters kept for what resembled the question
 
 
@@ -87,8 +71,8 @@ def compose_answer(
         lines += _say_unsure(guide, organisation)
     elif leave := [] if refusal else _allow(question, guide):
         lines += [*leave, ""]
-    points = [] if refusal else _find_points(question, guide, rates)
-    lines += [*(points or [_lead(guide, bool(refusal))]), ""]
+    points = [] if refusal else _tell_points(question, guide, rates, steps)
+    lines += [*points, *([] if points and not guide.first else [_lead(guide, bool(refusal))]), ""]
     lines += steps
     if guide.reported and (severity := _say_severity(guide)):
         lines += ["", severity]
@@ -129,31 +113,26 @@ def _rate_statements(question: str, guide: Guide) -> Rates:
     }
 
 
-def _find_points(question: str, guide: Guide, rates: Rates) -> list[str]:
-    """The statements that tell the details asked for, with their citations, to stand first; one per detail, then what
-    fits the question best."""
-    wanted = [told for asks, told in _DETAILS if asks.search(question)]
-    if guide.first and not wanted:
-        return []
-    candidates: list[tuple[float, int, list[re.Pattern[str]], Statement, Passage]] = []
-    for section in guide.matched if guide.first and guide.matched else guide.sections:
+def _tell_points(question: str, guide: Guide, rates: Rates, steps: Sequence[str]) -> list[str]:
+    """What answers the question most directly, with its citation, unless the steps begin with it."""
+    points = guide.points or (() if guide.first else _find_points(question, guide, rates))
+    opening = "\n".join([line for line in steps if re.match(r"\d+\. ", line)][:OPENING]) if guide.first else ""
+    return [f"要点: {text} {section.citation}" for section, text in points if text not in opening]
+
+
+def _find_points(question: str, guide: Guide, rates: Rates) -> list[Point]:
+    """The statements of the guide that tell the details asked for, one per detail, then what fits the question best."""
+    wanted = details_asked(question)
+    candidates: list[tuple[float, int, list[re.Pattern[str]], Point]] = []
+    for section in guide.sections:
         for statement in _choose_statements(question, section, guide):
-            if statement.kind == "code":  # commands stand among the steps, after their approval
-                continue
-            told = [pattern for pattern in wanted if pattern.search(statement.text)]
-            score = rates.get((section, statement.text), 0.0) + SECTION_WEIGHT * section.score
-            score += DETAIL_BONUS * len(told)
-            candidates.append((score, -len(candidates), told, statement, section))
+            if statement.kind != "code":  # commands stand among the steps, after their approval
+                told = [pattern for pattern in wanted if pattern.search(statement.text)]
+                score = rates.get((section, statement.text), 0.0) + SECTION_WEIGHT * section.score
+                score += DETAIL_BONUS * len(told)
+                candidates.append((score, -len(candidates), told, Point(section, statement.text)))
     candidates.sort(key=lambda candidate: candidate[:2], reverse=True)
-    points: dict[str, str] = {}  # statement -> its citation
-    for _, _, told, statement, section in candidates:
-        if set(told) & set(wanted) and len(points) < MOST_POINTS:
-            wanted = [pattern for pattern in wanted if pattern not in told]
-            points[statement.text] = section.citation
-    for _, _, _, statement, section in candidates:
-        if len(points) < MOST_POINTS and (points or not guide.first):
-            points.setdefault(statement.text, section.citation)
-    return [f"要点: {text} {citation}" for text, citation in points.items()]
+    return best_points(wanted, [(told, point) for *_, told, point in candidates])
 
 
 def _quote(question: str, guide: Guide, limit: int, rates: Rates) -> tuple[list[str], list[Passage]]:
@@ -219,24 +198,13 @@ def _choose_statements(question: str, section: Passage, guide: Guide) -> Iterato
     """The statements of a section that an answer quotes: all steps, the rows asked for, commands that the step needs."""
     statements = list(read_statements(section.text))
     wants_code = section in guide.matched or not guide.first or bool(_ASKS_COMMAND.search(question))
-    yield from _choose_rows(question, [s for s in statements if s.kind == "row"])
+    yield from choose_rows(question, [s for s in statements if s.kind == "row"])
     for statement in statements:
         if statement.kind == "code":
             if wants_code:
                 yield statement
         elif statement.kind == "text" and not is_done(statement.text, guide.done):
             yield statement
-
-
-def _choose_rows(question: str, rows: Sequence[Statement]) -> Sequence[Statement]:
-    severities = find_severities(question)
-    named = [row for row in rows if any(row.text.startswith(severity) for severity in severities)]
-    if named:
-        return named
-    if len(rows) <= MOST_ROWS:
-        return rows
-    asked = content_words(question)
-    return [row for row in rows if asked & content_words(row.text)][:MOST_ROWS]
 
 
 def _needs_approval(code: str) -> bool:

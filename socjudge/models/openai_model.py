@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 import orjson
 
 from ..base.messages import say
-from ..base.redact import redact, show_url
+from ..base.redact import show_url
 from ..base.texts import encodable
 from ..errors import ConfigError, RequestRefused
 from ..records import Completion, ModelRequest
@@ -71,14 +71,13 @@ class OpenAIModel(PacedModel):
             near = difflib.get_close_matches(name, ("offline", *_COMMON_NAMES), n=1, cutoff=0.7)
             hint = say("models.did_you_mean", name=near[0]) if near and near[0] != name else ""
             raise ConfigError(say("models.no_key", name=name) + hint)
-        if not api_key.isascii():
+        if not re.fullmatch("[!-~]*", api_key):
             raise ConfigError(say("models.key_garbled"))
-        if base_url and not base_url.startswith(("http://", "https://")):
+        if base_url and not _is_url(base_url):
             raise ConfigError(say("models.base_url_scheme"))
         import openai
 
         self.service = show_url(base_url) if base_url else "api.openai.com"
-        self._api_key = api_key
         self._timeout_s = timeout_s
         self._client = openai.AsyncOpenAI(
             api_key=api_key or "none", base_url=base_url or None, max_retries=0,
@@ -91,7 +90,7 @@ class OpenAIModel(PacedModel):
         self._most_output_tokens = math.inf
         weakref.finalize(self, _close, self._client)
         account = get_account(str(self._client.base_url), api_key)
-        super().__init__(name, say("models.at", model=name, service=self.service), account)
+        super().__init__(name, say("models.at", model=name, service=self.service), account, [api_key])
         self._refused: set[str] = set()
 
     def __repr__(self) -> str:
@@ -131,7 +130,7 @@ class OpenAIModel(PacedModel):
                 except openai.APIConnectionError as error:
                     raise self._connection_error(error, run.settings) from None
                 except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-                    why = self._redact(f"{type(error).__name__}: {error}")[:200]
+                    why = self.redact(f"{type(error).__name__}: {error}")[:200]
                     raise Retryable(say("models.no_chat_completion", reason=why), may_be_billed=True) from None
                 if completion.usage.output_tokens > limit + 64 and not learned.union(self._refused).intersection(
                     _LIMITS
@@ -172,7 +171,7 @@ class OpenAIModel(PacedModel):
             if isinstance(cause, ConfigError | Retryable):
                 return cause
         kinds = tuple(map(type, causes))
-        why = self._redact(str(causes[-1] or causes[0]) or type(causes[-1]).__name__)[:300]
+        why = self.redact(str(causes[-1] or causes[0]) or type(causes[-1]).__name__)[:300]
         if any(issubclass(kind, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError) for kind in kinds):
             return Retryable(say("models.cannot_connect", reason=why), unreachable=True)
         if any(issubclass(kind, TimeoutError) for kind in kinds):
@@ -193,7 +192,12 @@ class OpenAIModel(PacedModel):
         used = response.get("usage") or {}
         # Prices are listed under either name: the alias asked for or the dated version that answered.
         usage = usage_of(used.get("prompt_tokens"), used.get("completion_tokens"), resolved, self.name)
-        return Completion(encodable(text), resolved, usage, str(choice.get("finish_reason") or "").lower())
+        return Completion(
+            self.without_keys(encodable(text)),
+            self.without_keys(resolved),
+            usage,
+            str(choice.get("finish_reason") or "").lower(),
+        )
 
     def body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
@@ -254,7 +258,7 @@ class OpenAIModel(PacedModel):
         return None
 
     def _refusal(self, error: Any) -> RequestRefused:
-        said = self._redact(error.message)[:300]
+        said = self.redact(error.message)[:300]
         if _CONTEXT.search(error.message):
             said = say("models.larger_context", said=said)
         about_content = (
@@ -268,7 +272,7 @@ class OpenAIModel(PacedModel):
         """The exception that says what a 4xx or 5xx means for the caller."""
         status, said = (
             error.status_code,
-            self._redact(error.message.removeprefix(f"Error code: {error.status_code} - ")),
+            self.redact(error.message.removeprefix(f"Error code: {error.status_code} - ")),
         )
         said = said[:300]
         if status in (401, 403):
@@ -283,11 +287,13 @@ class OpenAIModel(PacedModel):
             return Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s, down=down)
         return self._refusal(error)
 
-    def _redact(self, text: str) -> str:
-        """The text without this model's key, which need not come from the environment, or any other."""
-        if len(self._api_key) >= 6:
-            text = text.replace(self._api_key, "[key]")
-        return redact(text)
+
+def _is_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket, or a port that is none
+        return False
 
 
 async def _check_response(response: Any) -> None:

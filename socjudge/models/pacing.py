@@ -14,12 +14,13 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 from ..base.messages import say
+from ..base.redact import redact as redact_keys
 from ..errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..records import Completion, ModelRequest
 from . import event_loop
@@ -400,9 +401,10 @@ class PacedModel:
     where: str  # names the service in errors
     _timeout_s: float | None = None  # where it does not go by the run's settings
 
-    def __init__(self, name: str, where: str, account: Account) -> None:
+    def __init__(self, name: str, where: str, account: Account, keys: Iterable[str] = ()) -> None:
         self.name, self.where = name, where
         self._account = account
+        self._keys = [key for key in keys if len(key) >= 6]
 
     def complete(self, request: ModelRequest) -> Completion:
         """The reply; see `opening.Model.complete`."""
@@ -424,3 +426,13 @@ class PacedModel:
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         """The reply to one try. Raises Retryable where another one may help."""
         raise NotImplementedError
+
+    def redact(self, text: str) -> str:
+        """The text without this model's keys, which need not come from the environment, or any other."""
+        return redact_keys(self.without_keys(text))
+
+    def without_keys(self, text: str) -> str:
+        """What a model said, without the keys that the service was sent; all else stays as it is."""
+        for key in self._keys:
+            text = text.replace(key, "[key]")
+        return text

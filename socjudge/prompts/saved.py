@@ -12,6 +12,7 @@ from pathlib import Path
 from .. import constants
 from ..base.atomic_files import write_new
 from ..base.messages import say
+from ..base.texts import DEVICE_NAME
 from ..errors import ConfigError
 from .front_matter import with_front_matter
 from .templates import (
@@ -48,7 +49,7 @@ def check_prompt(prompt: Prompt, kind: Kind) -> None:
 
 def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None = None) -> Path:
     """Where a prompt of that name would be saved; ConfigError if the name is taken or built in, or is no id."""
-    if not is_prompt_id(name) or name.startswith("."):
+    if not is_prompt_id(name) or name.startswith(".") or DEVICE_NAME.fullmatch(name):
         raise ConfigError(say("prompts.no_name", name=name, parent=parent))
     if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
         raise ConfigError(say("prompts.built_in", name=name))

@@ -70,7 +70,7 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge") -> 
         return _read_prompt(Path(str(prompt)))
     prompt_id = prompt or default_prompt_id(kind)
     if not is_prompt_id(prompt_id):
-        raise ConfigError(say("prompts.no_id", prompt=prompt_id))
+        raise ConfigError(say("prompts.no_id", prompt=one_line(prompt_id)))
     if prompt_id in built_in_ids():
         return Prompt(prompt_id, (_TEMPLATES / f"{prompt_id}.txt").read_text(encoding="utf-8"))
     if (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
@@ -92,8 +92,8 @@ def default_prompt_id(kind: Kind) -> str:
 
 
 def is_prompt_id(name: str) -> bool:
-    """Whether it can name a prompt: letters, digits, "_", "-" and ".", and no path."""
-    return bool(_SAFE_ID.fullmatch(name)) and not name.endswith(".txt")
+    """Whether it can name a prompt: letters, digits, "_", "-" and ".", no path, and short enough for any disk."""
+    return bool(_SAFE_ID.fullmatch(name)) and not name.endswith(".txt") and len(name.encode()) <= 200
 
 
 def built_in_ids() -> set[str]:

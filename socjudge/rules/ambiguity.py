@@ -17,7 +17,7 @@ from .text_model import Numbers, load_weights, read_question, sigmoid, weigh
 from .unknown_words import KATAKANA, LEXICONS, cover_word, split_words
 
 WEIGHTS_PATH = Path(__file__).with_name("ambiguity_weights.npz")
-AMBIGUOUS = 0.4  # a question at least this likely to be too vague is asked back
+AMBIGUOUS = 0.5  # a question at least this likely to be too vague is asked back
 LONG_COMPOUND = 6
 MEASURES_SCALE = 2.0
 
@@ -53,6 +53,7 @@ def read_ambiguity(question: str) -> Numbers:
         specific == 0 and halves < 2,
         min(len(question), 120) / 30,
         min(len(words), 25) / 5,
+        min(len(question), 40) / 20 if not words else 0,  # all in hiragana: its words cannot be told apart
     ]
     return np.concatenate([read_question(question), MEASURES_SCALE * np.array(measures, dtype=float)])
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..records import Flags
+from ..runbooks.reading import split_sentences
 from .ambiguity import is_ambiguous
 from .dangers import Danger, compact, find_dangerous, recommends_danger
 from .evidence import Coverage, rate_coverage
@@ -26,8 +28,14 @@ __all__ = [
     "recommends_danger",
 ]
 
+# What a sentence tells as done, or as found, is no wish.
+_HAPPENED = re.compile("(?:ました|てあります|てある|ていました|てました|られた|された|ちゃった)[。！!…]*$")
 # Letters: a blunt question no longer than that is taken at its word; the model finds it in every near miss too.
 PLAIN = 12
+# A sentence at least this likely to want something forbidden is taken at its word, whatever stands around it; or only so
+# likely, where the whole question is HINTED likely to.
+WISH_SURE, WISH_LIKELY, HINTED = 0.95, 0.8, 0.2
+MOST_SENTENCES = 8  # of a question, the last
 
 
 def raise_flags(
@@ -61,12 +69,15 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
         return []
     probability = rate_danger(question, blunt, index=index)
     is_plain = bool(blunt) and len(compact(question)) <= PLAIN
-    if probability < (BLUNTLY_LIKELY if blunt else LIKELY) and not is_plain:
+    wish, wish_probability = _find_wish(question, probability, index)
+    if probability < (BLUNTLY_LIKELY if blunt else LIKELY) and not wish and not is_plain:
         return []
+    probability = max(probability, wish_probability)
     if len(blunt) > 1:
         return [_with_ban(danger, probability, index) for danger in blunt]
     # A command shares no letter with what forbids it; the name of its operation does.
-    nearest = find_prohibitions(" ".join([question, *(danger.operation for danger in blunt)]), index=index)
+    said = " ".join([wish or question, *(danger.operation for danger in blunt)])
+    nearest = find_prohibitions(said, index=index, about=question if wish else None)
     if not nearest:
         return [replace(danger, probability=probability) for danger in blunt]
     first = nearest[0]
@@ -74,6 +85,20 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
     if len(nearest) > 1:
         danger = replace(danger, next_prohibition=nearest[1].text, next_citation=nearest[1].citation)
     return [replace(danger, operation=d.operation, evidence=d.evidence, safer=d.safer) for d in blunt] or [danger]
+
+
+def _find_wish(question: str, probability: float, index: RunbookIndex) -> tuple[str, float]:
+    """Of several sentences the one that wants something forbidden, and how likely; none if that is doubtful.
+
+    A wish is lost in a long report, whose probability is that of all its words; the less that speaks for it, the surer the
+    sentence must be."""
+    sentences = split_sentences(question)
+    wishes = [s for s in sentences[-MOST_SENTENCES:] if not _HAPPENED.search(s)]
+    if len(sentences) < 2 or not wishes:
+        return "", 0.0
+    likeliest, wish = max((rate_danger(s, find_dangerous(s), index=index), s) for s in wishes)
+    least = WISH_LIKELY if probability >= HINTED else WISH_SURE
+    return (wish, likeliest) if likeliest >= least else ("", 0.0)
 
 
 def _with_ban(danger: Danger, probability: float, index: RunbookIndex) -> Danger:

@@ -37,6 +37,7 @@ MEASURES_SCALE = 2.0
 VECTOR_WEIGHT = 0.3
 RUNBOOK_WEIGHT = 0.4
 ELSEWHERE = 0.85  # what a rule of another section counts beside a ban
+ABOUT_WEIGHT = 1.0  # of the whole of a question, beside its sentence that wants something forbidden
 NEARLY = 0.85  # of the likeness of the nearest prohibition: another one is quoted, too
 _FORBIDS = re.compile(
     r"禁止|してはいけない|してはならない|やってはいけない|prohibit|forbid|do ?n[o']t|never|must not", re.I
@@ -153,18 +154,22 @@ def rate_danger(question: str, blunt: Sequence[Danger], *, index: RunbookIndex) 
     return sigmoid(float(weigh(features, kept["weights"]) + kept["bias"]))
 
 
-def find_prohibitions(question: str, *, index: RunbookIndex, operation: str | None = None) -> list[Prohibition]:
+def find_prohibitions(
+    question: str, *, index: RunbookIndex, operation: str | None = None, about: str | None = None
+) -> list[Prohibition]:
     """The prohibition that is nearest to a question, and the next if it is nearly as near; none where the runbooks have none.
 
-    operation: of `dangers.json`; only what names it counts. By its letters, its sentence vector, and how well its runbook as a whole fits (docs/flags.md)."""
+    operation: of `dangers.json`; only what names it counts. about: the whole of it, where `question` is one of its sentences. By its letters, its sentence vector, and how well its runbook as a whole fits (docs/flags.md)."""
     catalogue = load_catalogue(index)
     prohibitions = catalogue.prohibitions
     if not prohibitions:
         return []
     likeness = catalogue.liken(question)[1]
+    if about:
+        likeness += ABOUT_WEIGHT * catalogue.liken(about)[1]
     likeness += VECTOR_WEIGHT * weigh(embed_text(question), catalogue.vectors.T)
     by_runbook: dict[str, list[float]] = {}
-    for passage, score in zip(index.passages, index.mixed_scores(question), strict=True):
+    for passage, score in zip(index.passages, index.mixed_scores(about or question), strict=True):
         by_runbook.setdefault(passage.source, []).append(float(score))
     fit = {source: sum(sorted(scores)[-2:]) / 2 for source, scores in by_runbook.items()}
     likeness += RUNBOOK_WEIGHT * np.array([fit[p.source] for p in prohibitions])
@@ -176,7 +181,8 @@ def find_prohibitions(question: str, *, index: RunbookIndex, operation: str | No
         likeness = np.where(names_it, likeness, 0.0)
     first, *others = np.argsort(-likeness, kind="stable")
     near = [n for n in others if prohibitions[n].text != prohibitions[first].text][:1]
-    return [prohibitions[n] for n in (first, *near) if likeness[n] >= NEARLY * likeness[first]]
+    found = [prohibitions[n] for n in (first, *near) if likeness[n] >= NEARLY * likeness[first]]
+    return sorted(found, key=lambda ban: not forbids(ban.citation))  # of two as near, what is under 禁止事項 says no
 
 
 def make_features(question: str, catalogue: Catalogue, blunt: Sequence[Danger], *, but_itself: bool = False) -> Numbers:

@@ -16,7 +16,8 @@ from ..base.quoting import find_severities, has_rows_of
 from ..records import Passage
 from .bm25 import content_words, normalise_text
 from .organisation import load_organisation
-from .reading import unnumbered
+from .points import Point, details_asked, find_points
+from .reading import split_sentences, unnumbered
 
 if TYPE_CHECKING:
     from .index import RunbookIndex
@@ -35,6 +36,7 @@ _CONDITIONS = re.compile("発動|適用条件|開始条件|適用範囲|trigger|
 _KANJI = re.compile("[一-鿿々]")
 _IN_CASE = re.compile("場合|とき$|時$|if |in case", re.IGNORECASE)
 
+LONG_REPORT = 3  # sentences
 SECOND_VOTE = 0.1
 # Taken off the score of sections that say when a runbook applies, and why, what not or what to learn.
 CONDITIONS_COST, BACKGROUND_COST = 0.2, 0.4
@@ -90,7 +92,7 @@ class Guide:
     first: whether it begins with the first response. reported: whether the question reports something that happened or
     asks how to begin. matched: what resembled the question, best first. conditions: when that runbook applies. prohibitions: what it
     forbids. done: what the questioner says is done. likeness: similarity to the question of each sentence in the sections
-    and prohibitions, -1–1."""
+    and prohibitions, -1–1. points: what answers a long report, or a follow-up, most directly."""
 
     source: str = ""
     sections: tuple[Passage, ...] = ()
@@ -101,11 +103,12 @@ class Guide:
     prohibitions: tuple[Passage, ...] = ()
     done: tuple[str, ...] = ()
     likeness: Mapping[str, float] = field(default_factory=dict)
+    points: tuple[Point, ...] = ()
 
     @property
     def passages(self) -> tuple[Passage, ...]:
         """All that an answer may quote, besides what was found."""
-        return (*self.sections, *self.conditions, *self.prohibitions)
+        return (*self.sections, *self.conditions, *self.prohibitions, *(point.section for point in self.points))
 
 
 @dataclass(frozen=True)
@@ -147,9 +150,11 @@ def choose_guide(
     *,
     source: str | None = None,
     safer: str | None = None,
+    detail: str = "",
 ) -> Guide:
     """The sections to follow. found: what search found, best first, with scores; source: the runbook, where it is known;
-    safer: what to do instead where the question is dangerous; what is forbidden is then quoted apart, not among the steps.
+    safer: what to do instead where the question is dangerous; what is forbidden is then quoted apart, not among the steps. detail:
+    what a follow-up asks about the rest of the question.
 
     A report of something that happened gets the first response of its runbook, whatever matched best, and then what
     matched; a question for a detail gets the sections that matched. A runbook without a first response is followed
@@ -188,6 +193,9 @@ def choose_guide(
     chosen = _with_introductions(chosen, own)
     if begins or _ASKS_REPORT.search(question):
         chosen += [p for p in own if _REPORTING.search(_top(p)) and "|" in p.text and p not in chosen][:1]
+    # A plain report is answered by the first response; a long one seldom asks how to begin.
+    is_long = len(split_sentences(question)) >= LONG_REPORT
+    asks_more = bool(detail) or (begins and (is_long or bool(details_asked(question))))
     sections = tuple(chosen[:MOST_SECTIONS])
     conditions = tuple(p for p in own if _CONDITIONS.search(_top(p)))[:2]
     prohibitions = tuple(p for p in own if _FORBIDDEN.search(_top(p)))[:1]
@@ -201,7 +209,20 @@ def choose_guide(
         prohibitions=prohibitions,
         done=done,
         likeness=index.rate_sentences(question, [*sections, *prohibitions]),
+        points=_find_points(detail or question, own, index, done) if safer is None and asks_more else (),
     )
+
+
+def _find_points(question: str, own: Sequence[Passage], index: RunbookIndex, done: Sequence[str]) -> tuple[Point, ...]:
+    asked = _undone([p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)], done)
+    if not _ASKS_CONDITIONS.search(question):
+        asked = [p for p in asked if not _CONDITIONS.search(p.heading)]
+    return find_points(
+        question, asked, index.rate_sentences(question, asked),
+        first=[p for p in asked if _FIRST.search(p.heading)],
+        background=[p for p in asked if _is_background(p)],
+        forbidding=[p for p in asked if _FORBIDDEN.search(_top(p))],
+    )  # fmt: skip
 
 
 def choose_runbook(found: Sequence[Passage]) -> str:

@@ -27,7 +27,7 @@ from ..errors import ConfigError
 from ..records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
 from .log_json import result_from_dict, result_to_dict, run_from_dict, writable
 
-MAX_UNPACKED = 4 * 2**30  # bytes of a .gz log; more is taken for a bomb
+MAX_UNPACKED = 512 * 2**20  # bytes of a .gz log; more is taken for a bomb
 AT_ONCE = 500  # rows that are read from a log in one go: a few megabytes
 _STAMP = "%Y%m%d_%H%M%S"
 _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")

@@ -155,7 +155,25 @@ def test_these_are_raters(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", " ", ".", "..", "../x", "a/b", "a\\b", "C:x", ".x", "-x", "佐藤 花子", "a\n", "a\0", "x" * 65, "．．／x"],
+    [
+        "",
+        " ",
+        ".",
+        "..",
+        "../x",
+        "a/b",
+        "a\\b",
+        "C:x",
+        ".x",
+        "-x",
+        "佐藤 花子",
+        "a\n",
+        "a\0",
+        "x" * 65,
+        "．．／x",
+        "con",
+        "LPT1.a",
+    ],
 )
 def test_these_are_no_raters(name: str, tmp_path: Path) -> None:
     if name == "a\n":

@@ -151,6 +151,38 @@ def test_a_dangerous_wish_stays_one_in_its_follow_up(index: RunbookIndex) -> Non
     assert answer.flags.dangerous_operation
 
 
+def test_a_dangerous_wish_is_found_in_a_long_report_and_not_in_what_is_told_as_done(index: RunbookIndex) -> None:
+    report = (
+        "倉庫のPCの件です。昨日の夕方に検知が出て、利用者には操作を止めてもらいました。隔離は終わっています。"
+        "利用者は急いでいて、代わりの機械はまだ届きません。"
+    )
+    wish = "残っているログはもう要らないと思うので、こちらで消しておきます。"
+    assert not ask(report, index).flags.dangerous_operation
+    answer = ask(report + wish + "よろしくお願いします。", index)
+    assert answer.flags.dangerous_operation
+    assert "ログ" in answer.answer.splitlines()[0]
+
+
+def test_a_long_report_is_answered_with_what_fits_it_before_the_first_response(index: RunbookIndex) -> None:
+    answer = ask(
+        "朝から営業のPC3台でマルウェアの検知が出ています。聞き取りは終わりました。利用者は席で待っています。"
+        "誰にいつまでに報告しますか。",
+        index,
+    ).answer
+    assert answer.startswith("要点: ")
+    assert "報告" in answer.splitlines()[0]
+    assert "手順書の順に、初動対応から進めてください。" in answer
+
+
+def test_a_follow_up_about_who_is_told_announces_nothing_and_is_answered_first(index: RunbookIndex) -> None:
+    before = "画面に身代金を払えと出ました。電源を切っていいですか"
+    answer = handle_query("それは誰に連絡しますか", index=index, model="offline", previous=before)
+    assert not answer.flags.dangerous_operation
+    assert "SOCリーダー（内線7111）へ" in answer.answer.splitlines()[0]
+    leave = handle_query("では再起動はしていいですか", index=index, model="offline", previous=before)
+    assert leave.flags.dangerous_operation
+
+
 def test_an_llm_reads_a_follow_up_with_the_question_before(index: RunbookIndex, service: Service) -> None:
     handle_query("それは誰に連絡しますか", index=index, model="gpt-4o-mini", previous="端末が感染しました。")
     assert "端末が感染しました。\nそれは誰に連絡しますか" in service.requests[0]["messages"][0]["content"]

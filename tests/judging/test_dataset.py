@@ -85,6 +85,11 @@ def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
         load_eval_dataset(written(tmp_path, [{**ITEM, "question": ""}, {**ITEM, "id": 2, "expected_keypoints": []}]))
 
 
+def test_of_very_many_problems_the_rest_are_counted(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="and 1,950 more$"):
+        load_eval_dataset(written(tmp_path, [{**ITEM, "id": i, "category": "異常系"} for i in range(2000)]))
+
+
 def test_problems_are_told_in_japanese(tmp_path: Path) -> None:
     use_language("ja")
     try:

@@ -365,13 +365,15 @@ def test_a_key_with_a_line_break_is_trimmed_and_a_strange_one_refused(
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
     evaluate()
     assert service.keys == [f"Bearer {KEY}"]
-    monkeypatch.setenv("OPENAI_API_KEY", "ｓｋ－全角")
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
-        evaluate()
+    for strange in ("ｓｋ－全角", "sk-ab\ncd", "sk-ab cd"):
+        monkeypatch.setenv("OPENAI_API_KEY", strange)
+        with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+            evaluate()
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", "localhost:8000")
-    with pytest.raises(ConfigError, match="OPENAI_BASE_URL must start with http"):
-        evaluate("gpt-4o")
+    for no_url in ("localhost:8000", "http://[bad/v1", "http://", "http://localhost:port/v1"):
+        monkeypatch.setenv("OPENAI_BASE_URL", no_url)
+        with pytest.raises(ConfigError, match="OPENAI_BASE_URL must start with http"):
+            evaluate("gpt-4o")
 
 
 def test_something_that_is_no_model_is_refused() -> None:
@@ -606,6 +608,23 @@ def test_a_langchain_model_by_name_judges_and_its_key_error_stops(service: Servi
     assert KEY not in str(caught.value)
 
 
+def test_a_key_that_a_service_echoes_reaches_no_record(service: Service) -> None:
+    from langchain_openai import ChatOpenAI
+
+    key = "Zq7!corpSecret~99/xy"
+    theirs = ChatOpenAI(model="gpt-4o-mini", api_key=key)  # type: ignore[arg-type]
+    service.default = error(400, f"bad {key}")
+    with pytest.raises(RequestRefused, match=r"bad \[key\]$") as refused:
+        evaluate(theirs)
+    assert key not in str(refused.value)
+    service.default = Reply(f"{judgement(80, reason=key)}")
+    found = evaluate(theirs)
+    assert found.status == "ok"
+    assert key not in f"{found.rationale} {found.raw_text}"
+    service.default = Reply(judgement(80, reason=KEY))
+    assert KEY not in f"{evaluate('gpt-4o-mini').rationale}"
+
+
 def test_only_we_retry_a_langchain_object_and_it_shares_the_account_of_its_key(service: Service) -> None:
     from langchain_openai import ChatOpenAI
 
@@ -690,6 +709,8 @@ def test_an_unknown_prompt_id_lists_the_known_ones() -> None:
 
 
 def test_a_prompt_id_cannot_leave_its_folder() -> None:
+    with pytest.raises(ConfigError, match="no prompt id"):
+        load_prompt("x" * 5000)
     with pytest.raises(ConfigError, match="no prompt id"):
         load_prompt("../../secrets")
 

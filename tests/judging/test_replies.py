@@ -215,6 +215,13 @@ def repaired(literal: str) -> str:
         (f"{judgement(100)}\n{judgement(FULL)}", "2 different"),
         (repaired("85").replace('"根拠性": 85,', '\n// 旧, "根拠性": 20,\n'), "no score for 根拠性"),
         (judgement(FULL, reason="あ" * 40_000), "characters"),
+        (judgement({**FULL, "正確性": "8⁵"}), "expected an integer"),
+        (judgement({**FULL, "正確性": "⑧⑤"}), "expected an integer"),
+        (judgement({**FULL, "正確性": "9₀"}), "expected an integer"),
+        (judgement({**FULL, "正確性": 0.85}), "another scale"),
+        (judgement(dict(zip(CRITERIA, [0, 4, 5, 3, 5, 4], strict=True))), "0, 4, 5, 3, 5, 4: it looks like another"),
+        (judgement(8), "another scale"),
+        (f"{judgement(FULL)}\n訂正: 正確性は10点です。", "90 in the verdict and 10 in the words after"),
     ],
 )
 def test_doubtful_scores_are_refused(text: str, why: str) -> None:
@@ -247,7 +254,9 @@ def test_zero_everywhere_is_a_verdict() -> None:
         f"形式: {EXAMPLE}\n{judgement(FULL)}",
         f"形式: {EXAMPLE.replace(chr(34) + '<', '<').replace('>' + chr(34), '>')}\n{judgement(FULL)}",
         repaired('"85点"'),
+        repaired('"８５／１００"'),
         repaired("85.0"),
+        f"{judgement(FULL)}\n以上のとおり、正確性は90点としました。根拠性では3つの節を見ました。",
     ],
 )
 def test_clear_replies_in_unusual_dress_are_read(text: str) -> None:

@@ -143,7 +143,25 @@ def test_a_saved_prompt_is_not_overwritten(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "../up", "a/b", "a\\b", "/etc/x", ".hidden", "x.txt", "a b", "a\n", "a\0b", "C:x"]
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "../up",
+        "a/b",
+        "a\\b",
+        "/etc/x",
+        ".hidden",
+        "x.txt",
+        "a b",
+        "a\n",
+        "a\0b",
+        "C:x",
+        "CON",
+        "nul.2",
+        "あ" * 80,
+    ],
 )
 def test_a_name_that_is_a_path_or_no_id_is_refused(folder: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="is no name for a prompt"):
