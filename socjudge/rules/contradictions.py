@@ -42,6 +42,7 @@ _SERIES = re.compile(r"([^。「」]{1,120}?)(?:の順|順に|順で)")
 
 
 _ENDING = 10  # letters of a statement that say whether all of it is a ban
+_PREDICATE = 14  # letters of a statement that say what it comes to
 _STEM = 4  # letters by which two forms of one word are the same: そのままに, そのまま触らせず
 
 
@@ -102,16 +103,18 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause],
     """How a statement goes against its sources, "" if it does not.
 
     about: the sources about the same thing, nearest first; known: the clauses of all; cited: those of the sections that it cites."""
+    if words.REJECTS.search(unicodedata.normalize("NFKC", statement)):
+        return ""
     if loosens(statement, about, cited):
         return "loosened"
     if puts_off(statement, about):
         return "changed"
     if disguises_destruction(statement) and any(is_negative(source) for source in about[:2]):
         return "forbidden"
-    if found := find_contradicted(statement, known):
-        return found
-    if found := _turned(statement, about, known):
-        return found
+    for found in (find_contradicted(statement, known), _turned(statement, about, known)):
+        # What is denied on the way (…せず、…する) may only say how it is done.
+        if found and (found == "forbidden" or stance_of(statement[-_PREDICATE:]) in ("forbids", "spares")):
+            return found
     if not about:
         return ""
     if has_opposite(statement, about, words.PROTECTING):
@@ -134,12 +137,16 @@ def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> 
     text = unicodedata.normalize("NFKC", statement)
     # A list cut down to one of its things.
     several = bool(about) and about[0].count("、") > text.count("、")
+    several = several and not any(words.LIMITS.search(source) for source in about[:2])
+    text = words.ONLY_LEAVE.sub("", text)
     if several and (found := _unbacked(words.NARROWS, words.ALONE.sub("", text), about)):
         return found
     for pattern in (words.SPARES, words.PERMITS, words.ALONE):
         if pattern is words.ALONE and not any(words.APPROVAL.search(source) for source in about):
             continue
         found = _unbacked(pattern, text, about)
+        if words.LEAVES.match(found) and any(is_negative(source) for source in about[:2]):
+            continue
         if found and _spares_forbidden(text.partition(found)[0], [*about, *cited]):
             continue
         if found and _ENOUGH.search(text) and any(words.NARROWS.search(source) for source in [*about, *cited]):
@@ -167,7 +174,7 @@ def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
     if not about or any(pattern.search(source) for source in about):
         return ""
     for match in pattern.finditer(text):
-        if any(match[0][:_STEM] in source for source in about):
+        if any(match[0][:_STEM] in source or (match[0][:1] == "待" and "待た" in source) for source in about):
             continue
         if not words.DENIES.search(re.split("[、。](?!と)", text[match.end() :])[0]):
             return match[0]
@@ -312,7 +319,9 @@ def _names(pattern: re.Pattern[str], text: str) -> set[str]:
 
 def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
     """Whether a statement tells to act without an approval, or decides alone where a source about it asks for one."""
-    if any(words.SKIPS_APPROVAL.search(source) for source in about):
+    if words.REJECTS.search(statement) or any(
+        words.SKIPS_APPROVAL.search(source) or "事前承認" in source for source in about
+    ):
         return False
     statement = _plain(statement)
     for match in words.SKIPS_APPROVAL.finditer(statement):

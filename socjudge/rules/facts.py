@@ -20,7 +20,7 @@ _WINDOW = 10  # characters on each side that say what a number is about
 _REMEMBERED = 500  # characters of a statement whose facts are remembered: those of the runbooks come again and again
 _LOOK = 200  # characters of a statement that these are taken from: keeps a long statement linear
 
-_ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会|会議)|[一-龠々ァ-ヶー・]{2,12}室|[一-龠々ァ-ヶー]{2,8}部(?![分屋署品隊門下])|[一-龠々ァ-ヶー]{2,8}課(?![題])|警察|市役所|広報|法務|CISO|利用者|経営層)"
+_ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会|会議)|(?!会議室)[一-龠々ァ-ヶー・]{2,12}(?<!会議)室|[一-龠々ァ-ヶー]{2,8}部(?![分屋署品隊門下])|[一-龠々ァ-ヶー]{2,8}課(?![題])|警察|市役所|広報|法務|CISO|利用者|経営層)"
 _NUMBER = r"\d[\d,.:/]*\s*(?:分|時間|日|週間?|か?ヶ?月|年|名|件|台|回|点|問|割|倍|%|GB|MB|文字)?(?:以内|以上|以下|未満|前|後|間)?"
 _TERM = r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+|-{0,2}[A-Za-z_$][A-Za-z0-9_$]*(?:[-./\\:][A-Za-z0-9_$]+)*"
 # Words that a statement turns into its contrary by: each counts as wrong where the source has its opposite.
@@ -227,10 +227,22 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
         peers = [(jaccard(fact.around, other.around), other.value) for other in known if other.kind == fact.kind]
         if fact.kind == "pole":
             peers = [(likeness, value) for likeness, value in peers if value in _POLES[fact.value] | {fact.value}]
-        same = max((likeness for likeness, value in peers if value == fact.value), default=-1.0)
-        other = max((likeness for likeness, value in peers if value != fact.value), default=-1.0)
+        same = max((likeness for likeness, value in peers if _is_same(fact, value)), default=-1.0)
+        other = max((likeness for likeness, value in peers if not _is_same(fact, value)), default=-1.0)
         unheard_of = same < 0 and fact.kind != "pole"
         needed = alike if not unheard_of else 0.0 if fact.kind == "role" or "@" in fact.value else alike / 2
         if other >= needed and other > same + 0.2:
             wrong.append(fact.value)
     return wrong
+
+
+def _is_same(fact: Fact, value: str) -> bool:
+    """Whether a value of the same kind is this one: 60分 and 1時間; also the beginning of a role, or a part of a term."""
+    if fact.value == value:
+        return True
+    if fact.kind == "number":
+        one, other = (_DURATION.fullmatch(text) for text in (fact.value, value))
+        return bool(one and other and _minutes(one) == _minutes(other))
+    if fact.kind == "role":
+        return fact.value.startswith(value) or value.startswith(fact.value)
+    return fact.kind == "term" and len(fact.value) > 3 and fact.value in value
