@@ -660,7 +660,7 @@ def test_flips_run_from_the_baseline_to_the_judge_across_the_line() -> None:
     assert words(ax) == ["合格→不合格  78→68点", "合格→不合格  76→65点"]  # 78 - 8 - 2 and 76 - 8 - 3
     lines = [list(line.get_xdata()) for line in ax.lines]
     assert lines == [[78, 68], [78], [68], [76, 65], [76], [65], [70, 70]]
-    assert ax.get_xlabel() == "平均スコア（点）。白丸は gpt-4o-mini、破線は合格ライン 70点"
+    assert ax.get_xlabel() == "平均スコア（点）。中抜きの丸は gpt-4o-mini、破線は合格ライン 70点"
     assert ax.get_title() == "同じ回答で合否が変わった質問（2問）"
 
 
