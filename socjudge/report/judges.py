@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.pass_rule import PassRule, reaches
-from ..stats.basics import in_order
+from ..stats.basics import OVERALL, in_order
 from ..stats.several_judges import combine_judges
 from . import contents
 
@@ -21,7 +21,7 @@ class JudgesBeside:
 
     words: 合格, 不合格 or 判定保留 of each; summaries: of `verdict_of`. rows: per criterion, 総合 last, its name, the `means`
     (rows of `means_of`), the `gap` between the highest and the lowest, and on what share of the answers all are on the
-    same side of the pass line (`agreed`, of `n` that all could mark). split: the questions with an answer on which they
+    same side of the pass line (`agreed`, of those that all could mark). split: the questions with an answer on which they
     are not. marks: {(question, answer repeat): [(judge, row of `rows_shown`)]} of the judges that the page is not about."""
 
     names: list[str]
@@ -60,16 +60,16 @@ def judges_beside(
     wholes = pd.concat([_wholes(parts[name], answers[name]) for name in runs])
     means = [{row["criterion"]: row for row in contents.means_of(part)} for part in parts.values()]
     rows = []
-    for criterion in means[list(runs).index(run_id)]:
-        marks = together[together["criterion"] == criterion] if criterion in criteria else wholes
+    for criterion in [*criteria, OVERALL]:
         own = [each.get(criterion) for each in means]
         known = [row["mean"] for row in own if row is not None and not pd.isna(row["mean"])]
-        sides = _sides(marks, len(runs), rule.line)
         gap = max(known) - min(known) if len(known) > 1 else None
+        sides = _sides(
+            wholes if criterion == OVERALL else together[together["criterion"] == criterion], len(runs), rule
+        )
         agreed = float(sides["agreed"].mean()) if len(sides) else None
-        rows.append({"criterion": criterion, "means": own, "gap": gap, "agreed": agreed, "n": len(sides)})
-    sides = _sides(wholes, len(runs), rule.line)
-    split = list(dict.fromkeys(sides.loc[~sides["agreed"], "question_id"]))
+        rows.append({"criterion": criterion, "means": own, "gap": gap, "agreed": agreed})
+    split = list(dict.fromkeys(sides.loc[~sides["agreed"], "question_id"]))  # of 総合, the last
     others: dict[tuple[Any, Any], list[tuple[str, dict[Any, Any]]]] = {}
     for name, judge in runs.items():
         if name != run_id:
@@ -84,18 +84,16 @@ def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
     """{run_id: judge} of this run and the latest of each other judge over these answers, oldest first."""
     own = scores[scores["run_id"] == run_id]
     judge, prompt = own[["judge_model", "prompt_sha256"]].iloc[0]
-    mine = own[_ANSWER].drop_duplicates()
+    mine = set(own[_ANSWER].itertuples(index=False, name=None))
     alike = scores[(scores["prompt_sha256"] == prompt) & (scores["judge_model"] != judge)]
+    near = set(alike.loc[alike["answer_sha256"].isin(own["answer_sha256"]), "run_id"])
     order = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
-    found = {judge: run_id}
-    for name, other in order.loc[order["run_id"].isin(alike["run_id"]), ["run_id", "judge_model"]].itertuples(
-        index=False
-    ):
-        theirs = alike.loc[alike["run_id"] == name, _ANSWER].drop_duplicates()
-        if len(theirs) == len(mine) == len(theirs.merge(mine)):
-            found[other] = name
-    chosen = {name: other for other, name in found.items()}
-    return {name: chosen[name] for name in order["run_id"] if name in chosen}
+    judges = dict(zip(order["run_id"], order["judge_model"], strict=True))
+    latest = {judge: run_id}
+    for name in judges:
+        if name in near and set(alike.loc[alike["run_id"] == name, _ANSWER].itertuples(index=False, name=None)) == mine:
+            latest[judges[name]] = name
+    return {name: judges[name] for name in judges if name in latest.values()}
 
 
 def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
@@ -107,9 +105,9 @@ def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     return told.merge(marks, on=contents.ANSWER)
 
 
-def _sides(marks: pd.DataFrame, judges: int, line: float) -> pd.DataFrame:
+def _sides(marks: pd.DataFrame, judges: int, rule: PassRule) -> pd.DataFrame:
     """The answers that all judges could mark, once each: question_id, and whether all are on the same side of the line."""
     found = combine_judges(marks).drop_duplicates(["question_id", "answer_sha256"])
     found = found[found["judges_n"] == judges]
-    low, high = (reaches(found[name].astype(float), line) for name in ("judges_low", "judges_high"))
+    low, high = (reaches(found[name].astype(float), rule.line) for name in ("judges_low", "judges_high"))
     return pd.DataFrame({"question_id": found["question_id"], "agreed": low == high})
