@@ -54,10 +54,10 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         super().__init__(
             [
                 heading(f"💬 {say('panels.ask_title')}", say("panels.ask_hint")),
-                self.model,
                 self._follow_on,
                 self.question,
                 self.ask_button,
+                self.model,
                 self.status,
                 self.chat,
             ]
