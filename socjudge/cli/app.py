@@ -31,6 +31,7 @@ from .shared import (
     shown,
     stop,
 )
+from .wording import in_our_words
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -305,6 +306,10 @@ def _left(estimate: Any, assignment: Any, logs_dir: str | None) -> Any:
     return estimate.left(same[-1]) if same else estimate
 
 
+# The kind of all of typer's complaints about what was typed.
+_UsageError: Any = typer.BadParameter.__base__
+
+
 def _in_language(command: Any) -> Any:
     """The command with what typer itself writes on a help page in our language, and whole."""
     for param in command.get_params(typer.Context(command)):
@@ -314,6 +319,8 @@ def _in_language(command: Any) -> Any:
         # The first sentence; without spaces in it, typer would show "..." instead.
         below.short_help = re.split(r"(?<=。)|(?<=\.) |\n", below.help)[0]
         _in_language(below)
+    page = command.get_help
+    command.get_help = lambda context: in_our_words(page(context))
     return command
 
 
@@ -325,7 +332,11 @@ def main() -> None:
     warnings.showwarning = lambda message, *_, **__: typer.echo(f"socjudge: {message}", err=True)
     command = _in_language(typer.main.get_command(app))
     try:
-        command(prog_name="socjudge")
+        sys.exit(command(prog_name="socjudge", standalone_mode=False))
+    except _UsageError as error:
+        error.show(told := io.StringIO())
+        typer.echo(in_our_words(told.getvalue()), nl=False, err=True)
+        sys.exit(error.exit_code)
     except Exception:  # Python would exit with 1, which here means "not passed"
         traceback.print_exc()
         sys.exit(COULD_NOT_JUDGE)

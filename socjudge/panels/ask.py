@@ -12,7 +12,7 @@ from ..base.messages import say
 from ..base.redact import surprise_text
 from ..base.showing import answer_html, block, escape, one_line
 from ..errors import SocJudgeError
-from .controls import NAMES, WIDE, elsewhere, model_box
+from .controls import NAMES, WIDE, elsewhere, heading, model_box
 
 MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
 
@@ -53,11 +53,11 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self._follow_on = widgets.HBox([self.before, self.new_button])
         super().__init__(
             [
-                widgets.HTML(block("", f"<h2>💬 {say('panels.ask_title')}</h2>", say("panels.ask_hint"))),
-                self.model,
+                heading(f"💬 {say('panels.ask_title')}", say("panels.ask_hint")),
                 self._follow_on,
                 self.question,
                 self.ask_button,
+                self.model,
                 self.status,
                 self.chat,
             ]

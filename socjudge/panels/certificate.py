@@ -16,7 +16,19 @@ from ..certify.certificate import Certificate, load_certificate, save_certificat
 from ..errors import RunStopped, SocJudgeError
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
-from .controls import AUTO, NAMES, WIDE, cost_box, dollar_box, elsewhere, log_choices, model_box, prompt_box, tick_box
+from .controls import (
+    AUTO,
+    NAMES,
+    WIDE,
+    cost_box,
+    dollar_box,
+    elsewhere,
+    heading,
+    log_choices,
+    model_box,
+    prompt_box,
+    tick_box,
+)
 
 
 class CertificatePanel(widgets.VBox):  # type: ignore[misc]
@@ -55,7 +67,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         self.cost, self.status, self.result = (widgets.HTML() for _ in range(3))
         super().__init__(
             [
-                widgets.HTML(block("", f"<h2>📜 {say('certify.page_title')}</h2>", say("certify.panel_hint"))),
+                heading(f"📜 {say('certify.page_title')}", say("certify.panel_hint")),
                 self.log_file, self.judge_model, self.judge_prompt, self.labels, self.budget_usd, self.quick, self.cost,
                 self.allow_cost, widgets.HBox([self.certify_button, self.stop_button]), self.status, self.result,
             ]

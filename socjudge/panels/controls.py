@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,17 @@ AUTO = {"width": "auto"}  # Japanese does not fit the usual width
 MOST_CHOICES = 200  # a longer list is not read, and slows the page
 NAMES = {"description_width": "15em"}
 _NAMES_OF_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+
+
+def heading(title: str, *lines: str) -> Any:
+    """What a panel begins with: its title, lines of HTML below it, and what the page shows when its kernel is gone.
+
+    Then there is nobody to say so but the page, which has a class for it; on the outermost panel alone."""
+    ours = '[class*=" socjudge-"]'
+    gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(say("panels.kernel_gone"), ensure_ascii=False)};
+      display: block; margin: .3em 0; padding: .4em .8em; border-left: 4px solid var(--jp-error-color1, #c62828);
+      color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6; }}"""
+    return widgets.HTML(f"<style>{gone}</style>" + block("", f"<h2>{title}</h2>", *lines))
 
 
 class SessionPanel(widgets.VBox):  # type: ignore[misc]

@@ -14,7 +14,7 @@ from ..base.showing import block, escape, shown_path
 from ..errors import ConfigError
 from ..judging.dataset import dataset_notes, dataset_problems, load_eval_dataset, save_eval_dataset
 from ..records import EvalQuestion
-from .controls import AUTO, NAMES, WIDE, as_choice, dataset_box, elsewhere, known_datasets, tick_box
+from .controls import AUTO, NAMES, WIDE, as_choice, dataset_box, elsewhere, heading, known_datasets, tick_box
 
 _drafts: dict[Path, list[EvalQuestion]] = {}  # not yet saved, so that a cell that is run again loses nothing
 
@@ -63,7 +63,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
         title = say("panels.dataset_title")
         super().__init__(
             [
-                widgets.HTML(block("", f"<h2>📋 {title}</h2>", say("panels.dataset_hint"))), self.dataset, self.list,
+                heading(f"📋 {title}", say("panels.dataset_hint")), self.dataset, self.list,
                 widgets.HBox([self.add_button, self.remove_button, self.undo_button]), self.category, self.question,
                 self.keypoints, self.check, self.path, self.replace, widgets.HBox([self.save_button]), self.status,
             ]

@@ -19,7 +19,7 @@ from ..charts.scores import plot_category_breakdown
 from ..charts.style import chart_url
 from ..errors import SocJudgeError
 from ..history.frames import History
-from .controls import AUTO, MOST_CHOICES, WIDE, as_choice, elsewhere
+from .controls import AUTO, MOST_CHOICES, WIDE, as_choice, elsewhere, heading
 from .state.explorer import Explorer, Filters, RunPair, compare_runs, run_table
 from .state.newest_only import NewestOnly
 from .views.history import (
@@ -102,7 +102,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         lists = [self.judges, self.prompts, self.categories]
         super().__init__(
             [
-                widgets.HTML(block("", f"<h2>📈 {say('panels.history_title')}</h2>")), widgets.HBox(period, layout=row),
+                heading(f"📈 {say('panels.history_title')}"), widgets.HBox(period, layout=row),
                 widgets.HBox(lists, layout=row),
                 widgets.HTML(block("", say("panels.history_lists", hint=several))), self.status,
                 self.chart, self.chart_view, self.order, self.table,

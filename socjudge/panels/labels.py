@@ -15,7 +15,7 @@ from ..base.redact import surprise_text
 from ..base.showing import block, escape
 from ..errors import SocJudgeError
 from ..runs.load import load_run
-from .controls import AUTO, NAMES, WIDE, elsewhere, log_choices
+from .controls import AUTO, NAMES, WIDE, elsewhere, heading, log_choices
 from .marks import MarksInput
 from .state.labels import LabelSession
 from .views.labels import item_html, judged_html, progress_html
@@ -76,7 +76,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self._work = widgets.VBox([self.progress, beside], layout=widgets.Layout(display="none"))
         super().__init__(
             [
-                widgets.HTML(block("", f"<h2>📝 {say('panels.labels_title')}</h2>{say('panels.labels_hint')}")), self.log_file, self.rater,
+                heading(f"📝 {say('panels.labels_title')}", say("panels.labels_hint")), self.log_file, self.rater,
                 widgets.HBox([self.start_button]), self.start_status, self._work,
             ]
         )  # fmt: skip

@@ -14,7 +14,7 @@ from ..base.showing import block, escape
 from ..errors import SocJudgeError
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Prompt
-from .controls import AUTO, NAMES, WIDE, SessionPanel, cost_box, dollar_box, elsewhere, log_choices, model_box
+from .controls import AUTO, NAMES, WIDE, SessionPanel, cost_box, dollar_box, elsewhere, heading, log_choices, model_box
 from .state.trial_store import ALL, DISPUTED
 from .state.trials import TrialSession, get_trials
 from .views.common import progress_text, stopped_html
@@ -95,7 +95,7 @@ class PromptLab(SessionPanel):
         columns.append(widgets.VBox([self.diff], layout=_COLUMN))
         super().__init__(
             [
-                widgets.HTML(block("", f"<h2>📝 {say('panels.prompts_title')}</h2>")),
+                heading(f"📝 {say('panels.prompts_title')}"),
                 self.kind, self.source, self.base, self.answers, self.judge_model, self.answering,
                 widgets.Box(columns, layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1em")),
                 self.note, self.cost, self.paying,

@@ -26,6 +26,7 @@ from .controls import (
     dataset_box,
     dollar_box,
     elsewhere,
+    heading,
     list_prompts_in,
     log_choices,
     model_box,
@@ -123,7 +124,7 @@ class RunPanel(SessionPanel):
         )  # fmt: skip
         super().__init__(
             [
-                widgets.HTML(block("", f"<h2>{RUN_TITLE}</h2>")), widgets.HBox([self.build_button, self.index_text]),
+                heading(RUN_TITLE), widgets.HBox([self.build_button, self.index_text]),
                 settings, self.cost, self.allow_cost, self.fresh, widgets.HBox([self.run_button, self.stop_button]),
                 self.bar, self.status, self.results,
             ]

@@ -325,6 +325,12 @@ def test_a_question_is_answered_with_citations_and_no_judge(service: Service, in
     assert not panel.ask_button.disabled
 
 
+def test_the_question_is_the_first_field_of_the_chat(index: RunbookIndex) -> None:
+    panel = AskPanel(index_dir=index.index_dir)
+    fields = [part for part in panel.children if part in (panel.question, panel.ask_button, panel.model)]
+    assert fields == [panel.question, panel.ask_button, panel.model]
+
+
 def ask_in(panel: AskPanel, question: str) -> str:
     """What the panel shows as the answer."""
     panel.question.value = question

@@ -192,3 +192,31 @@ def test_faults_of_the_service_are_told_in_words(
         panel.get_by_text("評価完了！結果を").wait_for(timeout=60_000)
         (log,) = logs.glob("judge_eval_*.json")
         assert load_run(log).summary.mvp_passed
+
+
+def test_a_dead_kernel_is_said_once_by_the_page(place: tuple[Path, str], tmp_path: Path) -> None:
+    folder, url = place
+    write_notebook(
+        folder / "dead.ipynb",
+        f"import socjudge as sj\nsj.app(logs_dir={str(tmp_path / 'logs')!r}, index_dir={str(tmp_path / 'index')!r})",
+        "input()\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+    )
+
+    def said(page: Any, panel: str) -> str:
+        return str(page.evaluate(f"getComputedStyle(document.querySelector('.{panel}'), '::before').content"))
+
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        open_notebook(page, url, "dead.ipynb")
+        run_all(page)
+        page.locator(".socjudge-run-panel").wait_for(timeout=60_000)
+        asked = page.locator(".jp-Stdin-input")
+        asked.wait_for(timeout=60_000)
+        assert "カーネル" not in said(page, "socjudge-app")
+        asked.press("Enter")
+        page.get_by_role("button", name="Ok").click(timeout=60_000)  # of JupyterLab's own word on it, which goes away
+        page.locator(".socjudge-app.jupyter-widgets-disconnected").scroll_into_view_if_needed(timeout=60_000)
+        assert "カーネルとの接続が切れました。" in said(page, "socjudge-app")
+        assert all("カーネル" not in said(page, panel) for panel in ("socjudge-ask-panel", "socjudge-run-panel"))
+        if pictures := os.environ.get("SOCJUDGE_PICTURES"):
+            page.locator(".socjudge-app").screenshot(path=f"{pictures}/dead.png")
