@@ -17,6 +17,7 @@ import typer
 
 from .. import constants
 from ..base.messages import say
+from ..base.showing import shown_path
 from . import batch, certificate, certify, dataset, history, project
 from .shared import (
     COULD_NOT_JUDGE,
@@ -28,7 +29,6 @@ from .shared import (
     or_exit,
     price_text,
     report_run,
-    shown,
     stop,
 )
 from .wording import in_our_words
@@ -104,7 +104,7 @@ def index(
             bar.update(done - bar.n)
 
         built = or_exit(build_index, runbooks, index_dir=index_dir, embeddings=embeddings, on_progress=show)
-    typer.echo(say("cli.index_done", index=repr(built), folder=index_dir, count=built.n_embedded))
+    typer.echo(say("cli.index_done", passages=len(built), folder=index_dir, count=built.n_embedded))
 
 
 @app.command(help=say("cli.ask_help"))
@@ -265,7 +265,7 @@ def unfinished(logs_dir: LogsDir = None) -> None:
         told = {"judge": run.run.judge_model, "assistant": run.run.assistant_model, "started": run.run.started_at}
         typer.echo(
             say(
-                "cli.unfinished_run", path=shown(run.path), done=run.done, total=run.total,
+                "cli.unfinished_run", path=shown_path(run.path), done=run.done, total=run.total,
                 cost=cost_text(run.cost_usd), **told,
             )
         )  # fmt: skip

@@ -11,7 +11,8 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from .shared import COSTS_MONEY, ask_to_run, estimate_text, open_index_or_exit, or_exit, report_run, shown, stop
+from ..base.showing import shown_path
+from .shared import COSTS_MONEY, ask_to_run, estimate_text, open_index_or_exit, or_exit, report_run, stop
 
 if TYPE_CHECKING:
     from ..batch.jobs import BatchJob
@@ -122,7 +123,7 @@ def _find(job: Path | None, logs_dir: str | None) -> Path:
 
 
 def _show(job: BatchJob) -> None:
-    typer.echo(say("cli.batch_state", path=shown(job.path), done=job.done, total=job.total, round=job.round))
+    typer.echo(say("cli.batch_state", path=shown_path(job.path), done=job.done, total=job.total, round=job.round))
     for file in job.files:
         told = say("cli.batch_file", name=file.name, requests=file.requests, size=file.size_bytes, status=file.status)
         if file.completed or file.failed:

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Never
 import typer
 
 from ..base.messages import say
-from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, confirm, or_exit, shown, stop
+from ..base.showing import shown_path
+from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, confirm, or_exit, stop
 
 
 def certify(
@@ -58,7 +59,9 @@ def certify(
     path = or_exit(save_certificate, made, certificates)
     certificate = or_exit(load_certificate, path)
     report = or_exit(write_certificate_page, page or path.with_suffix(".html"), certificate)
-    typer.echo(say("cli.certify_written", path=shown(path.absolute()), page=shown(report.absolute())), err=True)
+    typer.echo(
+        say("cli.certify_written", path=shown_path(path.absolute()), page=shown_path(report.absolute())), err=True
+    )
     if certificate.stopped:
         typer.echo(say("cli.certify_stopped", reason=certificate.stopped), err=True)
     _tell(certificate)

@@ -12,6 +12,7 @@ import typer
 
 from .. import constants
 from ..base.messages import Language, say
+from ..base.showing import shown_path
 from ..base.verdict import FINISHED
 from ..errors import SocJudgeError
 from ..records import UNKNOWN, EvaluationRun, is_embedded
@@ -75,7 +76,7 @@ def _report_one(finished: EvaluationRun) -> int:
         typer.echo(f"{icon} {result.question.id}. {score}  {result.question.category}  {result.question.question}")
     if same:
         typer.echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))
-    typer.echo("\n" + FINISHED.format(path=shown(finished.log_path)) + "\n")
+    typer.echo("\n" + FINISHED.format(path=shown_path(finished.log_path)) + "\n")
     best = best_case(finished.results) if unscored else None  # 10,000 results are gone through once
     typer.echo(summary_text(finished, best=best))
     if said := certainty_text(finished.run):
@@ -108,12 +109,6 @@ def _cause(error: str) -> str:
         refused = re.escape(say("models.refused", lang=lang, where="", status="@", said=""))
         marks += [re.escape(say("base.last_cause", lang=lang, cause="")), refused.replace("@", r"\d+")]
     return re.split("|".join(marks), error, maxsplit=1)[-1][:120]
-
-
-def shown(path: Path | None) -> str:
-    if path is not None and path.is_relative_to(constants.PROJECT_DIR):
-        return str(path.relative_to(constants.PROJECT_DIR))
-    return str(path)
 
 
 def or_exit(function: Any, *args: Any, **keywords: Any) -> Any:

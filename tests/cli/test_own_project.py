@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -55,6 +56,18 @@ def test_init_lays_out_a_project_that_answers_for_itself(tmp_path: Path, back: N
         ROOT / "eval/runbooks/malware_response.md"
     ).read_bytes()
     assert "socjudge run" in (project / "README.md").read_text("utf-8")
+
+
+def test_from_outside_of_the_project_the_log_is_named_in_full(
+    tmp_path: Path, back: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, one = tmp_path / "mine", tmp_path / "one.json"
+    init(project)
+    question = {"id": 1, "category": "正常系", "question": "隔離の手順は？", "expected_keypoints": ["端末を隔離する"]}
+    one.write_text(json.dumps([question], ensure_ascii=False), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    run = ["--project", str(project), "run", "--quiet", "--dataset", str(one), "--judge-model", "offline"]
+    assert f"結果を {project}/logs/judge_eval_" in CliRunner().invoke(app, run).output
 
 
 def test_an_empty_project_has_the_places_and_says_what_is_missing(tmp_path: Path, back: None) -> None:
