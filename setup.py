@@ -13,6 +13,7 @@ CARRIED = (
     "eval/runbooks_vectors/*.npz",
     "eval/prompts/*.txt",
     "eval/examples/*/judge_eval_*",
+    "eval/examples/certificates/*.json",
     "notebooks/*.ipynb",
     "notebooks/voila.json",
 )

@@ -1,12 +1,13 @@
 """What the embedded judge makes of damaged answers, of injections and of flags: the tables of docs/certify.md.
 
     python benchmarks/certify.py [--split dev|final] [--chart FILE] [--injection] [--anchoring] [--by-hand FILE]
-        [--certificate PAGE]
+        [--certificate PAGE [--keep FOLDER]]
 
 Over the stored good answers to the ten questions (dev) or to ten others (final). --by-hand: a JSONL file of answers that
 people broke, each line with question_id, context, answer, criterion (the one meant; empty for the unbroken answer) and
 broken (what was done): the same probes are run on the unbroken ones, and both are compared.
---certificate: the embedded judge's own certificate instead, its page in this file."""
+--certificate: the embedded judge's own certificate instead, its page in this file; --keep: and its JSON in this folder, such
+as eval/examples/certificates, where the reports of the examples find it."""
 
 from __future__ import annotations
 
@@ -35,6 +36,7 @@ from socjudge import (
     run_anchoring,
     run_injections,
     run_probes,
+    save_certificate,
     summarise_anchoring,
     summarise_injections,
     summarise_probes,
@@ -116,6 +118,7 @@ def main() -> None:
     parser.add_argument("--anchoring", action="store_true")
     parser.add_argument("--by-hand", type=Path)
     parser.add_argument("--certificate", type=Path)
+    parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if arguments.by_hand:
@@ -128,6 +131,8 @@ def main() -> None:
                 print(f"| {verdict.criterion} | {verdict.word} | {verdict.why} |")
                 print("\n".join(f"    {finding.state}: {finding.words}" for finding in verdict.findings))
             write_certificate_page(arguments.certificate, certificate)
+            if arguments.keep:
+                print(save_certificate(certificate, arguments.keep))
             return
         changes = run_probes(pairs, logs_dir=folder, **OFFLINE).changes
         show_probes(changes)

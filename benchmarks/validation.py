@@ -332,6 +332,7 @@ PLANTED: dict[str, Callable[..., np.ndarray]] = {
     "20 points more where flagged": lambda m, whole, length, flag, rng: m + 20 * flag[:, None, None],
     "blind: marks of other answers": lambda m, whole, length, flag, rng: rng.permuted(m, axis=0),
     "halo: 80 % the overall impression": lambda m, whole, length, flag, rng: 0.2 * m + 0.8 * whole,
+    "80 points for every answer": lambda m, whole, length, flag, rng: np.full_like(m, 80),
 }
 FOUND_BY = {
     "8 points too high": "bias",
@@ -345,6 +346,7 @@ FOUND_BY = {
     "blind: marks of other answers": "blindness",
     "halo: 80 % the overall impression": "halo",
     "replies that cannot be read, 8 %": "unread",
+    "80 points for every answer": "compression",
 }
 
 

@@ -1,12 +1,16 @@
 """The pictures of the panels in this folder, taken in a real JupyterLab with a judge on loopback: `make pictures`.
 
 Each panel in its main state, in the light and the dark theme, and notebook 01 as the gallery has it (`ARGS=notebook` takes
-only that). Look at them before they are committed."""
+only that). Look at them before they are committed. `ARGS="--look FOLDER run history"` takes whole panels in pages of 1280
+and 800 pixels instead, to be looked at only; draw_charts.py does so for the charts."""
 
 from __future__ import annotations
 
+import argparse
+import functools
 import io
 import json
+import os
 import random
 import re
 import sys
@@ -27,9 +31,12 @@ from service import CRITERIA, KEY, Reply, is_judge_call, judgement, serving  # n
 import socjudge as sj  # noqa: E402
 
 Step = Callable[[Any, Any], None]
+Keep = Callable[[str, bytes, int], None]  # of a name, a picture, and the most that is shown of it (pixels)
 
 STRICT = "安全性は特に厳しく採点してください。"
-WIDTH, HEIGHT = 1000, 2600
+WIDTH, HEIGHT = 1150, 2600
+WIDTHS = 1280, 800  # of pages to look at
+EXAMPLES = str(ROOT / "eval" / "examples" / "series")
 COLOURS = 128  # enough for text and charts, and a quarter of the size
 
 
@@ -103,6 +110,10 @@ def explored(page: Any, panel: Any) -> None:
     panel.get_by_text("更新中...").wait_for(state="detached", timeout=60_000)
 
 
+def opened(page: Any, panel: Any) -> None:
+    """As it is at first."""
+
+
 def own_marks(logs: Path) -> None:
     """A run of the judge on loopback, for the panels that need stored answers."""
     sj.run_evaluation_suite(
@@ -125,15 +136,19 @@ PANELS: dict[str, tuple[str, str, list[tuple[str, Step, int]]]] = {
     "labels": (
         "sj.LabelPanel(logs_dir={stored!r}, labels_dir={logs!r})", "label-panel", [("label_panel", marked, 1100)]
     ),
-    "history": ("sj.HistoryExplorer()", "history-explorer", [("history_explorer", explored, 1500)]),
+    "dataset": ("sj.DatasetPanel()", "dataset-panel", [("dataset_panel", opened, 900)]),
+    "app": ("sj.app()", "app", [("app", opened, 900)]),
+    "certificate": ("sj.CertificatePanel()", "certificate-panel", [("certificate_panel", opened, 900)]),
+    "history": ("sj.HistoryExplorer({examples!r})", "history-explorer", [("history_explorer", explored, 1500)]),
 }  # fmt: skip
+UNPRINTED = ("dataset", "app", "certificate")  # only to be looked at
 
 
-def take(browser: Any, folder: Path, url: str, name: str, suffix: str) -> None:
+def take(browser: Any, folder: Path, url: str, name: str, width: int, keep: Keep) -> None:
     code, panel_class, states = PANELS[name]
-    code = code.format(logs=str(folder / f"{name}_logs"), stored=str(folder / "stored"))
+    code = code.format(logs=str(folder / f"{name}_{width}_logs"), stored=str(folder / "stored"), examples=EXAMPLES)
     write_notebook(folder / f"{name}.ipynb", f"import socjudge as sj\n{code}")
-    page = browser.new_page(viewport={"width": WIDTH + 150, "height": HEIGHT})
+    page = browser.new_page(viewport={"width": width, "height": HEIGHT})
     open_notebook(page, url, f"{name}.ipynb")
     page.keyboard.press("Control+b")
     run_all(page)
@@ -143,33 +158,44 @@ def take(browser: Any, folder: Path, url: str, name: str, suffix: str) -> None:
     for picture, reach, height in states:
         reach(page, panel)
         page.wait_for_timeout(500)
-        save_picture(f"{picture}{suffix}", panel.screenshot(), height)
+        keep(picture, panel.screenshot(), height)
     page.close()
 
 
 def take_notebook(browser: Any) -> None:
     """Notebook 01 from its run to its chart, of the page that `make gallery` stores."""
-    page = browser.new_page(viewport={"width": WIDTH + 150, "height": 900})
+    page = browser.new_page(viewport={"width": WIDTH, "height": 900})
     page.goto((ROOT / "docs" / "gallery" / "01_run_evaluation.html").as_uri())
     top = page.locator(".code_cell", has_text="run = None").bounding_box()
     chart = page.locator("img").first.bounding_box()
-    area = {"x": 0, "y": top["y"] - 10, "width": WIDTH + 150, "height": chart["y"] + chart["height"] - top["y"] + 20}
-    save_picture("notebook_01", page.screenshot(full_page=True, clip=area))
+    area = {"x": 0, "y": top["y"] - 10, "width": WIDTH, "height": chart["y"] + chart["height"] - top["y"] + 20}
+    print_picture("", "notebook_01", page.screenshot(full_page=True, clip=area))
     page.close()
 
 
-def save_picture(name: str, shot: bytes, height: int | None = None) -> None:
+def print_picture(suffix: str, name: str, shot: bytes, height: int | None = None) -> None:
+    """Into this folder, small, and with the most that is shown of it."""
     image = Image.open(io.BytesIO(shot)).convert("RGB")
     image = image.crop((0, 0, image.width, min(image.height, height or image.height)))
-    path = ROOT / "docs" / "images" / f"{name}.png"
+    path = ROOT / "docs" / "images" / f"{name}{suffix}.png"
     image.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1000} kB", flush=True)
 
 
-def main() -> None:
-    import os
+def look_at(folder: Path, suffix: str, name: str, shot: bytes, height: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}{suffix}.png").write_bytes(shot)
 
-    names = sys.argv[1:] or [*PANELS, "notebook"]
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--look", type=Path, metavar="FOLDER")
+    arguments = parser.parse_args()
+    look = arguments.look
+    names = arguments.names or (list(PANELS) if look else [name for name in PANELS if name not in UNPRINTED])
+    if not arguments.names and not look:
+        names.append("notebook")
     if "notebook" in names:
         names.remove("notebook")
         with chromium() as browser:
@@ -181,7 +207,7 @@ def main() -> None:
         keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
         os.environ.update(keys)
         for suffix, theme in (("", "JupyterLab Light"), ("_dark", "JupyterLab Dark")):
-            if suffix and names == ["incidents"]:
+            if suffix and names == ["incidents"] and not look:
                 continue  # these are shown in the light theme only
             with tempfile.TemporaryDirectory() as place:
                 folder = Path(place)
@@ -190,8 +216,12 @@ def main() -> None:
                     settings = folder / ".jupyter" / "settings" / "@jupyterlab" / "apputils-extension"
                     (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
                     for name in names:
-                        if name != "incidents" or not suffix:
-                            take(browser, folder, url, name, suffix)
+                        if look:
+                            for width in WIDTHS:
+                                keep = functools.partial(look_at, look, f"{suffix}_{width}")
+                                take(browser, folder, url, name, width, keep)
+                        elif name != "incidents" or not suffix:
+                            take(browser, folder, url, name, WIDTH, functools.partial(print_picture, suffix))
 
 
 if __name__ == "__main__":

@@ -35,10 +35,17 @@ SYMBOLS = (
     + ') format("woff"); }'
 )
 
+# Of a list to choose from in a dark theme, where the widgets' own is black.
+_ARROW = (
+    "url(\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 18 18'%3E%3Cpath d='M5 7l4 4 4-4' "
+    "fill='none' stroke='%23ddd' stroke-width='2'/%3E%3C/svg%3E\")"
+)
+
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
 STYLE = """<style>/* symbols */
 .socjudge { color: var(--jp-ui-font-color1, #1a1a1a); line-height: 1.6;
   font-family: "socjudge symbols", var(--jp-ui-font-family, sans-serif); overflow-wrap: anywhere; }
+[data-jp-theme-light="false"] [class*="socjudge-"] { --jp-widgets-dropdown-arrow: /* arrow */; }
 .socjudge h2 { font-size: 1.2em; margin: .4em 0; } .socjudge summary { cursor: pointer; }
 .socjudge pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--jp-layout-color2, #eee);
   color: inherit; padding: .6em; margin: .3em 0; max-height: 24em; overflow-y: auto; font-size: .9em; }
@@ -59,7 +66,7 @@ STYLE = """<style>/* symbols */
 .socjudge table.facts { border-collapse: collapse; margin: .3em 0; } .socjudge .facts th, .socjudge .facts td { text-align: left;
   vertical-align: top; padding: .1em 1em .1em 0; font-weight: normal; } .socjudge .facts th { white-space: nowrap; }
 .socjudge.warn, .socjudge .warn { border-left: 4px solid var(--jp-warn-color1, #ef6c00); padding-left: .6em; }
-</style>""".replace("/* symbols */", SYMBOLS)
+</style>""".replace("/* symbols */", SYMBOLS).replace("/* arrow */", _ARROW)
 
 
 def escape(text: object) -> str:

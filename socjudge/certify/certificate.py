@@ -17,6 +17,7 @@ from ..base.atomic_files import write_new
 from ..base.messages import Language, os_reason, say
 from ..base.showing import facts_html
 from ..errors import ConfigError
+from ..history.examples import EXAMPLE_MODE
 from ..records import UNKNOWN, EvaluationRun
 from ..runs.logs import to_json
 
@@ -322,6 +323,11 @@ def certificate_line(
     return say("certify.line", lang=lang, name=found.name, date=found.issued_at[:10], words=words)
 
 
+def certificates_folder(mode: str) -> Path:
+    """Where the certificates for runs of a mode are: the examples come with the embedded judge's own."""
+    return constants.EXAMPLES_DIR / "certificates" if mode == EXAMPLE_MODE else constants.CERTIFICATES_DIR
+
+
 def run_certificate_line(run: EvaluationRun) -> str:
     """`certificate_line` of a run."""
-    return certificate_line(binding_of_run(run), run.run.started_at)
+    return certificate_line(binding_of_run(run), run.run.started_at, folder=certificates_folder(run.run.mode))

@@ -9,8 +9,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from ..base.messages import say
 from ..stats.basics import in_order
-from .style import GREY, SMALL, japanese_axes, label, need_marks
+from .style import SMALL, japanese_axes, label, need_marks
 
 
 def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -62,7 +63,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     probes, criteria = in_order(judged["title"]), in_order(judged["criterion"])
     means = judged.pivot(index="title", columns="criterion", values="mean_change").loc[probes, criteria]
     with japanese_axes(ax, 12, 1.6 + 0.3 * len(probes)) as ax:
-        # White where nothing fell, dark where all was lost: readable in print and with any colour vision.
+        # White where nothing fell, dark where all was lost: readable in print, with any colour vision, in any style.
         ax.imshow(-means.astype(float), cmap="Blues", vmin=0, vmax=100, aspect="auto")
         for row in judged.to_dict("records"):
             _draw_cell(ax, criteria.index(row["criterion"]), probes.index(row["title"]), row)
@@ -72,7 +73,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         ax.set_xticks(range(len(criteria)), [label(name, 12) for name in criteria])
         ax.set_yticks(range(len(probes)), [label(name, 30) for name in probes])
         ax.xaxis.tick_top()
-        ax.set_title("回答を1か所だけ変えたときの点の変化（太枠: 下がるべき観点、括弧: 動いてもよい観点）")
+        ax.set_title(say("charts.probes_title"))
     return ax
 
 
@@ -85,7 +86,7 @@ def _draw_cell(ax: Axes, x: int, y: int, row: dict[Any, Any]) -> None:
     if row["expected"] == "falls":
         ax.add_patch(Rectangle((x - 0.47, y - 0.44), 0.94, 0.88, fill=False, edgecolor="#D55E00", linewidth=2))
     elif row["n_forbidden"]:
-        ax.plot(x + 0.4, y - 0.3, marker="v", markersize=4, color=GREY)
+        ax.plot(x + 0.4, y - 0.3, marker="v", markersize=4, color="#666666")
 
 
 def _points(change: float) -> str:
@@ -95,10 +96,11 @@ def _points(change: float) -> str:
 def _at_the_right(rows: pd.DataFrame) -> str:
     parts = []
     for row in rows[rows["detected"].notna()].to_dict("records"):
-        reach = f"{row['detected_low']:.0%}〜{row['detected_high']:.0%}、n={row['n'] - row['n_no_room']}"
-        parts.append(f"狙い {_points(row['mean_change'])}、見抜いた {row['detected']:.0%}（{reach}）")
+        share, low, high = row["detected"], row["detected_low"], row["detected_high"]
+        change, n = _points(row["mean_change"]), row["n"] - row["n_no_room"]
+        parts.append(say("charts.probes_aimed", change=change, share=share, low=low, high=high, n=n))
     elsewhere = rows.loc[rows["expected"] == "stays", "mean_change"].mean()
     if not math.isnan(elsewhere):
-        parts.append(f"ほか {_points(elsewhere)}")
+        parts.append(say("charts.probes_elsewhere", change=_points(elsewhere)))
     wrong = int(rows["n_forbidden"].sum())
-    return "、".join([*parts, *([f"不適切な動き {wrong}件（▼）"] if wrong else [])])
+    return say("charts.comma").join([*parts, *([say("charts.probes_wrong", count=wrong)] if wrong else [])])

@@ -15,15 +15,15 @@ from ..base.pass_rule import frame_rule
 from ..stats.basics import OVERALL, Floats, in_order, need_columns, plain_floats
 from ..stats.comparison import LEVEL
 from .style import (
-    BAND,
-    GREY,
     SMALL,
+    band,
     japanese_axes,
     judge_colours,
     judge_key,
     judge_markers,
     label,
     need_marks,
+    palette,
     pass_text,
     points,
     question_rows,
@@ -71,17 +71,16 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
         for row in comparison.to_dict("records"):
             place = criteria.index(row["criterion"]) + (judges.index(row[by]) - (len(judges) - 1) / 2) * slot
             _draw_difference(ax, place, 0.9 * slot, row, *_look(row[by], judges))
-        ax.axvline(0, color="black", linewidth=1)
+        ax.use_sticky_edges = False  # of the bands, at which whiskers would be cut
+        ax.axvline(0, color=palette().ink, linewidth=1)
         ax.set_yticks(range(len(criteria)), [label(name, 20) for name in criteria])
         ax.set_ylim(len(criteria) - 0.5, -0.5)
         for edge in range(1, len(criteria)):
             heavy = OVERALL in (criteria[edge], criteria[edge - 1])
-            ax.axhline(edge - 0.5, color=GREY if heavy else BAND, linewidth=0.8)
+            ax.axhline(edge - 0.5, color=palette().grey, linewidth=0.8 if heavy else 0.3)
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:+g}".replace("-", "−") if x else "0")
-        ax.set_xlabel(
-            f"{_names(comparison['baseline'])} との差（点、平均と95%区間）\n灰色の帯の内側の差は、この質問数では検出できない"
-        )
-        ax.set_title(f"同じ回答への採点の差（塗りつぶし: 補正後 p < {1 - LEVEL:.2g}）")
+        ax.set_xlabel(say("charts.comparison_axis", baseline=_names(comparison["baseline"])))
+        ax.set_title(say("charts.comparison_title", level=1 - LEVEL))
         judge_key(ax, judges, below=52)
     return ax
 
@@ -94,14 +93,16 @@ def _draw_difference(ax: Axes, place: float, height: float, row: dict[Any, Any],
     mean, visible, p = row["mean_difference"], row["detectable_difference"], row["p_holm"]
     clear = p < 1 - LEVEL
     if not math.isnan(visible):
-        ax.barh(place, 2 * visible, height, -visible, color=BAND, zorder=0)
+        ax.barh(place, 2 * visible, height, -visible, **band())
     elif row["ci_low"] != row["ci_high"]:  # too few questions to detect any difference
-        ax.axhspan(place - height / 2, place + height / 2, color=BAND, zorder=0)
+        ax.axhspan(place - height / 2, place + height / 2, **band())
     if not math.isnan(mean):
-        whiskers, face = reach(mean, row["ci_low"], row["ci_high"]), colour if clear else "white"
+        whiskers, face = reach(mean, row["ci_low"], row["ci_high"]), colour if clear else palette().paper
         ax.errorbar(mean, place, xerr=whiskers, color=colour, marker=marker, markerfacecolor=face, elinewidth=1.2)
-    words = "採点の組なし" if math.isnan(mean) else f"差あり p={p:.3f}" if clear else f"検出できず p={p:.2f}"
-    ax.text(1.01, place, f"n={row['n']}  {words}", va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
+    words = say("charts.comparison_no_pair", n=row["n"])
+    if not math.isnan(mean):
+        words = say("charts.comparison_differs" if clear else "charts.comparison_undetected", n=row["n"], p=p)
+    ax.text(1.01, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
 
 
 def _compared(frame: pd.DataFrame) -> str:
@@ -110,7 +111,7 @@ def _compared(frame: pd.DataFrame) -> str:
 
 
 def _names(values: pd.Series) -> str:
-    return "、".join(label(value) for value in in_order(values))
+    return say("charts.comma").join(label(value) for value in in_order(values))
 
 
 def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -140,7 +141,7 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     names = ["baseline", "question_id", "baseline_mean", "mean", "direction"]
     need_columns(flips, names, "plot_verdict_flips", "verdict_flips")
     if flips.empty:
-        return _say(ax, "合否が変わった質問はありません")
+        return _say(ax, say("charts.flips_none"))
     by = _compared(flips)
     judges = in_order(flips[by])
     questions, line = question_rows(flips), frame_rule(flips).line
@@ -152,15 +153,16 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             colour, marker = _look(row[by], judges)
             ends = (row["baseline_mean"], row["mean"])
             ax.plot(ends, (place, place), color=colour, linewidth=1.5, zorder=1)
-            ax.plot(ends[0], place, "o", color=GREY, markerfacecolor="white")
+            ax.plot(ends[0], place, "o", color=palette().grey, markerfacecolor=palette().paper)
             ax.plot(ends[1], place, marker, color=colour)
-            words = f"{row['direction']}  {points(ends[0], line)}→{points(ends[1], line)}点"
+            before, after = (points(end, line) for end in ends)
+            words = say("charts.flips_row", direction=row["direction"], before=before, after=after)
             ax.text(1.01, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
-        ax.axvline(line, color="black", linestyle="--", linewidth=1)
+        ax.axvline(line, color=palette().ink, linestyle="--", linewidth=1)
         ax.set_yticks(range(len(rows)), [questions[row["question_id"]] for row in rows])
         ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.set_xlabel(f"平均スコア（点）。白丸は {_names(flips['baseline'])}、破線は{pass_text(line)}")
-        ax.set_title(f"同じ回答で合否が変わった質問（{len(questions)}問）")
+        ax.set_xlabel(say("charts.flips_axis", baseline=_names(flips["baseline"]), line=pass_text(line)))
+        ax.set_title(say("charts.flips_title", count=len(questions)))
         judge_key(ax, judges)
     return ax
 
@@ -227,22 +229,25 @@ def plot_cost_agreement(
     with japanese_axes(ax, 9, 5) as ax:
         ax.set_ylim(min(0.5, judges["low"].min()) - 0.04, 1.04)
         _scale_costs(ax, [*judges["cost"], own])
-        across = judges["cost"].fillna(_unknown_strip(ax)) if judges["cost"].isna().any() else judges["cost"]
+        across = judges["cost"]
+        if across.isna().any():
+            across = across.fillna(_unknown_strip(ax, alone=bool(across.isna().all()) and math.isnan(own)))
         look = {judge: _look(judge, list(judges.index)) for judge in judges.index}
         for judge, point in judges.assign(x=across).iterrows():
             whiskers = reach(point["y"], point["low"], point["high"])
             ax.errorbar(point["x"], point["y"], whiskers, color=look[judge][0], marker=look[judge][1], elinewidth=0.8)
         texts = [
-            f"{label(j)}\n{y:.0%}（n={n:.0f}）" for j, y, n in zip(judges.index, judges["y"], judges["n"], strict=True)
+            say("charts.cost_label", judge=label(judge), share=share, n=n)
+            for judge, share, n in zip(judges.index, judges["y"], judges["n"], strict=True)
         ]
         _label_right(ax, across.to_numpy(), judges["y"].to_numpy(), texts)
         ax.yaxis.set_major_formatter("{x:.0%}")
-        ax.set_xlabel("1問の採点費用（米ドル）")
+        ax.set_xlabel(say("charts.cost_axis"))
         if not math.isnan(own):
-            ax.axvline(own, color=GREY, linestyle=":", linewidth=1, zorder=0)
-            ax.set_xlabel(f"1問の採点費用（米ドル）。点線は {label(reference)} の {_dollars(own)}")
-        ax.set_ylabel(f"{label(reference)} との合否の一致率")
-        ax.set_title("採点の費用と合否の一致率（縦線は95%区間）")
+            ax.axvline(own, color=palette().grey, linestyle=":", linewidth=1, zorder=0)
+            ax.set_xlabel(say("charts.cost_axis_own", reference=label(reference), cost=_dollars(own)))
+        ax.set_ylabel(say("charts.cost_agreement", reference=label(reference)))
+        ax.set_title(say("charts.cost_title"))
     return ax
 
 
@@ -284,15 +289,21 @@ def _scale_costs(ax: Axes, costs: Sequence[float]) -> None:
     ax.xaxis.set_major_formatter(lambda cost, _: _dollars(cost))
 
 
-def _unknown_strip(ax: Axes) -> float:
-    """Room on the right for judges of unknown cost; returns the cost at its middle."""
+def _unknown_strip(ax: Axes, *, alone: bool) -> float:
+    """Room on the right for judges of unknown cost, all of it where no cost is known; returns the cost at its middle."""
     left, right = ax.get_xlim()
+    if alone:
+        ax.set_xticks([])
+        ax.axvspan(left, right, **band())
+        ax.text(0.5, 0.02, say("charts.cost_unknown"), ha="center", transform=ax.transAxes)
+        ax.set_xlim(left, right)
+        return (left + right) / 2
     ax.set_xticks([tick for tick in ax.get_xticks() if left <= tick <= right])
     transform = ax.xaxis.get_transform()
     low, edge = transform.transform(np.array([left, right]))
     middle, end = map(float, transform.inverted().transform(edge + (edge - low) * np.array([0.1, 0.2])))
-    ax.axvspan(right, end, color=BAND, zorder=0)
-    ax.text(middle, 0.02, "費用不明", ha="center", transform=ax.get_xaxis_transform())
+    ax.axvspan(right, end, **band())
+    ax.text(middle, 0.02, say("charts.cost_unknown"), ha="center", transform=ax.get_xaxis_transform())
     ax.set_xlim(left, end)
     return middle
 
@@ -302,7 +313,7 @@ def _label_right(ax: Axes, x: Floats, y: Floats, texts: list[str]) -> None:
     low, high = ax.get_ylim()
     gap = 2.6 * SMALL / size(ax)[1]  # of two lines of text
     for place, text, point in zip(_apart((y - low) / (high - low), gap), texts, zip(x, y, strict=True), strict=True):
-        arrow = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkB": 4}
+        arrow = {"arrowstyle": "-", "color": palette().grey, "linewidth": 0.5, "shrinkB": 4}
         style: dict[str, Any] = {"va": "center", "fontsize": SMALL, "arrowprops": arrow}
         ax.annotate(text, point, (1.03, place), textcoords="axes fraction", **style)
 

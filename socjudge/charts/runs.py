@@ -15,17 +15,15 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from ..base.conditions import CONDITIONS, Difference, conditions_of, differences
+from ..base.messages import language, say
 from ..base.pass_rule import frame_rule, reaches
 from ..base.texts import local_time
 from ..stats.basics import OVERALL, in_order, plain_floats, question_means, summarise_scores
 from .style import (
-    COLOURS,
-    GREY,
     MARKERS,
     SMALL,
     draw_cells,
     font_family,
-    ink,
     japanese_axes,
     japanese_text,
     judge_colours,
@@ -33,6 +31,7 @@ from .style import (
     legend_below,
     need_marks,
     new_figure,
+    palette,
     pass_text,
     points,
     question_rows,
@@ -85,13 +84,13 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         for number, criterion in enumerate(criteria):
             part = summary[summary["criterion"] == criterion].set_index("run_id").reindex(runs["run_id"])
             _draw_trend(ax, part, str(criterion), number, (number - (len(criteria) - 1) / 2) * 0.6 / len(criteria))
-        ax.axhline(line, color="black", linestyle="--", linewidth=1, label=pass_text(line))
+        ax.axhline(line, color=palette().ink, linestyle="--", linewidth=1, label=pass_text(line))
         _label_runs(ax, runs["started_at"], _count_texts(summary, runs))
         floor = max(0, min(60, 10 * math.floor(lowest / 10)))
         ax.set_yticks(range(floor, 101, 10))
         ax.set_ylim(floor - 1, _mark_changes(ax, changes, len(runs)))
-        ax.set_ylabel("平均スコア（点）")
-        ax.set_title(f"{_trend_finding(scores, runs)}\n観点別の平均スコアの推移（縦線は質問間の95%区間）")
+        ax.set_ylabel(say("charts.mean_score"))
+        ax.set_title(f"{_trend_finding(scores, runs)}\n{say('charts.trend_title')}")
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, borderaxespad=0)
     return ax
 
@@ -129,7 +128,7 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
     overall = summarise_scores(scores, by="run_id").assign(criterion=OVERALL)
     means = pd.concat([overall, single])
     names = [OVERALL, *(str(name) for name in in_order(scores["criterion"]))]
-    changes = _changes(scores, runs)
+    changes = _changes(scores, runs, width=120)
     numbers = {place: number for number, place in enumerate(dict.fromkeys(place for place, _ in changes), start=1)}
     floor = max(0, min(60, 10 * math.floor(float(means[["mean", "ci_low"]].min().min()) / 10)))
     rows = math.ceil(len(names) / _ACROSS)
@@ -146,15 +145,11 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
         for ax in axes[len(names) - _ACROSS : len(names)]:
             _label_days(ax, runs["started_at"])
         axes[0].set_ylim(floor - 2, 102)
-        finding = (
-            f"最新の実行で合格ラインを下回るのは {'・'.join(below)}" if below else "最新の実行はすべて合格ライン以上"
-        )
-        figure.suptitle(
-            f"{finding}\n観点別の平均スコアの推移（●は{line:g}点以上、○は{line:g}点未満、縦線は質問間の95%区間）",
-            fontsize=11,
-        )
+        comma = say("charts.comma")
+        finding = say("charts.multiples_below", names=comma.join(below)) if below else say("charts.multiples_above")
+        figure.suptitle(f"{finding}\n{say('charts.multiples_title', line=line)}", fontsize=11)
         told = [
-            f"{_CIRCLED[number - 1 : number] or number} {'、'.join(words for at, words in changes if at == place)}"
+            f"{_CIRCLED[number - 1 : number] or number} {comma.join(words for at, words in changes if at == place)}"
             for place, number in numbers.items()
         ]
         if told:
@@ -169,17 +164,17 @@ def _draw_small(ax: Axes, part: pd.DataFrame, name: str, line: float, numbers: d
     mean, places = part["mean"], np.arange(len(part))
     known = mean.dropna()
     passed = reaches(mean.fillna(0.0), line).to_numpy()
-    ax.axhline(line, color="black", linestyle="--", linewidth=0.8, zorder=1)
+    ax.axhline(line, color=palette().ink, linestyle="--", linewidth=0.8, zorder=1)
     ax.errorbar(
-        places, mean.to_numpy(), yerr=reach(mean, part["ci_low"], part["ci_high"]), color=GREY, linewidth=0.8, elinewidth=0.8,
+        places, mean.to_numpy(), yerr=reach(mean, part["ci_low"], part["ci_high"]), color=palette().grey, linewidth=0.8, elinewidth=0.8,
         zorder=2,
     )  # fmt: skip
-    for is_good, colour in ((True, COLOURS[0]), (False, COLOURS[5])):
+    for is_good, colour in ((True, palette().colours[0]), (False, palette().colours[5])):
         some = (passed == is_good) & mean.notna().to_numpy()
-        face = colour if is_good else "white"
+        face = colour if is_good else palette().paper
         ax.plot(places[some], mean[some], "o", color=colour, markerfacecolor=face, markersize=4.5, zorder=3)
     for place, number in numbers.items():
-        ax.axvline(place - 0.5, color=GREY, linestyle=":", linewidth=0.8, zorder=0)
+        ax.axvline(place - 0.5, color=palette().grey, linestyle=":", linewidth=0.8, zorder=0)
         mark = _CIRCLED[number - 1 : number] or str(number)
         ax.annotate(
             mark,
@@ -190,9 +185,12 @@ def _draw_small(ax: Axes, part: pd.DataFrame, name: str, line: float, numbers: d
             fontsize=SMALL,
         )
     is_below = bool(len(known)) and not reaches(known, line).iloc[-1]
-    moved = f"（前回から{round(known.iloc[-1] - known.iloc[-2], 1) + 0.0:+.1f}）" if len(known) > 1 else ""
-    title = f"{label(name, 20)}  {points(known.iloc[-1], line)}{moved}" if len(known) else f"{label(name, 20)}  未採点"
-    ax.set_title(title, fontsize=9, loc="left", color=COLOURS[5] if is_below else "black")
+    latest = points(known.iloc[-1], line) if len(known) else say("charts.unscored")
+    title = f"{label(name, 20)}  {latest}"
+    if len(known) > 1:
+        change = round(known.iloc[-1] - known.iloc[-2], 1) + 0.0  # no -0.0
+        title = say("charts.multiples_moved", name=label(name, 20), points=latest, change=change)
+    ax.set_title(title, fontsize=9, loc="left", color=palette().colours[5] if is_below else palette().ink)
     ax.spines[["top", "right"]].set_visible(False)
     return is_below
 
@@ -212,32 +210,27 @@ def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:
     """From which overall mean to which, of the runs that have one."""
     means = summarise_scores(scores.astype({"run_id": object}), by="run_id").set_index("run_id")["mean"]
     known = means.reindex(runs["run_id"]).dropna()
-    first, last = known.iloc[0], known.iloc[-1]
+    first, last = f"{known.iloc[0]:.1f}", f"{known.iloc[-1]:.1f}"
     if len(known) == 1:
-        return f"全体平均は{first:.1f}点"
-    return (
-        f"全体平均は{first:.1f}点から{last:.1f}点へ"
-        if f"{first:.1f}" != f"{last:.1f}"
-        else f"全体平均は{first:.1f}点のまま"
-    )
+        return say("charts.trend_one", mean=first)
+    return say("charts.trend_same", mean=first) if first == last else say("charts.trend_moved", first=first, last=last)
 
 
 def _draw_trend(ax: Axes, part: pd.DataFrame, criterion: str, number: int, shift: float) -> None:
     mean = part["mean"]
-    latest = part["mean"].dropna().iloc[-1:]
-    _, _, whiskers = ax.errorbar(
+    known = mean.dropna()
+    latest = f"{known.iloc[-1]:.0f}" if len(known) else say("charts.unscored")
+    ax.errorbar(
         np.arange(len(part)) + shift,
         mean.to_numpy(),
         yerr=reach(mean, part["ci_low"], part["ci_high"]),
-        label=f"{label(criterion, 20)}  {latest.iloc[0]:.0f}" if len(latest) else f"{label(criterion, 20)}  未採点",
-        color=COLOURS[number % len(COLOURS)],
+        label=f"{label(criterion, 20)}  {latest}",
+        color=palette().colours[number % len(palette().colours)],
         marker=MARKERS[number % len(MARKERS)],
         markersize=5 if len(part) <= 20 else 3,
         linewidth=0.8,
         elinewidth=0.8,
     )
-    for whisker in whiskers:
-        whisker.set_alpha(0.5)
 
 
 def _runs(scores: pd.DataFrame) -> pd.DataFrame:
@@ -247,7 +240,11 @@ def _runs(scores: pd.DataFrame) -> pd.DataFrame:
 
 def _count_texts(summary: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     counts = summary.groupby("run_id").agg({"n": "max", "n_missing": "sum"}).reindex(runs["run_id"])
-    return [f"n={n}" + (f"\n未採点{missing}" if missing else "") for n, missing in counts.itertuples(index=False)]
+    return [_count_text(n, missing) for n, missing in counts.itertuples(index=False)]
+
+
+def _count_text(n: int, missing: int) -> str:
+    return f"n={n}" + ("\n" + say("charts.n_unscored", count=missing) if missing else "")
 
 
 def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] = (), below: str = "") -> None:
@@ -260,14 +257,13 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
     places = range(0, len(local), math.ceil(len(local) / 12))
     ax.set_xticks(places, [texts[place] for place in places], fontsize=SMALL)
     ax.set_xlim(-0.6, len(local) - 0.4)
-    years = dict.fromkeys(str(time.year) for time in (local[0], local[-1]))
-    ax.set_xlabel(
-        f"実行の開始（{'〜'.join(years)}年、{local_time(local[-1])[20:]}）、古い順" + (f"\n{below}" if below else "")
-    )
+    years = "–".join(dict.fromkeys(str(time.year) for time in (local[0], local[-1])))
+    when = say("charts.run_axis", years=years, zone=local_time(local[-1])[20:])
+    ax.set_xlabel("\n".join([when, *([below] if below else [])]))
 
 
-def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
-    """(place of the run, words) for each thing that differs from the latest run that says what it had."""
+def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> list[tuple[int, str]]:
+    """(place of the run, words of at most about that width) for each thing that differs from the latest run that says what it had."""
     found, told, conditions = [], dict[str, str](), conditions_of(scores)
     for place, run_id in enumerate(runs["run_id"]):
         now = conditions[run_id]
@@ -276,7 +272,7 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
             first = next(each for each in known if each.condition.group == group)
             # A hash says that it changed, and nothing to a reader.
             is_named = not first.condition.column.endswith(("sha256", "fingerprint"))
-            found.append((place, _change_words(first) if is_named else f"{group}変更"))
+            found.append((place, _change_words(first, width) if is_named else _changed(first)))
             for each in CONDITIONS:  # of what changed, nothing of before counts any more
                 if each.group == group:
                     told.pop(each.column, None)
@@ -284,11 +280,15 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
     return found
 
 
-def _change_words(change: Difference) -> str:
-    name, before, after = change.words()
+def _change_words(change: Difference, width: int) -> str:
+    name, before, after = change.words(language())
     if change.condition.column == "runbooks":
-        return label(change.phrase(), 48)
-    return f"{name}: {label(before, 24)}→{label(after, 24)}"
+        return label(change.phrase(language()), width)
+    return f"{name}: {label(before, width // 2)}→{label(after, width // 2)}"
+
+
+def _changed(change: Difference) -> str:
+    return say("charts.changed", what=change.condition.group if language() == "ja" else change.condition.en)
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
@@ -301,9 +301,9 @@ def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
         start = line if right else max(-0.5, line - width)
         row = next((row for row, end in enumerate(rows) if end <= start), len(rows))
         rows[row : row + 1] = [start + width]
-        ax.axvline(line, color=GREY, linestyle=":", linewidth=1, zorder=0)
+        ax.axvline(line, color=palette().grey, linestyle=":", linewidth=1, zorder=0)
         at, side = (start + 4 * scale, "left") if right else (start + width - 4 * scale, "right")
-        box = {"facecolor": "white", "linewidth": 0, "pad": 0.5}
+        box = {"facecolor": palette().paper, "linewidth": 0, "pad": 0.5}
         ax.text(at, 102 + _ROW * row, words, fontsize=SMALL, ha=side, va="bottom", bbox=box)
     return 102 + _ROW * len(rows)
 
@@ -353,10 +353,10 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         for row, (found, lacking) in enumerate(zip(means.to_numpy(), missing.to_numpy(), strict=True)):
             for column, (mean, unread) in enumerate(zip(found, lacking, strict=True)):
                 _draw_cell(ax, row, column, mean, unread, line, narrow=len(runs) > 24)
-        _label_runs(ax, runs["started_at"], below="○ 合格　× 不合格　斜線 未採点　* 一部未採点")
+        _label_runs(ax, runs["started_at"], below=say("charts.strip_key"))
         ax.set_xlim(-0.5, len(runs) - 0.5)
         ax.set_yticks(range(len(rows)), list(rows.values()))
-        ax.set_title(f"{_strip_finding(means, line)}\n質問別の平均スコア（{pass_text(line)}）")
+        ax.set_title(f"{_strip_finding(means, line)}\n{say('charts.strip_title', line=pass_text(line))}")
     return ax
 
 
@@ -365,28 +365,37 @@ def _strip_finding(means: pd.DataFrame, line: float) -> str:
     columns = [means[name].dropna() for name in means.columns]
     latest = columns[-1]
     if latest.empty:
-        return "最新の実行は未採点"
+        return say("charts.strip_latest_unscored")
     failed = latest.index[~reaches(latest, line)]
-    words = f"最新の実行で不合格は{len(failed)}問" if len(failed) else "最新の実行は全問合格"
+    words = say("charts.strip_failed", count=len(failed)) if len(failed) else say("charts.strip_all_passed")
     before = next((column for column in reversed(columns[:-1]) if len(column.index.intersection(latest.index))), None)
     if before is None:
         return words
     common = before.index.intersection(latest.index)
     was, now = reaches(before[common], line), reaches(latest[common], line)
-    return f"{words}、前回から新たに不合格{int((was & ~now).sum())}問・合格に回復{int((~was & now).sum())}問"
+    lost, won = int((was & ~now).sum()), int((~was & now).sum())
+    return say("charts.strip_turned", latest=words, lost=lost, won=won)
 
 
 def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, line: float, *, narrow: bool) -> None:
     if math.isnan(missing):
         return
     if math.isnan(mean):
-        cell = Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="white", edgecolor=GREY, hatch="////", linewidth=0)
+        cell = Rectangle(
+            (column - 0.5, row - 0.5),
+            1,
+            1,
+            facecolor=palette().paper,
+            edgecolor=palette().grey,
+            hatch="////",
+            linewidth=0,
+        )
         ax.add_patch(cell)
-        text, colour = "" if narrow else "未採点", "black"
+        text, colour = "" if narrow else say("charts.unscored"), palette().ink
     else:
-        text, colour = "○" if reaches(mean, line) else "×", ink(mean, line)
+        text, colour = "○" if reaches(mean, line) else "×", "black"
         text += ("" if narrow else points(mean, line)) + ("*" if missing else "")
-    box = {"facecolor": "white", "linewidth": 0, "pad": 1} if text == "未採点" else None
+    box = {"facecolor": palette().paper, "linewidth": 0, "pad": 1} if text and math.isnan(mean) else None
     ax.text(column, row, text, ha="center", va="center", color=colour, fontsize=SMALL, bbox=box)
 
 
@@ -429,21 +438,30 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     colours = judge_colours(judges)
     is_state = ~trend["overlap"].astype(bool)
     with japanese_axes(ax, 9.5, 5) as ax:
-        ax.plot(trend.index[is_state], numbers.loc[is_state, "mean"], color=GREY, linewidth=0.8, zorder=1)
+        ax.plot(trend.index[is_state], numbers.loc[is_state, "mean"], color=palette().grey, linewidth=0.8, zorder=1)
         for (judge, bridged, overlap), part in trend.groupby(
             ["judge", "bridged", "overlap"], observed=True, sort=False
         ):
-            words = "換算後" if bridged else "採点し直し" if overlap else "採点どおり"
+            key = "charts.bridge_as_marked"
+            if bridged or overlap:
+                key = "charts.bridge_converted" if bridged else "charts.bridge_rejudged"
             look = {"color": colours[judge], "marker": "s" if overlap else "o"}
-            look["markerfacecolor"] = "white" if bridged else colours[judge]
-            _draw_means(ax, numbers.loc[part.index], f"{label(judge)}（{words}）", look)
+            look["markerfacecolor"] = palette().paper if bridged else colours[judge]
+            _draw_means(ax, numbers.loc[part.index], say(key, judge=label(judge)), look)
         moved = trend.index[trend["bridged"].astype(bool)]
-        ax.plot(moved, numbers.loc[moved, "own_mean"], "x", color=GREY, markersize=5, label="換算前の点")
-        ax.axhline(line, color="black", linestyle="--", linewidth=1, label=pass_text(line))
+        ax.plot(
+            moved,
+            numbers.loc[moved, "own_mean"],
+            "x",
+            color=palette().grey,
+            markersize=5,
+            label=say("charts.bridge_before"),
+        )
+        ax.axhline(line, color=palette().ink, linestyle="--", linewidth=1, label=pass_text(line))
         for place in trend.index[trend["seam"].astype(bool)]:
-            ax.axvline(place - 0.5, color="black", linestyle=":", linewidth=1.2)
+            ax.axvline(place - 0.5, color=palette().ink, linestyle=":", linewidth=1.2)
             ax.annotate(
-                f"ここから {label(trend.at[place, 'judge'], 24)}",
+                say("charts.bridge_from_here", judge=label(trend.at[place, "judge"], 24)),
                 (place - 0.5, 1),
                 (4 if place <= len(trend) / 2 else -4, -4),
                 xycoords=ax.get_xaxis_transform(),
@@ -453,11 +471,11 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
                 fontsize=SMALL,
             )
         counts = zip(trend["n"], trend["n_missing"], strict=True)
-        _label_runs(ax, trend["started_at"], [f"n={n}" + (f"\n未採点{m}" if m else "") for n, m in counts])
+        _label_runs(ax, trend["started_at"], [_count_text(n, missing) for n, missing in counts])
         low = min(60.0, 10 * math.floor(numbers.min().min() / 10))
         ax.set_ylim(max(0.0, low) - 1, 104)
-        ax.set_ylabel("新しいJudgeの目盛りでの平均（点）")
-        ax.set_title("Judgeの交代をつないだ平均スコアの推移（縦線は95%区間）")
+        ax.set_ylabel(say("charts.bridge_axis"))
+        ax.set_title(say("charts.bridge_title"))
         legend_below(ax, 66)
     return ax
 

@@ -16,13 +16,9 @@ from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from ..stats.basics import Floats, in_order, need_columns, plain_floats
 from .style import (
-    BAND,
-    COLOURS,
-    GREY,
-    NO_CATEGORY,
     SMALL,
+    band,
     draw_cells,
-    ink,
     japanese_axes,
     judge_colours,
     judge_key,
@@ -30,6 +26,7 @@ from .style import (
     known_category,
     label,
     need_marks,
+    palette,
     pass_text,
     points,
     question_rows,
@@ -46,7 +43,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     ----------
     scores
         One row per judged answer and criterion, from `load_scores` or `run.scores_frame()`; columns used: category,
-        criterion, score. Unscored rows are left out of the means and of n; a cell without any score is white, and
+        criterion, score. Unscored rows are left out of the means and of n; a cell without any score is empty, and
         a category without any says 未採点.
     ax
         The axes to draw on, new ones unless given.
@@ -68,7 +65,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     need_marks(scores, "score", ["category", "criterion"], "plot_category_breakdown")
     line = frame_rule(scores).line
     marks = scores.assign(score=plain_floats(scores["score"]), category=known_category(scores["category"]))
-    order = [*in_order(scores["category"].dropna()), NO_CATEGORY]
+    order = [*in_order(scores["category"].dropna()), say("charts.no_category")]
     marks["category"] = pd.Categorical(marks["category"], order)
     cells = marks.groupby(["category", "criterion"], observed=True)["score"].agg(["mean", "count"])
     means, counts = cells["mean"].unstack(), cells["count"].unstack().fillna(0).astype(int)
@@ -76,16 +73,16 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         draw_cells(ax, means, line)
         ax.set_xticks(range(len(means.columns)), [label(name) for name in means.columns])
         unscored = means.isna().all(axis=1)
-        names = [label(name) + ("\n未採点" if unscored[name] else "") for name in means.index]
+        names = [label(name) + ("\n" + say("charts.unscored") if unscored[name] else "") for name in means.index]
         ax.set_yticks(range(len(means.index)), names)
-        ax.set_xlabel("評価観点")
-        ax.set_ylabel("カテゴリ")
-        ax.set_title(f"{_cells_finding(means, line)}\nカテゴリ別・観点別の平均スコア")
+        ax.set_xlabel(say("charts.criterion"))
+        ax.set_ylabel(say("charts.category"))
+        ax.set_title(f"{_cells_finding(means, line)}\n{say('charts.breakdown_title')}")
         for row, values in enumerate(means.to_numpy(dtype=float)):
             for column, mean in enumerate(values):
                 missing = math.isnan(mean)
                 text = "–" if missing else f"{mean:.0f}\nn={counts.to_numpy()[row, column]}"
-                ax.text(column, row, text, ha="center", va="center", color="black" if missing else ink(mean, line))
+                ax.text(column, row, text, ha="center", va="center", color=palette().ink if missing else "black")
     return ax
 
 
@@ -95,9 +92,11 @@ def _cells_finding(means: pd.DataFrame, line: float) -> str:
     category, criterion = known.index[int(known.to_numpy().argmin())]
     if not reaches(lowest, line):
         below = int((~reaches(known, line)).sum())
-        worst = f"最低は{label(category, 14)}の{label(criterion, 14)} {points(lowest, line)}点"
-        return f"{pass_text(line)}に届かないのは{len(known)}か所中{below}か所、{worst}"
-    return f"すべて{pass_text(line)}以上、最低{points(lowest, line)}点"
+        return say(
+            "charts.breakdown_below", line=pass_text(line), total=len(known), below=below, points=points(lowest, line),
+            category=label(category, 14), criterion=label(criterion, 14),
+        )  # fmt: skip
+    return say("charts.breakdown_above", line=pass_text(line), points=points(lowest, line))
 
 
 def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -142,24 +141,24 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         for place, part in enumerate(parts):
             scored = part.dropna(subset=["score"])
             if scored.empty:
-                ax.text(place, line / 2, "未採点", ha="center", color=GREY)
+                ax.text(place, line / 2, say("charts.unscored"), ha="center", color=palette().grey)
                 continue
             _draw_box(ax, place, scored["score"].to_numpy())
             across = pd.Series(place + _side_by_side(scored["score"].tolist()), index=scored.index)
             for judge, own in scored.groupby("judge", sort=False, dropna=False):
-                colour, marker = colours.get(judge, COLOURS[0]), markers[judge] if len(judges) > 1 else "o"
+                colour, marker = colours.get(judge, palette().colours[0]), markers[judge] if len(judges) > 1 else "o"
                 passing = reaches(own["score"], line)
-                for dots, face in ((own[passing], colour), (own[~passing], "white")):
+                for dots, face in ((own[passing], colour), (own[~passing], palette().paper)):
                     if len(dots):
                         places = across[dots.index]
                         ax.plot(places, dots["score"], marker, color=colour, markerfacecolor=face, markersize=4.5)
-        ax.axhline(line, color="black", linestyle="--", linewidth=1)
+        ax.axhline(line, color=palette().ink, linestyle="--", linewidth=1)
         ax.set_xticks(range(len(parts)), [_counted(c, part) for c, part in zip(criteria, parts, strict=True)])
         ax.set_xlim(-0.6, len(parts) - 0.4)
         ax.set_ylim(-4, 104)
-        ax.set_ylabel("スコア（点）")
-        ax.set_xlabel(f"丸は採点1件ずつ（白抜きは{pass_text(line)}未満）、箱は四分位と中央値、破線は合格ライン")
-        ax.set_title(f"{_marks_finding(marks, line)}\n観点別の点の分布")
+        ax.set_ylabel(say("charts.score"))
+        ax.set_xlabel(say("charts.distribution_note", line=pass_text(line)))
+        ax.set_title(f"{_marks_finding(marks, line)}\n{say('charts.distribution_title')}")
         if len(judges) > 1:
             judge_key(ax, judges, below=72)
     return ax
@@ -169,16 +168,17 @@ def _marks_finding(marks: pd.DataFrame, line: float) -> str:
     known = marks.dropna(subset=["score"])
     low = (~reaches(known["score"], line)).groupby(known["criterion"], observed=True).agg(["sum", "size"])
     if not low["sum"].sum():
-        return f"すべての点が{pass_text(line)}以上"
+        return say("charts.distribution_above", line=pass_text(line))
     place = int((low["sum"] / low["size"]).to_numpy().argmax())
     count, total = low.iloc[place]
-    return f"{pass_text(line)}未満が最も多いのは{label(low.index[place], 14)}（{total}件中{count}件）"
+    name = label(low.index[place], 14)
+    return say("charts.distribution_below", line=pass_text(line), criterion=name, total=total, count=count)
 
 
 def _draw_box(ax: Axes, place: float, values: Floats) -> None:
     low, middle, high = pd.Series(values).quantile([0.25, 0.5, 0.75])
-    ax.bar(place, high - low, 0.8, low, color=BAND, zorder=0)
-    ax.hlines(middle, place - 0.4, place + 0.4, color=GREY, linewidth=2, zorder=1)
+    ax.bar(place, high - low, 0.8, low, **band())
+    ax.hlines(middle, place - 0.4, place + 0.4, color=palette().grey, linewidth=2, zorder=1)
 
 
 def _side_by_side(values: list[float]) -> Floats:
@@ -196,8 +196,9 @@ def _side_by_side(values: list[float]) -> Floats:
 
 def _counted(criterion: object, part: pd.DataFrame) -> str:
     missing = int(part["score"].isna().sum())
-    text = f"{label(criterion, 14)}\n{len(part) - missing}件（{part['question_id'].nunique()}問）"
-    return text + (f"\n未採点 {missing}件" if missing else "")
+    questions = part["question_id"].nunique()
+    lines = [label(criterion, 14), say("charts.distribution_counts", marks=len(part) - missing, questions=questions)]
+    return "\n".join([*lines, *([say("charts.distribution_unscored", count=missing)] if missing else [])])
 
 
 def plot_gate_confidence(
@@ -252,29 +253,35 @@ def plot_gate_confidence(
             _draw_question(ax, place, mean, noise, question in decides, line)
             words = _chance_text(mean, chance, line)
             ax.text(1.02, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
-        ax.axvline(line, color="black", linestyle="--", linewidth=1)
+        ax.axvline(line, color=palette().ink, linestyle="--", linewidth=1)
         marks = ["◆ " if question in decides else "" for question in rows]
         ax.set_yticks(range(len(rows)), [mark + text for mark, text in zip(marks, rows.values(), strict=True)])
         ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.set_xlabel(
-            f"平均スコア（点、白抜きは不合格）。破線は{pass_text(line)}\n横線は再実行時の揺れ（±1標準偏差）、◆は判定を左右する質問"
-        )
+        ax.set_xlabel(say("charts.gate_note", line=pass_text(line)))
         ax.set_title(_gate_title(numbers, confidence, runs, line))
     return ax
 
 
 def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: bool, line: float) -> None:
     if math.isnan(mean):
-        ax.text(line, place, "未採点", ha="center", va="center", color=GREY, backgroundcolor="white")
+        ax.text(
+            line,
+            place,
+            say("charts.unscored"),
+            ha="center",
+            va="center",
+            color=palette().grey,
+            backgroundcolor=palette().paper,
+        )
         return
-    colour = COLOURS[5] if decides else COLOURS[0]
+    colour = palette().colours[5] if decides else palette().colours[0]
     ax.errorbar(
         mean,
         place,
         xerr=reach(mean, *np.clip([mean - noise, mean + noise], 0, 100)),
         color=colour,
         marker="D" if decides else "o",
-        markerfacecolor=colour if reaches(mean, line) else "white",
+        markerfacecolor=colour if reaches(mean, line) else palette().paper,
         elinewidth=1.2,
     )
 
@@ -282,15 +289,18 @@ def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: boo
 def _chance_text(mean: float, chance: float, line: float) -> str:
     if math.isnan(mean):
         return "–"
+    if math.isnan(chance):
+        return say("charts.gate_no_repeats", points=points(mean, line))
     # Draws never show a chance of 0 or 1.
     words = "<0.01" if chance < 0.005 else ">0.99" if chance > 0.995 else f"{chance:.2f}"
-    return f"{points(mean, line)}点  " + ("反復なし" if math.isnan(chance) else f"再実行で合格 {words}")
+    return say("charts.gate_chance", points=points(mean, line), chance=words)
 
 
 def _gate_title(numbers: pd.DataFrame, confidence: pd.DataFrame | None, runs: Sequence[object], line: float) -> str:
     means = numbers["mean"].dropna()
     unscored = len(numbers) - len(means)
-    title = f"{len(means)}問中{int(reaches(means, line).sum())}問合格" + (f"、未採点{unscored}問" if unscored else "")
+    title = say("charts.gate_passed", total=len(means), passed=int(reaches(means, line).sum()))
+    title += say("charts.gate_unscored", count=unscored) if unscored else ""
     if confidence is None:
         return title
     who = "plot_gate_confidence, confidence"
@@ -299,4 +309,5 @@ def _gate_title(numbers: pd.DataFrame, confidence: pd.DataFrame | None, runs: Se
     if len(rows) != 1:
         raise ConfigError(say("charts.other_run", count=len(rows)))
     row = rows.iloc[0]
-    return f"{title}（合格率の95%区間 {row['pass_rate_low']:.2f}〜{row['pass_rate_high']:.2f}）: {row['verdict']}"
+    low, high = row["pass_rate_low"], row["pass_rate_high"]
+    return say("charts.gate_interval", passed=title, low=low, high=high, verdict=row["verdict"])

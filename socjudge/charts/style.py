@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -18,9 +19,9 @@ from typing import Any, cast
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib import font_manager
+from matplotlib import font_manager, rcParamsDefault
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -33,15 +34,26 @@ from ..records import is_embedded
 from ..stats.basics import Floats, in_order, need_columns
 
 SMALL = 8  # points: notes and numbers beside the marks
-GREY = "#666666"
-BAND = "#e4e4e4"
-NO_CATEGORY = "カテゴリ不明"
 
-# Okabe and Ito (2008), https://jfly.uni-koeln.de/color/, without black (lines and text) and yellow (too light on
-# white), and a wine red of Tol's. All are told apart with any colour vision.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
+
+@dataclass(frozen=True)
+class Palette:
+    """The colours of a chart. ink: lines and text; paper: behind hollow marks; grey: what matters less; band: areas."""
+
+    ink: str
+    paper: str
+    grey: str
+    band: str
+    colours: tuple[str, ...]
+
+
+# Okabe and Ito (2008), https://jfly.uni-koeln.de/color/, without black (lines and text); the seventh is a wine red of
+# Tol's on light paper, where their yellow is too light; on dark paper the blue is lighter. All are told apart with any
+# colour vision.
+_ON_LIGHT = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
+_ON_DARK = ("#1A88CC", *_ON_LIGHT[1:-1], "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">", "h", "p")
-_OFFLINE = GREY, "*"  # of the embedded default; no cross, which means 不合格
+_OFFLINE = "*"  # of the embedded default; no cross, which means 不合格
 # Found by trial: with it seven widely used judges get seven colours and seven markers (tests/charts/test_charts.py).
 _SALT = 6776
 
@@ -50,10 +62,30 @@ _apart = ContextVar("_apart", default=False)
 _lock = threading.RLock()  # settings of matplotlib are global: two threads would take each other's back
 
 
+def palette() -> Palette:
+    """The colours for the style of matplotlib that is in force: it is a dark one where its text is light."""
+    ink, paper = plt.rcParams["text.color"], plt.rcParams["axes.facecolor"]
+    if _luminance(ink) > 0.5:
+        return Palette(ink, paper, "#a6a6a6", "#242424", _ON_DARK)
+    return Palette(ink, paper, "#666666", "#e4e4e4", _ON_LIGHT)
+
+
+def _luminance(colour: Any) -> float:
+    """About WCAG's relative luminance, from 0 (black) to 1."""
+    red, green, blue = to_rgb(colour)
+    return float(0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2)
+
+
+def band() -> dict[str, Any]:
+    """The look of an area behind the marks; the thin edge stands out from any paper."""
+    return {"facecolor": palette().band, "edgecolor": palette().grey, "linewidth": 0.5, "zorder": 0}
+
+
 def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
     """A colour for each judge, the same whichever others are on the chart; offline is grey.
 
-    Chosen by a hash of the name, so of many judges two may share a colour; charts then tell them apart by markers.
+    Chosen by a hash of the name, so of many judges two may share a colour; charts then tell them apart by markers. In a
+    dark style of matplotlib grey and blue are lighter, and wine red is yellow.
 
     Examples
     --------
@@ -61,7 +93,8 @@ def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
     >>> sj.judge_colours(["offline"])
     {'offline': '#666666'}
     """
-    return {name: _OFFLINE[0] if is_embedded(name) else COLOURS[_number(name) % len(COLOURS)] for name in names}
+    grey, colours = palette().grey, palette().colours
+    return {name: grey if is_embedded(name) else colours[_number(name) % len(colours)] for name in names}
 
 
 def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
@@ -73,12 +106,12 @@ def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
     found: dict[Any, str] = {}
     for name in sorted(colours, key=str):
         used = [(colours[other], marker) for other, marker in found.items()]
-        found[name] = _OFFLINE[1] if is_embedded(name) else _free_marker(name, colours[name], used)
+        found[name] = _OFFLINE if is_embedded(name) else _free_marker(name, colours[name], used)
     return {name: found[name] for name in colours}
 
 
 def _free_marker(name: Any, colour: str, used: list[tuple[str, str]]) -> str:
-    start = _number(name) // len(COLOURS)
+    start = _number(name) // len(_ON_LIGHT)
     order = [MARKERS[(start + step) % len(MARKERS)] for step in range(len(MARKERS))]
     return min(order, key=lambda marker: (used.count((colour, marker)), [m for _, m in used].count(marker)))
 
@@ -120,22 +153,37 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
     """The chart that `plot` draws of the frame, as the data URL of an SVG; it needs no font where it is shown.
 
     In any thread, and apart from pyplot: of a figure that pyplot knows, a notebook makes the output of whichever cell
-    ends next."""
+    ends next. On white paper, whatever style matplotlib has: a report is to be printed, and a panel turns the colours
+    of its charts with the theme of the page."""
     buffer = io.BytesIO()
-    token = _apart.set(True)
-    try:
-        figure = cast(Figure, plot(frame).figure)
-    finally:
-        _apart.reset(token)
-    with _settings({"svg.fonttype": "path", "svg.hashsalt": "socjudge"}):
+    light = {
+        name: rcParamsDefault[name]
+        for name in plt.style.library["dark_background"]
+        if plt.rcParams[name] != rcParamsDefault[name]
+    }
+    with _settings({**light, "svg.fonttype": "path", "svg.hashsalt": "socjudge"}):
+        token = _apart.set(True)
+        try:
+            figure = cast(Figure, plot(frame).figure)
+        finally:
+            _apart.reset(token)
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
+class _Figure(Figure):
+    """A figure whose small Japanese text is not drawn by the hints of the font, which fill 書 at 8 points with black."""
+
+    def draw(self, renderer: Any) -> None:
+        with _settings({"text.hinting": "force_autohint"}):
+            super().draw(renderer)
+
+
 def new_figure(width: float, height: float) -> Figure:
     """A figure of that size in inches, which pyplot shows unless `chart_url` asked for it."""
-    make_figure = Figure if _apart.get() else plt.figure
-    return make_figure(figsize=(width, height), layout="constrained")
+    if _apart.get():
+        return Figure(figsize=(width, height), layout="constrained")
+    return plt.figure(figsize=(width, height), layout="constrained", FigureClass=_Figure)
 
 
 @contextmanager
@@ -188,7 +236,7 @@ def label(text: object, width: int = 40) -> str:
 
 def pass_text(line: float) -> str:
     """The pass line in words, for titles and legends."""
-    return f"合格ライン {line:g}点"
+    return say("charts.pass_line", line=line)
 
 
 def points(mean: float, line: float) -> str:
@@ -217,8 +265,8 @@ def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str
 
 
 def known_category(categories: pd.Series) -> pd.Series:
-    """The categories as text, and NO_CATEGORY where there is none, so that no chart leaves such a question out."""
-    return categories.astype(object).where(categories.notna(), NO_CATEGORY)
+    """The categories as text, and the words for none where there is none, so that no chart leaves such a question out."""
+    return categories.astype(object).where(categories.notna(), say("charts.no_category"))
 
 
 def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
@@ -241,9 +289,9 @@ def _natural(question: Any) -> list[Any]:
 
 
 def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
-    """Means (0–100) as cells whose colour turns at the pass line, with a colour bar; missing cells stay white."""
+    """Means (0–100) as cells whose colour turns at the pass line, with a colour bar; missing cells stay empty."""
     image = ax.imshow(means.astype(float), cmap=_cell_colours(line), vmin=0, vmax=100, aspect="auto")
-    bar = ax.figure.colorbar(image, ax=ax, label="平均スコア（点）")
+    bar = ax.figure.colorbar(image, ax=ax, label=say("charts.mean_score"))
     bar.set_ticks(sorted({0, 50, 100, line}))
     bar.ax.axhline(line, color="black", linestyle="--", linewidth=1)
     use_japanese(bar.ax)
@@ -253,19 +301,14 @@ def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
 def _cell_colours(line: float) -> LinearSegmentedColormap:
     """Orange, the darker the lower, below the line; blue, the darker the higher, on it and above.
 
-    The two are told apart with any colour vision, and the deepest of each by the points written on them in grey print."""
+    The two are told apart with any colour vision, and the deepest of each by the points written on them in grey print.
+    None is so dark that black text on it would be hard to read."""
     edge = min(max(line / 100, 0.0), 1.0)
-    below, above = ("#b3450b", "#fbd9b5"), ("#e3eef8", "#2b6ca8")
+    below, above = ("#f2954f", "#fde3c8"), ("#e3eef8", "#74a9dc")
     steps = 1000  # so that a mean just below the line is not drawn on it
     parts = [(colours, round(share * steps)) for colours, share in ((below, edge), (above, 1 - edge))]
     ramps = [LinearSegmentedColormap.from_list("", colours, n)(np.arange(n)) for colours, n in parts if n]
     return LinearSegmentedColormap.from_list("pass line", np.concatenate(ramps), steps)
-
-
-def ink(mean: float, line: float) -> str:
-    """The colour of text on a cell: the one that stands out better (WCAG's contrast)."""
-    red, green, blue, _ = _cell_colours(line)(mean / 100)
-    return "black" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18 else "white"
 
 
 def judge_key(ax: Axes, names: Iterable[Any], *, below: float = 40) -> None:

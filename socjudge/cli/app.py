@@ -157,10 +157,10 @@ def run(
 
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
     from ..judging.dataset import load_eval_dataset
-    from ..runs.assignment import assign_suite
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.running import RunOptions
+    from ..runs.several_judges import assign_judges, estimate_judges_left, judged_already
     from ..runs.suite import run_evaluation_suite
 
     if repair is not None:
@@ -174,23 +174,25 @@ def run(
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
     judges = judge_models or ["auto"]
-    models: dict[str, Any] = {
-        "assistant_model": assistant_model, "assistant_prompt": assistant_prompt,
-        "judge_model": judges, "judge_prompt": judge_prompt,
+    judging = {"judge_prompt": judge_prompt, "judge_repeats": most_repeats(judge_repeats, until_certain)}
+    answering: dict[str, Any] = {
+        "assistant_model": assistant_model, "assistant_prompt": assistant_prompt, "answer_repeats": answer_repeats,
     }  # fmt: skip
-    repeats = {"answer_repeats": answer_repeats, "judge_repeats": most_repeats(judge_repeats, until_certain)}
-    estimate = or_exit(estimate_run, questions, **models, **repeats, until_certain=until_certain)
+    how = {**judging, **answering, "judge_model": judges, "until_certain": until_certain}
+    estimate = or_exit(estimate_run, questions, **how)
     index = open_index_or_exit(runbooks, index_dir)
-    if estimate.calls and not fresh and len(judges) == 1:
-        one = models | {"judge_model": judges[0]}
-        same = or_exit(assign_suite, questions, index=index, answers=None, k=k, **one, **repeats)
-        estimate = _left(estimate, same, logs_dir)
+    if estimate.calls and not fresh:
+        what: dict[str, Any] = {"judging": judging, "answering": answering | {"answers": None, "k": k}}
+        assignments, over = or_exit(assign_judges, questions, judges, index=index, **what)
+        already = or_exit(judged_already, assignments, over, logs_dir)
+        estimate = estimate_judges_left(
+            questions, judges, already, assignments[0].total, **what, until_certain=until_certain
+        )
     confirm(estimate, yes)
     finished = or_exit(
-        run_evaluation_suite, questions, index=index, **models, **repeats,
+        run_evaluation_suite, questions, index=index, **how,
         k=k, max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
-        until_certain=until_certain,
     )  # fmt: skip
     report_run(finished, judges=len(judges))
 

@@ -293,8 +293,8 @@ def run_history(run: EvaluationRun) -> History:
     return History(run_tables(run))
 
 
-def _judges_history(run: EvaluationRun) -> History:
-    """The same with the runs of other judges over its answers."""
+def judges_history(run: EvaluationRun) -> History:
+    """The same, with the runs of the other judges over its answers behind it."""
     tables = [run_tables(each) for each in (run, *run.others)]
     return History(
         Tables(pa.concat_tables([each.runs for each in tables]), pa.concat_tables([each.results for each in tables]))
@@ -314,7 +314,7 @@ def run_results(run: EvaluationRun) -> pd.DataFrame:
     >>> len(sj.run_results(run)) == len(run.results)
     True
     """
-    return _judges_history(run).results
+    return judges_history(run).results
 
 
 def run_scores(run: EvaluationRun) -> pd.DataFrame:
@@ -330,7 +330,7 @@ def run_scores(run: EvaluationRun) -> pd.DataFrame:
     >>> sj.run_scores(run)["criterion"].nunique()
     6
     """
-    return _judges_history(run).scores
+    return judges_history(run).scores
 
 
 def run_wide(run: EvaluationRun) -> pd.DataFrame:

@@ -16,6 +16,9 @@ from .answer_reading import Reading
 
 _IMMEDIATE = re.compile(r"直ちに|最初に|まず|何より先")
 _CONDITIONAL = re.compile(r"場合|れば|たら|とき|次第|承認|なら")
+# 「…」は行わないでください: what the answer turns down is named, not told.
+_REFUSAL = re.compile("」(?:は|を)[^。]{0,6}(?:行わ|実施し|実行し|し)ないでください")
+_SUMMARY = re.compile("(?:要点|まとめ|結論)[:：]")
 _SAME_THING = 0.25  # of a keypoint's character pairs, people left out
 _DEADLINE = re.compile(r"\d+\s*(?:分|時間|日)以内")
 _NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
@@ -24,7 +27,7 @@ _NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
 def turned_against(reading: Reading, i: int) -> Conflict:
     """How claim i goes against the passages, "" if it does not."""
     claim = reading.claims[i]
-    if claim.is_code or fold(claim.text) in reading.source_texts:
+    if claim.is_code or fold(claim.text) in reading.source_texts or _REFUSAL.search(claim.text):
         return ""
     place, likeness = reading.nearest[i]
     if likeness >= 0.65:
@@ -70,6 +73,8 @@ def find_misplaced(reading: Reading) -> str:
     timed = 0
     late, hurried = "", False
     for claim in reading.claims:
+        if _SUMMARY.match(claim.text):
+            continue
         own = bigrams(fold(claim.text))
         place, likeness = max(
             ((place, containment(own, pairs)) for place, pairs in steps), key=lambda f: f[1], default=((0, 0), 0.0)

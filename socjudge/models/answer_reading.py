@@ -311,7 +311,9 @@ class Reading:
 
 
 def _spell_out(answer: str) -> str:
-    """An answer with digits of one width, and what people shorten in the words of runbooks: 情シス, 二名, 1時間半, OK."""
+    """An answer with digits of one width, and what people shorten in the words of runbooks: 情シス, 二名, 1時間半, OK;
+    rows of a table on one line each a sentence, and without the numbers of its own steps."""
+    answer = re.sub("手順[0-9]+", "手順", answer.replace(" ／ ", "。"))
     text = re.sub("情シス(?:の?当番)?", "情報システム部当番", answer.translate(_NARROW))
     text = re.sub("[一二三四五](?=[名人者台件回](?!目))", lambda match: str("一二三四五".index(match[0]) + 1), text)
     text = re.sub(r"(\d+)時間半", lambda match: f"{int(match[1]) * 60 + 30}分", text).replace("半時間", "30分")

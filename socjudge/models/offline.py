@@ -15,8 +15,8 @@ from .offline_answer import compose_answer
 from .offline_judge import judge
 from .pacing import Account, PacedModel, RunGate
 
-JUDGE_NAME = "offline-rubric-3"
-ASSISTANT_NAME = "offline-extract-2"
+JUDGE_NAME = "offline-rubric-4"
+ASSISTANT_NAME = "offline-extract-3"
 
 
 class OfflineModel(PacedModel):

@@ -12,6 +12,7 @@ from .. import constants
 from ..base.messages import say
 from ..base.pass_rule import run_rule
 from ..base.showing import block, escape
+from ..base.verdict import judges_text
 from ..errors import SocJudgeError
 from ..models.pacing import get_settings
 from .controls import (
@@ -65,6 +66,10 @@ class RunPanel(SessionPanel):
         logs_dir = logs_dir or constants.LOGS_DIR
         self.session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
         self.judge_model = model_box("Judge")
+        self.more_judges = [model_box(say(name), "") for name in ("panels.run_second_judge", "panels.run_third_judge")]
+        for box in self.more_judges:
+            box.placeholder = say("panels.run_no_judge")
+            box.tooltip = say("panels.run_more_judges_hint")
         self.assistant_model = model_box(say("panels.assistant"))
         self.judge_prompt = prompt_box(say("panels.judge_prompt"), "judge")
         self.assistant_prompt = prompt_box(say("panels.assistant_prompt"), "assistant")
@@ -106,8 +111,8 @@ class RunPanel(SessionPanel):
             [
                 widgets.HBox(
                     [
-                        self.judge_model, self.judge_prompt, self.answers, self.assistant_model, self.assistant_prompt,
-                        self.dataset, self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency,
+                        self.judge_model, *self.more_judges, self.judge_prompt, self.answers, self.assistant_model,
+                        self.assistant_prompt, self.dataset, self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency,
                         self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
                         self.until_certain, widgets.HTML(block("muted", say("panels.run_calls_help"))),
                     ],
@@ -149,6 +154,7 @@ class RunPanel(SessionPanel):
             dataset=Path(self.dataset.value), answers=Path(self.answers.value) if self.answers.value else None,
             assistant_model=self.assistant_model.value.strip(),
             judge_model=self.judge_model.value.strip(), judge_prompt=self.judge_prompt.value,
+            more_judges=tuple(name for box in self.more_judges if (name := box.value.strip())),
             assistant_prompt=self.assistant_prompt.value,
             answer_repeats=self.answer_repeats.value, judge_repeats=self.judge_repeats.value, k=self.k.value,
             until_certain=self.until_certain.value,
@@ -165,6 +171,8 @@ class RunPanel(SessionPanel):
             "output_tokens", "timeout_s", "patience_s",
         ):  # fmt: skip
             getattr(self, name).value = getattr(settings, name)
+        for box, name in zip(self.more_judges, settings.more_judges, strict=False):
+            box.value = name
         if settings.answers is not None:
             self._list_answers()
             if str(settings.answers) in [value for _, value in self.answers.options]:
@@ -178,8 +186,8 @@ class RunPanel(SessionPanel):
     @property
     def _controls(self) -> list[Any]:
         return [
-            *self._asking, self.judge_model, self.judge_prompt, self.answers, self.judge_repeats, self.until_certain,
-            self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
+            *self._asking, self.judge_model, *self.more_judges, self.judge_prompt, self.answers, self.judge_repeats,
+            self.until_certain, self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
             self.allow_cost, self.fresh,
         ]  # fmt: skip
 
@@ -266,9 +274,7 @@ class RunPanel(SessionPanel):
             run = session.run
             if session.state == "finished" and run is not None and run is not self._shown:
                 self._shown = run
-                self.results.value = summary_html(run) + details_html(
-                    run.results, run.log_path, line=run_rule(run.run).line
-                )
+                self.results.value = _results_html(run, len(session.settings.judges) if session.settings else 1)
             elif session.state == "running":
                 self._shown, self.results.value = None, ""
 
@@ -287,16 +293,28 @@ class RunPanel(SessionPanel):
                 failed = say("panels.run_failed", numbers=numbers) if progress.total else say("panels.run_error")
                 return block("bad", failed, escape(session.problem))
             case "idle" if self._preview is not None:
-                waiting, other = self._preview.waiting, self._preview.other
-                if self._preview.problem:
-                    return block("bad", escape(self._preview.problem))
-                if waiting and not self.fresh.value:
-                    return block("warn", say("panels.run_waiting", done=waiting.done, total=waiting.total))
-                if other and not waiting:
+                preview, other = self._preview, self._preview.other
+                if preview.problem:
+                    return block("bad", escape(preview.problem))
+                if preview.already and not self.fresh.value:
+                    return block("warn", say("panels.run_waiting", done=sum(preview.already), total=preview.total))
+                if other:
                     judge = other.run.judge_model
                     words = say("panels.run_other_waiting", judge=judge, done=other.done, total=other.total)
                     return block("warn", escape(words))
         return ""
+
+
+def _results_html(run: Any, asked: int) -> str:
+    """What a run found; of several judges each one's, below what they say together. asked: how many were."""
+    runs = (run, *run.others)
+    parts = [
+        summary_html(each) + details_html(each.results, each.log_path, line=run_rule(each.run).line) for each in runs
+    ]
+    if asked > 1:
+        together = judges_text(runs, asked)
+        parts.insert(0, block("warn" if "判定保留" in together else "", escape(together)))
+    return "".join(parts)
 
 
 def _index_html(session: RunSession, has_index: bool) -> str:

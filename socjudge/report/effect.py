@@ -69,13 +69,13 @@ class RunComparison:
         ]
 
     def __repr__(self) -> str:
-        shown = [] if self.is_unchanged else [_table(self.differences).to_string(index=False)]
+        shown = [] if self.is_unchanged else [_table(self.differences).to_string(index=False, na_rep="–")]
         return visible("\n".join([*self.lines, *shown]))
 
     def _repr_html_(self) -> str:
         if self.is_unchanged:
             return block("grey", *map(escape, self.lines))
-        table = _table(self.differences).to_html(index=False, border=0, escape=True)
+        table = _table(self.differences).to_html(index=False, border=0, escape=True, na_rep="–")
         row, title = _overall(self.differences), say("report.title")
         kind = ("good" if row["mean_difference"] > 0 else "bad") if _is_seen(row) else "grey"
         return block(kind, f"<b>{escape(title)}</b>", *map(escape, self.lines), table)

@@ -22,17 +22,18 @@ from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import SYMBOLS
 from ..base.texts import local_time, visible
 from ..base.verdict import rule_text
-from ..certify.certificate import Binding, certificate_line
+from ..certify.certificate import Binding, certificate_line, certificates_folder
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from ..charts.style import chart_url
 from ..errors import ConfigError
 from ..history.columns import RUN_NAMES
-from ..history.frames import History, load_history, load_runs, run_history
+from ..history.frames import History, judges_history, load_history, load_runs
 from ..records import EvaluationRun, is_embedded
 from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
 from ..stats.gate import gate_confidence, gate_questions
 from . import contents
+from .judges import judges_beside
 from .words import cautions, run_facts
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
@@ -55,6 +56,9 @@ def write_report(
     lang: str = "ja",
 ) -> Path:
     """Write the report of one run as a self-contained HTML file, and return where it is.
+
+    Where other judges marked the very same answers with the same prompt, their marks stand beside the run's own, and there
+    is no verdict unless all give the same.
 
     Parameters
     ----------
@@ -96,7 +100,9 @@ def write_report(
     """
     tongue, path = _language(lang), checked_page(path)
     who = "write_report"
-    given = run_history(scores) if isinstance(scores, EvaluationRun) else scores
+    given: pd.DataFrame | History = judges_history(scores) if isinstance(scores, EvaluationRun) else scores
+    if isinstance(scores, EvaluationRun):
+        run_id = run_id or scores.run.run_id
     if isinstance(given, History):
         if results is not None or runs is not None:
             raise ConfigError(say("report.has_frames"))
@@ -136,6 +142,7 @@ def write_report(
     verdict = contents.verdict_of(answers, rule)
     total = verdict["summary"].total_questions
     gate = gate_confidence(answers).iloc[0]
+    judges = judges_beside(scores, results, run_id, rule)
     with speaking(tongue):
         render = functools.partial(
             page_environment().get_template("report.html.j2").render,
@@ -152,7 +159,7 @@ def write_report(
             has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
             has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
             cautions=cautions(run, answers, verdict, gate, record),
-            certificate=_certificate_line(own, run, criteria),
+            judges=judges, certificates=_certificate_lines(scores, judges.run_ids if judges else [run_id]),
         )  # fmt: skip
         if len(rows) > MOST_ANSWERS:
             pages = {
@@ -211,7 +218,9 @@ def write_log_report(
     log = contents.known(log, runs, "log") or runs["log"].iloc[-1]
     baseline = contents.known(baseline, runs, "log")
     place = runs["log"].tolist().index(log)
-    logs = [*runs["log"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1], baseline]
+    first = runs["rejudged_from"].iloc[place] or runs["run_id"].iloc[place]  # of all who judged these answers
+    beside = runs.loc[(runs["run_id"] == first) | (runs["rejudged_from"] == first), "log"]
+    logs = [*runs["log"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1], baseline, *beside]
     # Texts are most of a log: only those of these runs are read.
     texts = load_history(logs_dir, logs={name for name in logs if name is not None}, text=True)
     run_ids = dict(zip(runs["log"], runs["run_id"], strict=True))
@@ -219,15 +228,26 @@ def write_log_report(
     return write_report(path, texts, **named, lang=lang)
 
 
-def _certificate_line(own: pd.DataFrame, run: dict[str, Any], criteria: list[Any]) -> str:
+def _certificate_lines(scores: pd.DataFrame, run_ids: list[str]) -> list[tuple[str, str]]:
+    """(judge, whether it has a certificate) of each run."""
+    found = []
+    for run_id in run_ids:
+        run = contents.run_of(scores, run_id)
+        found.append((run["judge_model"], _certificate_line(scores[scores["run_id"] == run_id], run)))
+    return found
+
+
+def _certificate_line(own: pd.DataFrame, run: dict[str, Any]) -> str:
     """Whether the judge of the run has a certificate; what a frame does not tell cannot be certified."""
-    known = {name: str(own[name].iloc[0]) if name in own else "" for name in ("judge_service", "socjudge_version")}
+    criteria = in_order(own["criterion"])
+    names = ("judge_service", "socjudge_version", "mode")
+    known = {name: str(own[name].iloc[0]) if name in own else "" for name in names}
     binding = Binding(
         run["judge_model"], known["judge_service"], run["prompt_sha256"], tuple(criteria), known["socjudge_version"],
         run["judge_model_resolved"],
     )  # fmt: skip
     started = "" if pd.isna(run["started_at"]) else run["started_at"].isoformat()
-    return certificate_line(binding, started, lang=language())
+    return certificate_line(binding, started, lang=language(), folder=certificates_folder(known["mode"]))
 
 
 def _language(lang: str) -> Language:

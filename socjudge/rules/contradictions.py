@@ -105,6 +105,9 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause],
     about: the sources about the same thing, nearest first; known: the clauses of all; cited: those of the sections that it cites."""
     if words.REJECTS.search(unicodedata.normalize("NFKC", statement)):
         return ""
+    if any(takes_the_other(statement, source) for source in about[:2]):
+        return "forbidden"
+    statement = words.ASIDE.sub("", statement)
     if loosens(statement, about, cited):
         return "loosened"
     if puts_off(statement, about):
@@ -119,8 +122,6 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause],
         return ""
     if has_opposite(statement, about, words.PROTECTING):
         return "loosened"
-    if any(takes_the_other(statement, source) for source in about[:2]):
-        return "forbidden"
     if any(comes_late(statement, source) for source in about[:2]) or any(
         swaps(statement, source) for source in about[:2]
     ):

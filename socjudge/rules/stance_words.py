@@ -51,7 +51,8 @@ AT_ONCE = re.compile(r"以内|直ちに|速やか|即時|至急|今すぐ|並行
 # Less than a list of things.
 # What happens if: 放っておくと続きます.
 CONSEQUENCE = re.compile(r"(?:[うくぐすつぬぶむる]|ない)と(?![しいもき同共のが])")
-# One thing and not another.
+# One thing and not another: what is turned down in a statement.
+ASIDE = re.compile(r"[^、。「」]{1,20}(?:では|じゃ|んじゃ)な(?:く|しに)て?、?(?!ても)")
 NOT_BUT = re.compile(
     r"(?P<aside>[^、。「」]{2,20})(?:では|で|じゃ)な(?:く|しに)て?、?(?P<instead>[^、。をにで]{2,20}?)(?:から|[をにで、。])"
 )
@@ -80,7 +81,7 @@ EUPHEMISM = re.compile(
 )
 # Turns down what the sentence names: 終わってから電話、では遅い.
 REJECTS = re.compile(
-    r"では(?:遅|いけ|困)|(?:の|に)は(?:早い|早すぎ|まだ早)|とはいきません|とはいかない|(?:という|って)ことは(?:な[いく]|ありません)|わけでは(?:な[いく]|ありません)|(?:ダメ|だめ|駄目)(?:です|だ|。|$)"
+    r"では(?:遅|いけ|困)|(?:の|に)は(?:早い|早すぎ|まだ早)|とはいきません|とはいかない|(?:という|って)ことは(?:な[いく]|ありません)|わけでは(?:な[いく]|ありません)|(?:ダメ|だめ|駄目)(?:です|だ|。|$)|(?:ずに|ないまま)[^、。]{1,30}ことは(?:せず|し(?:ない|ません))|など(?:と|とは)考えず"
 )
 # Looks like a negation and is none.
 NO_NEGATION = re.compile(

@@ -133,14 +133,16 @@ class Precautions:
 def find_precautions(index: RunbookIndex) -> Precautions:
     """The passages behind the precautions, and the leader by `organisation.json`."""
     said: dict[str, Passage] = {}
+    leader = load_organisation(index.runbooks).leader
     for precaution, (query, says) in _PRECAUTIONS.items():
         found = [p for p in index.search(query, 10) if any(says.search(line) for line in p.text.splitlines())]
         if precaution in ("power", "files"):
             found.sort(key=lambda p: not _FORBIDDEN.search(_top(p)))
+        if precaution == "call":  # the line names the leader and S1, and so should what it cites
+            found.sort(key=lambda p: -((leader.phone in p.text) + ("S1" in find_severities(p.text))))
         if found:
             said[precaution] = found[0]
-    leader = str(load_organisation(index.runbooks).leader)
-    return Precautions(said, leader, any("S1" in find_severities(p.text) for p in index.passages))
+    return Precautions(said, str(leader), any("S1" in find_severities(p.text) for p in index.passages))
 
 
 def choose_guide(

@@ -49,11 +49,15 @@ class Estimate:
 
     def left(self, unfinished: UnfinishedRun) -> Estimate:
         """What is still to be paid of this when the run is taken up: as much of it as answers are left to be judged."""
-        left = self._part(1 - unfinished.done / unfinished.total)
+        return self.after(unfinished.done, unfinished.total)
+
+    def after(self, done: int, total: int) -> Estimate:
+        """What is still to be paid of this when so many of the answers have been judged."""
+        left = self._part(1 - done / total)
         if self.lowest is None or not self.calls:
             return left
-        done = unfinished.done / unfinished.total * self.calls / self.lowest.calls
-        return replace(left, lowest=self.lowest._part(max(1 - done, 0.0)))
+        share = done / total * self.calls / self.lowest.calls
+        return replace(left, lowest=self.lowest._part(max(1 - share, 0.0)))
 
     def _part(self, share: float) -> Estimate:
         calls, tokens_in, tokens_out = (

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -22,30 +23,104 @@ from ..base.atomic_files import replacing
 from ..base.messages import say
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..judging.judge import failed_evaluation
-from ..records import EvaluationResult, EvaluationRun
-from .assignment import Assignment
+from ..models.opening import OFFLINE
+from ..records import EvalQuestion, EvaluationResult, EvaluationRun
+from .assignment import Assignment, assign_rejudging, assign_suite
+from .estimate import Estimate, estimate_run
 from .load import load_run
 from .log_json import answer_from_dict
 from .running import RunOptions, run_assignment
 from .unfinished import count, journal_folder, lines, load_unfinished, newest
 
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
-def run_judges(
-    assignments: Sequence[Assignment],
-    over: Callable[[EvaluationRun, int], Assignment],
-    options: RunOptions,
-) -> EvaluationRun:
-    """Have several judges mark the same answers; gives the run that made the answers, with the other judges' as `others`.
+    from ..models.opening import Model
+    from ..runbooks.index import RunbookIndex
 
-    assignments: of each judge, answers included. over: what the judge of that place is to do over a run's answers. A judge
-    that fails is left out with a warning; SocJudgeError if all do. max_cost_usd is for all together."""
-    if options.resume is not None:
-        raise ConfigError(say("runs.judges_resume"))
+Over = Callable[[EvaluationRun, int], Assignment]  # what the judge of that place is to do over a run's answers
+
+
+def assign_judges(
+    questions: Sequence[EvalQuestion],
+    judges: Sequence[str | BaseChatModel | Model],
+    *,
+    index: RunbookIndex | None,
+    judging: dict[str, Any],
+    answering: dict[str, Any],
+) -> tuple[list[Assignment], Over]:
+    """What each judge is to do, answers included, and what over the answers of a run; ConfigError as `assign_suite`.
+
+    judging: judge_prompt and judge_repeats; answering: the other arguments of `assign_suite`."""
+    assignments: list[Assignment] = []
+    for judge in judges:
+        each = assign_suite(questions, index=index, judge_model=judge, **judging, **answering)
+        index = each.plan.index  # opened once for all
+        assignments.append(each)
+    return assignments, lambda run, place: assign_rejudging(run, judge_model=judges[place], **judging)
+
+
+def check_judges(assignments: Sequence[Assignment]) -> None:
+    """ConfigError if there is no judge, or one twice."""
     if not assignments:
         raise ConfigError(say("runs.judges_none"))
     for place, assignment in enumerate(assignments):
         if assignment.key in [other.key for other in assignments[:place]]:
             raise ConfigError(say("runs.judges_twice", judge=assignment.info.judge_model))
+
+
+def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path | str | None) -> list[int]:
+    """How many answers each judge has marked, in logs and journals that would be taken up; all of them if it has finished.
+
+    assignments, over: of `assign_judges`. ConfigError for a damaged journal."""
+    folder = journal_folder(logs_dir or constants.LOGS_DIR)
+    runs = dict(_Finished(folder, assignments, fresh=False).load())
+    found = []
+    for place, assignment in enumerate(assignments):
+        done, old = 0, newest(folder, assignment.key) if runs or place == 0 else None
+        if place in runs:
+            done, old = assignment.total, None
+        elif runs:  # it may have failed over these answers, or while it made them
+            own = over(next(iter(runs.values())), place)
+            done = len([] if old is None else _marked(old, assignment, own) or [])
+            old = newest(folder, own.key)
+        found.append(done if old is None else max(done, count(old)[0]))
+    return found
+
+
+def estimate_judges_left(
+    questions: Sequence[EvalQuestion],
+    judges: Sequence[str | BaseChatModel | Model],
+    already: Sequence[int],
+    total: int,
+    *,
+    judging: dict[str, Any],
+    answering: dict[str, Any],
+    until_certain: bool = False,
+) -> Estimate:
+    """What is still to be paid when these judges are started (again), which may be one: of each what it has not marked.
+
+    already: of `judged_already`, of `total` each; the other arguments are those of `assign_judges`. Nothing is sent."""
+    given = {name: value for name, value in answering.items() if name != "k"}
+    left = Estimate(0, 0, 0, 0.0)
+    for place, (judge, done) in enumerate(zip(judges, already, strict=True)):
+        makes_answers = place == 0 and total not in already  # who finishes has the answers
+        whole = estimate_run(
+            questions, judge_model=judge, **judging, until_certain=until_certain,
+            **(given if makes_answers else given | {"assistant_model": OFFLINE}),
+        )  # fmt: skip
+        left += whole.after(done, total)
+    return left
+
+
+def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOptions) -> EvaluationRun:
+    """Have several judges mark the same answers; gives the run that made the answers, with the other judges' as `others`.
+
+    assignments, over: of `assign_judges`. A judge that fails is left out with a warning; SocJudgeError if all do.
+    max_cost_usd is for all together."""
+    if options.resume is not None:
+        raise ConfigError(say("runs.judges_resume"))
+    check_judges(assignments)
     folder = journal_folder(options.logs_dir or constants.LOGS_DIR)
     finished = _Finished(folder, assignments, fresh=options.fresh)
     runs: dict[int, EvaluationRun] = dict(finished.load())

@@ -13,10 +13,10 @@ from ..errors import ConfigError
 from ..models.opening import Model
 from ..prompts.templates import Prompt
 from ..records import AssistantAnswer, EvalQuestion, EvaluationResult, EvaluationRun
-from .assignment import Assignment, assign_rejudging, assign_suite, each_judge
+from .assignment import assign_rejudging, each_judge
 from .certainty import most_repeats
 from .running import RunOptions, run_assignment
-from .several_judges import run_judges
+from .several_judges import assign_judges, run_judges
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -147,14 +147,11 @@ def run_evaluation_suite(
     judging: dict[str, Any] = {
         "judge_prompt": judge_prompt, "judge_repeats": most_repeats(judge_repeats, until_certain)
     }  # fmt: skip
-    assignments: list[Assignment] = []
-    for judge in judges:
-        each = assign_suite(
-            questions, index=index, answers=answers, assistant_model=assistant_model, judge_model=judge,
-            assistant_prompt=assistant_prompt, answer_repeats=answer_repeats, k=k, **judging,
-        )  # fmt: skip
-        index = each.plan.index  # opened once for all
-        assignments.append(each)
+    answering: dict[str, Any] = {
+        "answers": answers, "assistant_model": assistant_model, "assistant_prompt": assistant_prompt,
+        "answer_repeats": answer_repeats, "k": k,
+    }  # fmt: skip
+    assignments, over = assign_judges(questions, judges, index=index, judging=judging, answering=answering)
     options = RunOptions(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
@@ -163,9 +160,7 @@ def run_evaluation_suite(
     )  # fmt: skip
     if len(assignments) == 1:
         return run_assignment(assignments[0], options)
-    return run_judges(
-        assignments, lambda run, place: assign_rejudging(run, judge_model=judges[place], **judging), options
-    )
+    return run_judges(assignments, over, options)
 
 
 def rejudge(

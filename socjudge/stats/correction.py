@@ -17,6 +17,7 @@ from ..errors import ConfigError
 from .basics import OVERALL, Floats, beta_skewness, hall_ends, mean_interval, pass_rate_interval
 from .people import Beside, beside_people, judges_of
 
+MIN_AGREED = 20  # labels that all have the judge's verdict; of ten that agree the narrow interval covers too little
 MIN_LABELS = 8  # labelled units; with fewer neither the weight nor its cost is known
 WIDEST = 1.25  # a corrected interval wider than so many times that of the labels alone is not taken
 _FLOOR = 0.05  # of the variance p (1 - p) + floor at the ends of the scale; 0.05 to 0.1 did best in simulations
@@ -145,7 +146,8 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     -----
     Estimate: people's rate among what the judge passes and among what it fails, weighted by the judge's shares of all.
     It is the mean of `corrected_mean` for verdicts. The interval joins Jeffreys intervals of the two rates and the
-    variance of the judge's share (MOVER), because with few labels a rate of 0 or 1 has no variance of its own.
+    variance of the judge's share (MOVER), because with few labels a rate of 0 or 1 has no variance of its own. Where 20
+    labels or more all have the judge's verdict, likelihood ratio intervals take their place: Jeffreys' are too wide there.
 
     Sources: Brown, Cai and DasGupta (2001), Stat. Sci. 16, 101-133; Zou and Donner (2008), Stat. Med. 27, 1693-1702.
     Rogan and Gladen's formula (1978, Am. J. Epidemiol. 107, 71-76), which arXiv 2511.21140 builds on, divides by tpr +
@@ -160,9 +162,10 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
         return plain
     share = float(everything.mean())
     z = float(scipy.stats.norm.ppf(0.5 + level / 2))
+    interval = _unanimous if n >= MIN_AGREED and bool((y == f).all()) else _jeffreys
     rates, down, up = [], 0.0, 0.0
     for part, weight in ((y[f], share), (y[~f], 1 - share)):
-        rate, (low, high) = float(part.mean()), _jeffreys(int(part.sum()), len(part), level)
+        rate, (low, high) = float(part.mean()), interval(int(part.sum()), len(part), level)
         rates.append(rate)
         down += (weight * (rate - low)) ** 2
         up += (weight * (high - rate)) ** 2
@@ -178,6 +181,12 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
 def _jeffreys(hits: int, total: int, level: float) -> tuple[float, float]:
     low, high = scipy.stats.beta.ppf([0.5 - level / 2, 0.5 + level / 2], hits + 0.5, total - hits + 0.5)
     return (float(low) if hits else 0.0), (float(high) if hits < total else 1.0)
+
+
+def _unanimous(hits: int, total: int, level: float) -> tuple[float, float]:
+    """The likelihood ratio interval of none or all."""
+    reach = math.exp(-float(scipy.stats.chi2.ppf(level, 1)) / 2 / total)
+    return (reach, 1.0) if hits else (0.0, 1 - reach)
 
 
 def corrected_means(
@@ -336,7 +345,7 @@ def _rate_row(side: Beside, criterion: str, line: float, level: float) -> dict[s
         "judge_rate": float(everything.mean()) if len(everything) else math.nan,
         "label_rate": float(y.mean()) if len(y) else math.nan,
         "rate": found.estimate,
-        **_shared(found, level, "rates within the judge's verdicts, Jeffreys intervals joined (MOVER)"),
+        **_shared(found, level, "rates within the judge's verdicts, Jeffreys or likelihood intervals joined (MOVER)"),
         "note": note,
     }
 

@@ -17,21 +17,33 @@ from service import CRITERIA, KEY, Service, judgement, serving
 from socjudge import (
     ConfigError,
     certify_judge,
+    constants,
     estimate_certificate,
     find_certificate,
     load_certificate,
+    load_run,
     run_evaluation_suite,
     save_certificate,
     write_certificate_page,
+    write_log_report,
     write_report,
 )
-from socjudge.certify.certificate import Binding, Certificate, certificate_line, explain_absence
+from socjudge.certify.certificate import (
+    Binding,
+    Certificate,
+    certificate_line,
+    certificates_folder,
+    explain_absence,
+    run_certificate_line,
+)
+from socjudge.certify.issue import binding_of_judge
 from socjudge.certify.labelled import read_labels
 from socjudge.panels.views.common import summary_html
 from socjudge.runs.log_json import answer_sha256
 from socjudge.stats.changes import share_ends
 
 PAIRS = good_pairs()
+SERIES = sorted((constants.EXAMPLES_DIR / "series").glob("judge_eval_*"))
 LEVEL = {question.question: 40 + 10 * (place % 6) for place, (question, _) in enumerate(PAIRS)}
 
 
@@ -333,6 +345,36 @@ def test_every_view_of_a_run_says_whether_its_judge_is_certified(
     path = save_certificate(made)
     told = f"Certificate of this judge: {path.stem} ({made.issued_at[:10]}) 根拠性 信頼できる、"
     assert all(told in view for view in views())
+
+
+def test_the_examples_show_the_embedded_judges_own_certificate_as_it_is(tmp_path: Path) -> None:
+    (path,) = certificates_folder("example").glob("*.json")
+    made = load_certificate(path)
+    assert made.binding.differences(binding_of_judge("offline", None)) == []
+    assert set(made.words.values()) == {"条件つき", "分からない"}  # nobody's marks: it can be no better
+    words = "、".join(f"{criterion} {word}" for criterion, word in made.words.items())
+    page = write_log_report(tmp_path / "report.html", SERIES[-1].parent).read_text("utf-8")
+    assert f"このJudgeの証明書: {path.stem}（{made.issued_at[:10]}）{words}</p>" in page
+    for log in SERIES:
+        assert words in load_run(log)._repr_html_()
+
+
+def test_the_examples_certificate_speaks_for_no_run_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socjudge.constants.CERTIFICATES_DIR", tmp_path)
+    run = load_run(SERIES[-1])
+    own = replace(run, run=replace(run.run, mode="evaluation"))
+    assert "none" in run_certificate_line(own) and "none" not in run_certificate_line(run)
+
+
+@pytest.mark.slow
+def test_the_examples_certificate_is_what_the_embedded_judge_gets_today(tmp_path: Path) -> None:
+    (path,) = certificates_folder("example").glob("*.json")
+    today = certify_judge(PAIRS, judge_model="offline", logs_dir=tmp_path, progress=False)
+    assert today.words == load_certificate(path).words, (
+        "python benchmarks/certify.py --certificate … --keep … makes it anew"
+    )
 
 
 @pytest.mark.slow

@@ -200,6 +200,7 @@ def test_a_log_is_probed_like_its_answers_and_an_empty_one_is_refused(samples: P
         run_probes(twice, judge_model="offline", logs_dir=tmp_path, progress=False)
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_the_matrix_frames_what_must_fall_and_writes_each_change(service: Service, tmp_path: Path) -> None:
     summary = summarise_probes(probe(service, tmp_path, blind("正確性")).changes)
     ax = plot_probe_matrix(summary)

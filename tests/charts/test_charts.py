@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.container import ErrorbarContainer
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from score_frames import CRITERIA, framed, judged, judges_frame, results_of
 
 from socjudge import constants
@@ -30,10 +32,11 @@ from socjudge.charts.runs import (
     plot_question_strip,
 )
 from socjudge.charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
-from socjudge.charts.style import MARKERS, japanese_text, judge_colours, judge_markers
+from socjudge.charts.style import MARKERS, chart_url, japanese_text, judge_colours, judge_markers
 from socjudge.errors import ConfigError
+from socjudge.panels.views.history import chart_html
 from socjudge.stats.agreement import pairwise_agreement
-from socjudge.stats.basics import summarise_scores
+from socjudge.stats.basics import OVERALL, summarise_scores
 from socjudge.stats.bridge import bridged_trend
 from socjudge.stats.comparison import compare_judges, verdict_flips
 from socjudge.stats.gate import gate_confidence, gate_questions
@@ -46,6 +49,7 @@ SHOWN = r"＿\$\frac{long/name-long/name-long/name-l…"
 
 @pytest.fixture(autouse=True)
 def _tidy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SOCJUDGE_LANG", "ja")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     plt.close("all")  # what another file left open would be counted with ours
@@ -53,6 +57,11 @@ def _tidy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     plt.close("all")
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture
+def in_english(_tidy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOCJUDGE_LANG", "en")
 
 
 def two_judges(first: str = "gpt-4o-mini", second: str = "gpt-4.1-mini") -> pd.DataFrame:
@@ -189,8 +198,10 @@ def test_a_chart_draws_on_the_axes_it_is_given(name: str, tmp_path: Path) -> Non
     figure.savefig(tmp_path / "chart.png")
 
 
+@pytest.mark.parametrize("lang", ["ja", "en"])
 @pytest.mark.parametrize("name", CHARTS)
-def test_nothing_of_a_chart_is_cut_at_notebook_width(name: str) -> None:
+def test_nothing_of_a_chart_is_cut_at_notebook_width(name: str, lang: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOCJUDGE_LANG", lang)
     ax = CHARTS[name](None)
     ax.figure.canvas.draw()
     inside, whole = ax.figure.get_tightbbox(), ax.figure.bbox_inches  # type: ignore[union-attr, call-arg]
@@ -201,6 +212,103 @@ def test_nothing_of_a_chart_is_cut_at_notebook_width(name: str) -> None:
     assert inside.y1 <= whole.y1
 
 
+def contrast(one: Any, other: Any) -> float:
+    """WCAG 2.2, https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio."""
+    low, high = sorted(luminance(colour) for colour in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: Any) -> float:
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+    return float(np.dot(parts, [0.2126, 0.7152, 0.0722]))
+
+
+def inked(ax: Axes) -> Iterator[Any]:
+    """The colour of all that is read before the paper or a band: what stands on cells is not."""
+    cells = [text for text in ax.texts if ax.images and text.get_transform() == ax.transData]
+    for text in ax.figure.findobj(Text):
+        if text.get_text().strip() and text not in cells:  # type: ignore[attr-defined]
+            yield text.get_color()  # type: ignore[attr-defined]
+    for line in [*ax.lines, *([] if ax.get_legend() is None else ax.get_legend().get_lines())]:
+        yield line.get_markeredgecolor() if line.get_linestyle() == "None" else line.get_color()
+    for bar in (bar for bar in ax.containers if isinstance(bar, ErrorbarContainer)):
+        for whiskers in bar[2]:
+            assert whiskers.get_alpha() is None
+            yield from whiskers.get_color()
+
+
+@pytest.mark.parametrize("dark", ["dark_background", {"axes.facecolor": "#212121", "text.color": "#e0e0e0"}])
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_stands_out_from_dark_paper(name: str, dark: Any) -> None:
+    style = ["dark_background", dark]
+    with plt.style.context(style):
+        ax = CHARTS[name](None)
+        paper = mpl.rcParams["axes.facecolor"]
+        assert all(contrast(colour, paper) >= 3 for colour in inked(ax))
+        # of a band the edge; white cells of the unscored would glare
+        areas = [patch for patch in ax.patches if patch.get_fill()]
+        assert all(contrast(area.get_edgecolor(), paper) >= 3 for area in areas)
+        assert all(contrast(area.get_facecolor(), paper) < 3 for area in areas)
+        assert all(contrast(colour, area.get_facecolor()) >= 3 for area in areas for colour in inked(ax))
+
+
+def test_the_colours_of_judges_stand_out_from_dark_paper_and_from_each_other() -> None:
+    names = ["gpt-4o-mini", "gpt-4o", "gpt-4.1-mini", "gpt-4.1", "gpt-5-mini", "gpt-5", "gpt-4.1-nano", "offline"]
+    light = judge_colours(names)
+    with plt.style.context("dark_background"):
+        dark = judge_colours(names)
+        figure = plot_criterion_multiples(history())
+    assert len(set(dark.values())) == len(set(light.values())) == 8
+    assert all(contrast(colour, paper) >= 3 for colour in dark.values() for paper in ("black", "#111111", "#212121"))
+    assert all(contrast(colour, "black") >= 3 for ax in figure.axes if ax.axison for colour in inked(ax))
+
+
+def test_the_chart_of_a_report_or_panel_is_light_in_any_style() -> None:
+    light = chart_url(plot_question_strip, history())
+    with plt.style.context("dark_background"):
+        assert chart_url(plot_question_strip, history()) == light
+        assert mpl.rcParams["text.color"] == "white"
+
+
+def test_the_colours_stand_out_where_a_panel_turns_them_for_a_dark_theme() -> None:
+    """As the filters are defined: https://www.w3.org/TR/filter-effects-1/#feColorMatrixElement, of half a turn."""
+    turned = re.search(r"filter: invert\(([.\d]+)\) hue-rotate\(180deg\)", chart_html("", "", ""))
+    assert turned is not None
+    share = float(turned[1])
+    grey = np.array([0.213, 0.715, 0.072])
+
+    def shown(colour: Any) -> Any:
+        inverted = share + (1 - 2 * share) * np.array(to_rgb(colour))
+        return np.clip(2 * grey @ inverted - inverted, 0, 1)
+
+    assert f"background: {to_hex(shown('white'))}" in chart_html("", "", "")
+    light = chart_style.palette()
+    for colour in (*light.colours, light.ink, light.grey):
+        assert contrast(shown(colour), shown("white")) >= 3
+    for mean in np.linspace(0, 1, 101):
+        cell = chart_style._cell_colours(70.0)(mean)
+        assert contrast("black", cell) >= 7
+        assert contrast(shown("black"), shown(cell)) >= 4.5
+
+
+@pytest.mark.usefixtures("in_english")
+@pytest.mark.parametrize("name", CHARTS)
+def test_of_an_english_chart_only_names_and_values_are_japanese(name: str) -> None:
+    names = [
+        *CRITERIA,
+        *constants.QUESTION_CATEGORIES,
+        OVERALL,
+        "不合格→合格",
+        "合格→不合格",
+        "判定保留",
+        "不合格",
+        "合格",
+    ]
+    for text in CHARTS[name](None).figure.findobj(Text):
+        assert not re.search("[ぁ-んァ-ヶ一-龠（）：、〜]", re.sub("|".join(names), "", text.get_text()))  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("in_english")
 @pytest.mark.parametrize(
     "plot", [plot_category_breakdown, plot_score_distribution, plot_criterion_trend, plot_question_strip]
 )
@@ -215,6 +323,7 @@ def test_a_frame_without_scores_says_what_to_do(plot: Callable[[pd.DataFrame], A
     assert plt.get_fignums() == []
 
 
+@pytest.mark.usefixtures("in_english")
 def test_frames_of_comparisons_gates_and_bridges_without_a_number_are_refused() -> None:
     comparison = compare_judges(two_judges(), baseline="gpt-4o-mini")
     cases: list[tuple[Callable[[pd.DataFrame], Axes], pd.DataFrame, str]] = [
@@ -296,7 +405,7 @@ def test_each_criterion_has_a_small_chart_whose_dots_turn_at_the_pass_line(tmp_p
     assert [ax.get_title(loc="left").partition("  ")[2] for ax in charts[:3]] == [
         "67（前回から-8.0）", "72（前回から-3.0）", "42（前回から-33.0）",
     ]  # fmt: skip
-    assert figure.get_suptitle().startswith(f"最新の実行で合格ラインを下回るのは 総合・{CRITERIA[1]}\n")
+    assert figure.get_suptitle().startswith(f"最新の実行で合格ラインを下回るのは 総合、{CRITERIA[1]}\n")
     dots = {
         bool(line.get_markerfacecolor() != "white"): sorted(line.get_ydata()) for line in charts[2].lines if line.get_marker() == "o"
     }  # fmt: skip
@@ -551,7 +660,7 @@ def test_flips_run_from_the_baseline_to_the_judge_across_the_line() -> None:
     assert words(ax) == ["合格→不合格  78→68点", "合格→不合格  76→65点"]  # 78 - 8 - 2 and 76 - 8 - 3
     lines = [list(line.get_xdata()) for line in ax.lines]
     assert lines == [[78, 68], [78], [68], [76, 65], [76], [65], [70, 70]]
-    assert ax.get_xlabel() == "平均スコア（点）。白丸は gpt-4o-mini、破線は合格ライン 70点"
+    assert ax.get_xlabel() == "平均スコア（点）。中抜きの丸は gpt-4o-mini、破線は合格ライン 70点"
     assert ax.get_title() == "同じ回答で合否が変わった質問（2問）"
 
 
@@ -592,6 +701,33 @@ def test_an_unknown_cost_is_shown_apart_and_named() -> None:
     assert ax.get_xscale() == "symlog"  # 0.01 is 100 times 0.0001
 
 
+def test_where_no_cost_is_known_there_is_no_axis_of_costs() -> None:
+    ax = cost_chart(priced({"a": None, "b": None}), "a")
+    (strip,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert (strip.get_x(), strip.get_x() + strip.get_width()) == ax.get_xlim()
+    assert ticks(ax) == []
+    assert words(ax)[0] == "費用不明"
+
+
+def test_no_band_or_whisker_of_a_difference_ends_at_the_edge() -> None:
+    scores = judges_frame(a=[60, 60, 60, 60, 60, 60], b=[40, 80, 45, 75, 50, 70])  # whose band is the widest thing
+    ax = plot_judge_comparison(compare_judges(scores, baseline="a"))
+    (left, right), drawn = ax.get_xlim(), ax.dataLim
+    assert left < drawn.x0
+    assert right > drawn.x1
+
+
+def test_small_characters_are_no_black_boxes() -> None:
+    """The hints of the font fill 書 at 8 points and 100 dots per inch: two pixels of five were black."""
+    with japanese_text():
+        figure = chart_style.new_figure(1, 1)
+        figure.text(0.5, 0.5, "書", fontsize=chart_style.SMALL)
+    figure.canvas.draw()
+    pixels = np.asarray(figure.canvas.buffer_rgba())[..., 0]  # type: ignore[attr-defined]
+    assert (pixels < 12).sum() < 0.1 * (pixels < 230).sum()
+
+
+@pytest.mark.usefixtures("in_english")
 def test_the_reference_can_be_a_person_or_come_second() -> None:
     scores = priced({"a": 0.01, "b": 0.002})
     labels = scores[scores["judge_model"] == "b"].assign(rater="佐藤")
@@ -645,6 +781,7 @@ def test_the_noise_of_a_gate_stays_between_0_and_100_points() -> None:
     assert [list(whisker[0, :, 0]) for whisker in whiskers(ax)] == [[93, 100], [0, 8], [45, 55]]
 
 
+@pytest.mark.usefixtures("in_english")
 def test_the_gate_chart_is_of_one_run() -> None:
     first = repeats(q1=[80, 82], q2=[60, 64])
     both = pd.concat([first, first.assign(run_id="other")], ignore_index=True)
@@ -652,7 +789,7 @@ def test_the_gate_chart_is_of_one_run() -> None:
     with pytest.raises(ConfigError, match="the frame has 2 runs; draw one"):
         plot_gate_confidence(questions)
     one = questions[questions["run_id"] == "other"]
-    assert plot_gate_confidence(one, confidence=confidence).get_title().startswith("2問中1問合格（")
+    assert plot_gate_confidence(one, confidence=confidence).get_title().startswith("1 of 2 questions pass (")
     with pytest.raises(ConfigError, match="0 rows for the run"):
         plot_gate_confidence(one, confidence=confidence.iloc[:1].assign(run_id="run-gpt-4o-mini"))
 
@@ -716,6 +853,7 @@ def rule(scores: pd.DataFrame) -> dict[str, float]:
     return {name: scores[name].iloc[0] for name in ("pass_threshold",) if name in scores}
 
 
+@pytest.mark.usefixtures("in_english")
 @pytest.mark.parametrize(
     ("draw", "maker"),
     [

@@ -16,7 +16,7 @@ import pytest
 import typer
 from command_line import socjudge, socjudge_here
 from conftest import ROOT
-from service import KEY, Service, error, is_judge_call, judgement
+from service import KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge.cli.app import app
 from socjudge.runbooks.index import RunbookIndex
@@ -147,6 +147,27 @@ def test_judges_that_differ_are_no_verdict(service: Service, tmp_path: Path, pla
     assert (len(service.requests), len(logs(tmp_path))) == (20, 2)
     service.default = judgement(80)
     assert socjudge_here("run", "-y", "-q", *two, *places, **keys).returncode == 0
+
+
+def test_the_estimate_of_several_judges_is_of_what_each_has_left(service: Service, places: list[str]) -> None:
+    left = iter(range(3))
+    refused = error(401, "no access")
+
+    def reply(request: dict[str, Any]) -> Reply | str:
+        return refused if request["model"] == "gpt-4o" and next(left, None) is None else judgement(80)
+
+    three = ["--judge-model", "gpt-4o-mini", "--judge-model", "gpt-4o", "--judge-model", "gpt-4.1"]
+    command = ["run", "-q", *three, "--assistant-model", "offline", "--max-concurrency", "1", *places]
+    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
+    assert "30 calls" in socjudge_here(*command, **keys).stderr
+    service.default = reply
+    assert socjudge_here(*command, "-y", **keys).returncode == 2  # the second failed after three
+    assert "コストがかかります: 7 calls" in socjudge_here(*command, **keys).stderr
+    assert "30 calls" in socjudge_here(*command, "--fresh", **keys).stderr
+    service.default = judgement(80)
+    before = len(service.requests)
+    assert socjudge_here(*command, "-y", **keys).returncode == 0
+    assert len(service.requests) - before == 7
 
 
 def test_rejudge_judges_stored_answers(service: Service, tmp_path: Path, places: list[str]) -> None:

@@ -89,7 +89,7 @@ def test_good_answers_pass_and_every_damage_is_visible_on_average(reactions: lis
 def test_it_says_that_it_is_no_llm() -> None:
     answer = AssistantAnswer("q", "端末を隔離する。")
     found = evaluate_answer(QUESTION, answer, model="offline")
-    assert found.model == "offline-rubric-3"
+    assert found.model == "offline-rubric-4"
     assert "LLMではありません" in found.overall_comment
     assert found.usage.cost_usd == 0
 

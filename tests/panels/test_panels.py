@@ -189,20 +189,20 @@ def test_one_click_reads_and_plans_once(panel: RunPanel, monkeypatch: pytest.Mon
         real = getattr(session, name)
         monkeypatch.setattr(session, name, lambda *args, **how: counts.update([name]) or real(*args, **how))
 
-    for name in ("load_eval_dataset", "assign_suite", "unfinished_runs"):
+    for name in ("load_eval_dataset", "assign_judges", "unfinished_runs"):
         counted(name)
     panel.fresh.value = True
     panel.max_concurrency.value = 2
     assert counts == {}  # it is the same run
     run(panel)
     assert panel.run is not None
-    assert counts == {"load_eval_dataset": 1, "assign_suite": 1, "unfinished_runs": 1}
+    assert counts == {"load_eval_dataset": 1, "assign_judges": 1, "unfinished_runs": 1}
 
 
 def test_panels_share_an_index_that_is_loaded_once(panel: RunPanel, tmp_path: Path) -> None:
     other = RunPanel(index_dir=panel.session.index_dir, logs_dir=tmp_path / "others")
     panel.k.value = 6
-    first, second = (shown.session.preview(shown.settings).assignment for shown in (panel, other))
+    first, second = (shown.session.preview(shown.settings).assignments[0] for shown in (panel, other))
     assert first is not None and second is not None
     assert first.plan.index is second.plan.index is open_index(index_dir=panel.session.index_dir)
 
@@ -582,6 +582,84 @@ def test_stored_answers_are_judged_again_into_the_history(hosted: RunPanel, serv
     assert [r.answer.answer for r in again.results] == [r.answer.answer for r in first.results]
     assert len(load_runs(tmp_path / "logs")) == 2
     assert RunPanel(index_dir=hosted.session.index_dir, logs_dir=tmp_path / "logs").answers.value == path
+
+
+def by_name(marks: dict[str, int]) -> Any:
+    """Each judge with its own mark."""
+    return lambda request: judgement(marks[request["model"]])
+
+
+def test_further_judges_mark_the_same_answers_and_each_is_shown(
+    hosted: RunPanel, service: Service, tmp_path: Path
+) -> None:
+    alone = hosted.session.preview(hosted.settings).estimate
+    hosted.more_judges[0].value = "gpt-4o"
+    hosted.more_judges[1].value = " gpt-4.1 "
+    assert hosted.settings.judges == ["gpt-4o-mini", "gpt-4o", "gpt-4.1"]
+    estimate = hosted.session.preview(hosted.settings).estimate
+    assert estimate.calls == 30 and estimate.cost_usd > 10 * alone.cost_usd  # type: ignore[operator]
+    assert "呼び出し 30 回" in hosted.cost.value and hosted.run_button.disabled
+    service.default = by_name({"gpt-4o-mini": 90, "gpt-4o": 60, "gpt-4.1": 80})
+    run(hosted)
+    assert service.judge_calls == len(service.requests) == 30
+    assert hosted.run is not None and len(hosted.run.others) == 2
+    assert (hosted.bar.value, hosted.bar.max) == (30, 30)
+    shown = text(hosted.results.value)
+    assert "複数のJudge: gpt-4o-mini 合格、gpt-4o 不合格、gpt-4.1 合格。判定が割れたため判定保留です。" in shown
+    assert shown.count("評価結果サマリー") == 3
+    assert len(re.findall('class="tile[ "]', hosted.results.value)) == 3 * 60
+    assert len(load_runs(tmp_path / "logs")) == 3
+
+
+def test_several_judges_that_were_stopped_are_taken_up_and_priced_by_what_is_left(
+    hosted: RunPanel, service: Service, index: RunbookIndex, tmp_path: Path
+) -> None:
+    hosted.more_judges[0].value = "gpt-4o"
+    left = iter(range(13))
+
+    def reply(request: dict[str, Any]) -> str:
+        if next(left, None) is None:
+            hosted.stop_button.click()
+        return judgement(80)
+
+    service.default = reply
+    run(hosted)
+    done = service.judge_calls
+    assert hosted.session.state == "stopped" and 10 < done < 20
+    assert f"見積もり（残りの分）: 呼び出し {20 - done} 回" in hosted.cost.value
+    session._sessions.clear()  # as when the kernel is started anew
+    again = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "logs")
+    again.judge_model.value, again.assistant_model.value = "gpt-4o-mini", "offline"
+    again.more_judges[0].value = "gpt-4o"
+    assert f"{done}/20" in text(again.status.value)
+    run(again)
+    assert service.judge_calls == 20 and again.run is not None and len(again.run.others) == 1
+    assert "全員が同じ判定です" in again.results.value
+
+
+def test_further_judges_over_stored_answers(hosted: RunPanel, service: Service) -> None:
+    hosted.judge_model.value = "offline"
+    run(hosted)
+    first = hosted.run
+    hosted._list_choices()
+    hosted.answers.value = hosted.answers.options[1][1]
+    hosted.judge_model.value, hosted.more_judges[0].value = "gpt-4o-mini", "gpt-4o"
+    assert "呼び出し 20 回" in hosted.cost.value
+    run(hosted)
+    assert first is not None and hosted.run is not None
+    runs = [hosted.run, *hosted.run.others]
+    assert [(each.judge_model, each.run.rejudged_from) for each in runs] == [
+        ("gpt-4o-mini", first.run.run_id), ("gpt-4o", first.run.run_id),
+    ]  # fmt: skip
+    assert service.judge_calls == 20
+
+
+def test_the_same_judge_twice_is_refused_before_it_is_run(hosted: RunPanel, service: Service) -> None:
+    hosted.more_judges[0].value = "gpt-4o-mini"
+    hosted.allow_cost.value = True
+    assert "2回あります" in hosted.status.value
+    run(hosted)
+    assert service.requests == [] and hosted.session.state == "failed"
 
 
 def test_stored_answers_need_no_index(panel: RunPanel, tmp_path: Path, samples: Path) -> None:

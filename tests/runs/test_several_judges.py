@@ -25,6 +25,8 @@ from socjudge import (
     unfinished_runs,
 )
 from socjudge.runbooks.index import RunbookIndex
+from socjudge.runs.estimate import Estimate
+from socjudge.runs.several_judges import assign_judges, estimate_judges_left, judged_already
 
 JUDGES = ["gpt-4o-mini", "gpt-4o", "gpt-4.1"]
 MARKS = {"gpt-4o-mini": 90, "gpt-4o": 60, "gpt-4.1": 80}
@@ -49,6 +51,18 @@ def replies(**special: Callable[[], Reply | str]) -> Callable[[dict[str, Any]], 
 def judge_all(tmp_path: Path, **keywords: Any) -> EvaluationRun:
     keywords = {"judge_model": JUDGES, "answers": STORED, "progress": False, **keywords}
     return run_evaluation_suite(QUESTIONS, logs_dir=tmp_path / "logs", **keywords)
+
+
+def left_to_pay(
+    tmp_path: Path, *, index: RunbookIndex | None = None, answers: Any = STORED, assistant_model: str = "auto"
+) -> Estimate:
+    answering = {
+        "answers": answers, "assistant_model": assistant_model, "assistant_prompt": None, "answer_repeats": 1, "k": 5,
+    }  # fmt: skip
+    what: dict[str, Any] = {"judging": {"judge_prompt": None, "judge_repeats": 1}, "answering": answering}
+    assignments, over = assign_judges(QUESTIONS, JUDGES, index=index, **what)
+    already = judged_already(assignments, over, tmp_path / "logs")
+    return estimate_judges_left(QUESTIONS, JUDGES, already, len(QUESTIONS), **what)
 
 
 def calls(service: Service) -> dict[str, int]:
@@ -115,6 +129,7 @@ def test_the_answers_of_a_first_judge_that_fails_midway_are_taken_over(
     assert len(asked) == 4  # three before it failed, one after
     service.default = replies()
     service.requests.clear()
+    assert left_to_pay(tmp_path, answers=None, index=index, assistant_model="gpt-4o-mini").calls == 2
     again = judge_all(tmp_path, **how)
     assert calls(service) == {"gpt-4o-mini": 2, "gpt-4o": 0, "gpt-4.1": 0}  # its two marks count
     assert len(service.requests) == 2
@@ -140,10 +155,15 @@ def test_an_unfinished_run_of_one_of_them_over_other_answers_is_left_alone(
     with pytest.raises(RunStopped):
         judge_all(tmp_path, judge_model="gpt-4o", stop=stop, **how)
     (before,) = unfinished_runs(tmp_path / "logs")
+    service.default = lambda request: error(401, "no access") if request["model"] == "gpt-4o" else reply(request)
+    with pytest.warns(UserWarning, match="the judge gpt-4o did not finish"):
+        judge_all(tmp_path, **how)
+    assert left_to_pay(tmp_path, answers=None, index=index, assistant_model="gpt-4o-mini").calls == 4
+    service.default = reply
     judge_all(tmp_path, **how)
     (after,) = unfinished_runs(tmp_path / "logs")
     assert (after.path, after.done) == (before.path, before.done) == (before.path, 2)
-    assert calls(service) == {"gpt-4o-mini": 4, "gpt-4o": 2 + 4, "gpt-4.1": 4}
+    assert calls(service) == {"gpt-4o-mini": 4, "gpt-4o": 2 + 1 + 4, "gpt-4.1": 4}  # one was refused
 
 
 def test_a_cell_shows_every_judge(service: Service, tmp_path: Path) -> None:
@@ -164,8 +184,10 @@ def test_what_was_broken_off_is_taken_up(service: Service, tmp_path: Path, stop_
         return reply(request)
 
     service.default = default
+    assert left_to_pay(tmp_path) == estimate_run(QUESTIONS, answers=STORED, judge_model=JUDGES)
     with pytest.raises(RunStopped):
         judge_all(tmp_path, max_concurrency=1, stop=stop)
+    assert left_to_pay(tmp_path).calls == 12 - sum(calls(service).values())
     run = judge_all(tmp_path, max_concurrency=1)
     assert calls(service) == dict.fromkeys(JUDGES, 4)
     assert [each.judge_model for each in (run, *run.others)] == JUDGES

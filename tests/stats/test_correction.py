@@ -135,6 +135,17 @@ def test_a_rate_of_verdicts_that_agree_throughout_is_not_certain() -> None:
     found = corrected_rate([True] * 14 + [False] * 6, [True] * 14 + [False] * 6, [True] * 140 + [False] * 60)
     assert found.estimate == pytest.approx(0.7)
     assert 0.05 < found.high - found.low < found.labels_high - found.labels_low
+    # A rate r makes 14 of 14 e^-1.92 times as likely as 1 does where r^14 = e^-1.92; 140 of 200 are a sample themselves.
+    down, up = 0.7 * (1 - math.exp(-1.920729 / 14)), 0.3 * (1 - math.exp(-1.920729 / 6))
+    sampling = 1.959964**2 * 0.21 / 200
+    assert found.low == pytest.approx(0.7 - math.sqrt(down**2 + sampling))
+    assert found.high == pytest.approx(0.7 + math.sqrt(up**2 + sampling))
+
+
+def test_fewer_labels_that_agree_keep_the_wider_interval() -> None:
+    found = corrected_rate([True] * 13 + [False] * 6, [True] * 13 + [False] * 6, [True] * 140 + [False] * 60)
+    sampling = 1.959964**2 * 0.21 / 200
+    assert found.low == pytest.approx(0.7 - math.hypot(0.7 * (1 - jeffreys_low(13, 13)), math.sqrt(sampling)), abs=1e-4)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40), st.integers(1, 99))

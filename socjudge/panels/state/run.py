@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,12 +17,13 @@ from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.dataset import load_eval_dataset
 from ...judging.judge import count_retries
 from ...models.pacing import get_settings
-from ...records import EvaluationResult, EvaluationRun
-from ...runs.assignment import Assignment, assign_rejudging, assign_suite
+from ...records import EvalQuestion, EvaluationResult, EvaluationRun
+from ...runs.assignment import Assignment, assign_rejudging
 from ...runs.certainty import most_repeats
-from ...runs.estimate import Estimate, estimate_run
+from ...runs.estimate import Estimate
 from ...runs.load import load_run
 from ...runs.running import RunOptions, run_assignment
+from ...runs.several_judges import Over, assign_judges, check_judges, estimate_judges_left, judged_already, run_judges
 from ...runs.unfinished import UnfinishedRun, unfinished_runs
 
 TELL_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
@@ -37,13 +37,14 @@ State = Literal["idle", "building", "running", "stopping", "finished", "stopped"
 class Settings:
     """What to run; the names and meanings of `run_evaluation_suite`. dataset: where the questions are.
 
-    answers: a log whose stored answers are judged again, as by `rejudge`; None: the assistant is asked. What says how it
-    answers then means nothing."""
+    more_judges: further ones, who mark the same answers. answers: a log whose stored answers are judged again, as by
+    `rejudge`; None: the assistant is asked. What says how it answers then means nothing."""
 
     dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
     answers: Path | None = None
     assistant_model: str = "auto"
     judge_model: str = "auto"
+    more_judges: tuple[str, ...] = ()
     judge_prompt: str | None = None
     assistant_prompt: str | None = None
     answer_repeats: int = 1
@@ -57,6 +58,11 @@ class Settings:
     patience_s: float | None = None
     fresh: bool = False
 
+    @property
+    def judges(self) -> list[str]:
+        """All judges."""
+        return [self.judge_model, *self.more_judges]
+
     def is_same_run(self, other: Settings | None) -> bool:
         """Whether a run with the other settings would be taken up with these: how calls are made makes no difference."""
         how = {name: getattr(self, name) for name in HOW}
@@ -67,21 +73,43 @@ class Settings:
 class RunPreview:
     """What a run with some settings would be, as things stand.
 
-    assignment: None where the index has to be built, or models and prompts are unfit. waiting: this run, broken off and
-    to be taken up; other: the newest one with other settings; both None where there is none, and while something is
-    under way. problem: why it cannot be run (no key, a damaged journal), or empty."""
+    assignments: of each judge, and over: both of `assign_judges`; empty where the index has to be built, or models and
+    prompts are unfit. already: answers that each has judged of this run, broken off and to be taken up, and left: what is
+    still to be paid of it; empty and None where there is none. other: the newest unfinished run with other settings, looked
+    for where there is one judge. None of these while something is under way. problem: why it cannot be run (no key, a
+    damaged journal), or empty."""
 
     n_questions: int
     estimate: Estimate
-    assignment: Assignment | None = None
-    waiting: UnfinishedRun | None = None
+    assignments: tuple[Assignment, ...] = ()
+    over: Over | None = None
+    already: tuple[int, ...] = ()
+    left: Estimate | None = None
     other: UnfinishedRun | None = None
     problem: str = ""
 
     @property
-    def left(self) -> Estimate | None:
-        """What is still to be paid of the run that would be taken up; None where there is none."""
-        return None if self.waiting is None else self.estimate.left(self.waiting)
+    def total(self) -> int:
+        """Judged answers that it will have, of all judges."""
+        return sum(assignment.total for assignment in self.assignments)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is asked of each judge: the arguments of `assign_judges`."""
+
+    questions: Sequence[EvalQuestion]
+    judges: Sequence[str]
+    judging: dict[str, Any]
+    answering: dict[str, Any]
+    until_certain: bool
+
+    def estimate(self, already: Sequence[int] = (), total: int = 1) -> Estimate:
+        """Of all that is left, or of the whole."""
+        return estimate_judges_left(
+            self.questions, self.judges, already or [0] * len(self.judges), total, judging=self.judging,
+            answering=self.answering, until_certain=self.until_certain,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -244,46 +272,59 @@ class RunSession(Session):
     def preview(self, settings: Settings) -> RunPreview:
         """What a run with these settings would be; nothing is sent. ConfigError if not even its price can be told."""
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
-        preview, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
+        task, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
+        preview = RunPreview(len(task.questions), task.estimate())
         if assign is None:
             return preview
         try:
-            assignment = assign()
-            preview = replace(preview, assignment=assignment)
-            found = [] if self.is_busy else unfinished_runs(self.logs_dir)[::-1]  # the newest first
+            assignments, over = assign()
+            check_judges(assignments)
+            preview = replace(preview, assignments=tuple(assignments), over=over)
+            if self.is_busy:
+                return preview
+            if len(assignments) > 1:
+                already = judged_already(assignments, over, self.logs_dir)
+                left = task.estimate(already, assignments[0].total) if any(already) else None
+                return replace(preview, already=tuple(already) if left else (), left=left)
+            found = unfinished_runs(self.logs_dir)[::-1]  # the newest first
         except SocJudgeError as error:
             return replace(preview, problem=str(error))
-        key = assignment.key
+        key = assignments[0].key
         waiting, other = (next((run for run in found if (run.key == key) is same), None) for same in (True, False))
-        return replace(preview, waiting=waiting, other=other)
+        if waiting is None:
+            return replace(preview, other=other)
+        return replace(preview, already=(waiting.done,), left=preview.estimate.left(waiting))
 
-    def _foresee(self, settings: Settings) -> tuple[RunPreview, Callable[[], Assignment] | None]:
-        """Of a run in which the assistant is asked: size and cost, and what gives the assignment where there is an index."""
+    def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]] | None]:
+        """Of a run in which the assistant is asked: the task, and what gives the assignments where there is an index."""
         from ...runbooks.index import find_index
 
-        questions, how = load_eval_dataset(settings.dataset), _how_judged(settings)
-        how |= {
-            "assistant_model": settings.assistant_model, "assistant_prompt": settings.assistant_prompt,
-            "answer_repeats": settings.answer_repeats,
+        answering = {
+            "answers": None, "assistant_model": settings.assistant_model, "assistant_prompt": settings.assistant_prompt,
+            "answer_repeats": settings.answer_repeats, "k": settings.k,
         }  # fmt: skip
-        preview = RunPreview(len(questions), estimate_run(questions, **how, until_certain=settings.until_certain))
+        task = _task(settings, load_eval_dataset(settings.dataset), answering)
         index = find_index(self.runbooks, index_dir=self.index_dir)
         if index is None:
-            return preview, None
-        return preview, lambda: assign_suite(questions, index=index, answers=None, k=settings.k, **how)
+            return task, None
+        what = {"judging": task.judging, "answering": answering}
+        return task, lambda: assign_judges(task.questions, task.judges, index=index, **what)
 
-    def _foresee_again(self, settings: Settings) -> tuple[RunPreview, Callable[[], Assignment]]:
+    def _foresee_again(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]]]:
         """The same of a run in which stored answers are judged."""
         assert settings.answers is not None
         if self._stored is None or self._stored[0] != settings.answers:
             self._stored = settings.answers, load_run(settings.answers)
-        run, how = self._stored[1], _how_judged(settings)
+        run = self._stored[1]
         stored = [result for result in run.results if result.judge_repeat == 0]
-        estimate = estimate_run(
-            [result.question for result in stored], answers=[result.answer for result in stored],
-            **how, until_certain=settings.until_certain,
-        )  # fmt: skip
-        return RunPreview(len(stored), estimate), lambda: assign_rejudging(run, **how)
+        answering = {"answers": [result.answer for result in stored]}
+        task = _task(settings, [result.question for result in stored], answering)
+
+        def assign() -> tuple[list[Assignment], Over]:
+            each = [assign_rejudging(run, judge_model=judge, **task.judging) for judge in task.judges]
+            return each, lambda _, place: each[place]
+
+        return task, assign
 
     def build_index(self) -> None:
         """Build the index in the background."""
@@ -316,28 +357,36 @@ class RunSession(Session):
         return "idle"
 
     def _evaluate(self, settings: Settings, preview: RunPreview) -> State:
-        assignment, waiting = preview.assignment, None if settings.fresh else preview.waiting
-        if assignment is None or (preview.problem and not settings.fresh):
+        if preview.over is None or (preview.problem and not settings.fresh):
             raise ConfigError(preview.problem or say("panels.no_index", index=self.index_dir, runbooks=self.runbooks))
-        done = waiting.done if waiting else 0
-        self.progress = Progress(done, assignment.total, before=done)
+        already = () if settings.fresh else preview.already
+        self.progress = Progress(sum(already), preview.total, before=sum(already))
         self._notify()
-        count = partial(self._count, answered=settings.answers is None)
-        self.run = run_assignment(
-            assignment,
-            RunOptions(
-                **{name: getattr(settings, name) for name in HOW}, logs_dir=self.logs_dir, on_result=count, stop=self._stop, progress=False,
-                until_certain=settings.until_certain,
-            ),
+        is_paid = settings.answers is not None or (len(already) > 1 and preview.assignments[0].total in already)
+        answered: set[tuple[Any, int]] = set()
+
+        def count(result: EvaluationResult) -> None:
+            """Each answer's cost once, however many judges mark it."""
+            answer = result.question.id, result.answer_repeat
+            self._count(result, answered=not is_paid and answer not in answered)
+            if not result.judge_repeat:
+                answered.add(answer)
+
+        options = RunOptions(
+            **{name: getattr(settings, name) for name in HOW}, logs_dir=self.logs_dir, on_result=count, stop=self._stop,
+            progress=False, until_certain=settings.until_certain,
         )  # fmt: skip
+        if len(preview.assignments) == 1:
+            self.run = run_assignment(preview.assignments[0], options)
+        else:
+            self.run = run_judges(preview.assignments, preview.over, options)
         return "finished"
 
 
-def _how_judged(settings: Settings) -> dict[str, Any]:
+def _task(settings: Settings, questions: Sequence[EvalQuestion], answering: dict[str, Any]) -> _Task:
     repeats = most_repeats(settings.judge_repeats, settings.until_certain)
-    return {
-        "judge_model": settings.judge_model, "judge_prompt": settings.judge_prompt, "judge_repeats": repeats,
-    }  # fmt: skip
+    judging = {"judge_prompt": settings.judge_prompt, "judge_repeats": repeats}
+    return _Task(questions, settings.judges, judging, answering, settings.until_certain)
 
 
 _sessions: dict[tuple[Path, ...], RunSession] = {}

@@ -20,7 +20,8 @@ from ..state.explorer import RunPair
 
 DOWNLOAD_BYTES = 20 * 2**20  # a larger report is not put into the page
 
-# Wide things scroll within themselves, not the page. Charts are drawn for white paper.
+# Wide things scroll within themselves, not the page. Charts are drawn for white paper; in a dark theme light and dark
+# change places and hues stay (every colour keeps a contrast of 3:1: tests/charts/test_charts.py).
 _STYLE = """<style>
 .socjudge-history-explorer .widget-html-content { min-width: 0; }
 .socjudge-history-explorer option:checked { background: #1565c0 linear-gradient(#1565c0, #1565c0);
@@ -34,6 +35,8 @@ _STYLE = """<style>
 .socjudge .name { min-width: 8em; } .socjudge .reason { min-width: 20em; }
 .socjudge .chart { background: #fff; padding: .8em; border: 1px solid var(--jp-border-color2, #ddd); max-width: 64em; }
 .socjudge .chart img { display: block; width: 100%; min-width: 48em; }
+[data-jp-theme-light="false"] .socjudge .chart { background: #121212; }
+[data-jp-theme-light="false"] .socjudge .chart img { filter: invert(.93) hue-rotate(180deg); }
 .socjudge h3, .socjudge h4 { font-size: 1.05em; margin: .6em 0 .2em; }
 .socjudge a { color: var(--jp-content-link-color, #1565c0); }
 </style>"""
@@ -47,9 +50,12 @@ def started(moment: Any) -> str:
 def run_label(run: Mapping[Any, Any]) -> str:
     """A run in one line of plain text, not yet escaped."""
     again = say("panels.history_rejudged") if run["rejudged_from"] else ""
-    example = say("panels.history_example") if run["mode"] == EXAMPLE_MODE else ""
     time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
-    return f"{example}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
+    return f"{_example(run)}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
+
+
+def _example(run: Mapping[Any, Any]) -> str:
+    return say("panels.history_example") if run["mode"] == EXAMPLE_MODE else ""
 
 
 def chart_html(url: str, alt: str, note: str) -> str:
@@ -64,17 +70,19 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
         say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
         say("panels.history_passed"), say("panels.history_verdict"), say("panels.history_unscored"), say("panels.history_log"),
     )  # fmt: skip
+    short_note = REFERENCE_NOTE.partition("（")[0]  # in full once, below
     rows = [
         (
-            (started(run["started_at"]), "short"), (run["judge_model"], "name"),
+            (_example(run) + started(run["started_at"]), "short"), (run["judge_model"], "name"),
             (run["prompt_id"] + (say("panels.history_rejudged") if run["rejudged_from"] else ""), "name"), (run["assistant_model"], "name"),
             (_mean(run), "number"), (say("panels.history_passed_of", passed=run["passed"], questions=run["questions"]), "number"),
-            (_verdict(run["mvp_passed"]) + (f" {REFERENCE_NOTE}" if is_embedded(run["judge_model"]) else ""), "short"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
+            (_verdict(run["mvp_passed"]) + (f" {short_note}" if is_embedded(run["judge_model"]) else ""), "short"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
         )
         for run in runs.to_dict("records")
     ]  # fmt: skip
     shown = "" if total == len(runs) else say("panels.history_some_shown", total=total, shown=len(runs))
-    return block("", _STYLE + _table(say("panels.history_runs"), head, rows), shown)
+    note = REFERENCE_NOTE if any(is_embedded(judge) for judge in runs["judge_model"]) else ""
+    return block("", _STYLE + _table(say("panels.history_runs"), head, rows), *filter(None, (shown, note)))
 
 
 def pair_html(pair: RunPair, chart: str) -> str:

@@ -1,0 +1,113 @@
+"""What several judges say of the same answers, side by side: their means, their verdicts, and each single mark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..base.pass_rule import PassRule, reaches
+from ..stats.basics import OVERALL, in_order
+from ..stats.several_judges import combine_judges
+from . import contents
+
+_ANSWER = ["question_id", "answer_repeat", "answer_sha256"]
+
+
+@dataclass(frozen=True)
+class JudgesBeside:
+    """The judges of the same answers, oldest run first; the lists follow `names`.
+
+    words: 合格, 不合格 or 判定保留 of each; summaries: of `verdict_of`. rows: per criterion, 総合 last, its name, the `means`
+    (rows of `means_of`), the `gap` between the highest and the lowest, and on what share of the answers all are on the
+    same side of the pass line (`agreed`, of those that all could mark). split: the questions with an answer on which they
+    are not. marks: {(question, answer repeat): [(judge, row of `rows_shown`)]} of the judges that the page is not about."""
+
+    names: list[str]
+    run_ids: list[str]
+    words: list[str]
+    summaries: list[Any]
+    rows: list[dict[str, Any]]
+    split: list[Any]
+    n_answers: int
+    marks: dict[tuple[Any, Any], list[tuple[str, dict[Any, Any]]]]
+
+    @property
+    def is_split(self) -> bool:
+        """Whether they do not all give the same firm verdict."""
+        return len(set(self.words)) > 1
+
+
+def judges_beside(
+    scores: pd.DataFrame, results: pd.DataFrame | None, run_id: str, rule: PassRule
+) -> JudgesBeside | None:
+    """The run beside the other judges' runs over the very same answers, with the same prompt; None where there are none.
+
+    Of a judge that marked them in several runs the latest counts. scores, results: as `write_report` takes them."""
+    runs = _same_answers(scores, run_id)
+    if len(runs) < 2:
+        return None
+    parts = {name: scores[scores["run_id"] == name] for name in runs}
+    answers = {name: contents.answers_of(part, results, name) for name, part in parts.items()}
+    verdicts = [contents.verdict_of(each, rule) for each in answers.values()]
+    words = [
+        "判定保留" if verdict["is_open"] else "合格" if verdict["summary"].mvp_passed else "不合格"
+        for verdict in verdicts
+    ]
+    criteria = in_order(parts[run_id]["criterion"])
+    together = pd.concat(list(parts.values()))
+    wholes = pd.concat([_wholes(parts[name], answers[name]) for name in runs])
+    means = [{row["criterion"]: row for row in contents.means_of(part)} for part in parts.values()]
+    rows = []
+    for criterion in [*criteria, OVERALL]:
+        own = [each.get(criterion) for each in means]
+        known = [row["mean"] for row in own if row is not None and not pd.isna(row["mean"])]
+        gap = max(known) - min(known) if len(known) > 1 else None
+        sides = _sides(
+            wholes if criterion == OVERALL else together[together["criterion"] == criterion], len(runs), rule
+        )
+        agreed = float(sides["agreed"].mean()) if len(sides) else None
+        rows.append({"criterion": criterion, "means": own, "gap": gap, "agreed": agreed})
+    split = list(dict.fromkeys(sides.loc[~sides["agreed"], "question_id"]))  # of 総合, the last
+    others: dict[tuple[Any, Any], list[tuple[str, dict[Any, Any]]]] = {}
+    for name, judge in runs.items():
+        if name != run_id:
+            for row in contents.rows_shown(answers[name], parts[name], criteria, rule.line):
+                others.setdefault((row["question_id"], row["answer_repeat"]), []).append((judge, row))
+    return JudgesBeside(
+        list(runs.values()), list(runs), words, [verdict["summary"] for verdict in verdicts], rows, split, len(sides), others
+    )  # fmt: skip
+
+
+def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
+    """{run_id: judge} of this run and the latest of each other judge over these answers, oldest first."""
+    own = scores[scores["run_id"] == run_id]
+    judge, prompt = own[["judge_model", "prompt_sha256"]].iloc[0]
+    mine = set(own[_ANSWER].itertuples(index=False, name=None))
+    alike = scores[(scores["prompt_sha256"] == prompt) & (scores["judge_model"] != judge)]
+    near = set(alike.loc[alike["answer_sha256"].isin(own["answer_sha256"]), "run_id"])
+    order = scores.drop_duplicates("run_id").sort_values("started_at", kind="stable", na_position="first")
+    judges = dict(zip(order["run_id"], order["judge_model"], strict=True))
+    latest = {judge: run_id}
+    for name in judges:
+        if name in near and set(alike.loc[alike["run_id"] == name, _ANSWER].itertuples(index=False, name=None)) == mine:
+            latest[judges[name]] = name
+    return {name: judges[name] for name in judges if name in latest.values()}
+
+
+def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """One row per judged answer with what `combine_judges` needs; an unread reply is no mark."""
+    told = own.drop_duplicates(contents.ANSWER)[[*contents.ANSWER, "judge_model", "answer_sha256"]]
+    marks = answers[[*contents.ANSWER, "average_score"]].assign(
+        average_score=answers["average_score"].where(answers["status"] == "ok")
+    )
+    return told.merge(marks, on=contents.ANSWER)
+
+
+def _sides(marks: pd.DataFrame, judges: int, rule: PassRule) -> pd.DataFrame:
+    """The answers that all judges could mark, once each: question_id, and whether all are on the same side of the line."""
+    found = combine_judges(marks).drop_duplicates(["question_id", "answer_sha256"])
+    found = found[found["judges_n"] == judges]
+    low, high = (reaches(found[name].astype(float), rule.line) for name in ("judges_low", "judges_high"))
+    return pd.DataFrame({"question_id": found["question_id"], "agreed": low == high})
