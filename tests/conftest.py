@@ -9,9 +9,8 @@ import re
 import shutil
 import ssl
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -19,7 +18,8 @@ from hypothesis import settings
 from service import KEY, Service, is_judge_call, judgement, serving
 
 from socjudge import EvalQuestion, build_index, load_eval_dataset
-from socjudge.models import answer_reading, pacing
+from socjudge.models import pacing
+from socjudge.runbooks import embeddings
 from socjudge.runbooks.index import RunbookIndex
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,7 +33,6 @@ ssl.create_default_context = functools.cache(ssl.create_default_context)  # 20 m
 # No test depends on the machine's speed, or on luck; `make fuzz` looks further each time.
 settings.register_profile("socjudge", deadline=None, derandomize="SOCJUDGE_EXAMPLES" not in os.environ)
 settings.load_profile("socjudge")
-_EMBEDDED: dict[str, Any] = {}
 ANSWER = "1. SOC当番は端末を隔離します。 [出典: malware_response.md > 初動対応]"
 
 
@@ -75,27 +74,20 @@ def questions() -> list[EvalQuestion]:
     return load_eval_dataset()
 
 
-@contextmanager
-def embedding_once() -> Iterator[None]:
-    """The embedded judge's vectors, but each text embedded once: a damaged answer shares most of its sentences with the
-    good one."""
-    embed = answer_reading.embed_texts
+class _Remembering:
+    """The default embedder's model, but each text embedded once: runs of the same questions share nearly all of theirs."""
 
-    def embed_new(texts: Sequence[str]) -> Any:
-        new = [text for text in dict.fromkeys(texts) if text not in _EMBEDDED]
+    _vectors: ClassVar[dict[str, Any]] = {}
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if new:
-            _EMBEDDED.update(zip(new, embed(new), strict=True))
-        return np.array([_EMBEDDED[text] for text in texts]) if texts else embed(texts)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answer_reading, "embed_texts", embed_new)
-        yield
+            self._vectors.update(zip(new, _load_use().encode(new), strict=True))
+        return np.array([self._vectors[text] for text in texts])
 
 
-@pytest.fixture
-def embedded_once() -> Iterator[None]:
-    with embedding_once():
-        yield
+_load_use = embeddings._load_use
+embeddings._load_use = functools.cache(_Remembering)
 
 
 @pytest.fixture

@@ -42,9 +42,6 @@ from socjudge.panels.views.common import summary_html
 from socjudge.runs.log_json import answer_sha256
 from socjudge.stats.changes import share_ends
 
-# The embedded judge stands beside each, with the same answers each time.
-pytestmark = pytest.mark.usefixtures("embedded_once")
-
 PAIRS = good_pairs()
 SERIES = sorted((constants.EXAMPLES_DIR / "series").glob("judge_eval_*"))
 LEVEL = {question.question: 40 + 10 * (place % 6) for place, (question, _) in enumerate(PAIRS)}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, embedding_once
+from conftest import ROOT
 from damages import DAMAGES, good_answer
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -61,8 +61,7 @@ def marks(text: str, flags: Flags | None = None, passages: tuple[Passage, ...] =
 
 @pytest.fixture(scope="module")
 def reactions() -> list[dict[str, Any]]:
-    with embedding_once():
-        return react(load_items())
+    return react(load_items())
 
 
 @pytest.mark.slow
@@ -149,14 +148,13 @@ def test_one_more_sentence_does_not_raise_groundedness(place: int) -> None:
 @pytest.fixture(scope="module")
 def trivial() -> dict[str, dict[str, list[Evaluation]]]:
     """Of each dataset, each trivial assistant's evaluations."""
-    with embedding_once():
-        index = open_index()
-        found = {}
-        for name, path in trivial_assistants.DATASETS.items():
-            questions = load_eval_dataset(path)
-            assistants = trivial_assistants.make_assistants(questions, index)
-            found[name] = {who: trivial_assistants.judge_all(questions, given) for who, given in assistants.items()}
-        return found
+    index = open_index()
+    found = {}
+    for name, path in trivial_assistants.DATASETS.items():
+        questions = load_eval_dataset(path)
+        assistants = trivial_assistants.make_assistants(questions, index)
+        found[name] = {who: trivial_assistants.judge_all(questions, given) for who, given in assistants.items()}
+    return found
 
 
 @pytest.mark.slow
@@ -245,8 +243,7 @@ def test_what_the_question_says_may_be_told_back() -> None:
 
 @pytest.mark.slow
 def test_answers_in_a_hosted_models_words_are_told_apart() -> None:
-    with embedding_once():
-        counts = hosted_answers.count(hosted_answers.OWN)
+    counts = hosted_answers.count(hosted_answers.OWN)
     good, _, fell, _, quiet = counts.values()
     assert good[0] == good[1]
     assert fell[0] >= 0.85 * fell[1]
@@ -320,8 +317,7 @@ def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_breaks_made_by_rule_lower_their_criterion_by_25_points() -> None:
-    with embedding_once():
-        rows = fall(load_items())
+    rows = fall(load_items())
     assert len(rows) > 200
     assert sum(row["fall"] >= 25 for row in rows) >= 0.88 * len(rows)
 

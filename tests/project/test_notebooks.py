@@ -87,7 +87,6 @@ def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("embedded_once")
 @pytest.mark.parametrize("name", READERS)
 def test_a_notebook_works_on_anyones_logs(
     name: str, logs_dir: Path | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,7 +105,6 @@ def test_a_notebook_works_on_anyones_logs(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("embedded_once")
 @pytest.mark.parametrize("logs_dir", ["none", "bare", "unread"], indirect=True)
 def test_a_judge_is_certified_from_anyones_logs(logs_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "certificates"
