@@ -347,6 +347,7 @@ def test_every_view_of_a_run_says_whether_its_judge_is_certified(
     assert all(told in view for view in views())
 
 
+@pytest.mark.slow
 def test_the_examples_show_the_embedded_judges_own_certificate_as_it_is(tmp_path: Path) -> None:
     (path,) = certificates_folder("example").glob("*.json")
     made = load_certificate(path)

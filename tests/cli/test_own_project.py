@@ -58,6 +58,7 @@ def test_init_lays_out_a_project_that_answers_for_itself(tmp_path: Path, back: N
     assert "socjudge run" in (project / "README.md").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_from_outside_of_the_project_the_log_is_named_in_full(
     tmp_path: Path, back: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -564,6 +564,7 @@ def test_a_key_that_is_typed_in_is_used_and_kept_nowhere(
     assert "キーは設定されていません" in panel.key.status.value and panel.run_button.disabled
 
 
+@pytest.mark.slow
 def test_stored_answers_are_judged_again_into_the_history(hosted: RunPanel, service: Service, tmp_path: Path) -> None:
     hosted.judge_model.value = "offline"
     run(hosted)
@@ -637,6 +638,7 @@ def test_several_judges_that_were_stopped_are_taken_up_and_priced_by_what_is_lef
     assert "全員が同じ判定です" in again.results.value
 
 
+@pytest.mark.slow
 def test_further_judges_over_stored_answers(hosted: RunPanel, service: Service) -> None:
     hosted.judge_model.value = "offline"
     run(hosted)
@@ -670,6 +672,7 @@ def test_stored_answers_need_no_index(panel: RunPanel, tmp_path: Path, samples: 
     assert not bare.run_button.disabled
 
 
+@pytest.mark.slow
 def test_the_page_has_everything_and_its_tabs_show_the_last_run(
     index: RunbookIndex, tmp_path: Path, samples: Path
 ) -> None:

@@ -57,6 +57,7 @@ def test_all_judges_stand_side_by_side(judge: Callable[..., EvaluationRun], tmp_
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_judges_that_differ_are_no_verdict_and_the_questions_are_named(
     judge: Callable[..., EvaluationRun], tmp_path: Path
 ) -> None:
@@ -104,6 +105,7 @@ def test_an_unread_reply_is_no_mark_of_a_judge(judge: Callable[..., EvaluationRu
     assert "⚠️ 判定保留（Judgeによって判定が違います）" in text
 
 
+@pytest.mark.slow
 def test_the_report_of_a_log_has_the_other_judges_logs_beside_it(
     judge: Callable[..., EvaluationRun], tmp_path: Path
 ) -> None:
@@ -115,6 +117,7 @@ def test_the_report_of_a_log_has_the_other_judges_logs_beside_it(
         assert f"{each.judge_model} の採点" in words(page)
 
 
+@pytest.mark.slow
 def test_of_a_judge_that_marked_the_answers_again_the_latest_counts(tmp_path: Path) -> None:
     days = [f"2026-01-0{day}T00:00:00+09:00" for day in (1, 2, 3, 4, 5)]
     marks: list[tuple[str, float, dict[str, str]]] = [
