@@ -24,7 +24,7 @@ Stance = Literal["does", "forbids", "spares", "permits", "tells"]
 Conflict = Literal["", "forbidden", "loosened", "denied", "late", "changed"]
 
 _BREAK = re.compile(
-    r"[。；;]|(?<=[しいきぎっん])て(?!は|も|い|お|く|し)|(?<=[しせ])、|(?<=[一-龠々][いきちりみびぎえけてねめれげべ])、|ほか|うえで|上で|ながら|(?<=ず)に|(?<=ず)、|(?<=[さかたなばまらわ]ず)(?=[A-Za-z一-龠ァ-ヶ])|(?<=ない)で|(?<=控え)、|(?<=避け)、"
+    r"[。；;]|(?<=[しいきぎっん])て(?!は|も|い|お|く|し)|(?<=[しせ])、|(?<=[一-龠々][いきちりみびぎえけてねめれげべ])、|ほか|うえで|上で|ながら|(?<=ず)に|(?<=ず)、|(?<=[さかたなばまらわせ]ず)(?=[A-Za-z一-龠ァ-ヶ])|(?<=ない)で|(?<=控え)、|(?<=避け)、"
 )
 # A part that says when, not what.
 _CONDITION = re.compile(
@@ -103,8 +103,8 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause],
     """How a statement goes against its sources, "" if it does not.
 
     about: the sources about the same thing, nearest first; known: the clauses of all; cited: those of the sections that it cites."""
-    if words.REJECTS.search(unicodedata.normalize("NFKC", statement)):
-        return ""
+    if words.REJECTS.search(unicodedata.normalize("NFKC", statement)) and "必要" not in statement:
+        return ""  # 必要なわけではない spares
     if any(takes_the_other(statement, source) for source in about[:2]):
         return "forbidden"
     statement = words.ASIDE.sub("", statement)

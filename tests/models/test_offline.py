@@ -362,6 +362,11 @@ def test_a_stance_against_the_source_is_seen(statement: str, source: str, found:
         ("本人であることを確認してから再設定する。", "対面で本人確認し、承認を得て再設定する。", ""),
         ("再起動して外そうとせず、記録する。", "再起動で解除しようとせず、記録する。", ""),
         ("一人で進めません。", "2名の承認を得て進める。", ""),
+        ("保存が済んでから隔離する、では遅いです。", "感染端末を直ちに隔離する。", ""),
+        ("2名体制が必要というわけではありません。", "もう1名が記録する2名体制で作業する。", "loosened"),
+        ("照会に使ってよいのはハッシュ値だけです。", "ハッシュ値だけを照会し、検体を投稿しない。", ""),
+        ("削除ではなく無効化する。", "アクセスキーを削除せず無効化する。", ""),
+        ("本人の端末はそのままにします。", "対象者の端末には触れない。", ""),
     ],
 )
 def test_a_statement_in_other_words_is_held_against_the_source_about_it(
@@ -391,6 +396,7 @@ def test_a_value_is_held_against_the_source_about_it(statement: str, source: str
         ("承認は後で取ればよい。", True),
         ("承認を待たずに実施しない。", False),
         ("SOCリーダーの承認後に隔離する。", False),
+        ("その場の判断で説明せず、広報室に集める。", False),
     ],
 )
 def test_skipped_approval_is_told_from_its_prohibition(statement: str, skips: bool) -> None:
