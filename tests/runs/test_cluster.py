@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -108,9 +109,9 @@ def stored(questions: list[EvalQuestion]) -> list[AssistantAnswer]:
 
 
 def substance(run: EvaluationRun) -> list[Any]:
-    """What has to be the same wherever a run was made."""
+    """What has to be the same wherever a run was made; vectors may differ in their last bits."""
     return [
-        (r.question, r.answer.answer, r.answer.passages, r.answer.flags, r.answer.usage, r.answer_repeat,
+        (r.question, r.answer.answer, [replace(p, score=round(p.score, 4)) for p in r.answer.passages], r.answer.flags, r.answer.usage, r.answer_repeat,
          r.judge_repeat, r.evaluation.scores, r.evaluation.status, r.evaluation.usage, r.evaluation.rationale)
         for r in run.results
     ]  # fmt: skip
