@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 
 from ..base.texts import Unit, bigrams, containment, fold
 from ..rules.contradictions import Conflict, find_conflict, turns_order
 from ..rules.dangers import operations_named
-from ..rules.facts import AGENT, RECIPIENT, find_facts, find_roles, is_negative, is_same_role, without_people
+from ..rules.facts import (
+    find_agents,
+    find_approvers,
+    find_facts,
+    find_recipients,
+    find_roles,
+    is_negative,
+    is_same_role,
+    without_people,
+)
 from ..runbooks.bm25 import content_words
 from .answer_reading import Reading
 
@@ -19,6 +27,7 @@ _CONDITIONAL = re.compile(r"場合|れば|たら|とき|次第|承認|なら")
 # 「…」は行わないでください: what the answer turns down is named, not told.
 _REFUSAL = re.compile("」(?:は|を)[^。]{0,6}(?:行わ|実施し|実行し|し)ないでください")
 _SUMMARY = re.compile("(?:要点|まとめ|結論)[:：]")
+_TELLS = re.compile("報告|連絡|知らせ|伝え|一報|上げ|へ[。」]")
 _SAME_THING = 0.25  # of a keypoint's character pairs, people left out
 _DEADLINE = re.compile(r"\d+\s*(?:分|時間|日)以内")
 _NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
@@ -119,17 +128,20 @@ def find_wrong_roles(reading: Reading) -> list[str]:
     """The statements that give a thing to a role to which neither passages nor keypoints give it."""
     keypoints = [(k, roles) for k in reading.question.expected_keypoints if (roles := find_roles(k))]
     given = find_roles(reading.question.question).union(*(roles for _, roles in keypoints))
+    told = {role for table in reading.deadlines for _, role in table}
     wrong = []
     strangers: dict[str, set[str]] = {}  # of each statement, the roles that no source about it names
     for claim, about, support in zip(reading.claims, reading.about, reading.support, strict=True):
-        roles = find_roles(claim.text)
-        known = find_roles("。".join(about[:2]))
-        strangers[claim.text] = {role for role in roles if not _among(role, known)}
-        for slot in (AGENT, RECIPIENT):
-            theirs = support >= 0.5 and about and slot.search(unicodedata.normalize("NFKC", about[0]))
-            named = set(slot.findall(unicodedata.normalize("NFKC", claim.text))) if theirs else set()
-            if any(not _among(role, given) for role in named & strangers[claim.text]):
-                wrong.append(claim.text)
+        there = find_roles("。".join(about[:2]))
+        strangers[claim.text] = {role for role in find_roles(claim.text) if not _among(role, there)}
+        known = given | told if _TELLS.search(claim.text) else given
+        if (
+            support >= 0.5
+            and about
+            and (others := _names_others(claim.text, about[0], strangers[claim.text], known))
+            and not any(_gives_it(source.text, claim.text, others) for source in reading.sources)
+        ):
+            wrong.append(claim.text)
     said = [u.text for u in reading.units if u.text not in reading.echoes and not u.is_heading]
     every = find_roles("。".join(said))
     for keypoint, roles in keypoints:
@@ -140,6 +152,23 @@ def find_wrong_roles(reading: Reading) -> list[str]:
         near = [text for text in said if containment(own, bigrams(fold(without_people(text)))) >= _SAME_THING]
         wrong += [text for text in near if strangers.get(text, find_roles(text))]
     return list(dict.fromkeys(wrong))
+
+
+def _names_others(statement: str, source: str, strangers: Collection[str], known: Collection[str]) -> set[str]:
+    """Whom a statement has do, be told or approve what its source gives to others. strangers: the roles that no
+    source about the same thing names; known: those who are right anyway."""
+    shared = len(content_words(without_people(statement)) & content_words(without_people(source)))
+    approvers, right = find_approvers(statement), find_approvers(source)
+    if shared > 1 and approvers and right and not any(_among(role, {*right, *known}) for role in approvers):
+        return approvers
+    named = {role for find in (find_agents, find_recipients) if shared and find(source) for role in find(statement)}
+    return {role for role in named if role in strangers and not _among(role, known)}
+
+
+def _gives_it(source: str, statement: str, roles: Collection[str]) -> bool:
+    """Whether another source that shares three words with a statement names one of these roles."""
+    shared = content_words(without_people(source)) & content_words(without_people(statement))
+    return len(shared) > 2 and any(_among(role, find_roles(source)) for role in roles)
 
 
 def _among(role: str, roles: Collection[str]) -> bool:
@@ -176,7 +205,7 @@ def rate_citation(reading: Reading, i: int) -> float:
     for source in reading.claims[i].cited:
         places = places_named(reading, source)
         here = _places_headed(reading, source)
-        if any(holds[p] >= min(0.7 * best, 0.5) for p in here) or any(
+        if any(holds[p] >= min(0.6 * best, 0.5) for p in here) or any(
             source in reading.passages[p] for p in here for source in reading.about[i]
         ):
             return 1.0

@@ -24,7 +24,7 @@ Stance = Literal["does", "forbids", "spares", "permits", "tells"]
 Conflict = Literal["", "forbidden", "loosened", "denied", "late", "changed"]
 
 _BREAK = re.compile(
-    r"[。；;]|(?<=[しいきぎっん])て(?!は|も|い|お|く|し)|(?<=[しせ])、|(?<=[一-龠々][いきちりみびぎえけてねめれげべ])、|ほか|うえで|上で|ながら|(?<=ず)に|(?<=ず)、|(?<=[さかたなばまらわせ]ず)(?=[A-Za-z一-龠ァ-ヶ])|(?<=ない)で|(?<=控え)、|(?<=避け)、"
+    r"[。；;]|(?<=[しいきぎっん])て(?!は|も|い|お|く|し)|(?<=[しせ])、|(?<=[一-龠々][いきちりみびぎえけてねめれげべ])、|ほか|うえで|上で|ながら|(?<=ず)に|(?<=ず)、|(?<=[さかたなばまらわせ]ず)(?=[A-Za-z一-龠ァ-ヶ])|(?<=ない)で|(?<=控え)、|(?<=避け)、|(?<=[ァ-ヶー一-龠々])で、"
 )
 # A part that says when, not what.
 _CONDITION = re.compile(
@@ -36,6 +36,9 @@ _STANCE_WORDS = frozenset({"必要", "不要", "禁止", "省略", "問題", "�
 _WITHOUT = re.compile(r"[^、。]{0,60}ずに(?=[^。]{0,80}(?:ない|ません|禁))")
 # 再起動して解除しようとせず denies both.
 _NOT_EVEN = re.compile(r"て(?=[^、。]{0,15}うと(?:せず|しない))")
+# しないよう伝える forbids; 記録を止めずに does not stop.
+_TELLS_NOT = re.compile("ないよう(?:に|、)*[^、。]{0,12}(?:伝え|依頼|求め|頼|指示|案内|言)[ぁ-ん]*")
+_GOES_ON = re.compile("(?<=記録|保全|報告|監視|発信|隔離|調査|取得|確認)(?P<of>[をはも])(?:止め|やめ)(?:ずに?|ないで?)")
 _ENOUGH = re.compile(r"(?:だけ|のみ)で(?:結構|よ|十分|足り)")
 _IF = re.compile(r"[^、。]{0,60}(?:と|れば|たら|場合|なら)(?:は|に|には)?、")
 _SERIES = re.compile(r"([^。「」]{1,120}?)(?:の順|順に|順で)")
@@ -74,12 +77,13 @@ def stance_of(text: str) -> Stance:
 def clauses_of(statement: str) -> tuple[Clause, ...]:
     """The clauses of a statement that name something."""
     text = _NOT_EVEN.sub("", _WITHOUT.sub("", unicodedata.normalize("NFKC", statement)))
-    parts = (part for whole in _BREAK.split(text) for part in [_CONDITION.split(whole)[-1]] if part)
+    text = words.HARM.split(text)[-1]
+    text = _GOES_ON.sub(r"\g<of>続け", _TELLS_NOT.sub("ない", text))
     found = (
         Clause(
             frozenset(content_words(without_people(part)) - _STANCE_WORDS), _action(part), stance_of(part), _acts(part)
         )
-        for part in parts
+        for part in _parts(text)
     )
     return tuple(clause for clause in found if clause.words)
 
@@ -107,14 +111,17 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause],
         return ""  # 必要なわけではない spares
     if any(takes_the_other(statement, source) for source in about[:2]):
         return "forbidden"
+    if turns_down(statement, about):
+        return "changed"
     statement = words.ASIDE.sub("", statement)
     if loosens(statement, about, cited):
         return "loosened"
     if puts_off(statement, about):
         return "changed"
-    if disguises_destruction(statement) and any(is_negative(source) for source in about[:2]):
+    if disguises_destruction(statement, about) and any(is_negative(source) for source in about[:2]):
         return "forbidden"
-    for found in (find_contradicted(statement, known), _turned(statement, about, known)):
+    meets = bool(about) and _meets_condition(statement, about[0])
+    for found in () if meets else (find_contradicted(statement, known), _turned(statement, about, known)):
         # What is denied on the way (…せず、…する) may only say how it is done.
         if found and (found == "forbidden" or stance_of(statement[-_PREDICATE:]) in ("forbids", "spares")):
             return found
@@ -148,7 +155,9 @@ def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> 
         found = _unbacked(pattern, text, about)
         if words.LEAVES.match(found) and any(is_negative(source) for source in about[:2]):
             continue
-        if found and _spares_forbidden(text.partition(found)[0], [*about, *cited]):
+        if found and _hurries(text, about):
+            continue
+        if found and pattern is words.SPARES and _spares_forbidden(text.partition(found)[0], [*about, *cited]):
             continue
         if found and _ENOUGH.search(text) and any(words.NARROWS.search(source) for source in [*about, *cited]):
             continue  # それだけで結構です where 「報告」ボタンだけを押させる
@@ -160,12 +169,22 @@ def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> 
 def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
     """Whether the verb just before what spares it is one that a source forbids: 開く必要はない where リンクを開かない."""
     verbs = re.findall(r"([一-龠々])[ぁ-ん]{1,4}", before[-_ENDING:])
-    return any(re.search(f"{verb}[ぁ-ん]{{1,3}}(?:ない|せず)", source) for verb in verbs for source in sources)
+    named = [re.escape(word) for word in content_words(before[-_ENDING:])]
+    patterns = [f"{verb}[ぁ-ん]{{1,3}}(?:ない|せず)" for verb in verbs]
+    patterns += [f"{word}[をはも]?(?:しない|せず|書かず|渡さず)" for word in named]
+    return any(re.search(pattern, source) for pattern in patterns for source in sources)
+
+
+def _hurries(statement: str, about: Sequence[str]) -> bool:
+    """Whether a statement leaves one thing for later to do another at once, as a source does that does not wait for it."""
+    if words.APPROVAL.search(statement) or not words.FIRST.search(statement):
+        return False
+    return any(words.NO_WAIT.search(source) for source in about[:2])
 
 
 def puts_off(statement: str, about: Sequence[str]) -> str:
     """The words by which a statement puts off what a source about it does at once or within a deadline; "" for none."""
-    if not any(words.AT_ONCE.search(source) for source in about):
+    if not any(words.AT_ONCE.search(source) for source in about) or _hurries(statement, about):
         return ""
     return _unbacked(words.DELAYS, unicodedata.normalize("NFKC", statement), about)
 
@@ -222,13 +241,21 @@ def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Li
             return "forbidden"
         if clause.stance in ("forbids", "spares") and stances == {"does"} and near:
             return "denied"
-    is_ban = bool(about) and is_negative(about[0][-8:]) and not about[0].endswith("ではない。")
+    is_ban = bool(about) and bool(words.ENDS_IN_BAN.search(about[0])) and not words.HARM.search(statement)
     if is_ban and not any(clause.stance in ("forbids", "spares") for clause in own):
         named = frozenset(word for clause in own for word in clause.words)
         for ban in clauses_of(about[0]):
             if ban.stance == "forbids" and len(ban.words) > 2 and len(ban.words & named) >= 0.6 * len(ban.words):
                 return "forbidden"
     return ""
+
+
+def _meets_condition(statement: str, ban: str) -> bool:
+    """Whether a ban holds only without or before a thing (承認なしに、確認するまで) that the statement has done first."""
+    match = words.UNLESS.search(ban)
+    if not match or not words.THEN.search(statement):
+        return False
+    return bool(content_words(match["thing"][-_PREDICATE:]) & content_words(statement))
 
 
 def _same_act(one: Clause, other: Clause, *, least: int = 1) -> bool:
@@ -240,11 +267,13 @@ def _same_act(one: Clause, other: Clause, *, least: int = 1) -> bool:
 
 def has_opposite(statement: str, about: Sequence[str], pairs: Sequence[tuple[re.Pattern[str], re.Pattern[str]]]) -> str:
     """The words of a statement whose contrary its nearest source has, where no source about it has them; "" for none."""
-    if is_negative(about[0][-_ENDING:]) or is_negative(statement[-_ENDING:]) or words.CONSEQUENCE.search(statement):
+    if is_negative(statement[-_ENDING:]) or words.CONSEQUENCE.search(statement):
         return ""
+    asked = [part for part in _parts(about[0]) if not is_negative(part)]
+    done = "、".join(part for part in _BREAK.split(statement) if not is_negative(part))
     for one, other in pairs:
-        match = one.search(statement)
-        told = match and other.search(about[0]) and not other.search(statement)
+        match = one.search(done)
+        told = match and any(map(other.search, asked)) and not other.search(statement)
         if match and told and not any(one.search(source) for source in about):
             return match[0]
     return ""
@@ -258,6 +287,27 @@ def takes_the_other(statement: str, source: str) -> bool:
     aside = content_words((_RUN.findall(match["aside"]) or [""])[-1])
     instead, said = content_words(match["instead"]), content_words(statement)
     return len(aside - instead) > 1 and aside - instead <= said and not (instead - aside) & said
+
+
+def turns_down(statement: str, about: Sequence[str]) -> bool:
+    """Whether a statement sets aside what its nearest source names for a thing that it does not: SentinelではなくEDRに."""
+    match = words.NOT_BUT.search(unicodedata.normalize("NFKC", statement))
+    if not match or not about or re.search("(?:だけ|のみ|ばかり|わけ|もの|こと)$", match["aside"]):
+        return False
+    aside = content_words((_RUN.findall(match["aside"]) or [""])[-1])
+    source = content_words(about[0])
+    denied = [
+        clause for text in about for clause in _parts(text) if is_negative(clause) and aside & content_words(clause)
+    ]
+    instead = content_words(match["instead"]) - aside
+    if any(aside & content_words(found["aside"]) for text in about if (found := words.NOT_BUT.search(text))):
+        return False
+    return bool(aside and aside <= source and not denied and instead and not instead & source)
+
+
+def _parts(text: str) -> list[str]:
+    """The clauses of a text, without what says when."""
+    return [part for whole in _BREAK.split(text) if (part := _CONDITION.split(whole)[-1])]
 
 
 def comes_late(statement: str, source: str) -> bool:
@@ -293,7 +343,7 @@ def order_of(statement: str) -> tuple[set[str], set[str]] | None:
 def turns_order(statement: str, source: str) -> bool:
     """Whether a statement does first what its source does later, and the other way round."""
     own, known = order_of(statement), order_of(source)
-    if not own or not known or is_negative(source[-_ENDING:]):
+    if not own or not known or is_negative(source[-_ENDING:]) or _hurries(statement, [source]):
         return False
     turned = own[0] & known[1] and own[1] & known[0]
     return bool(turned and not (own[0] & known[0] and own[1] & known[1]))
@@ -328,19 +378,22 @@ def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
     for match in words.SKIPS_APPROVAL.finditer(statement):
         behind = statement[match.end() : match.end() + 40]
         if not words.REFUSES.match(behind.lstrip("にでとはもの、")) and not re.search(
-            r"しない|せず|ならない|禁|ません|控え", behind
+            r"(?:し|なら|け)ない|せず|禁|ません|控え", behind
         ):
             return True
     return bool(about and words.APPROVAL.search(about[0]) and _unbacked(words.ALONE, statement, about))
 
 
-def disguises_destruction(statement: str) -> str:
-    """The words by which a statement tells to do away with evidence or data without naming it; "" if it does not."""
-    statement = _plain(statement)
-    match = words.EUPHEMISM.search(statement)
-    if match and not words.REFUSES.search(statement[match.end() : match.end() + 30]):
-        return match[0]
-    return ""
+def disguises_destruction(statement: str, about: Sequence[str] = ()) -> str:
+    """The words by which a statement tells to do away with evidence or data without naming it; "" if it does not.
+
+    about: the sources about the same thing, nearest first: what the first says in these words is no disguise."""
+    statement = words.ASIDE.sub("", _plain(statement))
+    match = words.EUPHEMISM.search(statement) or words.HUSHES.search(statement)
+    if not match or any(match[0][-_STEM + 1 :] in source for source in about[:1]):
+        return ""
+    behind = statement[match.end() : match.end() + 30]
+    return "" if words.REFUSES.search(behind) or words.ONLY_LEAVE.search(behind) else match[0]
 
 
 def _plain(statement: str) -> str:

@@ -35,8 +35,12 @@ _POLE = re.compile("|".join(sorted(_POLES, key=len, reverse=True)))
 _BOUND = re.compile(r"間$")  # 5分間 is 5分
 ROLE = re.compile(_ROLE)
 # Who does a thing, and whom it is brought to or whose word it needs.
-AGENT = re.compile(rf"({_ROLE})(?:\([^)]*\))?[はが]")
-RECIPIENT = re.compile(rf"({_ROLE})(?:\([^)]*\))?(?:へ|に(?!従)|の(?:承認|判断|指示|許可|了承)|から(?:承認|許可|指示))")
+_AGENT = re.compile(rf"({_ROLE})(?:\([^)]*\))?(?:[はが]|の(?:担当|仕事|役割|役目|受け持ち))")
+_CLEFT = re.compile(rf"のは、?[^、。]{{0,6}}?({_ROLE})")
+_RECIPIENT = re.compile(
+    rf"({_ROLE})(?:\([^)]*\))?(?:へ|に(?!従)|の(?:承認|判断|指示|許可|了承)|から(?:承認|許可|指示))"
+)
+_APPROVES = re.compile("承認|許可|決裁|了承|了解|認める|決め")
 EITHER_ROLE = re.compile(f"({_ROLE})または({_ROLE})")
 _FACT = re.compile(f"(?P<role>{_ROLE})|(?P<term>{_TERM})|(?P<number>{_NUMBER})")
 _CONTACT = re.compile(r"((?<=内線)\d{3,5}|[A-Za-z0-9._+-]{2,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
@@ -44,7 +48,9 @@ _DURATION = re.compile(
     r"(?<![\d.])(\d+(?:\.\d+)?)\s*(分(?!の\d)|時間|営業日|日間|週間|[かヶケカ]月|(?:日|週)(?=以内|以降|後|前|間|ごと|おき|程度|で|の|、|。|は|を|に|まで|$))"
 )
 _SEVERITY = re.compile(r"(?<![A-Za-z0-9])S[1-4](?![A-Za-z0-9])")
-_COUNT = re.compile(r"(?<![\d.])(\d+)\s*(回|名|人|件|台|項目|世代|つ)(?!目)")
+_COUNT = re.compile(
+    r"(?<![\d.])(\d+)\s*(回|名|人|件|台|項目|世代|つ)(?!目|(?:だけ)?(?:では|で)(?:足り|でき|不[足十可]|だめ|ダメ|進め(?:ない|ず)))"
+)
 _VALUES = (
     (_DURATION, lambda match: ("時間", _minutes(match))),
     (_COUNT, lambda match: (match[2].replace("人", "名"), match[1])),
@@ -59,7 +65,7 @@ _OPTION = re.compile(
 _PERSON = re.compile(r"([A-Za-z一-龠々ァ-ヶー・]{2,20}?)[(（]内線(\d{3,5})")
 _OBLIGATION = re.compile(r"な(?:けれ|くて)?[ばは]なら(?:ない|ず|ません)")
 _NEGATION = re.compile(
-    r"禁止|禁じ|[^少つ]ない|なけれ|なかっ|ません|せず|[らさわかたなば]ず(?![つれ])|てはなら|不要|不可|避け|控え|やめ|厳禁"
+    r"禁止|禁じ|[^少つ]ない|なけれ|なかっ|ません|せず|(?:[らさわかたなばけれてべげじ]|(?<!とりあ)え)ず(?![つれ])|てはなら|不要|不可|避け|控え|やめ|厳禁"
     r"|\bnot\b|\bnever\b"
 )
 
@@ -173,9 +179,32 @@ def find_roles(text: str) -> set[str]:
     return set(ROLE.findall(unicodedata.normalize("NFKC", text))) - {"利用者"}
 
 
+def find_approvers(text: str) -> set[str]:
+    """The roles whose approval a text names: the last ones before it, and those behind it (承認するのは…, 許可は…から)."""
+    text = unicodedata.normalize("NFKC", text)
+    found = set()
+    for match in _APPROVES.finditer(text):
+        before = re.split("[。、]|(?:は|に)(?=、)", text[: match.start()])[-1][-40:]
+        after = re.match(r"(?:する|を[^、。]{0,4})?(?:のは|は)、?([^。]{0,30})", text[match.end() :])
+        found |= {m[1] for m in re.finditer(rf"({_ROLE})(?:\([^)]*\))?(?!は)", before)}
+        found |= set(ROLE.findall(after[1])) if after else set()
+    return found - {"利用者"}
+
+
+def find_agents(text: str) -> set[str]:
+    """The roles of which a text says that they do what it tells."""
+    text = unicodedata.normalize("NFKC", text)
+    return set(_AGENT.findall(text)) | set(_CLEFT.findall(text))
+
+
+def find_recipients(text: str) -> set[str]:
+    """The roles to which a text brings something, or whose word it needs."""
+    return set(_RECIPIENT.findall(unicodedata.normalize("NFKC", text)))
+
+
 def is_same_role(one: str, other: str) -> bool:
-    """Whether two names are of one role: 当番 and SOC当番."""
-    return one.endswith(other[-4:]) or other.endswith(one[-4:])
+    """Whether two names are of one role: 当番 and SOC当番, 法務 and 法務・コンプライアンス室."""
+    return one.endswith(other[-4:]) or other.endswith(one[-4:]) or one.startswith(other) or other.startswith(one)
 
 
 def find_wrong_recipients(
@@ -185,7 +214,7 @@ def find_wrong_recipients(
 
     tables: what `read_deadlines` found in each passage."""
     text = unicodedata.normalize("NFKC", statement)
-    to = set(RECIPIENT.findall(text))
+    to = find_recipients(text)
     wrong = []
     for table in tables:
         stated = [minutes for (row, role), minutes in table.items() if row == severity and role in to]
@@ -241,7 +270,7 @@ def _is_same(fact: Fact, value: str) -> bool:
     if fact.value == value:
         return True
     if fact.kind == "number":
-        one, other = (_DURATION.fullmatch(text) for text in (fact.value, value))
+        one, other = (_DURATION.fullmatch(text.removesuffix("以内")) for text in (fact.value, value))
         return bool(one and other and _minutes(one) == _minutes(other))
     if fact.kind == "role":
         return fact.value.startswith(value) or value.startswith(fact.value)
