@@ -13,9 +13,11 @@ from .answer_reading import ADMITS, Reading, embed_once, ramp
 
 _CLAUSE = re.compile(r"[、。：:]")
 _TELLING = re.compile(r"(?:を|と|かを|よう)?(?:尋ねる|伝える|案内する|求める|示す|説明する|止める)$")
-# Below the first value a keypoint is not covered, from the second it is; tuned on the dev half.
-_COVERAGE = (0.35, 0.56)
-_PREDICATE = re.compile(r"(?:[うくぐすつぬぶむる]|た|ない|ます|ません|です|ください|こと|要)[。)]?\s*$")
+# Below the first value a keypoint is not covered, from the second it is; likeness beyond, up to the third, counts a
+# little, so that the keypoint in other words is marked like the keypoint. Tuned on the dev half.
+_COVERAGE = (0.35, 0.48, 0.60)
+_COVERED = 0.9  # of a keypoint, from the second value
+_PREDICATE = re.compile(r"(?:[うくぐすつぬぶむる]|た|だ|である|ない|ます|ません|です|ください|こと|要)[。)]?\s*$")
 _VAGUE = re.compile(
     r"適切|状況に応じ|必要に応じ|しっかり|きちんと|慎重に|ていねい|丁寧|十分に|配慮|心がけ|留意|重要|大切"
 )
@@ -57,14 +59,19 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
     found = []
     for keypoint, each in zip(wanted, asked, strict=True):
         shares = [
-            ramp(0.5 * float(alike) + 0.5 * _shared(own, words[j], reading.rarity), *_COVERAGE)
-            * weight[clauses[texts[j]]]
+            _grade(0.5 * float(alike) + 0.5 * _shared(own, words[j], reading.rarity)) * weight[clauses[texts[j]]]
             for own, row in zip(each, likeness, strict=False)
             for j, alike in enumerate(row)
         ]
         declines = ADMITS.search(keypoint) or (reading.should_decline and _NO_GUESS.search(keypoint))
         found.append(float(reading.admits) if declines else max(shares, default=0.0))
     return found
+
+
+def _grade(likeness: float) -> float:
+    """How far a statement of this likeness covers a keypoint, 0–1."""
+    low, enough, high = _COVERAGE
+    return _COVERED * ramp(likeness, low, enough) + (1 - _COVERED) * ramp(likeness, enough, high)
 
 
 def _options(keypoint: str) -> list[str]:

@@ -17,34 +17,51 @@ from ..base.texts import Unit, bigrams, containment, fold, jaccard, split_units
 from ..records import AssistantAnswer, EvalQuestion
 from ..rules.contradictions import Clause, clauses_of
 from ..rules.dangers import Danger, recommends_danger
-from ..rules.facts import blank_facts, neutral_facts, read_deadlines
+from ..rules.facts import blank_facts, find_facts, neutral_facts, read_deadlines
+from ..rules.stance_words import ACTS
 from ..runbooks.bm25 import content_words
 from ..runbooks.embeddings import Vectors, cosines, embed_texts
+from .answer_form import one_form, one_width, plain_style
 
 # Statements that claim nothing about the runbooks: asking back, declining, pointing to a person, announcing, politeness.
 META = re.compile(
     r"[?？]$|か[。]?$|(?:記載|該当|情報|根拠|手順).{0,12}(?:あり|見つかり|見当たり|含まれてい|定められてい)ませ[んぬ]"
+    r"|(?:記載|該当|情報|根拠|手順|定め).{0,12}(?:[はがも]な[いく]|見つからな|見当たらな|含まれていな|定められていな)"
     r"|(?:記載|該当|書かれて).{0,6}(?:ない|なく|ませ[んぬ])|推測|^.{0,40}(?:確かめて|(?:確認|相談|連絡|問い合わせ|指示を受け)(?:して|し|て)?)(?:ください|ましょう)|"
     r"(?:教えて|お知らせ|お聞かせ|ご?提示|ご?共有|記入して).{0,4}(?:ください|いただ|ほしい|欲しい)|次の(?:とおり|情報|点)|以下の|参考[（(:：]|案内(?:し|でき)|特定(?:し|でき)"
-    r"|ありがとう|ご心配|お気軽に|お役に立|申し訳|恐れ入り|恐縮|お察し|お困り|お急ぎ|事情は|承知してい|助かります|次の(?:よう|手順|順)|進めて(?:ください|いき)|一般的には|^(?:これらの|以上の|このような)"
+    r"|ありがとう|ご心配|お気軽に|お役に立|申し訳|恐れ入り|恐縮|お察し|お困り|お急ぎ|事情は|承知してい|助かり|助かる|次の(?:よう|手順|順)|進めて(?:ください|いき)|一般的には|^(?:これらの|以上の|このような)"
 )
+# Greeting, thanks, comfort, offering help, saying how one is going to answer: none of it is about the runbooks.
+_COURTESY = re.compile(
+    r"お(?:疲れ|つかれ)|落ち着いて|慌て(?:ず|な)|あわて(?:ず|な)|ご?安心|大変(?:でした|な|だ)|つら(?:い|かった)|ご?心配|不安|心細|焦[らるりっ]|責め|恐れ入|お手数|恐縮|申し訳"
+    r"|ありがとう|助かり|助かる|よろしく|お願い(?:する|いたします|します)|以上(?:です|となる|が)|お大事|頑張"
+    r"|(?:ご?(?:不明|質問|疑問)|分からない|わからない|迷[うっ]|困[るっ])[^。、]{0,12}(?:あれば|場合|とき|たら|なら)|気になる|いつでも|何でも|なんでも|遠慮|気軽"
+    r"|(?:お?尋ね|お?聞き|お?声[がかを]|お?呼び|お?知らせ|ご?相談|ご?連絡|ご?確認|聞いて|声を[掛か]けて)(?:ください|下さい|いただ)"
+    r"|お?(?:答え|伝え|手伝い|示し)(?:する|した|し|いた)|ご?(?:回答|説明|案内|紹介|整理|支援|質問|相談|照会|申告|一報|通報|指摘)(?:する|した|し|いた|の件|について|を|ありがと)?"
+    r"|次の(?:とおり|ように|順|流れ)|以下|下記|順(?:番)?(?:に|を追って)|一つ(?:ずつ|ひとつ)|ひとつ(?:ずつ)|手順書(?:に(?:沿|従|基|もと)[^、。]{0,3}|の(?:内容|とおり|通り))|要点|まとめ[るた]?|状況(?:は|を)?(?:承知|理解|把握)|承知|了解|分かった|わかった"
+)
+_COURTEOUS_LENGTH = 40  # characters: longer ones are padding
+_COURTEOUS = frozenset({
+    "対応", "手順", "順番", "状況", "内容", "回答", "説明", "案内", "質問", "連絡", "相談", "確認", "進め", "方法", "流れ",
+    "手順書", "順序", "以下", "報告", "手配",
+})  # fmt: skip
 ADMITS = re.compile(
-    r"(?:記載|定め|規定)[^。]{0,8}(?:ありません|ない|なく|見つかり|見当たり|含まれ)|該当[^。]{0,8}(?:ありません|ない|なく|見つかり)|書かれていま?せ?[んな]"
+    r"(?:記載|定め|規定)[^。]{0,8}(?:ありません|ない|なく|見つか[りら]|見当た[りら]|含まれ)|該当[^。]{0,8}(?:ありません|ない|なく|見つか[りら])|書かれていま?せ?[んな]"
 )
 _ASKS = re.compile(
     r"[?？]|(?:です|ます|ません|でしょう)か|(?:教えて|お知らせ|お聞かせ|提示|共有|記入して|示して).{0,4}(?:ください|いただ|ほしい|欲しい)|か。?$"
 )
+_EMPTY = frozenset({"実施", "対応", "実行", "必要", "注意", "場合"})  # 実施しないでください says nothing by itself
 _ECHO = 0.8  # of the character pairs: what repeats the question or a keypoint says nothing
 # Below the first value the passages do not support a statement, from the second they do; likeness beyond counts a little,
 # so that what is quoted stands above what is put in other words.
 _SUPPORT = (0.13, 0.26)
 _ABOUT = 0.25  # likeness from which a source is taken to be about the same thing
+_OPENING = 3  # statements
 _LONGEST = 500  # characters of a statement that are embedded: the memory that it takes grows with their square
 _REMEMBERED = 2_000  # characters of a passage whose vectors are remembered
 _STRANGE = 0.02  # what each word that no passage has takes off a statement's support
 _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences have 0.25 and more, lists of nouns 0.12
-# Letters and digits of full width; the marks of lists and citations stay.
-_NARROW = {code: code - 0xFEE0 for start, end in ("０９", "ＡＺ", "ａｚ") for code in range(ord(start), ord(end) + 1)}
 
 
 @dataclass(frozen=True)
@@ -85,8 +102,8 @@ class Reading:
     @cached_property
     def echoes(self) -> set[str]:
         """The texts that only repeat the question or a keypoint."""
-        asked = bigrams(fold(self.question.question))
-        wanted = [bigrams(fold(keypoint)) for keypoint in self.question.expected_keypoints]
+        asked = bigrams(fold(plain_style(self.question.question)))
+        wanted = [bigrams(fold(plain_style(keypoint))) for keypoint in self.question.expected_keypoints]
         every = frozenset[str]().union(*wanted)
         return {
             text
@@ -109,14 +126,37 @@ class Reading:
         ]
 
     @cached_property
+    def courtesies(self) -> set[str]:
+        """The texts that only greet, thank, comfort or announce: what else they say names nothing of the passages."""
+        found = set()
+        for text in self.recommended:
+            if (
+                len(text) <= _COURTEOUS_LENGTH
+                and not self.recommended[text]
+                and _COURTESY.search(text)
+                and not any(f.kind != "pole" for f in find_facts(text))
+            ):
+                rest = _COURTESY.sub(" ", text)
+                is_act = any(row.search(rest) for row in ACTS)
+                if not is_act and content_words(rest) & self.passage_words <= _COURTEOUS:
+                    found.add(text)
+        return found
+
+    @cached_property
+    def opening(self) -> list[Unit]:
+        """The first statements, greetings and headings left out."""
+        return [u for u in self.units if not u.is_heading and u.text not in self.courtesies][:_OPENING]
+
+    @cached_property
     def claims(self) -> list[Unit]:
         asks = self.should_ask or self.answer.flags.ambiguous_query
         return [
             u
             for u in self.body
             if len(fold(u.text)) >= 8
-            and content_words(u.text)
+            and content_words(u.text) - _EMPTY
             and not META.search(u.text)
+            and u.text not in self.courtesies
             # In an answer that asks back, a bare list names what is asked for.
             and not (asks and not u.text.endswith("。"))
         ]
@@ -144,8 +184,10 @@ class Reading:
     def passages(self) -> list[str]:
         """The texts that the answer may rest on; from the context where a log kept no passages."""
         if self.answer.passages:
-            return [f"{p.heading}\n{p.text}" for p in self.answer.passages]
-        return [part for part in re.split(r"\n\s*\n(?=\[出典)", self.answer.context) if part.strip()]
+            return [plain_style(one_width(f"{p.heading}\n{p.text}")) for p in self.answer.passages]
+        return [
+            plain_style(one_width(part)) for part in re.split(r"\n\s*\n(?=\[出典)", self.answer.context) if part.strip()
+        ]
 
     @cached_property
     def names(self) -> list[tuple[str, str]]:
@@ -311,10 +353,10 @@ class Reading:
 
 
 def _spell_out(answer: str) -> str:
-    """An answer with digits of one width, and what people shorten in the words of runbooks: 情シス, 二名, 1時間半, OK;
-    rows of a table on one line each a sentence, and without the numbers of its own steps."""
-    answer = re.sub("手順[0-9]+", "手順", answer.replace(" ／ ", "。"))
-    text = re.sub("情シス(?:の?当番)?", "情報システム部当番", answer.translate(_NARROW))
+    """An answer in one form, and what people shorten in the words of runbooks: 情シス, 二名, 1時間半, OK; without the
+    numbers of its own steps."""
+    answer = re.sub("手順[0-9]+", "手順", one_form(answer).replace(" ／ ", "。"))
+    text = re.sub("情シス(?:の?当番)?", "情報システム部当番", answer)
     text = re.sub("[一二三四五](?=[名人者台件回](?!目))", lambda match: str("一二三四五".index(match[0]) + 1), text)
     text = re.sub(r"(\d+)時間半", lambda match: f"{int(match[1]) * 60 + 30}分", text).replace("半時間", "30分")
     return re.sub("(?<=[のがも])(?:OK|オーケー)(?=を|が|し|な|の|も)", "承認", text)

@@ -15,7 +15,7 @@ from .offline_answer import compose_answer
 from .offline_judge import judge
 from .pacing import Account, PacedModel, RunGate
 
-JUDGE_NAME = "offline-rubric-4"
+JUDGE_NAME = "offline-rubric-5"
 ASSISTANT_NAME = "offline-extract-3"
 
 

@@ -1,0 +1,145 @@
+"""An answer's text in one form: what it says must not be marked by its list marks, widths, line breaks, bold or tables."""
+
+from __future__ import annotations
+
+import re
+
+from ..base.texts import change_citations, cited_sources, fold
+
+_JAPANESE = "ぁ-んァ-ヶー一-龠々"
+# Letters and digits of full width, punctuation of half width; circled numbers and full-width brackets stay.
+_WIDTHS = {code: code - 0xFEE0 for start, end in ("０９", "ＡＺ", "ａｚ") for code in range(ord(start), ord(end) + 1)}
+_WIDTHS |= str.maketrans("｡､｢｣", "。、「」")
+_COMMA = re.compile(rf"(?<=[{_JAPANESE}」）)])[，,](?!\d)[ \u3000]*")
+_STOP = re.compile(rf"(?<=[{_JAPANESE}」）)])(?:．|\.(?=\s|$))[ \u3000]*")
+_GAP = re.compile(
+    rf"(?<=[{_JAPANESE}])[ \u3000]+(?=[A-Za-z0-9（(])|(?<=[A-Za-z0-9）)])[ \u3000]+(?=[{_JAPANESE}])"
+    r"|(?<=[、。（「])[ \u3000]+|[ \u3000]+(?=[、。）」])"
+)
+_BOLD = re.compile(r"\*\*(.+?)\*\*|__(?=\S)(.+?)(?<=\S)__|(?<![\w*])\*(?=[^\s*.])([^*\n]+)(?<=\S)\*(?![\w*])")
+_FENCE = re.compile(r"^\s*```")
+_QUOTED = re.compile(r"^\s*(?:>\s?)+")
+_NUMBER = r"(?:\d{1,2}|[一二三四五六七八九十]|[A-Za-z])"
+_MARK = re.compile(
+    rf"""^\s*(?:
+    [-+*・•●■□◆◇○◎▪‣▶►➤✓✔✅☑※→](?:\s*\[[ xX]\])?\s+ | [・•●■□◆◇○◎▪‣▶►➤✓✔✅☑※→]
+    | [①-⑳❶-❿➀-➉⑴-⒇] | \d\ufe0f?\u20e3
+    | [(（【［]\s*(?:手順|ステップ)?{_NUMBER}\s*[)）】］]
+    | {_NUMBER}\s*(?:[)）．、.](?!\d)|[:：](?=[\s{_JAPANESE}]))
+    | (?:手順|ステップ|[Ss][Tt][Ee][Pp])\s*{_NUMBER}(?:\s*[:：.．、)）]|\s+)
+    )\s*""",
+    re.VERBOSE,
+)
+_RULE = re.compile(r"^\s*\|[\s|:-]+$")
+_BREAK = re.compile(r"<br\s*/?>")
+_COUNTER = re.compile(rf"(?:手順|ステップ)?\s*{_NUMBER}[.)]?|[①-⑳]")
+# Polite verbs. What stands before ます: a stem to which る and ない are put, one of する, or one of a verb in five rows.
+_POLITE = re.compile(rf"(?<=[{_JAPANESE}A-Za-z])(ませんでした|ません|ました|ます)(?![かよね])")
+_KEEPS_STEM = re.compile(
+    r"(?:[えけげせぜてでねべめれ見得着似居出来]|でき|起き|尽き|過ぎ|[落満]ち|[閉感存信生講命応準通論転演禁]じ|[伸浴帯]び|[省試顧てで]み"
+    r"|[借降足]り|[てでにがはも、。]い|[用強率老悔報]い)$"
+)
+_OF_SURU = re.compile(r"(?:[一-龠々]{2}|[ァ-ヶーA-Za-z」）)いきちりみえけ]|(?<!落)[とにをはがも])し$")
+_LEFT = re.compile(r"(?:ござい|すみ|てき)$")
+_ROWS = {  # of the other stems: what ends the plain form, stands before ない, and before た
+    "い": ("う", "わ", "っ"), "き": ("く", "か", "い"), "ぎ": ("ぐ", "が", "い"), "し": ("す", "さ", "し"), "ち": ("つ", "た", "っ"),
+    "に": ("ぬ", "な", "ん"), "び": ("ぶ", "ば", "ん"), "み": ("む", "ま", "ん"), "り": ("る", "ら", "っ"),
+}  # fmt: skip
+_WRAPPED = 30  # characters of a line that breaks off without punctuation: a shorter one may be a title
+_GOES_ON = re.compile(r"[、をにがはでとのもへや]$")
+_ENDS = re.compile(r"[。！？!?：:」』）)\]】]$")
+
+
+def one_form(answer: str) -> str:
+    """An answer with every list item under the same mark, a table's rows as items, broken lines joined, bold as plain.
+
+    Code stays as it is."""
+    lines: list[str] = []
+    in_code = False
+    raw = answer.splitlines()
+    for i, line in enumerate(raw):
+        if _FENCE.match(line) or in_code:
+            in_code ^= bool(_FENCE.match(line))
+            lines.append(line)
+        elif _RULE.match(line):
+            continue
+        elif line.lstrip().startswith("|"):
+            if i + 1 == len(raw) or not _RULE.match(raw[i + 1]):  # a row, not the head
+                lines.append(_row(plain_style(one_width(line))))
+        else:
+            _add(lines, _plain_line(plain_style(one_width(line))))
+    return "\n".join(lines)
+
+
+def plain_style(text: str) -> str:
+    """Text with its polite verbs in the plain style: 隔離する for 隔離します, 触れない for 触れません. Requests stay."""
+    parts = _POLITE.split(text)
+    plain = parts[0]
+    for ending, rest in zip(parts[1::2], parts[2::2], strict=True):
+        plain = _end_plainly(plain, ending) + rest
+    return plain
+
+
+def _end_plainly(stem: str, ending: str) -> str:
+    """A text that ends with the stem of a verb, with what the plain style has for ます, ません, ました or ませんでした."""
+    negative, past = "せん" in ending, ending.endswith("た")
+    tail = ("なかった" if past else "ない") if negative else ("た" if past else "る")
+    if negative and stem.endswith("あり"):
+        return stem.removesuffix("あり") + tail
+    if _LEFT.search(stem[-3:]):
+        return stem + ending
+    if _KEEPS_STEM.search(stem[-3:]):
+        return stem + tail
+    if _OF_SURU.search(stem[-3:]):
+        return stem + tail if negative or past else f"{stem[:-1]}する"
+    if stem[-1] not in _ROWS:
+        return stem + ending
+    now, denied, joined = _ROWS[stem[-1]]
+    if negative:
+        return stem[:-1] + denied + tail
+    if past:
+        return stem[:-1] + joined + ("だ" if stem[-1] in "ぎにびみ" else "た")
+    return stem[:-1] + now
+
+
+def one_width(text: str) -> str:
+    """Text with letters and digits of one width, Japanese punctuation, and no spaces between Japanese and other letters."""
+    return _GAP.sub("", _STOP.sub("。", _COMMA.sub("、", text.translate(_WIDTHS))))
+
+
+def _row(line: str) -> str:
+    """A table's row as a list item, without its number."""
+    cells = [_BOLD.sub(r"\1\2\3", cell).strip() for cell in _BREAK.sub(" ", line).strip(" |").split("|")]
+    return "- " + " ".join(cell for cell in cells if not _COUNTER.fullmatch(cell))
+
+
+def _plain_line(line: str) -> str:
+    """A line with the one list mark, if it had any, and without bold; a title stays one, a bold or large sentence is none."""
+    line = _QUOTED.sub("", line)
+    bare = _BOLD.sub(r"\1\2\3", line).rstrip()
+    is_title = bare.lstrip().startswith("#") or _BOLD.fullmatch(line.strip())
+    text = bare.lstrip(" \t#")
+    while mark := _MARK.match(text):
+        if mark.end() == len(text):
+            break
+        text = text[mark.end() :]
+        bare = f"- {text}"
+    if is_title:
+        return f"- {text}" if cited_sources(text) or re.search("[。？?]$", text) else f"## {text}"
+    return bare
+
+
+def _add(lines: list[str], line: str) -> None:
+    """Append a line, or join it to the one that it goes on with."""
+    before = lines[-1] if lines else ""
+    begins = line.lstrip().startswith(("- ", "#", "⚠"))
+    if not before.strip() or before.startswith(("#", "```")) or not line.strip():
+        lines.append(line)
+    elif cited_sources(line) and not fold(change_citations(line, lambda _: "")):
+        lines[-1] += f" {line.strip('- ')}"
+    elif begins or cited_sources(before):
+        lines.append(line)
+    elif _GOES_ON.search(before) or (len(before) >= _WRAPPED and not _ENDS.search(before)):
+        lines[-1] += line.strip()
+    else:
+        lines.append(line)
