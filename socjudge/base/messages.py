@@ -31,6 +31,11 @@ def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
     return _texts(key)[lang or language()].format(**values)
 
 
+def sentences(*said: str) -> str:
+    """Sentences one after the other, with a space between them in English; empty ones are left out."""
+    return (" " if language() == "en" else "").join(filter(None, said))
+
+
 def language() -> Language:
     """The language chosen by `use_language`, by the variable SOCJUDGE_LANG, or by the locale; Japanese where none of them says."""
     if said := _for_now.get() or _chosen:
