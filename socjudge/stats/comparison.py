@@ -258,7 +258,7 @@ def _unpaired(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame
 
 
 def _note(row: Mapping[Any, Any], line: float) -> str:
-    told = [*_difference_told(row)]
+    told = _difference_told(row)
     if 0.8 <= row["_alike"] < 1:  # ten of them show too little of the rest
         told.append(say("stats.compared_narrow"))
     if row["flipped_questions"]:
