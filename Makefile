@@ -50,7 +50,7 @@ gallery: $(READY) ## Run notebooks 01-07 offline and keep their pages, with outp
 pictures: $(READY) browser ## Take the pictures of the panels in docs/images anew
 	$(BIN)/python docs/images/take_pictures.py $(ARGS)
 
-# One more than two cores: the quick tests also wait, for disks and services. Browsers and clusters are busy enough.
+# One more than two cores: tests also wait, for disks, services and pages.
 WORKERS ?= 3
 
 # Compiled once, even where the machine says otherwise: a process that compiles for itself takes four seconds longer.
@@ -61,7 +61,7 @@ check: $(READY) lint ## Run style, types and the quick tests, in two minutes: no
 	$(BIN)/python -m pytest -p no:nbval -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not (browser or cluster or kernel or slow)"
 
 test: $(READY) lint browser ## Run all tests, the notebooks among them
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --nbval-lax tests notebooks
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --nbval-lax tests notebooks
 
 # Apart from the rest: its wheels are for Linux and a few versions of Python. An hour and a half: MINUTES=10 EXAMPLES=2000
 MINUTES ?= 1
