@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from ..base.conditions import CONDITIONS, Difference, conditions_of, differences
-from ..base.messages import language, say
+from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches
 from ..base.texts import local_time
 from ..stats.basics import OVERALL, in_order, plain_floats, question_means, summarise_scores
@@ -281,14 +281,14 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> li
 
 
 def _change_words(change: Difference, width: int) -> str:
-    name, before, after = change.words(language())
+    name, before, after = change.words()
     if change.condition.column == "runbooks":
-        return label(change.phrase(language()), width)
+        return label(change.phrase(), width)
     return f"{name}: {label(before, width // 2)}→{label(after, width // 2)}"
 
 
 def _changed(change: Difference) -> str:
-    return say("charts.changed", what=change.condition.group if language() == "ja" else change.condition.en)
+    return say("charts.changed", what=say(change.condition.group))
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:

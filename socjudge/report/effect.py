@@ -11,7 +11,7 @@ import pandas as pd
 
 from .. import constants
 from ..base.conditions import Difference, conditions_of, differences
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import block, escape
 from ..base.storage import as_path
@@ -23,7 +23,7 @@ from ..runs.load import load_run
 from ..stats.basics import OVERALL, need_columns, plain_floats
 from ..stats.comparison import LEVEL, compare_cohorts, pair_scores, question_pairs
 
-_JUDGING = ("Judge", "プロンプト", "観点")  # groups of the table of conditions
+_JUDGING = ("base.group_judge", "base.group_prompt", "base.group_criteria")
 _NEEDED = ["run_id", "question_id", "criterion", "score"]
 _LEFT_OUT = (  # columns of `compare_judges`
     "baseline", "n_answers", "cost_usd_per_question", "baseline_cost_usd_per_question", "seconds_per_question",
@@ -108,7 +108,8 @@ def compare_runs(
         - questions: question_id, category, before, after, difference (0–100, over criteria and repeats, missing where
           one has no mark), direction (合格→不合格, 不合格→合格, 合格のまま, 不合格のまま, or 比較対象外), largest_move (of a
           single criterion, points)
-        - conditions: condition, before, after, phrase: what differs between the runs, from one table
+        - conditions: column (of the frames: prompt_id), condition (its name), before, after, phrase: what differs between
+          the runs, in the language of the messages
         - finding, notes: in words
 
     Raises
@@ -153,7 +154,8 @@ def compare_runs(
     found = found.drop(columns=["run_id", *_LEFT_OUT])
     questions = _questions(scores, pooled, ids)
     words = pd.DataFrame(
-        [(*each.words(), each.phrase()) for each in changed], columns=["condition", "before", "after", "phrase"]
+        [(each.condition.column, *each.words(), each.phrase()) for each in changed],
+        columns=["column", "condition", "before", "after", "phrase"],
     )
     notes = []
     if lonely := asked[0] ^ asked[1]:
@@ -164,9 +166,9 @@ def compare_runs(
         notes.append(say("report.texts_unknown"))
     if any(not told[name].get("judge_model") or not told[name].get("prompt_sha256") for name in ids):
         notes.append(say("report.judge_not_recorded"))
-    groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "データセット")
+    groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "base.group_dataset")
     if len(groups) > 1:
-        notes.append(say("report.several_changes", groups="、".join(groups)))
+        notes.append(say("report.several_changes", groups=listed(map(say, groups))))
     if missing := int(_overall(found)["n_missing"]):
         notes.append(say("report.unread", count=missing))
     return RunComparison(ids[0], ids[1], found, questions, words, _finding(found, questions, words), tuple(notes))
@@ -213,7 +215,7 @@ def _check_judging(changed: list[Difference]) -> None:
     # A prompt that was only given another name is the same one.
     judging = [each for each in judging if each.condition.column != "prompt_id" or "prompt_sha256" in columns]
     if judging:
-        raise ConfigError(say("report.judged_otherwise", changed="、".join(each.phrase() for each in judging)))
+        raise ConfigError(say("report.judged_otherwise", changed=listed(each.phrase() for each in judging)))
 
 
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
@@ -281,7 +283,7 @@ def _criteria_seen(found: pd.DataFrame) -> list[str]:
     """A line for the criteria that differ, as one can fall while the mean stays."""
     rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and _is_seen(row)]
     moved = [say("report.one_criterion", criterion=row["criterion"], difference=row["mean_difference"]) for row in rows]
-    return [say("report.criteria_moved", criteria="、".join(moved))] if moved else []
+    return [say("report.criteria_moved", criteria=listed(moved))] if moved else []
 
 
 def _condition_words(conditions: pd.DataFrame) -> str:
@@ -295,7 +297,7 @@ def _crossed(key: str, questions: pd.DataFrame, direction: str) -> str:
         for row in rows[:_SHOWN]
     ]
     more = ["…"] if len(rows) > _SHOWN else []
-    return say(key, count=len(rows), questions="、".join(named + more) or say("report.no_questions"))
+    return say(key, count=len(rows), questions=listed(named + more) or say("report.no_questions"))
 
 
 def _names(questions: set[Any]) -> str:

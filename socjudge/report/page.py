@@ -17,7 +17,7 @@ from markupsafe import Markup
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
-from ..base.messages import Language, language, os_reason, say, speaking
+from ..base.messages import Language, os_reason, say, speaking
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import SYMBOLS
 from ..base.texts import local_time, visible
@@ -247,7 +247,7 @@ def _certificate_line(own: pd.DataFrame, run: dict[str, Any]) -> str:
         run["judge_model_resolved"],
     )  # fmt: skip
     started = "" if pd.isna(run["started_at"]) else run["started_at"].isoformat()
-    return certificate_line(binding, started, lang=language(), folder=certificates_folder(known["mode"]))
+    return certificate_line(binding, started, folder=certificates_folder(known["mode"]))
 
 
 def _language(lang: str) -> Language:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from ..base.conditions import CONDITIONS, conditions_of, differences
-from ..base.messages import language, say, sentences
+from ..base.conditions import conditions_of, differences
+from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
@@ -268,14 +268,9 @@ def _note(row: Mapping[Any, Any], line: float) -> str:
     if row["n_unpaired"]:
         told.append(say("stats.compared_unpaired", count=row["n_unpaired"]))
     if len(row["_differs"]) > 1:
-        groups = say("stats.comma").join(map(_group_name, row["_differs"]))
+        groups = say("stats.comma").join(map(say, row["_differs"]))
         told.append(say("stats.compared_several", groups=groups))
     return sentences(*told)
-
-
-def _group_name(group: str) -> str:
-    """A group of conditions in the language of the messages: in English by its first condition."""
-    return group if language() == "ja" else next(each.en for each in CONDITIONS if each.group == group)
 
 
 def _difference_told(row: Mapping[Any, Any]) -> list[str]:

@@ -140,6 +140,14 @@ def test_several_changed_conditions_are_said_to_be_inseparable() -> None:
     assert any("アシスタント、抜粋の数k" in note for note in found.notes)
 
 
+def test_conditions_are_named_in_the_language_of_the_messages_and_by_their_column() -> None:
+    use_language("en")
+    found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", NEW, k=5, assistant_model="gpt-4o"))
+    assert found.conditions["column"].tolist() == ["assistant_model", "k"]
+    assert found.conditions["phrase"].tolist() == ["assistant: offline→gpt-4o", "passages per question, k: 3→5"]
+    assert any("(assistant, passages per question, k)" in note for note in found.notes)
+
+
 def test_bare_logs_do_not_tell_whether_they_were_judged_alike() -> None:
     unknown = {"judge_model": "unknown", "judge_model_resolved": "unknown", "prompt_id": "unknown", "prompt_sha256": ""}
     found = compare_runs(run_frame("a", OLD, **unknown), run_frame("b", NEW, **unknown))

@@ -59,6 +59,7 @@ def test_sections_come_in_order_with_the_verdict_first(page: str) -> None:
     assert page.index("❌ MVP不合格</h2>") < page.index('<section id="run"')
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_verdict_is_in_the_words_of_the_specification(page: str, logs: Path) -> None:
     text = words(page).replace(" ", "")
     run = load_run(logs / "judge_eval_20260101_090000.json")
