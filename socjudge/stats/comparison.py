@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.conditions import conditions_of, differences
-from ..base.messages import say, sentences
+from ..base.messages import listed, say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
@@ -268,7 +268,7 @@ def _note(row: Mapping[Any, Any], line: float) -> str:
     if row["n_unpaired"]:
         told.append(say("stats.compared_unpaired", count=row["n_unpaired"]))
     if len(row["_differs"]) > 1:
-        groups = say("stats.comma").join(map(say, row["_differs"]))
+        groups = listed(map(say, row["_differs"]))
         told.append(say("stats.compared_several", groups=groups))
     return sentences(*told)
 

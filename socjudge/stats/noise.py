@@ -12,7 +12,7 @@ import pandas as pd
 import scipy.sparse  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
-from ..base.messages import say, sentences
+from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
 from .basics import OVERALL, Floats, need_columns, plain_floats
 
@@ -368,7 +368,7 @@ def _component_row(criterion: str, name: str, found: dict[Any, Any], total: floa
     told = [say(_ASKS[name])]
     order = [*_FACTORS, _REPEAT]
     if name in order and name in found and name == [other for other in order if other in found][-1] and name != _REPEAT:
-        told.append(say("stats.noise_includes", components=say("stats.comma").join(order[order.index(name) + 1 :])))
+        told.append(say("stats.noise_includes", components=listed(order[order.index(name) + 1 :])))
     if name not in found:
         told.append(say("stats.noise_untold", remedy=say(_BUY[name])))
     elif variance == 0:
