@@ -77,7 +77,9 @@ def test_the_questions_that_turned_come_first_and_then_the_whole() -> None:
         "合否は同じでも5点以上動いた質問（1問）: 2（67.0→55.0点）",
     ]
     unchanged = compare_runs(run_frame("a", OLD), run_frame("b", [mark + 1 for mark in OLD]))
-    assert unchanged.lines[0] == "合否が変わった質問はありません" and unchanged.lines[1].startswith("全体では、上がりました: ")
+    assert unchanged.lines[0] == "合否が変わった質問はありません" and unchanged.lines[1].startswith(
+        "全体では、上がりました: "
+    )
     assert not any("動いた質問" in line or "確認できない" in line for line in unchanged.lines)
 
 
