@@ -365,6 +365,6 @@ def _trend_note(row: dict[str, Any], seam: bool) -> str:
         say("stats.trend_seam") if seam else "",
         say("stats.trend_bridged", points=row["own_mean"]) if row["bridged"] else "",
         say("stats.trend_overlap") if row["overlap"] else "",
-        say("stats.trend_questions", n=row["n"]),
-        say("stats.trend_unread", count=row["n_missing"]) if row["n_missing"] else "",
+        say("stats.questions", n=row["n"]),
+        say("stats.unread_not_in_mean", count=row["n_missing"]) if row["n_missing"] else "",
     )
