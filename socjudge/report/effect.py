@@ -30,6 +30,8 @@ _LEFT_OUT = (  # columns of `compare_judges`
     "baseline_seconds_per_question",
 )  # fmt: skip
 _SHOWN = 20  # questions named in a line; all are in `questions`
+_MOVED = 5.0  # points: so far from before, a question is named though its verdict did not turn
+_MOST_MOVED = 10  # of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +58,15 @@ class RunComparison:
 
     @property
     def lines(self) -> list[str]:
-        """What there is to say, a line each: one where nothing changed."""
+        """What there is to say, a line each: the questions that turned first; one line where nothing changed."""
         if self.is_unchanged:
             return [self.finding, *self.notes]
         return [
-            self.finding,
+            *_turned(self.questions),
+            *_whole(self.finding, self.differences),
+            *_moved(self.questions),
             *_criteria_seen(self.differences),
             say("report.what_changed", conditions=_condition_words(self.conditions)),
-            _crossed("report.won", self.questions, "不合格→合格"),
-            _crossed("report.lost", self.questions, "合格→不合格"),
             *self.notes,
         ]
 
@@ -290,14 +292,42 @@ def _condition_words(conditions: pd.DataFrame) -> str:
     return " ／ ".join(conditions["phrase"]) or say("report.nothing_changed")
 
 
-def _crossed(key: str, questions: pd.DataFrame, direction: str) -> str:
-    rows = questions[questions["direction"] == direction].to_dict("records")
+def _whole(finding: str, found: pd.DataFrame) -> list[str]:
+    """The finding, and where none is seen, what that does not mean."""
+    row = _overall(found)
+    meant = [say("report.not_seen_means")] if row["n"] and not _is_seen(row) else []
+    return [say("report.whole", finding=finding), *meant]
+
+
+def _turned(questions: pd.DataFrame) -> list[str]:
+    """A line for the questions won and one for those lost, or one for both where there is none."""
+    rows = questions.to_dict("records")
+    won, lost = ([row for row in rows if row["direction"] == way] for way in ("不合格→合格", "合格→不合格"))
+    if not won and not lost:
+        return [say("report.none_turned")] if questions["difference"].notna().any() else []
+    return [
+        say("report.won", count=len(won), questions=_marks(won, _SHOWN)) if won else say("report.none_won"),
+        say("report.lost", count=len(lost), questions=_marks(lost, _SHOWN)) if lost else say("report.none_lost"),
+    ]
+
+
+def _moved(questions: pd.DataFrame) -> list[str]:
+    """A line for the questions that moved far and stayed on their side of the pass line, the largest move first."""
+    far = questions["difference"].abs().round(6) >= _MOVED  # 66.8 to 61.8 is a hair less than 5 to a computer
+    kept = questions[far & questions["direction"].isin(["合格のまま", "不合格のまま"])]
+    rows = kept.sort_values("difference", key=abs, ascending=False, kind="stable").to_dict("records")
+    if not rows:
+        return []
+    return [say("report.moved", points=_MOVED, count=len(rows), questions=_marks(rows, _MOST_MOVED))]
+
+
+def _marks(rows: list[dict[Any, Any]], most: int) -> str:
+    """The questions with their marks before and after, at most so many and the count of the rest."""
     named = [
         say("report.one_question", question=row["question_id"], before=row["before"], after=row["after"])
-        for row in rows[:_SHOWN]
+        for row in rows[:most]
     ]
-    more = ["…"] if len(rows) > _SHOWN else []
-    return say(key, count=len(rows), questions=listed(named + more) or say("report.no_questions"))
+    return listed([*named, say("report.more_questions", count=len(rows) - most)] if len(rows) > most else named)
 
 
 def _names(questions: set[Any]) -> str:
