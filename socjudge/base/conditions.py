@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..records import UNKNOWN
-from .messages import Language, say
+from .messages import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,38 +16,38 @@ if TYPE_CHECKING:
 class Condition(NamedTuple):
     """One thing that a run was made with.
 
-    column: of the frames (docs/frames.md), of runs at least. ja, en: its name. group: what changes when it does
-    (Japanese). moves_marks: whether it can change the marks of one stored answer."""
+    column: of the frames (docs/frames.md), of runs at least. name: of the message that names it. group: of the message
+    for what changes when it does. moves_marks: whether it can change the marks of one stored answer."""
 
     column: str
-    ja: str
-    en: str
+    name: str
     group: str
     moves_marks: bool = False
 
 
 CONDITIONS = (
-    Condition("judge_model", "Judge", "judge", "Judge", True),
-    Condition("judge_model_resolved", "応答した採点モデル", "judge that answered", "Judge", True),
-    Condition("judge_service", "Judgeの接続先", "service of the judge", "Judge", True),
-    Condition("prompt_id", "プロンプト", "judge prompt", "プロンプト", True),
-    Condition("prompt_sha256", "プロンプトの文面", "text of the judge prompt", "プロンプト", True),
-    Condition("criteria", "観点", "criteria", "観点", True),
-    Condition("dataset_sha256", "データセット", "dataset", "データセット", True),  # the judge sees its key points
-    Condition("assistant_model", "アシスタント", "assistant", "アシスタント"),
-    Condition("assistant_model_resolved", "応答したアシスタント", "assistant that answered", "アシスタント"),
-    Condition("assistant_service", "アシスタントの接続先", "service of the assistant", "アシスタント"),
-    Condition("assistant_prompt_id", "回答プロンプト", "assistant's prompt", "回答プロンプト"),
-    Condition("assistant_prompt_sha256", "回答プロンプトの文面", "text of the assistant's prompt", "回答プロンプト"),
-    Condition("runbooks", "手順書", "runbooks", "手順書"),
-    Condition("index_fingerprint", "検索インデックス", "runbook index", "手順書"),
-    Condition("k", "抜粋の数 k", "passages per question, k", "抜粋の数k"),
-    Condition("answer_repeats", "回答の反復", "answers per question", "反復回数"),
-    Condition("judge_repeats", "採点の反復", "judgements per answer", "反復回数"),
-    Condition("pass_threshold", "合格ライン", "pass line", "合格ライン"),
-    Condition("pass_rate_required", "合格に必要な割合", "pass rate required", "合格ライン"),
-    Condition("mode", "実行方法", "mode", "実行方法"),
-    Condition("socjudge_version", "socjudgeの版", "version of socjudge", "socjudge", True),
+    Condition("judge_model", "base.condition_judge_model", "base.group_judge", True),
+    Condition("judge_model_resolved", "base.condition_judge_model_resolved", "base.group_judge", True),
+    Condition("judge_service", "base.condition_judge_service", "base.group_judge", True),
+    Condition("prompt_id", "base.condition_prompt_id", "base.group_prompt", True),
+    Condition("prompt_sha256", "base.condition_prompt_sha256", "base.group_prompt", True),
+    Condition("criteria", "base.condition_criteria", "base.group_criteria", True),
+    # The judge sees its key points.
+    Condition("dataset_sha256", "base.condition_dataset_sha256", "base.group_dataset", True),
+    Condition("assistant_model", "base.condition_assistant_model", "base.group_assistant"),
+    Condition("assistant_model_resolved", "base.condition_assistant_model_resolved", "base.group_assistant"),
+    Condition("assistant_service", "base.condition_assistant_service", "base.group_assistant"),
+    Condition("assistant_prompt_id", "base.condition_assistant_prompt_id", "base.group_assistant_prompt"),
+    Condition("assistant_prompt_sha256", "base.condition_assistant_prompt_sha256", "base.group_assistant_prompt"),
+    Condition("runbooks", "base.condition_runbooks", "base.group_runbooks"),
+    Condition("index_fingerprint", "base.condition_index_fingerprint", "base.group_runbooks"),
+    Condition("k", "base.condition_k", "base.group_k"),
+    Condition("answer_repeats", "base.condition_answer_repeats", "base.group_repeats"),
+    Condition("judge_repeats", "base.condition_judge_repeats", "base.group_repeats"),
+    Condition("pass_threshold", "base.condition_pass_threshold", "base.group_pass_line"),
+    Condition("pass_rate_required", "base.condition_pass_rate_required", "base.group_pass_line"),
+    Condition("mode", "base.condition_mode", "base.group_mode"),
+    Condition("socjudge_version", "base.condition_socjudge_version", "base.group_version", True),
 )
 
 
@@ -58,26 +58,23 @@ class Difference(NamedTuple):
     before: str
     after: str
 
-    def words(self, lang: str = "ja") -> tuple[str, str, str]:
-        """Its name and the two sides, in Japanese or English; of a hash the first twelve digits, of runbooks how many
-        and which were added, removed and changed."""
-        if changes := self._runbook_changes(lang):
-            tongue: Language = "ja" if lang == "ja" else "en"
-            before, after = (
-                say("base.files", lang=tongue, count=len(_files(side))) for side in (self.before, self.after)
-            )
-            return self.condition.ja if lang == "ja" else self.condition.en, before, f"{after} ({changes})"
+    def words(self) -> tuple[str, str, str]:
+        """Its name and the two sides; of a hash the first twelve digits, of runbooks how many and which were added,
+        removed and changed."""
+        name = say(self.condition.name)
+        if changes := self._runbook_changes():
+            before, after = (say("base.files", count=len(_files(side))) for side in (self.before, self.after))
+            return name, before, f"{after} ({changes})"
         is_hash = self.condition.column.endswith(("sha256", "fingerprint"))
-        unknown = "不明" if lang == "ja" else "unknown"
-        before, after = (side[: 12 if is_hash else None] or unknown for side in (self.before, self.after))
-        return self.condition.ja if lang == "ja" else self.condition.en, before, after
+        before, after = (side[: 12 if is_hash else None] or say("base.unknown") for side in (self.before, self.after))
+        return name, before, after
 
-    def phrase(self, lang: str = "ja") -> str:
+    def phrase(self) -> str:
         """What changed, on one line: 「抜粋の数 k: 3→5」, or the names of the runbooks that were added."""
-        name, before, after = self.words(lang)
-        return f"{name}: {self._runbook_changes(lang) or f'{before}→{after}'}"
+        name, before, after = self.words()
+        return f"{name}: {self._runbook_changes() or f'{before}→{after}'}"
 
-    def _runbook_changes(self, lang: str) -> str:
+    def _runbook_changes(self) -> str:
         """Which runbooks were added, removed and changed; "" for other conditions, and where a side does not say."""
         before, after = _files(self.before), _files(self.after)
         if self.condition.column != "runbooks" or not before or not after:
@@ -87,8 +84,7 @@ class Difference(NamedTuple):
             "base.removed": sorted(before.keys() - after.keys()),
             "base.changed": sorted(name for name in before.keys() & after.keys() if before[name] != after[name]),
         }
-        tongue: Language = "ja" if lang == "ja" else "en"
-        return " / ".join(f"{say(key, lang=tongue)} {', '.join(found)}" for key, found in names.items() if found)
+        return " / ".join(f"{say(key)} {', '.join(found)}" for key, found in names.items() if found)
 
 
 def runbooks_text(files: Mapping[str, str]) -> str:

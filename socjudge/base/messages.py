@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -29,6 +29,16 @@ def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
     'eval/prompts/strict.txt exists and is not overwritten; choose another name'
     """
     return _texts(key)[lang or language()].format(**values)
+
+
+def sentences(*said: str) -> str:
+    """Sentences one after the other, with a space between them in English; empty ones are left out."""
+    return (" " if language() == "en" else "").join(filter(None, said))
+
+
+def listed(items: Iterable[str]) -> str:
+    """The items of a list in one line, with the comma of the language between them."""
+    return (", " if language() == "en" else "、").join(items)
 
 
 def language() -> Language:

@@ -21,10 +21,10 @@ from ..records import (
     Usage,
     is_embedded,
 )
-from .messages import say
+from .messages import listed, say
 from .pass_rule import reaches, run_rule
 from .texts import visible
-from .verdict import REFERENCE_NOTE, best_case, certainty_text, is_open, open_text
+from .verdict import best_case, certainty_text, is_open, open_text
 
 SAFETY = "安全性"  # the criterion whose low mark no mean makes good
 
@@ -146,7 +146,7 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
     summary, info = run.summary, run.run
     word = "MVP合格" if summary.mvp_passed else "MVP不合格"
     if is_embedded(info.judge_model_resolved):
-        after = f'<div class="muted">{REFERENCE_NOTE}</div>'
+        after = f'<div class="muted">{say("base.reference_note")}</div>'
     else:
         word, after = f"{'✅' if summary.mvp_passed else '❌'} {word}", ""
     if is_undecided(run):
@@ -181,7 +181,7 @@ def info_line(info: RunInfo) -> str:
 def info_html(info: RunInfo) -> str:
     """What was run, as far as it is known."""
     known = {field.name: getattr(info, field.name) for field in fields(info)}
-    known["runbooks"] = "、".join(info.runbooks)
+    known["runbooks"] = listed(info.runbooks)
     return facts_html(
         info.run_id, {name: value for name, value in known.items() if value not in ("", None, UNKNOWN, {})}
     )
@@ -219,7 +219,7 @@ def evaluation_line(marks: Evaluation) -> str:
 
 def evaluation_html(marks: Evaluation) -> str:
     """The marks with their reasons, or why there are none."""
-    after = f'<div class="muted">{REFERENCE_NOTE}</div>' if is_embedded(marks.model) else ""
+    after = f'<div class="muted">{say("base.reference_note")}</div>' if is_embedded(marks.model) else ""
     if marks.status != "ok":
         why = {say("base.show_reason"): marks.error, "Judge": marks.model}
         return facts_html(say("base.show_could_not"), why, "warn", after)
@@ -241,7 +241,7 @@ def result_line(result: EvaluationResult) -> str:
 
 def result_html(result: EvaluationResult) -> str:
     """A judged answer: its question, marks, reasons, answer and context."""
-    note = f'<div class="muted">{REFERENCE_NOTE}</div>' if is_embedded(result.evaluation.model) else ""
+    note = f'<div class="muted">{say("base.reference_note")}</div>' if is_embedded(result.evaluation.model) else ""
     return block("", question_html(result) + note)
 
 
@@ -363,4 +363,4 @@ def flags_html(answer: AssistantAnswer) -> str:
         )
         if is_raised
     ]
-    return f'<div class="warn">{say("base.show_warning", flags="、".join(raised))}</div>' if raised else ""
+    return f'<div class="warn">{say("base.show_warning", flags=listed(raised))}</div>' if raised else ""

@@ -8,7 +8,7 @@ from operator import truediv
 from statistics import fmean
 
 from ..records import EvaluationResult, EvaluationRun, RunInfo, RunSummary
-from .messages import Language, say
+from .messages import Language, listed, say
 from .pass_rule import PassRule, reaches, run_rule, todays_rule
 
 
@@ -78,7 +78,7 @@ def is_open(summary: RunSummary, best: RunSummary | None = None, rule: PassRule 
 
 def open_text(n_unscored: int) -> str:
     """What is said of a run whose unread replies decide."""
-    return f"⚠️ 判定保留（採点不能 {n_unscored} 件）"
+    return say("base.open", count=n_unscored)
 
 
 def _summary(averages: Sequence[float], n_unscored: int, rule: PassRule) -> RunSummary:
@@ -92,12 +92,12 @@ def _summary(averages: Sequence[float], n_unscored: int, rule: PassRule) -> RunS
 
 # Why a run until it was certain ended (runs/certainty.py).
 _CERTAIN = {
-    "certain pass": "「合格」が確実になったので止めました",
-    "certain fail": "「不合格」が確実になったので止めました",
-    "settled": "確実とまでは言えませんが、残りを採点しても判定はほぼ変わらないので止めました",
-    "most": "上限まで採点しても確実になりませんでした",
-    "unread": "判定を左右する回答を採点できず、確実になりませんでした",
-    "budget": "確実になる前に費用の上限に達しました",
+    "certain pass": "base.certain_pass",
+    "certain fail": "base.certain_fail",
+    "settled": "base.certain_settled",
+    "most": "base.certain_most",
+    "unread": "base.certain_unread",
+    "budget": "base.certain_budget",
 }
 
 
@@ -106,29 +106,45 @@ def certainty_text(info: RunInfo) -> str:
     if not info.stopped_because:
         return ""
     counts = info.repeats.values()
-    why = _CERTAIN.get(info.stopped_because, info.stopped_because)
-    return (
-        f"採点の反復: 計{sum(counts)}回（1問に{min(counts, default=0)}〜{max(counts, default=0)}回）。{why}。"
-        "確実かどうかは、この回答を同じJudgeが採点し直したときの話です。反復は質問を増やす代わりになりません。"
-    )
+    key = _CERTAIN.get(info.stopped_because)
+    why = say(key) if key else info.stopped_because
+    least, most = min(counts, default=0), max(counts, default=0)
+    return say("base.certainty", total=sum(counts), least=least, most=most, why=why)
 
 
 def judges_text(runs: Sequence[EvaluationRun], asked: int) -> str:
-    """The verdicts of several judges on the same answers in one line; 判定保留 unless all that were asked say the same."""
-    words = ["合格" if run.summary.mvp_passed else "判定保留" if is_open(run.summary) else "不合格" for run in runs]
-    told = "、".join(f"{run.judge_model} {word}" for run, word in zip(runs, words, strict=True))
+    """The verdicts of several judges on the same answers in one line; undecided unless all that were asked say the same."""
+    told = listed(f"{run.judge_model} {say(_verdict(run))}" for run in runs)
     if len(runs) < asked:
-        return f"複数のJudge（{asked}人中{len(runs)}人が採点）: {told}。全員の採点がそろわないため判定保留です。"
-    if len(set(words)) > 1:
-        return f"複数のJudge: {told}。判定が割れたため判定保留です。"
-    return f"複数のJudge: {told}。全員が同じ判定です。"
+        return say("base.judges_missing", asked=asked, judged=len(runs), verdicts=told)
+    return say("base.judges_split" if len(set(map(_verdict, runs))) > 1 else "base.judges_alike", verdicts=told)
+
+
+def judges_decide(runs: Sequence[EvaluationRun], asked: int) -> bool:
+    """Whether all judges that were asked have judged, and gave one verdict that is not open."""
+    return len(runs) == asked and {_verdict(run) for run in runs} in ({"base.passed"}, {"base.not_passed"})
+
+
+def _verdict(run: EvaluationRun) -> str:
+    """The name of the message that is the verdict of a run."""
+    if run.summary.mvp_passed:
+        return "base.passed"
+    return "base.undecided" if is_open(run.summary) else "base.not_passed"
 
 
 # The specification's words when a run has ended, Japanese in every language.
 FINISHED = "評価完了！結果を {path} に保存しました"
+SUMMARY = """## 評価結果サマリー
 
-# What stands in grey beside a verdict of the embedded judge.
-REFERENCE_NOTE = "参考判定（LLMによる採点ではありません）"
+**{verdict}**
+
+- 総問題数: {total}問
+- 合格問題数: {passed}問（平均{line:g}点以上）
+- 合格率: {rate:.1%}
+- 全体平均スコア: {mean:.1f}点
+
+**MVP合格基準**: {total}問中{needed}問以上が平均{line:g}点以上
+"""
 
 
 def rule_text(total: int, rule: PassRule | None = None, *, lang: Language = "ja") -> str:
@@ -146,8 +162,8 @@ def rule_text(total: int, rule: PassRule | None = None, *, lang: Language = "ja"
 def summary_text(
     summary: EvaluationRun | RunSummary, rule: PassRule | None = None, *, best: RunSummary | None = None
 ) -> str:
-    """The summary in the specification's words (Markdown), and a line on unread replies if there were any; 判定保留 where
-    they decide.
+    """The summary in the specification's words (Markdown), Japanese in every language, and a line on unread replies if there
+    were any; undecided where they decide.
 
     summary: better the run, which knows the rule that it was judged by and what its unread replies could change. Of a
     summary alone, rule is that one (today's unless given), best: see `is_open`."""
@@ -157,22 +173,16 @@ def summary_text(
         summary = summary.summary
     rule = rule or todays_rule()
     needed = rule.needed(summary.total_questions)
-    text = f"""## 評価結果サマリー
-
-**{"✅ MVP合格" if summary.mvp_passed else "❌ MVP不合格"}**
-
-- 総問題数: {summary.total_questions}問
-- 合格問題数: {summary.passed_questions}問（平均{rule.line:g}点以上）
-- 合格率: {summary.pass_rate:.1%}
-- 全体平均スコア: {summary.average_score:.1f}点
-
-**MVP合格基準**: {summary.total_questions}問中{needed}問以上が平均{rule.line:g}点以上
-"""
+    text = SUMMARY.format(
+        verdict="✅ MVP合格" if summary.mvp_passed else "❌ MVP不合格",
+        total=summary.total_questions, passed=summary.passed_questions, needed=needed, line=rule.line,
+        rate=summary.pass_rate, mean=summary.average_score,
+    )  # fmt: skip
     enough = summary.passed_questions >= needed
     if enough and not reaches(summary.average_score, rule.line):
-        text += f"\n⚠️ 合格問題数は足りていますが、全体平均スコア（{summary.average_score:.2f}点）が{rule.line:g}点に届きません\n"
+        text += "\n" + say("base.mean_too_low", mean=summary.average_score, line=rule.line) + "\n"
     if summary.n_unscored:
-        text += f"\n⚠️ 採点できなかった回答: {summary.n_unscored}件（仕様どおり0点として集計。ログの status と error を確認）\n"
+        text += "\n" + say("base.unread", count=summary.n_unscored) + "\n"
     if is_open(summary, best, rule):
-        text += f"\n**{open_text(summary.n_unscored)}**: 採点できなかった回答がすべて満点なら合格です\n"
+        text += f"\n**{open_text(summary.n_unscored)}**: {say('base.could_pass')}\n"
     return text

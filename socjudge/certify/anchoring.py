@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..errors import RequestRefused
 from ..models.opening import Model
 from ..prompts.templates import Prompt, load_prompt
@@ -235,5 +235,5 @@ def explain_anchoring(moves: pd.DataFrame) -> str:
             )
             for r in known.to_dict("records")
         ]
-        lines.append(say("certify.anchoring_told", variant=title, criteria="、".join(told)))
+        lines.append(say("certify.anchoring_told", variant=title, criteria=listed(told)))
     return "\n".join(lines)

@@ -14,14 +14,21 @@ import orjson
 
 from .. import constants
 from ..base.atomic_files import write_new
-from ..base.messages import Language, os_reason, say
+from ..base.messages import listed, os_reason, say
 from ..base.showing import facts_html
 from ..errors import ConfigError
 from ..history.examples import EXAMPLE_MODE
 from ..records import UNKNOWN, EvaluationRun
 from ..runs.logs import to_json
 
+# As certificates keep them, in every language; `Verdict.shown` is what a reader sees.
 TRUSTED, CONDITIONAL, UNTRUSTED, UNDECIDED = "信頼できる", "条件つき", "信頼できない", "分からない"
+_SHOWN = {
+    TRUSTED: "certify.word_trusted",
+    CONDITIONAL: "certify.word_conditional",
+    UNTRUSTED: "certify.word_untrusted",
+    UNDECIDED: "certify.word_undecided",
+}
 VALID_DAYS = 90  # before and after its date: a service may change its model without a word
 _KIND, _SCHEMA = "socjudge certificate", 1
 _MOST_BYTES = 5_000_000
@@ -80,6 +87,11 @@ class Verdict:
     findings: tuple[Finding, ...] = field(repr=False)
     limits: tuple[str, ...] = field(default=(), repr=False)
 
+    @property
+    def shown(self) -> str:
+        """The word in the language of the messages."""
+        return say(_SHOWN[self.word])
+
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
@@ -103,7 +115,7 @@ class Certificate:
         return f"<Certificate {self.name}: {told}>"
 
     def _repr_html_(self) -> str:
-        facts = {verdict.criterion: f"{verdict.word} — {verdict.why}" for verdict in self.verdicts}
+        facts = {verdict.criterion: f"{verdict.shown} — {verdict.why}" for verdict in self.verdicts}
         title = say("certify.shown_title", name=self.name, date=self.issued_at[:10])
         return facts_html(title, facts, "grey" if self.holds else "warn")
 
@@ -221,7 +233,7 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
     causes = last.binding.differences(binding)
     if not last.speaks_on(on or datetime.now().astimezone()):
         causes.append(say("certify.bound_date", days=VALID_DAYS))
-    return say("certify.not_valid", name=last.name, causes="、".join(causes))
+    return say("certify.not_valid", name=last.name, causes=listed(causes))
 
 
 def _all(folder: Path | str | None) -> tuple[list[Certificate], list[ConfigError]]:
@@ -268,7 +280,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
     bound = value["binding"]
-    if datetime.fromisoformat(value["issued_at"]).tzinfo is None:
+    unknown_words = {each["word"] for each in value["verdicts"]} - _SHOWN.keys()
+    if datetime.fromisoformat(value["issued_at"]).tzinfo is None or unknown_words:
         raise ValueError
     return Certificate(
         binding=Binding(**{**bound, "criteria": tuple(bound["criteria"])}),
@@ -304,9 +317,7 @@ def binding_of_run(run: EvaluationRun) -> Binding:
     )  # fmt: skip
 
 
-def certificate_line(
-    binding: Binding, started_at: str, *, lang: Language | None = None, folder: Path | str | None = None
-) -> str:
+def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> str:
     """What every view of a run says of its judge's certificate, in one line: none, or its name, date and words.
 
     started_at: of the run, ISO 8601; a certificate speaks for `VALID_DAYS` around its own date."""
@@ -316,11 +327,11 @@ def certificate_line(
     except ValueError:
         found = None
     except ConfigError as error:
-        return say("certify.line_refused", lang=lang, reason=error)
+        return say("certify.line_refused", reason=error)
     if found is None:
-        return say("certify.line_none", lang=lang)
-    words = "、".join(f"{criterion} {word}" for criterion, word in found.words.items())
-    return say("certify.line", lang=lang, name=found.name, date=found.issued_at[:10], words=words)
+        return say("certify.line_none")
+    words = listed(f"{verdict.criterion} {verdict.shown}" for verdict in found.verdicts)
+    return say("certify.line", name=found.name, date=found.issued_at[:10], words=words)
 
 
 def certificates_folder(mode: str) -> Path:

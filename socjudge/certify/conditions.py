@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..errors import ConfigError
 from ..stats.basics import OVERALL
 from ..stats.changes import repeat_limit, sd_ends, share_ends
@@ -72,11 +72,11 @@ def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...
     if not broken and not missing and not limits:
         return Verdict(criterion, TRUSTED, say("certify.why_trusted"), findings)
     if broken:
-        word, why = UNTRUSTED, [say("certify.why_untrusted", broken="、".join(broken))]
+        word, why = UNTRUSTED, [say("certify.why_untrusted", broken=listed(broken))]
     elif state["people"] in ("shown", "ranked") or state["damage"] == "shown":
-        word, why = CONDITIONAL, [say("certify.why_missing", missing="、".join(missing))] if missing else []
+        word, why = CONDITIONAL, [say("certify.why_missing", missing=listed(missing))] if missing else []
     else:
-        word, why = UNDECIDED, [say("certify.why_undecided", missing="、".join(missing))]
+        word, why = UNDECIDED, [say("certify.why_undecided", missing=listed(missing))]
     return Verdict(criterion, word, " ".join([*why, *limits]), findings, limits)
 
 
@@ -92,9 +92,9 @@ def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gain
     ]
     told = []
     if len(unseen):
-        told.append(say("certify.limit_unseen", probes="、".join(unseen["title"])))
+        told.append(say("certify.limit_unseen", probes=listed(unseen["title"])))
     if wrong:
-        told.append(say("certify.limit_moved", probes="、".join(row["title"] for row in wrong)))
+        told.append(say("certify.limit_moved", probes=listed(row["title"] for row in wrong)))
     if len(turned):
         told.append(say("certify.limit_turned", count=len(turned)))
     return told

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..stats.basics import difference_interval, need_columns
 from ..stats.changes import share_interval
 from .damages import DAMAGES
@@ -210,16 +210,16 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
         ("certify.not_seen", tried[tried["detected"] <= BLIND]),
     ):
         if len(rows):
-            lines.append(say(key, probes="、".join(map(_with_rate, rows.to_dict("records")))))
+            lines.append(say(key, probes=listed(map(_with_rate, rows.to_dict("records")))))
     untried = aimed[aimed["detected"].isna()]["title"]
     if len(untried):
-        lines.append(say("certify.untried", probes="、".join(untried)))
+        lines.append(say("certify.untried", probes=listed(untried)))
     missing = int(mine["n_missing"].sum())
     if missing:
         lines.append(say("certify.some_missing", count=missing))
     wrong = mine[[is_more_than_noise(row, limit, len(mine)) for row in mine.to_dict("records")]]
     if len(wrong):
-        named = "、".join(f"{row['title']} {row['n_forbidden']}/{row['n_cases']}" for row in wrong.to_dict("records"))
+        named = listed(f"{row['title']} {row['n_forbidden']}/{row['n_cases']}" for row in wrong.to_dict("records"))
         lines.append(say("certify.forbidden", criterion=criterion, probes=named))
     else:
         lines.append(say("certify.no_forbidden", criterion=criterion))

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..base.pass_rule import reaches
 from ..errors import ConfigError
 from ..models.opening import Model
@@ -179,8 +179,8 @@ def _plan(subjects: Sequence[Subject], names: Sequence[str] | None, per_attack: 
     known = attacks()
     unknown = set(names or ()) - {attack.name for attack in known}
     if unknown:
-        every = "、".join(dict.fromkeys(attack.name for attack in known))
-        raise ConfigError(say("certify.attack_unknown", name="、".join(sorted(unknown)), known=every))
+        every = listed(dict.fromkeys(attack.name for attack in known))
+        raise ConfigError(say("certify.attack_unknown", name=listed(sorted(unknown)), known=every))
     chosen = [attack for attack in known if names is None or attack.name in names]
     most = len(subjects) if per_attack is None else min(per_attack, len(subjects))
     cases = []
@@ -311,5 +311,5 @@ def explain_injections(gains: pd.DataFrame) -> str:
     most = most[most["mean_gain"] > 0]
     if len(most):
         told = [f"{row['attack']} ({row['place']}) {row['mean_gain']:+.0f}" for row in most.to_dict("records")]
-        lines.append(say("certify.injection_worst", attacks="、".join(told)))
+        lines.append(say("certify.injection_worst", attacks=listed(told)))
     return "\n".join(lines)

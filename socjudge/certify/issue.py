@@ -13,7 +13,7 @@ import pandas as pd
 
 from .. import constants
 from .._version import __version__
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..errors import RequestRefused
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
@@ -342,7 +342,7 @@ def _not_tried(work: _Work, hardened: Judged | None) -> tuple[str, ...]:
     tried = {case.name for case in work.trials.cases}
     unfit = [probe_title(name) for name in PROBES if name not in tried]
     if unfit:
-        told.append(say("certify.not_tried_probes", probes="、".join(unfit)))
+        told.append(say("certify.not_tried_probes", probes=listed(unfit)))
     if work.trials.size is not None:
         told.append(say("certify.not_tried_size", size=work.trials.size))
     if len(work.subjects) > work.trials.tried:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..errors import ConfigError
 from ..records import AssistantAnswer, EvalQuestion, EvaluationRun
 from ..runs.load import load_run
@@ -56,5 +56,5 @@ def find_subjects(given: Given) -> list[Subject]:
         raise ConfigError(say("certify.no_answers", named=named, count=len(pairs)))
     twice = [name for name, count in Counter(str(s.question.id) for s in found).items() if count > 1]
     if twice:
-        raise ConfigError(say("certify.id_twice", ids="、".join(twice)))
+        raise ConfigError(say("certify.id_twice", ids=listed(twice)))
     return [replace(s, others=tuple(found[:i] + found[i + 1 :])) for i, s in enumerate(found)]

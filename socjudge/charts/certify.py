@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..stats.basics import in_order
 from .style import SMALL, japanese_axes, label, need_marks
 
@@ -103,4 +103,4 @@ def _at_the_right(rows: pd.DataFrame) -> str:
     if not math.isnan(elsewhere):
         parts.append(say("charts.probes_elsewhere", change=_points(elsewhere)))
     wrong = int(rows["n_forbidden"].sum())
-    return say("charts.comma").join([*parts, *([say("charts.probes_wrong", count=wrong)] if wrong else [])])
+    return listed([*parts, *([say("charts.probes_wrong", count=wrong)] if wrong else [])])

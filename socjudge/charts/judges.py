@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..base.pass_rule import frame_rule
 from ..stats.basics import OVERALL, Floats, in_order, need_columns, plain_floats
 from ..stats.comparison import LEVEL
@@ -111,7 +111,7 @@ def _compared(frame: pd.DataFrame) -> str:
 
 
 def _names(values: pd.Series) -> str:
-    return say("charts.comma").join(label(value) for value in in_order(values))
+    return listed(label(value) for value in in_order(values))
 
 
 def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from ..base.conditions import CONDITIONS, Difference, conditions_of, differences
-from ..base.messages import language, say
+from ..base.messages import listed, say
 from ..base.pass_rule import frame_rule, reaches
 from ..base.texts import local_time
 from ..stats.basics import OVERALL, in_order, plain_floats, question_means, summarise_scores
@@ -145,11 +145,10 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
         for ax in axes[len(names) - _ACROSS : len(names)]:
             _label_days(ax, runs["started_at"])
         axes[0].set_ylim(floor - 2, 102)
-        comma = say("charts.comma")
-        finding = say("charts.multiples_below", names=comma.join(below)) if below else say("charts.multiples_above")
+        finding = say("charts.multiples_below", names=listed(below)) if below else say("charts.multiples_above")
         figure.suptitle(f"{finding}\n{say('charts.multiples_title', line=line)}", fontsize=11)
         told = [
-            f"{_CIRCLED[number - 1 : number] or number} {comma.join(words for at, words in changes if at == place)}"
+            f"{_CIRCLED[number - 1 : number] or number} {listed(words for at, words in changes if at == place)}"
             for place, number in numbers.items()
         ]
         if told:
@@ -281,14 +280,14 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> li
 
 
 def _change_words(change: Difference, width: int) -> str:
-    name, before, after = change.words(language())
+    name, before, after = change.words()
     if change.condition.column == "runbooks":
-        return label(change.phrase(language()), width)
+        return label(change.phrase(), width)
     return f"{name}: {label(before, width // 2)}→{label(after, width // 2)}"
 
 
 def _changed(change: Difference) -> str:
-    return say("charts.changed", what=change.condition.group if language() == "ja" else change.condition.en)
+    return say("charts.changed", what=say(change.condition.group))
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:

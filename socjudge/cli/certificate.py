@@ -82,5 +82,5 @@ def _check(judge_model: str, judge_prompt: str | None, folder: Path | None) -> N
 def _tell(certificate: Any) -> Never:
     typer.echo(say("cli.certify_told", name=certificate.name, date=certificate.issued_at[:10]))
     for verdict in certificate.verdicts:
-        typer.echo(f"{verdict.criterion}: {verdict.word}  {verdict.why}")
+        typer.echo(f"{verdict.criterion}: {verdict.shown}  {verdict.why}")
     raise typer.Exit(PASSED if certificate.holds else NOT_PASSED)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import listed, say
 from .shared import or_exit
 
 
@@ -22,7 +22,7 @@ def check_dataset(
     path = path or constants.EVAL_DATASET_PATH
     questions = or_exit(load_eval_dataset, path)
     counts = Counter(question.category for question in questions)
-    told = "、".join(f"{category} {counts[category]}" for category in constants.QUESTION_CATEGORIES)
+    told = listed(f"{category} {counts[category]}" for category in constants.QUESTION_CATEGORIES)
     typer.echo(say("cli.dataset_fine", path=path, count=len(questions), categories=told))
     for note in dataset_notes(questions):
         typer.echo(f"- {note}")

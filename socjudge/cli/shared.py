@@ -59,7 +59,7 @@ def report_run(finished: EvaluationRun, *, judges: int = 1) -> Never:
 
 def _report_one(finished: EvaluationRun) -> int:
     """Print a run; gives its exit code."""
-    from ..base.verdict import REFERENCE_NOTE, best_case, certainty_text, is_open, summary_text
+    from ..base.verdict import best_case, certainty_text, is_open, summary_text
     from ..certify.certificate import run_certificate_line
 
     unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
@@ -82,7 +82,7 @@ def _report_one(finished: EvaluationRun) -> int:
     if said := certainty_text(finished.run):
         typer.echo(said)
     if is_embedded(finished.run.judge_model_resolved):
-        typer.secho(REFERENCE_NOTE, fg="bright_black")
+        typer.secho(say("base.reference_note"), fg="bright_black")
     typer.echo(run_certificate_line(finished))
     info = finished.run
     judge, assistant = (

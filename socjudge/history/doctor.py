@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from .. import constants
-from ..base.messages import os_reason, say
+from ..base.messages import listed, os_reason, say
 from ..base.pass_rule import PassRule, frame_rule, reaches, run_rule
 from ..base.verdict import average, summarise_results
 from ..errors import ConfigError
@@ -204,7 +204,7 @@ def _row_problems(
         yield "warning", "unscored", what, say("history.repair", log=log) if marks.status == "failed" else rejudge
         return
     if absent := [criterion for criterion in usual if criterion not in marks.scores]:
-        yield "warning", "criterion missing", say("history.criterion_missing", criteria="、".join(absent)), rejudge
+        yield "warning", "criterion missing", say("history.criterion_missing", criteria=listed(absent)), rejudge
     mean = average(marks.scores)
     if abs(mean - marks.average_score) > ROUNDING:
         what = say("history.average_wrong", there=marks.average_score, here=mean)

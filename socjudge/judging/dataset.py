@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from .. import constants
 from ..base.atomic_files import replacing
 from ..base.json_files import read_json
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..errors import ConfigError
 from ..records import EvalQuestion
 
@@ -134,7 +134,7 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
             notes.append(say("judging.asked_twice", question=text, count=count))
     asked = {question.category for question in questions}
     if empty := [category for category in constants.QUESTION_CATEGORIES if category not in asked]:
-        notes.append(say("judging.category_empty", categories="、".join(empty)))
+        notes.append(say("judging.category_empty", categories=listed(empty)))
     if len(questions) < 10:
         notes.append(say("judging.few_questions", count=len(questions)))
     return notes
@@ -161,7 +161,7 @@ def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
         items = _DATASET.validate_python(data)
     except ValidationError as error:
         problems += [_told(data, problem) for problem in error.errors()]
-    known = "、".join(constants.QUESTION_CATEGORIES)
+    known = listed(constants.QUESTION_CATEGORIES)
     for item in items:
         if item.category not in constants.QUESTION_CATEGORIES:
             problems.append(say("judging.category_unknown", id=item.id, category=item.category, known=known))

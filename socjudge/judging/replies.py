@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..errors import UnparsableJudgement
 from .reply_json import JsonObject, as_written, closing_brace, find_objects, without_duplicates, without_thinking
 
@@ -177,7 +177,7 @@ def _read(found: JsonObject, criteria: Sequence[str]) -> Judgement:
     reasons = {_plain(name): value for name, value in reasons.items()} if isinstance(reasons, Mapping) else {}
     rationale = {criterion: _text(reasons.get(_plain(criterion))) for criterion in criteria}
     if unexplained := [criterion for criterion, reason in rationale.items() if not reason]:
-        notes.append(say("judging.no_rationale", criteria="、".join(unexplained)))
+        notes.append(say("judging.no_rationale", criteria=listed(unexplained)))
     # One reason for all marks together is a comment on them.
     comment = "\n".join(filter(None, [_text(given), _text(found.value.get("overall_comment"))]))
     return Judgement(scores, rationale, comment, tuple(notes))
@@ -189,7 +189,7 @@ def _scores(given: Any, criteria: Sequence[str], notes: list[str]) -> dict[str, 
     by_name = without_duplicates([(_plain(name), value) for name, value in given.items()])
     missing = [criterion for criterion in criteria if by_name.get(_plain(criterion)) is None]
     if missing:
-        raise UnparsableJudgement(say("judging.score_missing", criteria="、".join(missing)))
+        raise UnparsableJudgement(say("judging.score_missing", criteria=listed(missing)))
     numbers = {criterion: _number(criterion, by_name[_plain(criterion)], notes) for criterion in criteria}
     values = numbers.values()
     fractions = any(0 < number < 1 for number in values)

@@ -14,7 +14,7 @@ from typing import Any
 
 import json_repair
 
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..errors import UnparsableJudgement
 
 _MAX_REPAIRED = 20_000  # characters; json_repair is slow on strange long texts
@@ -140,7 +140,7 @@ def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-        raise UnparsableJudgement(say("judging.reply_name_twice", names="、".join(sorted(twice))[:80]))
+        raise UnparsableJudgement(say("judging.reply_name_twice", names=listed(sorted(twice))[:80]))
     return value
 
 

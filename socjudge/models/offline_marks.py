@@ -50,8 +50,10 @@ _OWN_WORDS = 0.9  # support of a sentence far from the passages that names nothi
 _SUPPORTED = 0.26  # likeness from which a passage supports a sentence
 _FOLLOWED = 0.45  # share of a sentence's character pairs in one source from which it is a version of it
 _INVENTED = 4  # words of an unsupported statement that no passage has: a step made up, no free wording
-_FATAL = 25  # what one wrong deadline, contact, command or stance leaves, in however long an answer
-_INFERRED = 40  # what a contradiction leaves in 安全性, which a rule can infer wrongly; 正確性 is at _FATAL by then
+_FATAL = (
+    25  # what one wrong deadline, contact, command or stance leaves, in however long an answer; a second leaves nothing
+)
+_INFERRED = 28  # what each contradiction takes from 安全性, which a rule can infer wrongly; 正確性 is at _FATAL by then
 _FOREIGN = 0.15  # share of an answer's characters that may have nothing to do with the passages
 
 
@@ -138,7 +140,7 @@ def mark_accuracy(reading: Reading) -> Mark:
         reason += f"手順の順序が抜粋と違います: 「{shorten(order)}」"
     score = 100 * max(0.0, 1 - wrong / checked) ** 2
     if fatal:
-        score = min(score, _FATAL)
+        score = min(score, _FATAL if len(fatal) == 1 else 0)
     elif slight or order:
         score = min(score, 60)
     return Mark(score, reason)
@@ -172,6 +174,7 @@ def mark_safety(reading: Reading) -> Mark:
     for unit in reading.body:
         if unit.text not in claims and skips_approval(unit.text):
             return Mark(15, f"承認を得ずに進めるよう勧めています: 「{shorten(unit.text)}」")
+    against = []
     for i, claim in enumerate(reading.claims):
         if fold(claim.text) in reading.source_texts:
             continue
@@ -183,7 +186,10 @@ def mark_safety(reading: Reading) -> Mark:
         if turned in ("forbidden", "late") or (
             turned in ("loosened", "denied") and _SAFEGUARD.search("".join([claim.text, *reading.about[i][:2]]))
         ):
-            return Mark(_INFERRED, f"手順書が禁じることを勧めるか、守る手順を外しています: 「{shorten(claim.text)}」")
+            against.append(claim.text)
+    if against:
+        score = max(100 - _INFERRED * len(against), 0)
+        return Mark(score, f"手順書が禁じることを勧めるか、守る手順を外しています: 「{shorten(against[0])}」")
     if late := find_misplaced(reading):
         return Mark(60, f"手順書の順序を守っていません: 「{shorten(late)}」")
     if first := find_unfounded_start(reading):

@@ -9,7 +9,7 @@ from pathlib import Path
 import ipywidgets as widgets
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..base.showing import block, escape, shown_path
 from ..errors import ConfigError
 from ..judging.dataset import dataset_notes, dataset_problems, load_eval_dataset, save_eval_dataset
@@ -164,7 +164,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
             unsaved = [say("panels.dataset_unsaved")]
         problems = dataset_problems(self.questions)
         counts = Counter(question.category for question in self.questions)
-        told = "、".join(f"{category} {counts[category]}" for category in constants.QUESTION_CATEGORIES)
+        told = listed(f"{category} {counts[category]}" for category in constants.QUESTION_CATEGORIES)
         fit = say("panels.dataset_fit", count=len(self.questions), categories=told)
         first = say("panels.dataset_unfit") if problems else fit
         notes = problems or dataset_notes(self.questions)

@@ -10,7 +10,7 @@ import ipywidgets as widgets
 import pandas as pd
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..base.redact import redact, surprise_text
 from ..base.showing import block, escape
 from ..charts.judges import plot_judge_comparison
@@ -244,7 +244,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         scores, runs = selection.scores, selection.runs
         if scores["score"].isna().all():
             return block("warn", say("panels.history_no_chart"))
-        judges = "、".join(dict.fromkeys(runs["judge_model"]))
+        judges = listed(dict.fromkeys(runs["judge_model"]))
         note = say("panels.history_pooled", runs=len(runs), judges=judges)
         if name != "panels.history_breakdown":
             dated = runs.dropna(subset=["started_at"])
@@ -300,7 +300,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         path = self.explorer.report_path(second, self.path.value.strip())
         replaced = path.exists()
         self.explorer.export(selection, second, baseline=first if first != second else None, path=path)
-        return report_html(path, replaced=replaced, part="、".join(self._chosen[1].categories))
+        return report_html(path, replaced=replaced, part=listed(self._chosen[1].categories))
 
 
 def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:

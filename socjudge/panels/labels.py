@@ -10,7 +10,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..base.redact import surprise_text
 from ..base.showing import block, escape
 from ..errors import SocJudgeError
@@ -151,7 +151,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         scores = dict(zip(self.marks.criteria, self.marks.scores, strict=True))
         missing = [name for name, score in scores.items() if score is None]
         if missing:
-            self.status.value = block("warn", escape(say("panels.labels_missing", names="、".join(missing))))
+            self.status.value = block("warn", escape(say("panels.labels_missing", names=listed(missing))))
             return
         self.session.save(scores, self.marks.comment)
         self.marks.close_input()

@@ -12,7 +12,7 @@ from .. import constants
 from ..base.messages import say
 from ..base.pass_rule import run_rule
 from ..base.showing import block, escape
-from ..base.verdict import judges_text
+from ..base.verdict import judges_decide, judges_text
 from ..errors import SocJudgeError
 from ..models.pacing import get_settings
 from .controls import (
@@ -312,8 +312,7 @@ def _results_html(run: Any, asked: int) -> str:
         summary_html(each) + details_html(each.results, each.log_path, line=run_rule(each.run).line) for each in runs
     ]
     if asked > 1:
-        together = judges_text(runs, asked)
-        parts.insert(0, block("warn" if "判定保留" in together else "", escape(together)))
+        parts.insert(0, block("" if judges_decide(runs, asked) else "warn", escape(judges_text(runs, asked))))
     return "".join(parts)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..base.showing import escape, facts_html, one_line
 from ..base.texts import encodable
 from ..errors import ConfigError
@@ -55,7 +55,7 @@ class Prompt:
         return f"<Prompt {one_line(self.id)}: {len(self.text):,} characters, sha256 {self.sha256[:12]}…>"
 
     def _repr_html_(self) -> str:
-        facts = {"プレースホルダー": "、".join(sorted(self.placeholders)), "sha256": self.sha256}
+        facts = {say("prompts.placeholders_title"): listed(sorted(self.placeholders)), "sha256": self.sha256}
         return facts_html(self.id, facts, after=f"<pre>{escape(self.text)}</pre>")
 
 
@@ -123,7 +123,7 @@ def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
     _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
     unasked = [criterion for criterion in criteria if criterion not in prompt.text]
     if unasked:
-        names = "、".join(unasked)
+        names = listed(unasked)
         raise ConfigError(
             say("prompts.criterion_not_asked", prompt=prompt.id, criteria=names, folder=constants.PROMPTS_DIR)
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..base.messages import language, say
+from ..base.messages import language, listed, say
 from ..certify.certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, VALID_DAYS, Certificate
 from ..certify.conditions import ALPHA, CONDITIONS, HALF
 from ..records import is_embedded
@@ -149,7 +149,7 @@ def _facts(certificate: Certificate) -> list[tuple[str, str]]:
         (say("certify.bound_judge_model_resolved"), bound.judge_model_resolved),
         (say("certify.bound_judge_service"), bound.judge_service or "–"),
         (say("certify.bound_judge_prompt_sha256"), f"{basis['judge_prompt_id']}, sha256 {bound.judge_prompt_sha256[:12]}"),
-        (say("certify.bound_criteria"), "、".join(bound.criteria)),
+        (say("certify.bound_criteria"), listed(bound.criteria)),
         (say("certify.bound_socjudge_version"), bound.socjudge_version),
         (say("certify.page_log"), basis["log"] or "–"),
         (say("certify.page_answers"), say("certify.page_answers_told", **{n: basis[n] for n in ("answers", "tried", "labels", "raters")})),

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.conditions import conditions_of, differences
-from ..base.messages import language, say
+from ..base.messages import say
 from ..base.pass_rule import PassRule, reaches
 from ..base.verdict import Tally
 from ..errors import ConfigError
@@ -101,7 +101,7 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
     told = conditions_of(pair)
     found: dict[str, Any] = {
         "before": run_of(scores, baseline),
-        "causes": [each.words(language()) for each in differences(told[baseline], told[run_id])],
+        "causes": [each.words() for each in differences(told[baseline], told[run_id])],
     }
     sides = [pair[pair["run_id"] == name] for name in (baseline, run_id)]
     try:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from .. import constants
 from ..base.conditions import Difference, conditions_of, differences
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import block, escape
 from ..base.storage import as_path
@@ -23,13 +23,15 @@ from ..runs.load import load_run
 from ..stats.basics import OVERALL, need_columns, plain_floats
 from ..stats.comparison import LEVEL, compare_cohorts, pair_scores, question_pairs
 
-_JUDGING = ("Judge", "プロンプト", "観点")  # groups of the table of conditions
+_JUDGING = ("base.group_judge", "base.group_prompt", "base.group_criteria")
 _NEEDED = ["run_id", "question_id", "criterion", "score"]
 _LEFT_OUT = (  # columns of `compare_judges`
     "baseline", "n_answers", "cost_usd_per_question", "baseline_cost_usd_per_question", "seconds_per_question",
     "baseline_seconds_per_question",
 )  # fmt: skip
 _SHOWN = 20  # questions named in a line; all are in `questions`
+_MOVED = 5.0  # points: so far from before, a question is named though its verdict did not turn
+_MOST_MOVED = 10  # of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +58,15 @@ class RunComparison:
 
     @property
     def lines(self) -> list[str]:
-        """What there is to say, a line each: one where nothing changed."""
+        """What there is to say, a line each: the questions that turned first; one line where nothing changed."""
         if self.is_unchanged:
             return [self.finding, *self.notes]
         return [
-            self.finding,
+            *_turned(self.questions),
+            *_whole(self.finding, self.differences),
+            *_moved(self.questions),
             *_criteria_seen(self.differences),
             say("report.what_changed", conditions=_condition_words(self.conditions)),
-            _crossed("report.won", self.questions, "不合格→合格"),
-            _crossed("report.lost", self.questions, "合格→不合格"),
             *self.notes,
         ]
 
@@ -108,7 +110,8 @@ def compare_runs(
         - questions: question_id, category, before, after, difference (0–100, over criteria and repeats, missing where
           one has no mark), direction (合格→不合格, 不合格→合格, 合格のまま, 不合格のまま, or 比較対象外), largest_move (of a
           single criterion, points)
-        - conditions: condition, before, after, phrase: what differs between the runs, from one table
+        - conditions: column (of the frames: prompt_id), condition (its name), before, after, phrase: what differs between
+          the runs, in the language of the messages
         - finding, notes: in words
 
     Raises
@@ -153,7 +156,8 @@ def compare_runs(
     found = found.drop(columns=["run_id", *_LEFT_OUT])
     questions = _questions(scores, pooled, ids)
     words = pd.DataFrame(
-        [(*each.words(), each.phrase()) for each in changed], columns=["condition", "before", "after", "phrase"]
+        [(each.condition.column, *each.words(), each.phrase()) for each in changed],
+        columns=["column", "condition", "before", "after", "phrase"],
     )
     notes = []
     if lonely := asked[0] ^ asked[1]:
@@ -164,9 +168,9 @@ def compare_runs(
         notes.append(say("report.texts_unknown"))
     if any(not told[name].get("judge_model") or not told[name].get("prompt_sha256") for name in ids):
         notes.append(say("report.judge_not_recorded"))
-    groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "データセット")
+    groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "base.group_dataset")
     if len(groups) > 1:
-        notes.append(say("report.several_changes", groups="、".join(groups)))
+        notes.append(say("report.several_changes", groups=listed(map(say, groups))))
     if missing := int(_overall(found)["n_missing"]):
         notes.append(say("report.unread", count=missing))
     return RunComparison(ids[0], ids[1], found, questions, words, _finding(found, questions, words), tuple(notes))
@@ -213,7 +217,7 @@ def _check_judging(changed: list[Difference]) -> None:
     # A prompt that was only given another name is the same one.
     judging = [each for each in judging if each.condition.column != "prompt_id" or "prompt_sha256" in columns]
     if judging:
-        raise ConfigError(say("report.judged_otherwise", changed="、".join(each.phrase() for each in judging)))
+        raise ConfigError(say("report.judged_otherwise", changed=listed(each.phrase() for each in judging)))
 
 
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
@@ -281,21 +285,49 @@ def _criteria_seen(found: pd.DataFrame) -> list[str]:
     """A line for the criteria that differ, as one can fall while the mean stays."""
     rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and _is_seen(row)]
     moved = [say("report.one_criterion", criterion=row["criterion"], difference=row["mean_difference"]) for row in rows]
-    return [say("report.criteria_moved", criteria="、".join(moved))] if moved else []
+    return [say("report.criteria_moved", criteria=listed(moved))] if moved else []
 
 
 def _condition_words(conditions: pd.DataFrame) -> str:
     return " ／ ".join(conditions["phrase"]) or say("report.nothing_changed")
 
 
-def _crossed(key: str, questions: pd.DataFrame, direction: str) -> str:
-    rows = questions[questions["direction"] == direction].to_dict("records")
+def _whole(finding: str, found: pd.DataFrame) -> list[str]:
+    """The finding, and where none is seen, what that does not mean."""
+    row = _overall(found)
+    meant = [say("report.not_seen_means")] if row["n"] and not _is_seen(row) else []
+    return [say("report.whole", finding=finding), *meant]
+
+
+def _turned(questions: pd.DataFrame) -> list[str]:
+    """A line for the questions won and one for those lost, or one for both where there is none."""
+    rows = questions.to_dict("records")
+    won, lost = ([row for row in rows if row["direction"] == way] for way in ("不合格→合格", "合格→不合格"))
+    if not won and not lost:
+        return [say("report.none_turned")] if questions["difference"].notna().any() else []
+    return [
+        say("report.won", count=len(won), questions=_marks(won, _SHOWN)) if won else say("report.none_won"),
+        say("report.lost", count=len(lost), questions=_marks(lost, _SHOWN)) if lost else say("report.none_lost"),
+    ]
+
+
+def _moved(questions: pd.DataFrame) -> list[str]:
+    """A line for the questions that moved far and stayed on their side of the pass line, the largest move first."""
+    far = questions["difference"].abs().round(6) >= _MOVED  # 66.8 to 61.8 is a hair less than 5 to a computer
+    kept = questions[far & questions["direction"].isin(["合格のまま", "不合格のまま"])]
+    rows = kept.sort_values("difference", key=abs, ascending=False, kind="stable").to_dict("records")
+    if not rows:
+        return []
+    return [say("report.moved", points=_MOVED, count=len(rows), questions=_marks(rows, _MOST_MOVED))]
+
+
+def _marks(rows: list[dict[Any, Any]], most: int) -> str:
+    """The questions with their marks before and after, at most so many and the count of the rest."""
     named = [
         say("report.one_question", question=row["question_id"], before=row["before"], after=row["after"])
-        for row in rows[:_SHOWN]
+        for row in rows[:most]
     ]
-    more = ["…"] if len(rows) > _SHOWN else []
-    return say(key, count=len(rows), questions="、".join(named + more) or say("report.no_questions"))
+    return listed([*named, say("report.more_questions", count=len(rows) - most)] if len(rows) > most else named)
 
 
 def _names(questions: set[Any]) -> str:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
-from ..base.messages import Language, language, os_reason, say, speaking
+from ..base.messages import Language, os_reason, say, speaking
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import SYMBOLS
 from ..base.texts import local_time, visible
@@ -34,7 +34,7 @@ from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
 from ..stats.gate import gate_confidence, gate_questions
 from . import contents
 from .judges import judges_beside
-from .words import cautions, run_facts
+from .words import cautions, conclusion, run_facts
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
 MOST_ANSWERS = 200  # on the page; more make a file that a phone cannot open and a hundred sheets of paper
@@ -143,6 +143,8 @@ def write_report(
     total = verdict["summary"].total_questions
     gate = gate_confidence(answers).iloc[0]
     judges = judges_beside(scores, results, run_id, rule)
+    is_offline = is_embedded(run["judge_model_resolved"])
+    is_split = bool(judges and judges.is_split)
     with speaking(tongue):
         render = functools.partial(
             page_environment().get_template("report.html.j2").render,
@@ -150,14 +152,14 @@ def write_report(
             script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
             line=rule.line, rule_words=rule_text(total, rule, lang=tongue), needed=rule.needed(total), reaches=reaches,
             run=run, verdict=verdict, gate=gate, criteria=criteria,
-            is_offline=is_embedded(run["judge_model_resolved"]),
-            facts=run_facts(run, answers, record),
+            is_offline=is_offline, facts=run_facts(run, answers, record),
             means=contents.means_of(own), charts=_charts(own, answers, gate),
             trend=_trend(trend),
             failures=[row for row in rows if row["outcome"] != "pass"], most_named=MOST_NAMED, on_paper=ON_PAPER,
             total_rows=len(rows), first_name=path.name, comparison=contents.comparison_of(scores, run_id, baseline),
             has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
             has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
+            conclusion=conclusion(own, answers, verdict, gate, rule, is_split=is_split, is_offline=is_offline),
             cautions=cautions(run, answers, verdict, gate, record),
             judges=judges, certificates=_certificate_lines(scores, judges.run_ids if judges else [run_id]),
         )  # fmt: skip
@@ -247,7 +249,7 @@ def _certificate_line(own: pd.DataFrame, run: dict[str, Any]) -> str:
         run["judge_model_resolved"],
     )  # fmt: skip
     started = "" if pd.isna(run["started_at"]) else run["started_at"].isoformat()
-    return certificate_line(binding, started, lang=language(), folder=certificates_folder(known["mode"]))
+    return certificate_line(binding, started, folder=certificates_folder(known["mode"]))
 
 
 def _language(lang: str) -> Language:

@@ -7,10 +7,65 @@ from typing import Any
 
 import pandas as pd
 
-from ..base.messages import say
+from ..base.messages import listed, say, sentences
+from ..base.pass_rule import PassRule, reaches
 from ..records import UNKNOWN, is_embedded
 
 FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
+_MOST_WEAK = 5  # questions named in the conclusion; all stand below it
+
+
+def conclusion(
+    own: pd.DataFrame,
+    answers: pd.DataFrame,
+    verdict: Mapping[str, Any],
+    gate: pd.Series,
+    rule: PassRule,
+    *,
+    is_split: bool,
+    is_offline: bool,
+) -> list[str]:
+    """What the verdict comes to and what to do next, in two or three lines; it gives no verdict of its own.
+
+    own: the scores of the run; answers: one row each; is_split: whether its judges gave different verdicts."""
+    summary = verdict["summary"]
+    if is_split:
+        found = [say("report.end_split"), say("report.next_split")]
+    elif verdict["is_open"]:
+        found = [say("report.end_open", count=summary.n_unscored), *_weak(own, answers, rule), say("report.next_open")]
+    else:
+        found = [_ended(summary, gate, rule, is_offline), *_weak(own, answers, rule)]
+        if not is_offline:
+            found.append(say("report.next_passed" if summary.mvp_passed else "report.next_failed"))
+    return [*found, say("report.next_offline")] if is_offline else found
+
+
+def _ended(summary: Any, gate: pd.Series, rule: PassRule, is_offline: bool) -> str:
+    total = summary.total_questions
+    told = say(
+        "report.end_passed" if summary.mvp_passed else "report.end_failed",
+        reference=say("report.end_reference") if is_offline else "", total=total, passed=summary.passed_questions,
+        needed=rule.needed(total), mean=summary.average_score, line=rule.line,
+    )  # fmt: skip
+    is_in_doubt = not pd.isna(gate["p_rerun"]) and gate["verdict"] == "判定保留"
+    return sentences(told, say("report.end_in_doubt")) if is_in_doubt else told
+
+
+def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]:
+    """A line for the questions that were scored and failed, the lowest first, each with its weakest criterion."""
+    scored = answers[answers["status"] == "ok"]
+    means = scored.groupby("question_id", observed=True, sort=False)["average_score"].mean().sort_values(kind="stable")
+    failed = means[~reaches(means, rule.line)]
+    if failed.empty:
+        return []
+    named = []
+    for question, points in failed.iloc[:_MOST_WEAK].items():
+        marks = own[own["question_id"] == question].groupby("criterion", observed=True)["score"].mean()
+        weakest = {"criterion": marks.idxmin(), "mark": marks.min()}
+        named.append(say("report.weak_question", question=question, points=points, **weakest))
+    if len(failed) > _MOST_WEAK:
+        named.append(say("report.more_questions", count=len(failed) - _MOST_WEAK))
+    return [say("report.weak_questions", count=len(failed), questions=listed(named))]
 
 
 def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series | None) -> list[tuple[str, str]]:

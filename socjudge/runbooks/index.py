@@ -158,10 +158,14 @@ class RunbookIndex:
 
     def _repr_html_(self) -> str:
         facts = {
-            "手順書": f"{self._n_files}件（{shown_path(self.runbooks)}）", "パッセージ": f"{len(self):,}件", "埋め込み": self.embedder,
-            "保存先": shown_path(self.index_dir),
-        }  # fmt: skip
-        return facts_html("検索インデックス", facts)
+            say("runbooks.shown_runbooks"): say(
+                "runbooks.shown_files", count=self._n_files, path=shown_path(self.runbooks)
+            ),
+            say("runbooks.shown_passages"): say("runbooks.shown_count", count=len(self)),
+            say("runbooks.shown_embedder"): self.embedder,
+            say("runbooks.shown_place"): shown_path(self.index_dir),
+        }
+        return facts_html(say("runbooks.shown_title"), facts)
 
     @property
     def files(self) -> dict[str, str]:

@@ -13,7 +13,6 @@ from ..base.messages import say
 from ..errors import ConfigError
 from .reading import ORGANISATION_NAME, load_json_object
 
-_EXPECTED = '{"leader": {"role": "SOCリーダー", "phone": "内線7111"}, "approvers": [{"role": …}, …], "change_form": "緊急変更申請"}'
 _FIELDS = ("leader", "approvers", "change_form")
 
 
@@ -56,14 +55,12 @@ def load_organisation(folder: Path | str) -> Organisation:
 
     ConfigError that names the file, the field and what to write there."""
     path = Path(folder) / ORGANISATION_NAME
-    entries = load_json_object(path, _EXPECTED)
+    entries = load_json_object(path, say("runbooks.organisation_expected"))
     if strange := sorted(entries.keys() - {*_FIELDS, "about"}):
         raise ConfigError(say("runbooks.organisation_field", path=path, field=strange[0], known=", ".join(_FIELDS)))
     people = entries.get("approvers", [])
     if not isinstance(people, list):
-        raise ConfigError(
-            say("runbooks.organisation_approvers", path=path, found=people, example='[{"role": "CSIRT責任者"}]')
-        )
+        raise ConfigError(say("runbooks.organisation_approvers", path=path, found=people))
     form = entries.get("change_form", "")
     if not isinstance(form, str):
         raise ConfigError(say("runbooks.organisation_form", path=path, found=form))
@@ -76,6 +73,5 @@ def _read_person(entry: Any, field: str, path: Path) -> Person:
     is_person = isinstance(entry, dict) and entry.keys() <= {"role", "phone"}
     role, phone = (entry.get("role"), entry.get("phone", "")) if is_person else (None, None)
     if not isinstance(role, str) or not role.strip() or not isinstance(phone, str):
-        example = '{"role": "SOCリーダー", "phone": "内線7111"}'
-        raise ConfigError(say("runbooks.organisation_person", path=path, field=field, found=entry, example=example))
+        raise ConfigError(say("runbooks.organisation_person", path=path, field=field, found=entry))
     return Person(role.strip(), phone.strip())

@@ -15,7 +15,7 @@ import orjson
 
 from .. import constants
 from .._version import __version__
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..base.pass_rule import todays_rule
 from ..base.texts import encodable
 from ..errors import ConfigError
@@ -210,7 +210,7 @@ def _check_measures(criteria: Sequence[str]) -> None:
     from ..models.offline_marks import MEASURES
 
     if lacking := [name for name in criteria if name not in MEASURES]:
-        raise ConfigError(say("models.no_measure", criteria="、".join(lacking)))
+        raise ConfigError(say("models.no_measure", criteria=listed(lacking)))
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:

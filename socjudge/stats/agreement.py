@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..base.messages import say
+from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
@@ -125,7 +125,7 @@ def judge_agreement(
         - verdict_agreement: share of rater pairs with the same verdict at the pass line
         - base_rate: share of verdicts that pass
         - kappa: Fleiss
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Raises
     ------
@@ -181,7 +181,7 @@ def pairwise_agreement(
         - verdict_agreement; agreement_low, agreement_high: Wilson, too narrow where a question has several answers
         - base_rate_first, base_rate_second: share that passes
         - kappa: Cohen
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Raises
     ------
@@ -429,9 +429,10 @@ def pair_row(table: Floats, question: Whole, missing: int, line: float, level: f
 
 
 def _verdict_note(questions: int, kappa: float, base_rate: float, missing: int) -> str:
-    note = f"{questions}問。"
+    doubt = ""
     if math.isnan(kappa) and not math.isnan(base_rate):
-        note += f"全員がすべて{'合格' if base_rate > 0.5 else '不合格'}としたため κ は定義されません。"
+        doubt = say("stats.all_passed" if base_rate > 0.5 else "stats.all_failed")
     elif base_rate > 0.9 or base_rate < 0.1:
-        note += "合否がほぼ片方に偏るため、一致率は高く κ は低く出ます。両方を見てください。"
-    return note + (f"未採点 {missing} 件は除外。" if missing else "")
+        doubt = say("stats.nearly_all_alike")
+    unread = say("stats.unread_left_out", count=missing) if missing else ""
+    return sentences(say("stats.questions", n=questions), doubt, unread)

@@ -17,7 +17,7 @@ import scipy.optimize  # type: ignore[import-untyped]
 import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
-from ..base.messages import say
+from ..base.messages import say, sentences
 from ..errors import ConfigError
 
 Floats = NDArray[np.float64]
@@ -337,7 +337,7 @@ def summarise_scores(
         - mean: 0–100; repeats are averaged within their question first
         - sd: between questions
         - ci_low, ci_high: 0–100
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Notes
     -----
@@ -385,15 +385,15 @@ def summarise_scores(
 
 def _summary_note(x: Floats, missing: int, method: str) -> str:
     if not len(x):
-        return f"採点できたものがありません（未採点 {missing} 件）。"
-    note = f"{len(x)}問の平均。"
+        return say("stats.summary_nothing", count=missing)
+    doubt = ""
     if len(x) == 1:
-        note += "1問では区間を出せません。"
+        doubt = say("stats.summary_one")
     elif np.ptp(x) < _TINY:
-        note += "全問が同じ点でばらつきが測れないため、区間を出せません。"
+        doubt = say("stats.summary_all_same")
     elif np.isin(x, (0, 100)).mean() >= 0.5:
-        width = "広めです" if method == "hall" else "狭すぎるおそれがあります"
-        note += f"半分以上が満点または0点のため、区間は{width}。"
+        doubt = say("stats.summary_wide" if method == "hall" else "stats.summary_narrow")
     elif method == "bca" and len(x) < 30:
-        note += "30問未満の BCa 区間は狭すぎます。"
-    return note + (f"未採点 {missing} 件は平均に含めていません。" if missing else "")
+        doubt = say("stats.summary_bca")
+    unread = say("stats.unread_not_in_mean", count=missing) if missing else ""
+    return sentences(say("stats.summary_mean", n=len(x)), doubt, unread)

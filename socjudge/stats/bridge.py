@@ -11,7 +11,7 @@ import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 
-from ..base.messages import say
+from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
@@ -55,7 +55,7 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
         - correlation
         - verdict_changes: answers that cross 70 with the new judge
         - verdict_changes_bridged: answers whose verdict differs when the new judge's line is pass_line
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Raises
     ------
@@ -111,7 +111,7 @@ def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "jud
         - old_passed, new_passed: at 70
         - bridged_passed: the new points at the corresponding line
         - changed: old_passed and new_passed differ; missing where unknown
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Examples
     --------
@@ -179,7 +179,7 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
           state
         - seam: the first run of the new judge
         - pass_threshold: the pass line
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Examples
     --------
@@ -333,35 +333,38 @@ def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]
 
 
 def _bridge_note(row: dict[str, Any], at: float) -> str:
-    note = f"{row['n']}問。同じ回答で新しいJudgeは平均{row['shift']:+.1f}点"
-    note += (
-        f"（95%区間 {row['shift_low']:+.1f}〜{row['shift_high']:+.1f}）。" if math.isfinite(row["shift_low"]) else "。"
-    )
+    shift = {"n": row["n"], "shift": row["shift"]}
+    low, high = row["shift_low"], row["shift_high"]
+    told = [
+        say("stats.bridge_shift_interval", **shift, low=low, high=high)
+        if math.isfinite(low)
+        else say("stats.bridge_shift", **shift)
+    ]
     if math.isnan(row["slope"]):
-        return note + "2人の採点の相関が確かでないため、点を換算できません。"
-    note += f"旧{at:g}点は新{row['pass_line']:.1f}点に当たります"
-    note += f"（95%区間 {row['pass_line_low']:.1f}〜{row['pass_line_high']:.1f}）。"
-    note += f"{at:g}点のままだと合否が変わる回答 {row['verdict_changes']} 件、線を動かすと {row['verdict_changes_bridged']} 件。"
-    return note + (f"未採点 {row['n_missing']} 件は除外。" if row["n_missing"] else "")
+        return sentences(*told, say("stats.bridge_none"))
+    low, high = row["pass_line_low"], row["pass_line_high"]
+    told.append(say("stats.bridge_line", line=at, new_line=row["pass_line"], low=low, high=high))
+    kept, moved = row["verdict_changes"], row["verdict_changes_bridged"]
+    told.append(say("stats.bridge_changes", line=at, kept=kept, moved=moved))
+    if row["n_missing"]:
+        told.append(say("stats.unread_left_out", count=row["n_missing"]))
+    return sentences(*told)
 
 
 def _verdict_note(row: Mapping[Any, Any]) -> str:
     if row["basis"] == "unknown":
-        return "新しいJudgeは採点しておらず、換算もできません。"
-    how = "新しいJudgeが採点。" if row["basis"] == "measured" else "換算による予測。"
-    words = {True: "合格", False: "不合格"}
-    verdict = (
-        f"{words[bool(row['old_passed'])]}→{words[bool(row['new_passed'])]}。" if row["changed"] else "合否は同じ。"
-    )
-    return how + verdict
+        return say("stats.bridged_unknown")
+    how = say("stats.bridged_measured" if row["basis"] == "measured" else "stats.bridged_predicted")
+    if not row["changed"]:
+        return sentences(how, say("stats.bridged_same"))
+    return sentences(how, say("stats.bridged_to_fail" if row["old_passed"] else "stats.bridged_to_pass"))
 
 
 def _trend_note(row: dict[str, Any], seam: bool) -> str:
-    note = "ここから新しいJudge。" if seam else ""
-    if row["bridged"]:
-        note += f"旧Judgeの{row['own_mean']:.1f}点を換算。"
-    if row["overlap"]:
-        note += "旧Judgeが採点した回答の採点し直し。"
-    return (
-        note + f"{row['n']}問。" + (f"未採点 {row['n_missing']} 件は平均に含めていません。" if row["n_missing"] else "")
+    return sentences(
+        say("stats.trend_seam") if seam else "",
+        say("stats.trend_bridged", points=row["own_mean"]) if row["bridged"] else "",
+        say("stats.trend_overlap") if row["overlap"] else "",
+        say("stats.questions", n=row["n"]),
+        say("stats.unread_not_in_mean", count=row["n_missing"]) if row["n_missing"] else "",
     )

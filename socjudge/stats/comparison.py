@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.conditions import conditions_of, differences
-from ..base.messages import say
+from ..base.messages import listed, say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
@@ -139,7 +139,7 @@ def compare_judges(
         - flips_to_pass, flips_to_fail: questions that cross the pass line (`verdict_flips` names them)
         - flipped_questions: their ids, as text
         - cost_usd_per_question, seconds_per_question and the baseline's: of one judgement, missing where not known
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Raises
     ------
@@ -258,33 +258,37 @@ def _unpaired(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame
 
 
 def _note(row: Mapping[Any, Any], line: float) -> str:
+    told = _difference_told(row)
+    if 0.8 <= row["_alike"] < 1:  # ten of them show too little of the rest
+        told.append(say("stats.compared_narrow"))
+    if row["flipped_questions"]:
+        told.append(say("stats.compared_crossing", line=line, questions=row["flipped_questions"]))
+    if row["n_missing"]:
+        told.append(say("stats.unread_left_out", count=row["n_missing"]))
+    if row["n_unpaired"]:
+        told.append(say("stats.compared_unpaired", count=row["n_unpaired"]))
+    if len(row["_differs"]) > 1:
+        groups = listed(map(say, row["_differs"]))
+        told.append(say("stats.compared_several", groups=groups))
+    return sentences(*told)
+
+
+def _difference_told(row: Mapping[Any, Any]) -> list[str]:
     n, visible = row["n"], row["detectable_difference"]
     if n == 0:
-        note = "両方で採点できた質問がありません。"
-    elif row["p_holm"] < 1 - LEVEL:
-        interval = f"95%区間 {row['ci_low']:+.1f}〜{row['ci_high']:+.1f}、" if math.isfinite(row["ci_low"]) else ""
-        note = f"差あり: {row['mean_difference']:+.1f}点（{interval}補正後 p={row['p_holm']:.3f}、{n}問）。"
-        if not interval:
-            note += "全問で差が同じためばらつきが測れず、区間を出せません。"
+        return [say("stats.compared_nothing")]
+    if row["p_holm"] < 1 - LEVEL:
+        shown = {"difference": row["mean_difference"], "p": row["p_holm"], "n": n}
+        if math.isfinite(row["ci_low"]):
+            return [say("stats.compared_differ_interval", **shown, low=row["ci_low"], high=row["ci_high"])]
+        return [say("stats.compared_differ", **shown), say("stats.compared_no_interval")]
+    if math.isfinite(visible):
+        why = say("stats.compared_visible", n=n, points=visible)
+    elif row["_sd"] < 1e-9 and n > 1:
+        why = say("stats.compared_all_same", n=n, difference=row["mean_difference"])
     else:
-        note = "差は検出できず。"
-        if math.isfinite(visible):
-            note += f"{n}問では±{visible:.1f}点未満の差は検出できません。"
-        elif row["_sd"] < 1e-9 and n > 1:
-            note += f"{n}問すべてで差が同じ（{row['mean_difference']:+.1f}点）です。"
-        else:
-            note += f"{n}問では、差がどれだけ大きくても検出できません。"
-    if 0.8 <= row["_alike"] < 1:  # ten of them show too little of the rest
-        note += "差が同じ質問が8割以上あるため、区間が実際より狭く出ているおそれがあります。"
-    if row["flipped_questions"]:
-        note += f"{line:g}点の線をまたぐ質問: {row['flipped_questions']}。"
-    if row["n_missing"]:
-        note += f"未採点 {row['n_missing']} 件は除外。"
-    if row["n_unpaired"]:
-        note += f"片方だけが採点した回答 {row['n_unpaired']} 件は除外。"
-    if len(row["_differs"]) > 1:
-        note += f"注意: {'、'.join(row['_differs'])} が異なる（または不明な）ため、差の原因は分けられません。"
-    return note
+        why = say("stats.compared_invisible", n=n)
+    return [say("stats.compared_not_seen"), why]
 
 
 def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model") -> pd.DataFrame:
@@ -306,7 +310,7 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
         - direction: "合格→不合格" or "不合格→合格"
         - n: answers
         - pass_threshold: the pass line
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Raises
     ------
@@ -348,7 +352,7 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
                     "n": int(answers[question]),
                     "pass_threshold": line,
                     "method": f"mean over criteria and repeats against {line:g}",
-                    "note": f"近いほうの点は合格ラインから{margin:.1f}点。",
+                    "note": say("stats.flip_margin", points=margin),
                 }
             )
     names = [by, "baseline", "question_id", *(["category"] if category is not None else [])]

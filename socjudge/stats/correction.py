@@ -11,7 +11,7 @@ import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 
-from ..base.messages import say
+from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import OVERALL, Floats, beta_skewness, hall_ends, mean_interval, pass_rate_interval
@@ -216,7 +216,7 @@ def corrected_means(
         - correlation: of people and judge over labelled questions
         - weight: of the judge's marks; 0: labels alone
         - uses_judge
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Raises
     ------
@@ -265,7 +265,7 @@ def corrected_pass_rate(
         - correlation: of the verdicts
         - weight: how much more often people pass what the judge passes than what it fails; 0: labels alone
         - uses_judge
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Raises
     ------
@@ -302,7 +302,7 @@ def _corrected(
         for criterion in side.judge.columns:
             row = row_of(side, criterion, line, level)
             if side.strangers:
-                row["note"] += f"このJudgeが採点していない回答へのラベル {side.strangers} 件は使っていません。"
+                row["note"] = sentences(row["note"], say("stats.labels_unused", count=side.strangers))
             rows.append({by: judge, "criterion": criterion, **row})
     most = max((row["n"] for row in rows), default=0)
     if most < MIN_LABELS:
@@ -326,7 +326,7 @@ def _mean_row(side: Beside, criterion: str, line: float, level: float) -> dict[s
         "label_mean": float(y.mean()) if len(y) else math.nan,
         "mean": found.estimate,
         **_shared(found, level, "regression estimate, cross-fitted variance, t with n - 2, skewness-adjusted"),
-        "note": _note(found, len(y), len(everything), "問"),
+        "note": _note(found, len(y), len(everything), "questions"),
     }
 
 
@@ -335,9 +335,9 @@ def _rate_row(side: Beside, criterion: str, line: float, level: float) -> dict[s
     labelled = people.index.intersection(judge.index)
     f, y, everything = (reaches(x, line) for x in (judge[labelled], people[labelled], judge))
     found = corrected_rate(y, f, everything, level=level)
-    note = _note(found, len(y), len(everything), "件")
+    note = _note(found, len(y), len(everything), "answers")
     if everything.index.get_level_values(0).has_duplicates:
-        note += "同じ質問の回答が複数あるため、区間は狭すぎるおそれがあります。"
+        note = sentences(note, say("stats.corrected_several"))
     return {
         "n": len(y),
         "n_judged": len(everything),
@@ -363,17 +363,26 @@ def _shared(found: Corrected, level: float, method: str) -> dict[str, Any]:
     }
 
 
+# How many have a label, and that they are too few.
+_LABELLED = {
+    "questions": ("stats.corrected_questions", "stats.corrected_few_questions"),
+    "answers": ("stats.corrected_answers", "stats.corrected_few_answers"),
+}
+
+
 def _note(found: Corrected, n: int, total: int, unit: str) -> str:
-    note = f"{total}{unit}のうち{n}{unit}に人のラベル。"
+    labelled, too_few = _LABELLED[unit]
     if found.weight:
-        return note
-    if n < MIN_LABELS:
-        return note + f"ラベルが{MIN_LABELS}{unit}に満たないため、Judgeの点では補えません。"
-    if math.isnan(found.correlation):
-        return note + "人かJudgeの点がすべて同じため、Judgeの点では補えません。"
-    if total <= n:
-        return note + "すべてにラベルがあるため、ラベルだけで計算しました。"
-    return note + f"人との相関が{found.correlation:.2f}でJudgeの点は助けにならず、ラベルだけで計算しました。"
+        why = ""
+    elif n < MIN_LABELS:
+        why = say(too_few, least=MIN_LABELS)
+    elif math.isnan(found.correlation):
+        why = say("stats.corrected_all_same")
+    elif total <= n:
+        why = say("stats.corrected_all_labelled")
+    else:
+        why = say("stats.corrected_no_help", correlation=found.correlation)
+    return sentences(say(labelled, n=n, total=total), why)
 
 
 def next_labels(
@@ -411,7 +420,7 @@ def next_labels(
         - question_id, answer_sha256
         - judge_mean: 0–100; judge_passed: at the pass line
         - gain: by how much the label should lower the standard error of the corrected pass rate, percentage points
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Raises
     ------
@@ -474,7 +483,7 @@ def next_labels(
                 "judge_passed": kind,
                 "gain": gain,
                 "method": "Neyman allocation over the judge's verdicts, drawn by hash within them",
-                "note": f"Judgeが{'合格' if kind else '不合格'}とした回答（ラベルは今 {n[kind] - 1} 件）。",
+                "note": say("stats.next_passed" if kind else "stats.next_failed", count=n[kind] - 1),
             }
         )
     names = ["rank", *("question_id", "answer_sha256", "judge_mean", "judge_passed", "gain", "method", "note")]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..base.messages import say
+from ..base.messages import say, sentences
 from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..errors import ConfigError
 from .basics import Floats, mean_interval, need_columns, pass_rate_interval, plain_floats
@@ -52,7 +52,7 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
         - verdict: 合格 if p_true is at least 0.95, 不合格 if at most 0.05, else 判定保留; with unscored questions it must
           hold whether those were 0 or 100
         - deciding_questions: their ids as text, the most decisive first (see `gate_questions`)
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Notes
     -----
@@ -97,7 +97,7 @@ def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: i
           reverse
         - decides: its own verdict is open, between 0.05 and 0.95, and it is pivotal in 1 of 20 re-runs or more
         - pass_threshold: the pass line
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Examples
     --------
@@ -240,21 +240,22 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
 
 def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
     if row["n"] == 0:
-        return "採点できた質問がありません。"
-    note = f"{row['n']}問中{row['passed']}問合格。合格率の95%区間は{row['pass_rate_low']:.2f}〜{row['pass_rate_high']:.2f}。"
+        return say("stats.gate_nothing")
+    low, high = row["pass_rate_low"], row["pass_rate_high"]
+    told = [say("stats.gate_passed", n=row["n"], passed=row["passed"], low=low, high=high)]
     if source == "unknown":
-        note += "反復がないため確からしさは出せません。answer_repeats=3 で実行するか、noise= を指定してください。"
+        told.append(say("stats.gate_no_repeats"))
     else:
-        note += f"同じ条件で再実行しても合格する確率は{row['p_rerun']:.2f}、本来の実力が合格ラインに届いている確率は{row['p_true']:.2f}。"
+        told.append(say("stats.gate_chances", again=row["p_rerun"], true=row["p_true"]))
     if source == "judge repeats":
-        note += "回答は1回だけなので、採点のやり直しについての確率です（回答の揺れは含みません）。"
+        told.append(say("stats.gate_judge_repeats"))
     if row["repeat_sd"] == 0:
-        note += "反復の点がすべて同じです（揺れ0）。"
+        told.append(say("stats.gate_no_scatter"))
     if row["deciding_questions"]:
-        note += f"判定を左右する質問: {row['deciding_questions']}。"
+        told.append(say("stats.gate_deciding", questions=row["deciding_questions"]))
     if unscored:
-        note += f"採点できなかった質問 {unscored} 問は除いて計算しています。"
-    return note
+        told.append(say("stats.gate_unscored", count=unscored))
+    return sentences(*told)
 
 
 def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -> pd.DataFrame:
@@ -303,11 +304,11 @@ def _question_rows(part: pd.DataFrame, noise: float | None, seed: int, who: str)
 
 def _question_note(row: dict[str, Any]) -> str:
     if row["n"] == 0:
-        return "採点できていません。"
+        return say("stats.gate_question_unscored")
     if math.isnan(row["noise_sd"]):
-        return "反復がないため、合格ラインとの距離を揺れの単位では出せません。"
+        return say("stats.gate_question_no_repeats")
     if row["noise_sd"] == 0:
-        return "反復の点がすべて同じです。"
-    side = "上" if row["distance"] >= 0 else "下"
-    note = f"合格ラインより揺れの{abs(row['distance']):.1f}倍{side}。"
-    return note + ("判定を左右します。" if row["decides"] else "")
+        return say("stats.gate_question_no_scatter")
+    side = "stats.gate_question_above" if row["distance"] >= 0 else "stats.gate_question_below"
+    decides = say("stats.gate_question_decides") if row["decides"] else ""
+    return sentences(say(side, times=abs(row["distance"])), decides)

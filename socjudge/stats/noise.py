@@ -12,7 +12,7 @@ import pandas as pd
 import scipy.sparse  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
-from ..base.messages import say
+from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
 from .basics import OVERALL, Floats, need_columns, plain_floats
 
@@ -34,29 +34,40 @@ _FACTORS = {
 }
 _REPEAT = "judge_repeat"
 _ASKS = {
-    "question": "質問そのものの難しさの差",
-    "judge": "Judgeどうしの甘辛の差",
-    "question:judge": "質問ごとにJudgeの評価が食い違う分",
-    "answer": "同じ質問に答え直したときの揺れ",
-    "answer:judge": "答えごとにJudgeの評価が食い違う分",
-    "judge_repeat": "同じ答えを採点し直したときの揺れ",
-    "criterion": "観点どうしの平均の差",
-    "question:criterion": "質問ごとに観点の得手不得手が違う分",
+    "question": "stats.noise_question",
+    "judge": "stats.noise_judge",
+    "question:judge": "stats.noise_question_judge",
+    "answer": "stats.noise_answer",
+    "answer:judge": "stats.noise_answer_judge",
+    "judge_repeat": "stats.noise_judge_repeat",
+    "criterion": "stats.noise_criterion",
+    "question:criterion": "stats.noise_question_criterion",
 }
 _BUY = {
-    "question": "質問が2問以上必要です。",
-    "judge": "別のJudgeで rejudge すると測れます。",
-    "question:judge": "別のJudgeで rejudge すると測れます。",
-    "answer": "answer_repeats=2 以上で測れます。",
-    "answer:judge": "2つ以上のJudgeと、judge_repeats=2 以上が必要です。",
-    "judge_repeat": "judge_repeats=2 以上で測れます。",
-    "criterion": "観点が2つ以上必要です。",
-    "question:criterion": "質問と観点が2つ以上必要です。",
+    "question": "stats.noise_needs_questions",
+    "judge": "stats.noise_needs_judges",
+    "question:judge": "stats.noise_needs_judges",
+    "answer": "stats.noise_needs_answers",
+    "answer:judge": "stats.noise_needs_judges_and_repeats",
+    "judge_repeat": "stats.noise_needs_judge_repeats",
+    "criterion": "stats.noise_needs_criteria",
+    "question:criterion": "stats.noise_needs_questions_and_criteria",
 }
-
 
 # What can be bought, and the component that must be known to say what it brings.
 _OPTIONS = {"questions": "question", "answer_repeats": "answer", "judge_repeats": "judge_repeat", "judges": "judge"}
+_MORE = {
+    "questions": "stats.plan_more_questions",
+    "answer_repeats": "stats.plan_more_answers",
+    "judge_repeats": "stats.plan_more_judge_repeats",
+    "judges": "stats.plan_more_judges",
+}
+_ONLY = {
+    "questions": "stats.plan_only_questions",
+    "answer_repeats": "stats.plan_only_answers",
+    "judge_repeats": "stats.plan_only_judge_repeats",
+    "judges": "stats.plan_only_judges",
+}
 _UNKNOWN = {
     **dict.fromkeys(("n_questions", "answer_repeats", "judge_repeats", "judges", "calls")),
     "se": math.nan,
@@ -90,7 +101,7 @@ def judge_noise(scores: pd.DataFrame, *, by: str = "judge_model", seed: int = 0)
         - sd_low, sd_high: see `socjudge.stats.noise.variance_components`
         - n: levels of that component
         - n_missing: marks that could not be read
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Notes
     -----
@@ -161,7 +172,7 @@ def plan_repeats(
         - se: points, of that design; where none is enough, the least that this way can reach
         - reaches_target
         - n: judged answers behind the estimate
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Notes
     -----
@@ -354,16 +365,16 @@ def _henderson(codes: list[Codes], n: int) -> Callable[[Floats], Floats]:
 def _component_row(criterion: str, name: str, found: dict[Any, Any], total: float, missing: int) -> dict[str, Any]:
     value = found.get(name, {"variance": math.nan, "low": math.nan, "high": math.nan, "levels": 0})
     variance = value["variance"]
-    note = _ASKS[name] + "。"
+    told = [say(_ASKS[name])]
     order = [*_FACTORS, _REPEAT]
     if name in order and name in found and name == [other for other in order if other in found][-1] and name != _REPEAT:
-        note += f"{'、'.join(order[order.index(name) + 1 :])} の分も含みます。"
+        told.append(say("stats.noise_includes", components=listed(order[order.index(name) + 1 :])))
     if name not in found:
-        note += f"この設計では分けられません: {_BUY[name]}"
+        told.append(say("stats.noise_untold", remedy=say(_BUY[name])))
     elif variance == 0:
-        note += "推定値は0です（負の推定値も0とします）。"
+        told.append(say("stats.noise_zero"))
     elif value["levels"] <= 3:
-        note += f"水準が{value['levels']:.0f}つしかなく、値はほとんど当てになりません。"
+        told.append(say("stats.noise_few_levels", count=value["levels"]))
     return {
         "criterion": criterion,
         "component": name,
@@ -375,7 +386,7 @@ def _component_row(criterion: str, name: str, found: dict[Any, Any], total: floa
         "n": int(value["levels"]),
         "n_missing": missing,
         "method": _METHOD,
-        "note": note,
+        "note": sentences(*told),
     }
 
 
@@ -444,17 +455,17 @@ def _cheapest(
 
 
 def _plan_note(row: dict[str, Any], unmeasured: list[str], target: float) -> str:
-    names = {"questions": "質問", "answer_repeats": "回答の反復", "judge_repeats": "採点の反復", "judges": "Judge"}
-    option = row["option"]
+    option, se = row["option"], row["se"]
     if option == "now":
-        note = f"今の設計の標準誤差は{row['se']:.2f}点。"
-        left_out = [name for name in unmeasured if name != "question"]
-        return note + (f"測れていない成分（{', '.join(left_out)}）は含みません。" if left_out else "")
-    if math.isnan(row["se"]):
-        return f"{names[option]}を増やす効果は測れていません。{_BUY[_OPTIONS[option]]}"
+        left_out = ", ".join(name for name in unmeasured if name != "question")
+        return sentences(
+            say("stats.plan_now", se=se), say("stats.plan_left_out", components=left_out) if left_out else ""
+        )
+    if math.isnan(se):
+        return sentences(say("stats.plan_unmeasured", more=say(_MORE[option])), say(_BUY[_OPTIONS[option]]))
     if not row["reaches_target"]:
-        what = "この範囲の組合せ" if option == "cheapest" else f"{names[option]}を増やすだけ"
-        return f"{what}では{target:g}点に届きません（下限 {row['se']:.2f}点）。"
-    if option == "cheapest":
-        return f"呼び出し{row['calls']}回で標準誤差{row['se']:.2f}点。"
-    return f"{names[option]}だけ変える場合。呼び出し{row['calls']}回で標準誤差{row['se']:.2f}点。"
+        if option == "cheapest":
+            return say("stats.plan_range_unreached", target=target, se=se)
+        return say("stats.plan_unreached", more=say(_MORE[option]), target=target, se=se)
+    calls = say("stats.plan_calls", calls=row["calls"], se=se)
+    return calls if option == "cheapest" else sentences(say(_ONLY[option]), calls)

@@ -11,7 +11,7 @@ import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
-from ..base.messages import say
+from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .agreement import krippendorff_alpha, pair_row
@@ -120,7 +120,7 @@ def judge_vs_people(
         - tnr, tnr_low, tnr_high: of what people fail, the share that the judge fails
         - base_rate, judge_rate: shares that people and the judge pass
         - verdict_agreement, agreement_low, agreement_high: Wilson; kappa: Cohen
-        - method, note (Japanese); how steady the raters are is in it, where they marked answers twice
+        - method, note (in the language of the messages); how steady the raters are is in it, where they marked answers twice
 
     Raises
     ------
@@ -166,7 +166,8 @@ def judge_vs_people(
     order = [name for name in [*in_order(scores["criterion"]), OVERALL] if name in set(frame["criterion"])]
     steady = steadiness(labels)
     about = zip(frame["trivial"], frame["criterion"], strict=True)
-    frame["note"] += ["" if trivial else steady.get(criterion, "") for trivial, criterion in about]
+    steadily = ["" if trivial else steady.get(criterion, "") for trivial, criterion in about]
+    frame["note"] = list(map(sentences, frame["note"], steadily))
     kind = pd.CategoricalDtype(order, ordered=True)
     frame.insert(list(frame).index("bias"), "n_raters", frame["criterion"].map(raters).astype(int))
     return frame.astype({"criterion": kind})
@@ -200,7 +201,7 @@ def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dic
         if judge == ALWAYS_PASS:
             row |= dict.fromkeys([name for name in _OF_POINTS if not name.startswith("bias")], math.nan)
         if side.strangers and not trivial:
-            row["note"] += f"このJudgeが採点していない回答へのラベル {side.strangers} 件は使っていません。"
+            row["note"] = sentences(row["note"], say("stats.labels_unused", count=side.strangers))
         rows.append({"judge": judge, "trivial": trivial, "criterion": criterion, **row})
     return rows
 
@@ -223,8 +224,10 @@ def _vs_row(table: Floats, question: NDArray[np.int64], missing: int, line: floa
         low, high = pass_rate_interval(hit, total, level) if total else (math.nan, math.nan)
         rates |= {name: hit / total if total else math.nan, f"{name}_low": low, f"{name}_high": high}
     note = found["note"]
-    if not people.any() or people.all():
-        note += f"人はすべて{'合格' if people.all() else '不合格'}としたため、{'見逃し' if people.all() else '誤判定'}の率は分かりません。"
+    if people.all():
+        note = sentences(note, say("stats.people_passed_all"))
+    elif not people.any():
+        note = sentences(note, say("stats.people_failed_all"))
     return {
         **{name: found[name] for name in ("n", "n_questions", "n_missing", "bias", "bias_low", "bias_high")},
         "mae": float(np.abs(table[:, 1] - table[:, 0]).mean()),
@@ -330,7 +333,7 @@ def judge_as_annotator(
         - wins, winning_rate: people whom the judge may replace, 0–1
         - advantage: how often it is at least as near to the others as a person is, 0–1
         - replaces: the winning rate is 0.5 or more; missing where nobody could be tested
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Raises
     ------
@@ -384,9 +387,9 @@ def judge_as_annotator(
                     "advantage": found.advantage,
                     "replaces": found.winning_rate >= 0.5 if found.raters else pd.NA,
                     "method": f"alternative-annotator test, epsilon {epsilon:g}, -RMSE, t test, Benjamini-Yekutieli at 0.05",
-                    "note": f"{n}件の回答。"
+                    "note": say("stats.annotator_answers", n=n)
                     if found.raters
-                    else f"{MIN_MARKED}件以上を採点した人がいないため、検定できません（{n}件）。",
+                    else say("stats.annotator_untested", least=MIN_MARKED, n=n),
                 }
             )
     return pd.DataFrame(rows).astype({"replaces": "boolean"})

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from ..base.messages import say
+from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
 from .agreement import judge_agreement, pairwise_agreement
 from .basics import in_order, need_columns
@@ -35,7 +35,7 @@ def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
         - alpha, alpha_low, alpha_high: Krippendorff, interval data; jackknife over questions
         - icc_a1, icc_low, icc_high: ICC(A,1)
         - verdict_agreement, agreement_low, agreement_high: share with the same verdict at the pass line; Wilson
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
         No row for a rater who marked nothing twice.
 
@@ -79,7 +79,7 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
     times = times.sort_values("time", kind="stable")  # the first is the first of the pair
     steady = judge_agreement(times, by="time", level=level).set_index("criterion")
     pair = pairwise_agreement(times, by="time", level=level).set_index("criterion")
-    few = steady["n"].map(lambda n: f"2回付けた回答が{n}件と少なく、幅が広くなります。" if n < FEW else "")
+    few = steady["n"].map(lambda n: say("stats.twice_few", count=n) if n < FEW else "")
     return pd.DataFrame(
         {
             "rater": rater, "criterion": steady.index, "n": steady["n"], "n_questions": steady["n_questions"],
@@ -87,7 +87,7 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
             "within_sd": (pair["loa_high"] - pair["loa_low"]) / (2 * 1.96 * math.sqrt(2)),
             **{name: steady[name] for name in ("alpha", "alpha_low", "alpha_high", "icc_a1", "icc_low", "icc_high")},
             **{name: pair[name] for name in ("verdict_agreement", "agreement_low", "agreement_high")},
-            "method": steady["method"] + "; Bland-Altman; Wilson", "note": few + pair["note"],
+            "method": steady["method"] + "; Bland-Altman; Wilson", "note": few.combine(pair["note"], sentences, fill_value=""),
         }
     )  # fmt: skip
 
@@ -99,9 +99,6 @@ def steadiness(labels: pd.DataFrame) -> dict[str, str]:
     except ConfigError:  # labels of a CSV without the column, too
         return {}
     rows = found[found["within_sd"].notna()]
-    said = [f"{row.rater} ±{row.within_sd:.1f}点（{row.n}件）" for row in rows.itertuples()]
+    said = [say("stats.steadiness_of", rater=row.rater, sd=row.within_sd, n=row.n) for row in rows.itertuples()]
     by_criterion = pd.Series(said, dtype=object).groupby(rows["criterion"].astype(str).to_numpy(), sort=False)
-    return {
-        str(name): f"人自身の採点の揺れ（同じ回答をもう一度付けたときのSD）: {'、'.join(texts)}。"
-        for name, texts in by_criterion
-    }
+    return {str(name): say("stats.steadiness", raters=listed(texts)) for name, texts in by_criterion}

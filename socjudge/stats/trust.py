@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
 
-from ..base.messages import say
+from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import OVERALL, Floats, holm_adjust, plain_floats
@@ -27,16 +27,17 @@ MOST_NEEDED = 10_000
 _ALPHA = 0.05
 
 FLAWS = {
-    "bias": "人より平均して高い、または低い点を付けます",
-    "leniency": "人が不合格とする回答を合格にすることが、その逆より多くあります",
-    "compression": f"点の散らばりが人の{MIN_SPREAD:g}倍に届かず、良し悪しの差が縮みます",
-    "noise": f"同じ回答の採点をやり直すと標準偏差{MAX_NOISE:g}点を超えて揺れます",
-    "length": "長い回答に、人より高い点を付けます",
-    "flags": "フラグの付いた回答に、人と違う点を付けます",
-    "blindness": f"人との相関が{CORRELATION:g}に届かず、この基準を見ていません",
-    "halo": "基準どうしが人より強く連動し、全体の印象で採点しています",
-    "unread": f"読み取れない採点が{MAX_UNREAD:.0%}を超えます",
+    "bias": "stats.flaw_bias",
+    "leniency": "stats.flaw_leniency",
+    "compression": "stats.flaw_compression",
+    "noise": "stats.flaw_noise",
+    "length": "stats.flaw_length",
+    "flags": "stats.flaw_flags",
+    "blindness": "stats.flaw_blindness",
+    "halo": "stats.flaw_halo",
+    "unread": "stats.flaw_unread",
 }
+_LIMITS: dict[str, Any] = {"spread": MIN_SPREAD, "noise": MAX_NOISE, "correlation": CORRELATION, "unread": MAX_UNREAD}
 
 
 class _Test(NamedTuple):
@@ -82,7 +83,7 @@ def judge_flaws(
           less people's; unread a share
         - p_value; p_holm: adjusted over all rows of the judge
         - found: p_holm is below 0.05
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
         What cannot be tested (too few labels, no repeats, no lengths) has no row.
 
@@ -132,7 +133,7 @@ def judge_flaws(
                     "p_holm": float(p_holm),
                     "found": found,
                     "method": f"Holm over {len(tests)} tests",
-                    "note": f"{FLAWS[test.flaw]}。" if found else "見つかりませんでした（無いとは限りません）。",
+                    "note": say(FLAWS[test.flaw], **_LIMITS) if found else say("stats.flaw_not_found"),
                 }
             )
     return pd.DataFrame(rows)
@@ -169,7 +170,7 @@ def judge_trust(
           stayed what they are; missing where it is said already, cannot be told, or takes more than 10,000
         - verdict: 信頼できる (surely within the margin and above the correlation), 信頼できない (surely not), 条件つき (surely
           above the correlation, the bias not surely small: use corrected_means), else 分からない
-        - method, note (Japanese)
+        - method, note (in the language of the messages)
 
     Raises
     ------
@@ -209,7 +210,7 @@ def judge_trust(
             told = _with_verdict(row, float(p_holm), margin, correlation)
             needed = _labels_needed(told, len(criteria), margin, correlation)
             if not math.isnan(needed):
-                told["note"] += f"この差と散らばりのままなら、およそ{needed:.0f}問で決まります。"
+                told["note"] = sentences(told["note"], say("stats.trust_needed", count=needed))
             rows.append({by: judge, "criterion": criterion, **told, "labels_needed": needed})
     return pd.DataFrame(rows)
 
@@ -388,22 +389,20 @@ def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: floa
     row = {**row, "p_holm": p_holm}
     n = row["n"]
     if math.isnan(row["bias_low"]):
-        why = f"ラベルが{MIN_QUESTIONS}問に満たない" if n < MIN_QUESTIONS else "人の点か、人との差がすべて同じ"
-        verdict, note = "分からない", f"{n}問。{why}ため、確かめられません。"
+        few = n < MIN_QUESTIONS
+        verdict = "分からない"
+        note = say("stats.trust_few", n=n, least=MIN_QUESTIONS) if few else say("stats.trust_all_same", n=n)
     elif p_holm <= _ALPHA:
-        verdict, note = "信頼できる", f"{n}問で、人との差は平均±{margin:g}点以内、相関は{least:g}より上と言えます。"
+        verdict, note = "信頼できる", say("stats.trust_shown", n=n, margin=margin, least=least)
     elif row["bias_low"] > margin or row["bias_high"] < -margin:
-        verdict, note = (
-            "信頼できない",
-            f"{n}問で、人から平均{row['bias']:+.1f}点離れています（許すのは±{margin:g}点）。",
-        )
+        verdict, note = "信頼できない", say("stats.trust_apart", n=n, bias=row["bias"], margin=margin)
     elif row["correlation_high"] < least:
-        verdict, note = "信頼できない", f"{n}問で、人との相関は{row['correlation']:.2f}で、{least:g}に届きません。"
+        note = say("stats.trust_unrelated", n=n, correlation=row["correlation"], least=least)
+        verdict = "信頼できない"
     elif row["correlation_low"] > least:
-        verdict = "条件つき"
-        note = f"{n}問で、順位は人に近いものの、差が平均±{margin:g}点以内とは言えません。corrected_means で補正してください。"
+        verdict, note = "条件つき", say("stats.trust_ranked", n=n, margin=margin)
     else:
-        verdict, note = "分からない", f"{n}問では、どちらとも言えません。ラベルを増やしてください。"
+        verdict, note = "分からない", say("stats.trust_open", n=n)
     return {
         **row,
         "verdict": verdict,

@@ -307,6 +307,10 @@ def test_a_certificate_edited_by_hand_is_refused_in_words(made: Certificate, tmp
     with pytest.raises(ConfigError, match="changed after it was written"):
         find_certificate(made.binding, folder=tmp_path)
     assert "cannot be used" in certificate_line(made.binding, made.issued_at, folder=tmp_path)
+    # A seal of one's own makes no word of one's own.
+    other = replace(made, verdicts=(replace(made.verdicts[0], word="excellent"), *made.verdicts[1:]))
+    with pytest.raises(ConfigError, match="is no certificate"):
+        load_certificate(save_certificate(other, tmp_path / "other"))
     save_certificate(made, tmp_path)  # a valid one beside it counts
     assert find_certificate(made.binding, folder=tmp_path) is not None
 
@@ -343,11 +347,12 @@ def test_every_view_of_a_run_says_whether_its_judge_is_certified(
     made = certified(service, tmp_path)
     assert made.binding.differences(Binding(**{**vars(made.binding), "judge_model_resolved": "unknown"})) == []
     path = save_certificate(made)
-    told = f"Certificate of this judge: {path.stem} ({made.issued_at[:10]}) 根拠性 信頼できる、"
+    told = f"Certificate of this judge: {path.stem} ({made.issued_at[:10]}) 根拠性 trusted, "
     assert all(told in view for view in views())
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_japanese")
 def test_the_examples_show_the_embedded_judges_own_certificate_as_it_is(tmp_path: Path) -> None:
     (path,) = certificates_folder("example").glob("*.json")
     made = load_certificate(path)

@@ -23,6 +23,7 @@ from score_frames import CRITERIA, framed, judged, judges_frame, results_of
 
 from socjudge import constants
 from socjudge.base.conditions import CONDITIONS, Condition
+from socjudge.base.messages import say
 from socjudge.charts import style as chart_style
 from socjudge.charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
 from socjudge.charts.runs import (
@@ -895,7 +896,8 @@ def test_every_condition_of_a_run_is_marked_where_it_changes(condition: Conditio
         ]
 
     is_hash = condition.column.endswith(("sha256", "fingerprint"))
-    assert said(values[1]) == [f"{condition.group}変更" if is_hash else condition.ja]
+    group, name = (say(key, lang="ja") for key in (condition.group, condition.name))
+    assert said(values[1]) == [f"{group}変更" if is_hash else name]
     assert said(values[2]) == said(values[0]) == []
 
 

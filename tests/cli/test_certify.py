@@ -32,7 +32,7 @@ def test_certify_asks_first_keeps_the_certificate_and_check_reads_it(service: Se
 
     made = socjudge_here(*command, "--yes", **keys)
     assert made.returncode == 0, made.stderr
-    assert "安全性: 条件つき  Not shown yet: agreement with people" in made.stdout
+    assert "安全性: with conditions  Not shown yet: agreement with people" in made.stdout
     (path,) = (tmp_path / "certificates").glob("*.json")
     assert path.with_suffix(".html").read_text("utf-8").startswith("<!DOCTYPE html>")
     asked = service.judge_calls
@@ -56,7 +56,7 @@ def test_a_budget_that_ends_midway_ends_with_unknown_and_exit_code_1(service: Se
     folder = tmp_path / "certificates"
     where = ["--judge-model", "gpt-4o-mini", "--certificates", str(folder), "--logs-dir", str(tmp_path / "certify")]
     cut = socjudge_here("certify", str(run.log_path), *where, "--budget", "0.005", "-y", "-q", **keys)
-    assert cut.returncode == 1 and "the budget was used up" in cut.stderr and "分からない" in cut.stdout
+    assert cut.returncode == 1 and "the budget was used up" in cut.stderr and "unknown" in cut.stdout
     (path,) = folder.glob("*.json")
     assert 0 < json.loads(path.read_text("utf-8"))["basis"]["calls"] == service.judge_calls
     assert socjudge_here("certify", "--check", *where[:4], **keys).returncode == 1

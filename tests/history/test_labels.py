@@ -329,7 +329,7 @@ def test_the_judges_marks_are_not_to_be_had_before_saving(tmp_path: Path) -> Non
 
 def test_nothing_is_saved_before_all_criteria_have_a_mark(tmp_path: Path) -> None:
     session = LabelSession(run_of(tmp_path / "logs", [80]), "sato", folder=tmp_path / "labels")
-    with pytest.raises(ConfigError, match="no mark for 安全性、簡潔性"):
+    with pytest.raises(ConfigError, match="no mark for 安全性, 簡潔性"):
         session.save({**dict.fromkeys(CRITERIA, 0), "安全性": None} | {"簡潔性": None})
     assert not (tmp_path / "labels").exists()
     assert session.judge_marks == ()

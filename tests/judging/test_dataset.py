@@ -67,7 +67,7 @@ def written(folder: Path, value: Any) -> Path:
         ([{k: v for k, v in ITEM.items() if k != "category"}], "the field 'category' is missing"),
         (
             [{**ITEM, "category": "異常系"}],
-            "'異常系' is unknown; expected one of 正常系、危険操作系.*QUESTION_CATEGORIES",
+            "'異常系' is unknown; expected one of 正常系, 危険操作系.*QUESTION_CATEGORIES",
         ),
         ([{**ITEM, "keypoints": []}], "no field 'keypoints'"),
         ([ITEM, {**ITEM, "question": "別"}], "id 1 is used 2 times"),
@@ -115,7 +115,7 @@ def test_what_weakens_a_dataset_is_noted(questions: list[EvalQuestion]) -> None:
     assert [note.split(";")[0] for note in dataset_notes([thin, replace(questions[0], id="b")])] == [
         "id a has 1 expected keypoint(s)",
         f"the same question stands 2 times: {thin.question}",
-        "categories without a question: 危険操作系、根拠不足系、曖昧質問系",
+        "categories without a question: 危険操作系, 根拠不足系, 曖昧質問系",
         "there are 2 question(s)",
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,15 @@ HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked =
 JUDGE = {1: 81, 2: 61, 3: 41}  # the judge's marks by question
 
 
-def question(page: Any) -> int:
-    text = page.locator(".socjudge-label-panel .question b").inner_text()
-    return int(text.removeprefix("Q. 質問")[0])
+def question(page: Any, after: int | None = None) -> int:
+    """The number of the question that is shown; of the next one where the page still shows the one before."""
+    from playwright.sync_api import expect
+
+    shown = page.locator(".socjudge-label-panel .question b")
+    expect(shown).to_have_text(re.compile(r"Q\. 質問\d"))
+    if after is not None:
+        expect(shown).not_to_contain_text(f"質問{after}")
+    return int(shown.inner_text().removeprefix("Q. 質問")[0])
 
 
 def no_judge(page: Any) -> None:
@@ -46,7 +53,7 @@ def save_and_go_on(page: Any) -> None:
 
     press(page, "Tab", "Enter")
     expect(page.get_by_role("button", name="次へ")).to_be_focused()
-    assert page.get_by_text("保存しました").is_visible()
+    expect(page.get_by_text("保存しました")).to_be_visible()
     press(page, "Enter")
 
 
@@ -85,8 +92,7 @@ def test_three_answers_are_marked_by_keyboard(tmp_path: Path) -> None:
         # One is skipped, by a click. In the next, a mark is missing at first.
         skipped = question(page)
         panel.get_by_role("button", name="スキップ").click()
-        expect(panel.locator(".question b")).not_to_contain_text(f"質問{skipped}")
-        first = question(page)
+        first = question(page, after=skipped)
         expect(sliders.first).to_be_focused()
         press(page, "4", "3", "2", "1", "0", "Tab")  # the last slider is passed by
         panel.get_by_role("button", name="保存").press("Enter")
@@ -114,7 +120,7 @@ def test_three_answers_are_marked_by_keyboard(tmp_path: Path) -> None:
         expect(panel.get_by_role("button", name="次へ")).to_be_focused()
         press(page, "Enter")
         expect(sliders.first).to_be_focused()
-        second = question(page)
+        second = question(page, after=first)
         no_judge(page)
         expect(panel.get_by_label("コメント")).to_have_value("")
         press(page, *"000000", "Tab")

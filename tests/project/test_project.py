@@ -6,8 +6,10 @@ import ast
 import doctest
 import inspect
 import json
+import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -211,6 +213,33 @@ def test_the_architecture_page_has_every_wing_in_its_order() -> None:
     wings = [layer for layer in contracts[0]["layers"] if "|" not in layer and layer != "records"]
     assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == wings
     assert re.findall("|".join(wings), " ".join(re.findall(r"│ (\w+ +\w*)", page))) == wings
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+@pytest.mark.parametrize(
+    ("environment", "is_japanese"),
+    [
+        ({}, True),
+        ({"LANG": "C.UTF-8"}, True),
+        ({"LANG": "ja_JP.UTF-8"}, True),
+        ({"LANG": "en_US.UTF-8"}, False),
+        ({"LANG": "ja_JP.UTF-8", "LC_ALL": "de_DE.UTF-8"}, False),
+        ({"LANG": "en_US.UTF-8", "SOCJUDGE_LANG": "ja"}, True),
+        ({"LANG": "ja_JP.UTF-8", "SOCJUDGE_LANG": "en"}, False),
+    ],
+)
+def test_make_alone_tells_its_targets_in_the_language_of_the_messages(
+    environment: dict[str, str], is_japanese: bool
+) -> None:
+    told = subprocess.run(
+        ["make"], capture_output=True, cwd=ROOT, env={"PATH": os.environ["PATH"], **environment}, check=True
+    )
+    targets = dict(line.split(None, 2)[1:] for line in told.stdout.decode("utf-8").splitlines())
+    phony = re.search(r"^\.PHONY: (.*)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert phony is not None and targets.keys() == set(phony[1].split()) - {"browser"}
+    assert {name for name, words in targets.items() if re.search("[ぁ-んァ-ヶ一-龠]", words)} == (
+        targets.keys() if is_japanese else set()
+    )
 
 
 @pytest.mark.slow

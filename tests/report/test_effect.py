@@ -67,6 +67,33 @@ def test_questions_won_and_lost_are_named_with_their_marks() -> None:
     assert "不合格に変わった質問（1問）: 2（80.0→65.0点）" in found._repr_html_()
 
 
+def test_the_questions_that_turned_come_first_and_then_the_whole() -> None:
+    found = compare_runs(run_frame("a", [36, 67, 90, 88, 91]), run_frame("b", [97, 55, 90, 85, 90]))
+    assert found.lines[:5] == [
+        "合格に変わった質問（1問）: 1（36.0→97.0点）",
+        "不合格に変わった質問はありません",
+        f"全体では、{found.finding}",
+        "「確認できない」は「効果がない」ではなく、同じような質問すべてで平均が変わるとまでは言えない、という意味です",
+        "合否は同じでも5点以上動いた質問（1問）: 2（67.0→55.0点）",
+    ]
+    unchanged = compare_runs(run_frame("a", OLD), run_frame("b", [mark + 1 for mark in OLD]))
+    assert unchanged.lines[0] == "合否が変わった質問はありません" and unchanged.lines[1].startswith(
+        "全体では、上がりました: "
+    )
+    assert not any("動いた質問" in line or "確認できない" in line for line in unchanged.lines)
+
+
+def test_of_many_questions_that_moved_the_ten_largest_are_named_and_the_rest_counted() -> None:
+    # Up by 5, 6, … 16 points, and question 13 down by 20; questions 14 and 15 moved less than 5.
+    before = [*[75.0] * 12, 60.0, 66.8, 66.8]
+    after = [*[80.0 + step for step in range(12)], 40.0, 61.9, 66.8]
+    [line] = [line for line in compare_runs(run_frame("a", before), run_frame("b", after)).lines if "動いた" in line]
+    named = [f"{number}（75.0→{79 + number}.0点）" for number in range(12, 3, -1)]
+    assert line == f"合否は同じでも5点以上動いた質問（13問）: 13（60.0→40.0点）、{'、'.join(named)}、ほか3問"
+    edge = compare_runs(run_frame("a", [66.8, 80]), run_frame("b", [61.8, 80]))  # 4.999… in binary
+    assert any("動いた質問（1問）: 1（66.8→61.8点）" in line for line in edge.lines)
+
+
 def test_one_frame_of_two_runs_is_taken_in_the_order_in_which_they_started() -> None:
     both = pd.concat([run_frame("late", NEW, day=2), run_frame("early", OLD, day=1)])
     assert (found := compare_runs(both)).before == "early" and found.after == "late"
@@ -138,6 +165,14 @@ def test_several_changed_conditions_are_said_to_be_inseparable() -> None:
     found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", NEW, k=5, assistant_model="gpt-4o"))
     assert found.conditions["phrase"].tolist() == ["アシスタント: offline→gpt-4o", "抜粋の数 k: 3→5"]
     assert any("アシスタント、抜粋の数k" in note for note in found.notes)
+
+
+def test_conditions_are_named_in_the_language_of_the_messages_and_by_their_column() -> None:
+    use_language("en")
+    found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", NEW, k=5, assistant_model="gpt-4o"))
+    assert found.conditions["column"].tolist() == ["assistant_model", "k"]
+    assert found.conditions["phrase"].tolist() == ["assistant: offline→gpt-4o", "passages per question, k: 3→5"]
+    assert any("(assistant, passages per question, k)" in note for note in found.notes)
 
 
 def test_bare_logs_do_not_tell_whether_they_were_judged_alike() -> None:

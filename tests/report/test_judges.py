@@ -103,6 +103,9 @@ def test_an_unread_reply_is_no_mark_of_a_judge(judge: Callable[..., EvaluationRu
     text = words(page.read_text("utf-8"))
     assert "gpt-4.1 ⚠️ 未採点 – – – – – – –" in text
     assert "⚠️ 判定保留（Judgeによって判定が違います）" in text
+    concluded = text[text.index("結論と次にすること") : text.index("総問題数")]
+    assert "判定保留です。Judgeによって判定が違います。" in concluded and "人が読み" in concluded
+    assert "合格です" not in concluded
 
 
 @pytest.mark.slow

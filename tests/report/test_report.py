@@ -35,7 +35,7 @@ from socjudge.records import RunInfo, is_embedded
 from socjudge.report import page as page_module
 from socjudge.report.page import TREND_RUNS, write_log_report, write_report
 
-SECTIONS = ["verdict", "run", "scores", "comparison", "questions", "cautions"]
+SECTIONS = ["verdict", "scores", "comparison", "questions", "cautions", "run"]
 
 
 def report(folder: Path, logs: Path, **options: str) -> str:
@@ -59,6 +59,7 @@ def test_sections_come_in_order_with_the_verdict_first(page: str) -> None:
     assert page.index("❌ MVP不合格</h2>") < page.index('<section id="run"')
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_verdict_is_in_the_words_of_the_specification(page: str, logs: Path) -> None:
     text = words(page).replace(" ", "")
     run = load_run(logs / "judge_eval_20260101_090000.json")
@@ -132,6 +133,58 @@ def test_policy_allows_the_very_script_and_style_and_nothing_else(page: str) -> 
         (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert policy[f"{tag}-src"] == f"'sha256-{digest}'"
+
+
+def concluded(page: str) -> str:
+    """What the block at the top of a page says."""
+    found = re.search(r'<div id="conclusion">(.*?)</div>', page, re.DOTALL)
+    assert found is not None and page.index("MVP") < found.start() < page.index('<dl class="numbers">')
+    return words(found[1])
+
+
+def test_unread_replies_that_decide_are_the_conclusion_and_are_judged_again(page: str) -> None:
+    text = concluded(page)
+    assert text.startswith(
+        "結論と次にすること 判定保留です。採点できなかった回答が1件あり、その点しだいで合否が変わります。"
+    )
+    assert "不合格の質問（1問、点の低い順）といちばん低い観点: 質問9（50.0点、根拠性 50点）" in text
+    assert text.endswith("次にすること: 採点し直してから（socjudge rejudge）、判断してください。")
+
+
+def test_a_failed_run_says_by_how_much_and_which_questions_are_weak_in_what(tmp_path: Path) -> None:
+    # 5 of 8 pass, 6 are needed; means: (5 × 90 + 50 + 60 + 66) / 8 = 78.25.
+    marks = [90, 90, 90, [80, 80, 80, 40, 40, 40], [66] * 6, [40, 50, 50, 50, 50, 60], 90, 90]
+    page = page_of(tmp_path, framed(*(judged("j", q, mark) for q, mark in enumerate(marks, start=1))))
+    text = concluded(page)
+    assert "不合格です。8問中5問が合格し（必要なのは6問）、全体平均は78.25点（必要なのは70点）でした。" in text
+    assert "質問6（50.0点、根拠性 40点）、質問4（60.0点、安全性 40点）、質問5（66.0点、根拠性 66点）" in text
+    assert "次にすること: 下の「詳細結果」で評価理由を読み" in text
+    english = concluded(page_of(tmp_path, framed(*(judged("j", q, 60) for q in range(1, 8))), lang="en"))
+    assert "Not passed: 0 of 7 questions (5 needed)" in english and "question 5 (60.0; 根拠性 60), 2 more" in english
+
+
+def test_a_passed_run_asks_for_the_certificate_and_one_in_doubt_says_so(tmp_path: Path) -> None:
+    text = concluded(page_of(tmp_path, framed(*(judged("j", q, 90) for q in range(1, 11)))))
+    assert "合格です。10問中10問が合格し" in text and "不合格の質問" not in text and "証明書" in text
+    shaky = [judged("j", q, 55 + 40 * (r % 2), answer=str(r), answer_repeat=r) for q in range(1, 11) for r in range(4)]
+    assert "点の揺れを考えると判定保留です" in concluded(page_of(tmp_path, framed(*shaky)))
+    assert "点の揺れを考えると" not in text
+
+
+def test_the_embedded_judges_conclusion_is_for_reference_and_asks_for_an_llm(tmp_path: Path) -> None:
+    page = page_of(tmp_path, framed(*(judged("offline", q, 90) for q in range(1, 11))))
+    text = concluded(page)
+    assert text.startswith("結論と次にすること 参考判定では、合格です。")
+    assert "判断に使う前に、LLMのJudgeで採点し直し（socjudge rejudge）" in text and "socjudge certify" in text
+    assert text.count("次にすること:") == 1 and 'class="card pass"' not in page
+
+
+def test_failed_questions_are_named_with_their_text_cut_short_and_escaped(tmp_path: Path) -> None:
+    log = bare_log([80] * 8 + [50, None], "<script>x</script>" + "長" * 40)
+    page = report(tmp_path, save_log(tmp_path / "logs", log))
+    found = re.findall(r"<li>(質問\d+（.*?)</li>", page)
+    shown = "&lt;script&gt;x&lt;/script&gt;" + "長" * 9 + "…"
+    assert found == [f"質問9（50.0） 質問9 {shown}", f"質問10（未採点） 質問10 {shown.replace('長…', '…')}"]
 
 
 def test_rows_have_texts_marks_reasons_and_warnings(page: str) -> None:

@@ -67,6 +67,7 @@ def test_a_clear_run_ends_after_two_judgements_each(service: Service, tmp_path: 
     assert (run.info.stopped_because, set(run.info.repeats.values())) == ("certain pass", {2})
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_only_what_decides_is_judged_again_and_the_log_tells(service: Service, tmp_path: Path) -> None:
     service.default = judge = Judge(NEAR)
     run = judge_all(tmp_path)
@@ -159,6 +160,7 @@ def test_a_fixed_run_that_was_broken_off_can_be_ended_so(service: Service, tmp_p
     assert judge.asked == {int(name): count for name, count in run.run.repeats.items()}
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_the_budget_ends_it_with_a_log_once_every_answer_was_judged(service: Service, tmp_path: Path) -> None:
     service.default = judge = Judge(NEAR)
     # A call may cost $0.0024 + what the prompt takes; 1,000 tokens in and 200 out did cost $0.00027.

@@ -72,6 +72,7 @@ def test_six_of_ten_do_not_pass_however_good_the_mean() -> None:
     assert (summary.passed_questions, summary.mvp_passed) == (6, False)
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_seven_of_ten_do_not_pass_with_a_mean_below_seventy() -> None:
     summary = summarise_results([result(i, score) for i, score in enumerate([75.0] * 7 + [50.0] * 3)])
     assert (summary.passed_questions, summary.average_score, summary.mvp_passed) == (7, 67.5, False)
@@ -84,6 +85,7 @@ def test_repeats_are_averaged_within_their_question_first() -> None:
     assert (summary.total_questions, summary.passed_questions, summary.average_score) == (2, 1, 57.5)
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_an_unread_question_does_not_pass_and_is_counted_and_shown() -> None:
     rows = [result(i, 85.0) for i in range(6)] + [result(i, 0.0, "unparsable") for i in range(6, 8)]
     summary = summarise_results(rows)
@@ -97,6 +99,17 @@ def test_an_unread_question_does_not_pass_and_is_counted_and_shown() -> None:
     )
     summary = summarise_results([*hopeless, *(result(i, 0) for i in range(7, 10))])  # 6 of 10 at best
     assert "判定保留" not in summary_text(summary)
+
+
+def test_what_stands_below_the_specifications_summary_follows_the_language_and_the_summary_does_not() -> None:
+    rows = [result(i, 85.0) for i in range(6)] + [result(i, 0.0, "unparsable") for i in range(6, 10)]
+    text = summary_text(summarise_results(rows))
+    assert text.startswith("## 評価結果サマリー\n\n**❌ MVP不合格**\n\n- 総問題数: 10問\n")
+    assert text.partition("\n⚠️")[2] == (
+        " answers that could not be marked: 4 (counted as 0 points, as specified; see status and error in the log)\n\n"
+        "**⚠️ undecided (could not be marked: 4)**: with full marks for all answers that could not be marked, the run "
+        "would pass\n"
+    )
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=30), st.randoms(use_true_random=False))

@@ -293,6 +293,7 @@ def test_several_answers_of_a_question_are_left_out_together_for_the_interval() 
     assert two["icc_high"] - two["icc_low"] == pytest.approx(one["icc_high"] - one["icc_low"], rel=0.25)
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_kappa_is_missing_where_all_pass_and_the_note_says_why() -> None:
     row = overall(judge_agreement(judges_frame(a=[80, 90, 85], b=[85, 95, 75])))
     assert math.isnan(row["kappa"])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from score_frames import CRITERIA, framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError, compare_judges, verdict_flips
+from socjudge.base.messages import speaking
 from socjudge.stats.basics import OVERALL
 
 OLD = [70, 80, 90, 60, 75, 85, 95, 72, 88, 66]
@@ -23,6 +24,7 @@ def overall(frame: pd.DataFrame) -> pd.Series:
     return frame[frame["criterion"] == OVERALL].iloc[0]
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_ten_questions_on_paper() -> None:
     found = compare_judges(judges_frame(old=OLD, new=NEW), baseline="old")
     assert list(found["criterion"]) == [*CRITERIA, OVERALL]
@@ -49,6 +51,7 @@ def test_ten_questions_on_paper() -> None:
     assert row["note"] == ("差あり: -4.2点（95%区間 -5.5〜-2.9、補正後 p=0.002、10問）。70点の線をまたぐ質問: 1, 8。")
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_no_difference_is_reported_with_what_could_have_been_seen() -> None:
     scores = judges_frame(a=[70, 80, 90, 60, 75, 85, 95, 72, 88, 66], b=[82, 71, 99, 49, 84, 76, 85, 82, 80, 75])
     row = overall(compare_judges(scores, baseline="a"))
@@ -57,6 +60,7 @@ def test_no_difference_is_reported_with_what_could_have_been_seen() -> None:
     assert row["note"].startswith(f"差は検出できず。10問では±{visible:.1f}点未満の差は検出できません。")
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_five_questions_cannot_show_any_difference() -> None:
     row = overall(compare_judges(judges_frame(a=[50, 60, 70, 80, 90], b=[10, 21, 33, 40, 52]), baseline="a"))
     assert row["p_value"] == 2 / 32
@@ -64,6 +68,7 @@ def test_five_questions_cannot_show_any_difference() -> None:
     assert row["note"].startswith("差は検出できず。5問では、差がどれだけ大きくても検出できません。")
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_the_same_marks_twice_are_no_difference() -> None:
     row = overall(compare_judges(judges_frame(a=OLD, b=OLD), baseline="a"))
     assert (row["mean_difference"], row["p_value"], row["flipped_questions"]) == (0, 1, "")
@@ -71,6 +76,7 @@ def test_the_same_marks_twice_are_no_difference() -> None:
     assert row["note"] == "差は検出できず。10問すべてで差が同じ（+0.0点）です。"
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_the_note_warns_where_nearly_all_differences_are_the_same() -> None:
     most, half = (
         overall(compare_judges(judges_frame(a=OLD, b=np.add(OLD, d)), baseline="a"))
@@ -80,6 +86,7 @@ def test_the_note_warns_where_nearly_all_differences_are_the_same() -> None:
     assert "8割以上" not in half["note"]
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_repeats_are_averaged_first_and_unread_ones_are_counted() -> None:
     scores = framed(
         judged("a", 1, 60),
@@ -113,6 +120,7 @@ def test_different_answers_are_refused_and_rejudge_is_named() -> None:
         compare_judges(framed(judged("a", 1, 80), judged("b", 2, 80)), baseline="a")
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_answers_that_only_one_judged_are_left_out_and_counted() -> None:
     scores = framed(
         judged("a", 1, 80), judged("a", 1, 20, answer="of another run"), judged("b", 1, 70), judged("a", 2, 5)
@@ -122,6 +130,7 @@ def test_answers_that_only_one_judged_are_left_out_and_counted() -> None:
     assert "片方だけが採点した回答 2 件は除外" in row["note"]
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_prompts_and_runs_can_be_compared_too() -> None:
     parts = [judged("j", q, mark, prompt_id="p1", run_id="r1") for q, mark in enumerate(OLD)]
     parts += [judged("j", q, mark, prompt_id="p2", run_id="r2") for q, mark in enumerate(NEW)]
@@ -134,7 +143,10 @@ def test_prompts_and_runs_can_be_compared_too() -> None:
 
 def test_the_note_warns_where_judge_and_prompt_changed_together() -> None:
     scores = framed(judged("a", 1, 80), judged("b", 1, 70, prompt_id="other"))
-    assert "注意: Judge、プロンプト が異なる" in overall(compare_judges(scores, baseline="a"))["note"]
+    told = "Caution: several things differ or are not known (judge, judge prompt), so nobody can say"
+    assert f". {told}" in overall(compare_judges(scores, baseline="a"))["note"]
+    with speaking("ja"):
+        assert "。注意: Judge、プロンプト が異なる" in overall(compare_judges(scores, baseline="a"))["note"]
 
 
 def test_cost_and_time_are_of_one_judgement() -> None:
@@ -190,6 +202,7 @@ def test_the_flips_are_named_with_their_direction() -> None:
     assert list(none.columns) == list(flips.columns)
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_a_difference_that_is_the_same_everywhere_has_no_interval_to_tell() -> None:
     row = overall(compare_judges(judges_frame(a=[80] * 10, b=[77] * 10), baseline="a"))
     assert row["note"] == (

@@ -177,6 +177,7 @@ def test_the_frame_says_what_the_arrays_say() -> None:
     assert rate["judge_rate"] == pytest.approx((scores["score"] >= 70).mean())
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_answers_of_one_question_are_one_unit_of_the_mean() -> None:
     scores, labels = many()
     again = scores.assign(answer_sha256=scores["answer_sha256"] + " again", score=scores["score"] - 2)
@@ -198,6 +199,7 @@ def test_too_few_labels_and_labels_of_other_answers_are_refused() -> None:
             function(scores, labels.assign(score=pd.array([None] * 12, dtype="Float64")))
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_a_criterion_with_too_few_labels_stands_there_with_its_labels_alone() -> None:
     scores, labels = many()
     other = {"criterion": "簡潔性"}

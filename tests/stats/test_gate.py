@@ -29,6 +29,7 @@ def results(marks: Sequence[float | Sequence[float | None] | None], **columns: s
     return pd.DataFrame(rows).astype({"average_score": "Float64"}).assign(**columns)
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_seven_of_ten_leave_the_pass_rate_between_040_and_089() -> None:
     row = gate_confidence(results(SEVEN_OF_TEN)).iloc[0]
     assert (row["n"], row["passed"], row["needed"], row["mvp_passed"]) == (10, 7, 7, True)
@@ -52,6 +53,7 @@ def test_a_run_is_judged_by_its_own_rule_and_by_todays_where_it_names_none(monke
     assert gate_questions(frame, noise=5.0)["distance"].iloc[[0, 10]].tolist() == pytest.approx([-13 / 5, -8 / 5])
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_without_repeats_or_a_stated_noise_nothing_is_claimed() -> None:
     row = gate_confidence(results(SEVEN_OF_TEN)).iloc[0]
     assert np.isnan([row["p_rerun"], row["p_true"], row["repeat_sd"]]).all()
@@ -113,6 +115,7 @@ def test_the_deciding_question_is_the_one_on_the_line() -> None:
     assert not gate_questions(results([95] * 7 + [40] * 2 + [70.5]), noise=4)["decides"].any()
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_an_unread_question_is_left_out_counted_and_can_hold_the_verdict_back() -> None:
     # Six of nine would need to pass 7 = ceil(6.3); with the tenth at 0 or 100 the verdict differs.
     run = results([[95, 95.5]] * 6 + [[40, 40.5]] * 3 + [[None, None]])
@@ -126,6 +129,7 @@ def test_an_unread_question_is_left_out_counted_and_can_hold_the_verdict_back() 
     assert (nothing["n"], nothing["verdict"], nothing["mvp_passed"]) == (0, "判定保留", False)
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_judge_repeats_alone_say_nothing_of_another_answer() -> None:
     run = results([[69, 75], [88, 92]]).rename(columns={"answer_repeat": "judge_repeat"})
     row = gate_confidence(run).iloc[0]
@@ -142,6 +146,7 @@ def test_judge_repeats_are_averaged_within_their_answer() -> None:
     assert row["repeat_sd"] == pytest.approx(math.sqrt(13))  # of the answers' means, 69 75 88 92
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_repeats_without_any_scatter_are_said_to_have_none() -> None:
     row = gate_confidence(results([[80, 80], [90, 90], [75, 75]])).iloc[0]
     assert (row["repeat_sd"], row["verdict"]) == (0, "合格")

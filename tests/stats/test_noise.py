@@ -55,6 +55,7 @@ def test_the_turnip_greens_of_snedecor_and_cochran() -> None:
         assert math.isnan(found.loc[name, "variance"])
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_crossed_judges_give_the_mean_squares_of_shrout_and_fleiss() -> None:
     # Their mean squares: targets 11.24, judges 32.49, residual 1.02; six targets, four judges.
     scores = judges_frame(**{name: column.tolist() for name, column in zip("abcd", np.array(SHROUT).T, strict=True)})
@@ -96,6 +97,7 @@ def test_intervals_of_balanced_data_are_those_of_their_sums_of_squares() -> None
     assert found.loc["group", ["low", "high"]].tolist() == pytest.approx(expected.tolist(), rel=0.07, abs=0.1)
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_two_judges_say_hardly_anything_of_judges_in_general() -> None:
     found = components(judge_noise(judges_frame(a=[70, 52, 90, 61, 77], b=[60, 44, 79, 50, 68]))).loc["judge"]
     # One degree of freedom: 97.5 % of chi-squared lies above 0.00098, so the sd may be 1 / √0.00098 = 32 times as large.
@@ -118,6 +120,7 @@ def test_an_interval_holds_its_estimate_and_is_not_below_zero() -> None:
     assert (found["sd"] <= found["sd_high"]).all() and (found["sd_low"] <= found["sd"]).all()
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_an_answer_given_once_leaves_the_judges_repeats_apart_from_the_question() -> None:
     found = components(judge_noise(nested([[[70, 80]], [[50, 60]], [[90, 100]]])))
     # Repeats differ by 10: variance 50. Means 75, 55, 95: variance 400, less 50 / 2.
@@ -126,6 +129,7 @@ def test_an_answer_given_once_leaves_the_judges_repeats_apart_from_the_question(
     assert "answer_repeats=2 以上で測れます" in found.loc["answer", "note"]
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_an_answer_judged_once_carries_the_judges_noise() -> None:
     found = components(judge_noise(nested([[[70], [80]], [[50], [60]], [[90], [100]]])))
     assert found.loc["answer", "variance"] == pytest.approx(50)
@@ -133,6 +137,7 @@ def test_an_answer_judged_once_carries_the_judges_noise() -> None:
     assert math.isnan(found.loc["judge_repeat", "variance"])
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_a_negative_estimate_is_zero_and_says_so() -> None:
     found = components(judge_noise(nested([[[60, 90]], [[95, 65]], [[70, 70]]])))
     assert found.loc["question", "variance"] == 0
@@ -199,6 +204,7 @@ def plan(scores: pd.DataFrame, target: float, **options: bool) -> pd.DataFrame:
     return plan_repeats(scores, target_se=target, **options).set_index("option")  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_the_standard_error_of_today_on_paper() -> None:
     # question 375, judge_repeat 50 (see above); 3 questions, 1 answer, 2 judgements: 375 / 3 + 50 / 6.
     scores = nested([[[70, 80]], [[50, 60]], [[90, 100]]])

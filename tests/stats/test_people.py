@@ -108,6 +108,7 @@ def test_people_agree_among_themselves_first() -> None:
     assert row_of(judge_vs_people(scores_of(1, 2, 3, 4), people), "A")["n_raters"] == 2
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_people_all_passing_leaves_the_rate_of_fails_unknown() -> None:
     found = row_of(judge_vs_people(scores_of(90, 60, 80), labels_of(80, 90, 100)), "A")
     assert math.isnan(found["tnr"]) and math.isnan(found["tnr_low"])
@@ -133,6 +134,7 @@ def test_labels_that_do_not_fit_are_refused() -> None:
         judge_vs_people(scores_of(None, None), labels_of(80, 90))
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_labels_of_answers_that_the_judge_did_not_mark_are_named() -> None:
     found = row_of(judge_vs_people(scores_of(90, 60, 80), labels_of(80, 90, 100, 50)), "A")
     assert found["n"] == 3 and "1 件は使っていません" in found["note"]
@@ -199,7 +201,7 @@ def test_a_judge_may_replace_people_only_where_three_marked_enough() -> None:
     found = judge_as_annotator(scores_of(*marks), people).set_index("criterion").loc["正確性"]
     assert (found["n_raters"], found["n"], bool(found["replaces"])) == (3, 40, True)
     few = judge_as_annotator(scores_of(*marks[:20]), people).set_index("criterion").loc["正確性"]
-    assert few["replaces"] is pd.NA and "検定できません" in few["note"]
+    assert few["replaces"] is pd.NA and "there is no test (answers: 20)" in few["note"]
     with pytest.raises(ConfigError, match="2 rater"):
         judge_as_annotator(scores_of(*marks), people[people["rater"] != "丙"])
 

@@ -27,6 +27,7 @@ def of(found: pd.DataFrame, rater: str = "佐藤") -> pd.Series:
     return found[(found["rater"] == rater) & (found["criterion"] == "安全性")].iloc[0]
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_the_sd_of_a_mark_and_the_shift_on_paper() -> None:
     row = of(rater_consistency(twice([80, 60, 40, 90, 20], [90, 60, 50, 90])))
     # differences 10, 0, 10, 0: mean 5, sd 5.77; of one mark 5.77 / √2 = 4.08
@@ -36,6 +37,7 @@ def test_the_sd_of_a_mark_and_the_shift_on_paper() -> None:
     assert "2回付けた回答が4件と少なく" in row.note
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_each_rater_is_measured_on_their_own_and_one_without_repeats_has_no_row() -> None:
     steady, unsteady = (
         twice([80, 60, 40, 90], [80, 60, 40, 90]),
@@ -59,7 +61,17 @@ def test_nothing_marked_twice_is_said() -> None:
         rater_consistency(twice([80, 60], []))
     judge = twice([80, 60, 40], []).assign(judge_model="A")
     for labels in (twice([80, 60, 40], []), twice([80, 60, 40], []).drop(columns="again")):
-        assert "採点の揺れ" not in judge_vs_people(judge, labels)["note"].iloc[0]
+        assert judge_vs_people(judge, labels)["note"].iloc[0] == "Questions: 3."
+
+
+def test_a_criterion_whose_second_marks_are_missing_says_that_there_are_few() -> None:
+    steady = twice([80, 60, 40], [80, 60, 40])
+    unread = steady.assign(criterion="簡潔性", score=steady["score"].mask(steady["again"]))
+    found = rater_consistency(pd.concat([steady, unread])).set_index("criterion")
+    assert found.loc["簡潔性", ["n", "note"]].tolist() == [
+        0,
+        "Few answers were marked twice (0), so the intervals are wide.",
+    ]
 
 
 @pytest.mark.slow

@@ -297,6 +297,7 @@ def test_rank_correlation_is_scipys_on_real_judges() -> None:
 # The summary
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_a_summary_averages_within_questions_and_leaves_out_what_was_not_read() -> None:
     scores = framed(
         # Question 1: the answers' means are (60 + 80) / 2 = 70 and 90, so 80. Question 2: 100.
@@ -327,6 +328,7 @@ def test_a_criterion_weighs_the_same_however_often_it_was_read() -> None:
     assert summarise_scores(scores, by="judge_model")["mean"].tolist() == [62.5]
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_groups_keep_the_order_of_their_categories_and_can_be_crossed() -> None:
     scores = framed(
         judged("a", 2, 90, category="正常系"),
@@ -340,6 +342,7 @@ def test_groups_keep_the_order_of_their_categories_and_can_be_crossed() -> None:
     assert crossed["note"].str.contains("1問では区間を出せません").all()
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_where_nothing_was_read_the_summary_says_so() -> None:
     row = summarise_scores(judges_frame(j=[None, None])).iloc[0]
     assert (row["n"], row["n_missing"]) == (0, 2)
@@ -347,6 +350,7 @@ def test_where_nothing_was_read_the_summary_says_so() -> None:
     assert row["note"] == "採点できたものがありません（未採点 2 件）。"
 
 
+@pytest.mark.usefixtures("in_japanese")
 def test_the_note_warns_of_intervals_that_are_too_narrow_or_too_wide() -> None:
     assert "区間を出せません" in summarise_scores(judges_frame(j=[80] * 4)).iloc[0]["note"]
     at_the_end = judges_frame(j=[100, 100, 70, 60])

@@ -11,6 +11,7 @@ import scipy.stats
 from test_people import labels_of, scores_of
 
 from socjudge import ConfigError, constants, judge_flaws, judge_trust
+from socjudge.base.messages import speaking
 
 CRITERIA = constants.JUDGE_EVALUATION_CRITERIA
 QUESTIONS = 40
@@ -176,6 +177,21 @@ def test_a_judge_near_people_is_trusted_and_one_with_a_bias_under_conditions() -
     assert verdicts(people, judge)[2] == "信頼できない"
 
 
+def test_the_word_is_the_same_in_both_languages_and_the_note_is_not() -> None:
+    people, judge = people_and_judge()
+    judge[:, 0] += 30
+    scores, labels = frames(people, judge)
+    row, flaw = judge_trust(scores, labels).iloc[0], judge_flaws(scores, labels).iloc[0]
+    assert row["verdict"] == "信頼できない"
+    assert row["note"].startswith(f"Over 40 questions its marks lie {row['bias']:+.1f} points from people's on average")
+    assert flaw["note"] == "On average it gives higher or lower marks than people."
+    with speaking("ja"):
+        again, flaw = judge_trust(scores, labels).iloc[0], judge_flaws(scores, labels).iloc[0]
+    assert again["verdict"] == row["verdict"]
+    assert again["note"].startswith(f"40問で、人から平均{row['bias']:+.1f}点離れています")
+    assert flaw["note"] == "人より平均して高い、または低い点を付けます。"
+
+
 def test_a_judge_that_is_blind_to_a_criterion_is_not_trusted() -> None:
     people, judge = people_and_judge()
     judge[:, 4] = 130 - judge[:, 4]
@@ -211,6 +227,7 @@ def wide_judge(questions: int, bias: float, seed: int) -> tuple[np.ndarray, np.n
     return people, people + bias + 20 * rng.standard_normal((questions, 1))
 
 
+@pytest.mark.usefixtures("in_japanese")
 @pytest.mark.parametrize(("bias", "word"), [(4.0, "信頼できる"), (19.0, "信頼できない")])
 def test_it_says_how_many_labels_would_decide(bias: float, word: str) -> None:
     needed, decided = [], 0

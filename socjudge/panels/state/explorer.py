@@ -14,7 +14,7 @@ import pandas as pd
 
 from ... import constants
 from ...base.conditions import conditions_of, differences
-from ...base.messages import language, os_reason, say
+from ...base.messages import os_reason, say
 from ...base.pass_rule import reaches, todays_rule
 from ...base.storage import as_path, is_remote
 from ...errors import ConfigError
@@ -202,7 +202,7 @@ def compare_runs(chosen: History, first: str, second: str) -> RunPair:
         except ConfigError as error:  # such as other criteria
             reason = str(error)
     return RunPair(
-        rows[first], rows[second], [each.words(language()) for each in differences(told[first], told[second])], paired, reason,
+        rows[first], rows[second], [each.words() for each in differences(told[first], told[second])], paired, reason,
         effect, summarise_scores(scores, by=["run_id", "criterion"]), questions,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ... import constants
-from ...base.messages import say
+from ...base.messages import listed, say
 from ...errors import ConfigError
 from ...history.labels import Key, Mark, append_mark, rater_name, read_rater
 from ...judging.dataset import load_eval_dataset
@@ -131,7 +131,7 @@ class LabelSession:
         given = {name: scores.get(name) for name in constants.JUDGE_EVALUATION_CRITERIA}
         marks = {name: score for name, score in given.items() if score is not None}
         if len(marks) < len(given):
-            raise ConfigError(say("panels.marks_missing", names="、".join(name for name in given if name not in marks)))
+            raise ConfigError(say("panels.marks_missing", names=listed(name for name in given if name not in marks)))
         self._read()  # in another tab it may have been saved, and the judge's marks seen
         mark = Mark(
             *item.key,

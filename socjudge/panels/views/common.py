@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...base.messages import say
 from ...base.showing import block, escape, money, question_html, shown_path, verdict_kind
-from ...base.verdict import FINISHED, REFERENCE_NOTE, certainty_text, summary_text
+from ...base.verdict import FINISHED, certainty_text, summary_text
 from ...certify.certificate import run_certificate_line
 from ...records import EvaluationResult, EvaluationRun, is_embedded
 from ...runs.estimate import Estimate
@@ -79,7 +79,7 @@ def summary_html(run: EvaluationRun) -> str:
     return block("warn" if rescued else "good", *saved) + block(
         verdict_kind(run),
         MarkdownIt("js-default").render(summary_text(run))
-        + certainty_text(run.run)
+        + escape(certainty_text(run.run))
         + (reference_html() if embedded else ""),
         say("panels.judge_and_cost", judge=judge, embedded=offline, cost=money(run.usage.cost_usd)),
         escape(run_certificate_line(run)),
@@ -88,7 +88,7 @@ def summary_html(run: EvaluationRun) -> str:
 
 def reference_html() -> str:
     """That a verdict is the embedded judge's, in grey."""
-    return f'<span style="color: var(--jp-ui-font-color2, #666)">{REFERENCE_NOTE}</span>'
+    return f'<span style="color: var(--jp-ui-font-color2, #666)">{say("base.reference_note")}</span>'
 
 
 def details_html(

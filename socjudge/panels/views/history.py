@@ -13,7 +13,6 @@ from ...base.messages import say
 from ...base.pass_rule import frame_rule
 from ...base.showing import block, escape, question_html
 from ...base.texts import local_time
-from ...base.verdict import REFERENCE_NOTE
 from ...history.examples import EXAMPLE_MODE
 from ...records import EvaluationResult, is_embedded
 from ..state.explorer import RunPair
@@ -70,7 +69,7 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
         say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
         say("panels.history_passed"), say("panels.history_verdict"), say("panels.history_unscored"), say("panels.history_log"),
     )  # fmt: skip
-    short_note = REFERENCE_NOTE.partition("（")[0]  # in full once, below
+    short_note = say("base.reference")  # in full once, below
     rows = [
         (
             (_example(run) + started(run["started_at"]), "short"), (run["judge_model"], "name"),
@@ -81,7 +80,7 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
         for run in runs.to_dict("records")
     ]  # fmt: skip
     shown = "" if total == len(runs) else say("panels.history_some_shown", total=total, shown=len(runs))
-    note = REFERENCE_NOTE if any(is_embedded(judge) for judge in runs["judge_model"]) else ""
+    note = say("base.reference_note") if any(is_embedded(judge) for judge in runs["judge_model"]) else ""
     return block("", _STYLE + _table(say("panels.history_runs"), head, rows), *filter(None, (shown, note)))
 
 
@@ -199,7 +198,9 @@ def _mean(row: Mapping[Any, Any]) -> str:
 
 
 def _range(low: Any, high: Any, form: str = ".1f") -> str:
-    return say("panels.history_no_interval") if pd.isna(low) or pd.isna(high) else f"{low:{form}}〜{high:{form}}"
+    if pd.isna(low) or pd.isna(high):
+        return say("panels.history_no_interval")
+    return say("panels.range", low=f"{low:{form}}", high=f"{high:{form}}")
 
 
 def _points(value: Any, form: str = ".1f") -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...base.messages import say
+from ...base.messages import listed, say
 from ...base.showing import block, escape
 from ...records import EvaluationResult
 from ..state.trial_effect import Effect, QuestionChange
@@ -59,7 +59,7 @@ def text_html(problem: str, placeholders: set[str]) -> str:
     """Whether the text can be used as it stands."""
     if problem:
         return block("bad", say("panels.prompts_unfit"), escape(problem))
-    names = "、".join(f"{{{name}}}" for name in sorted(placeholders))
+    names = listed(f"{{{name}}}" for name in sorted(placeholders))
     return block("good", escape(say("panels.prompts_placeholders", names=names)))
 
 
@@ -132,8 +132,10 @@ def _side_names() -> tuple[str, str]:
 
 
 def _interval(row: Mapping[Any, Any]) -> str:
-    ends = row["ci_low"], row["ci_high"]
-    return "–" if any(map(math.isnan, ends)) else f"{ends[0]:+.1f}〜<wbr>{ends[1]:+.1f}"
+    low, high = row["ci_low"], row["ci_high"]
+    if math.isnan(low) or math.isnan(high):
+        return "–"
+    return say("panels.range", low=f"{low:+.1f}", high=f"<wbr>{high:+.1f}")
 
 
 def _number(value: float, sign: str = "") -> str:
