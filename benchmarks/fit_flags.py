@@ -4,7 +4,8 @@
 
 Learned from: tests/data/evidence/ (covered, uncovered, unsure, dangers: written from the runbooks alone, by somebody who
 saw neither rules nor other questions, every third line kept aside and only counted here; everyday_dangers, vague, outside:
-written later, by somebody who knew the rules, none kept aside), prohibitions.json and questions.json beside the
+written later, by somebody who knew the rules, none kept aside; near: pairs of questions of one subject, of which the
+runbooks answer one, whose other half, near_final, is only counted), prohibitions.json and questions.json beside the
 runbooks, the development halves of the flags' questions, and tests/data/night_dev.jsonl. Cross-validation leaves out whole
 prohibitions, and every reading of the same question. Evidence is measured with indexes that lack the very question
 asked, that lack all questions of passages, and that lack whole runbooks: what those covered is absent there.
@@ -129,6 +130,8 @@ def fit_evidence(folder: Path, *, dry_run: bool) -> None:
             raw.append((line["question"], label, name, 1, n % 3 == 2, both))
     for line in load_lines(DATA / "evidence" / "outside.jsonl"):
         raw.append((line["question"], ABSENT, "outside", 1, False, both))
+    for line in load_lines(DATA / "evidence" / "near.jsonl"):
+        raw.append((line["question"], ABSENT if line["outside"] else COVERED, "near", 2, False, both))
     for source, line, flags in load_labelled():
         if "insufficient_evidence" not in line.get("flags_optional", ()) and not flags["ambiguous_query"]:
             label = ABSENT if flags["insufficient_evidence"] else COVERED

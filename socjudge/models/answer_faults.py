@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 
 from ..base.texts import Unit, bigrams, containment, fold
-from ..rules.contradictions import Conflict, find_conflict, turns_order
+from ..rules.contradictions import Conflict, find_conflict, stance_of, turns_order
 from ..rules.dangers import operations_named
 from ..rules.facts import (
     find_agents,
@@ -52,6 +52,8 @@ def turned_against(reading: Reading, i: int) -> Conflict:
         about = [source for source in cited if own & content_words(source)][:2]
     follows = i + 1 < len(reading.claims) and reading.claims[i + 1].group == claim.group
     pair = claim.text.replace("。", "、") + reading.claims[i + 1].text if follows else ""
+    if not about and cited and all(map(is_negative, cited)) and stance_of(claim.text) == "permits":
+        return "loosened"  # what the bans that it cites do not say
     if any(turns_order(text, source) for text in (claim.text, pair) for source in about[:2]):
         return "late"
     return find_conflict(claim.text, about, reading.known, cited)

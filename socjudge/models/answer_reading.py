@@ -359,6 +359,10 @@ def _spell_out(answer: str) -> str:
     text = re.sub("情シス(?:の?当番)?", "情報システム部当番", answer)
     text = re.sub("[一二三四五](?=[名人者台件回](?!目))", lambda match: str("一二三四五".index(match[0]) + 1), text)
     text = re.sub(r"(\d+)時間半", lambda match: f"{int(match[1]) * 60 + 30}分", text).replace("半時間", "30分")
+    # 無効化（削除はしない）する: 削除せず無効化する
+    text = re.sub(
+        r"([一-龠々ァ-ヶー]{2,})[（(]([一-龠々ァ-ヶー]{2,})[をはも]?し(?:ない|ません)[）)]", r"\2せず\1", text
+    )
     return re.sub("(?<=[のがも])(?:OK|オーケー)(?=を|が|し|な|の|も)", "承認", text)
 
 

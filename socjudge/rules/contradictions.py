@@ -34,6 +34,7 @@ _RUN = re.compile(r"[一-龠々]+|[ァ-ヶー]+|[A-Za-z0-9_-]+")
 _STANCE_WORDS = frozenset({"必要", "不要", "禁止", "省略", "問題", "許可", "義務", "構わ", "場合", "実施", "可能"})
 # 確認せずに説明しない asks for the first rather than forbidding it.
 _WITHOUT = re.compile(r"[^、。]{0,60}ずに(?=[^。]{0,80}(?:ない|ません|禁))")
+_LONG_ASIDE = re.compile(r"\([^()]{12,}\)")  # a reason
 # 再起動して解除しようとせず denies both.
 _NOT_EVEN = re.compile(r"て(?=[^、。]{0,15}うと(?:せず|しない))")
 # しないよう伝える forbids; 記録を止めずに does not stop.
@@ -77,7 +78,7 @@ def stance_of(text: str) -> Stance:
 def clauses_of(statement: str) -> tuple[Clause, ...]:
     """The clauses of a statement that name something."""
     text = _NOT_EVEN.sub("", _WITHOUT.sub("", unicodedata.normalize("NFKC", statement)))
-    text = words.HARM.split(text)[-1]
+    text = words.HARM.split(_LONG_ASIDE.sub("", text))[-1]
     text = _GOES_ON.sub(r"\g<of>続け", _TELLS_NOT.sub("ない", text))
     found = (
         Clause(
@@ -109,6 +110,8 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause],
     about: the sources about the same thing, nearest first; known: the clauses of all; cited: those of the sections that it cites."""
     if words.REJECTS.search(unicodedata.normalize("NFKC", statement)) and "必要" not in statement:
         return ""  # 必要なわけではない spares
+    if words.MAY_BE.search(unicodedata.normalize("NFKC", statement)):
+        return ""
     if any(takes_the_other(statement, source) for source in about[:2]):
         return "forbidden"
     if turns_down(statement, about):
@@ -123,6 +126,8 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause],
     meets = bool(about) and _meets_condition(statement, about[0])
     for found in () if meets else (find_contradicted(statement, known), _turned(statement, about, known)):
         # What is denied on the way (…せず、…する) may only say how it is done.
+        if found == "forbidden" and words.ONLY_LEAVE.search(statement):
+            continue  # 申請できるのは確認が済んでから: a ban until then
         if found and (found == "forbidden" or stance_of(statement[-_PREDICATE:]) in ("forbids", "spares")):
             return found
     if not about:
@@ -170,7 +175,7 @@ def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
     """Whether the verb just before what spares it is one that a source forbids: 開く必要はない where リンクを開かない."""
     verbs = re.findall(r"([一-龠々])[ぁ-ん]{1,4}", before[-_ENDING:])
     named = [re.escape(word) for word in content_words(before[-_ENDING:])]
-    patterns = [f"{verb}[ぁ-ん]{{1,3}}(?:ない|せず)" for verb in verbs]
+    patterns = [f"{verb}[ぁ-ん]{{1,3}}(?:ない|ず)" for verb in verbs]
     patterns += [f"{word}[をはも]?(?:しない|せず|書かず|渡さず)" for word in named]
     return any(re.search(pattern, source) for pattern in patterns for source in sources)
 

@@ -41,7 +41,7 @@ def test_a_normal_question_is_answered_in_steps_whose_citations_are_retrieved_pa
     assert len(steps) >= 4
     assert answer.answer.count("[出典:") >= len(steps)
     assert "malware_response.md > 初動対応" in answer.answer
-    assert answer.model == "offline-extract-3"
+    assert answer.model == "offline-extract-4"
     assert answer.context.startswith(answer.passages[0].citation)
 
 
