@@ -198,7 +198,7 @@ def test_the_bundled_series_has_a_named_change_that_wins_questions_back() -> Non
         "手順書: 追加 lost_device.md, malicious_attachment.md, malware_response.md, network_blocking.md, "
         "phishing_response.md, privileged_operations.md, ransomware_response.md, urgent_vulnerability.md, web_defacement.md"
     ]
-    assert found.questions["direction"].value_counts()["不合格→合格"] == 10
+    assert found.questions["direction"].value_counts()["不合格→合格"] == 11
 
 
 def test_a_question_with_another_text_under_its_old_number_is_left_out() -> None:
