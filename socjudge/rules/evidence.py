@@ -49,7 +49,7 @@ def rate_coverage(question: str, *, index: RunbookIndex) -> Coverage:
         measures[:COSINES] = kept["centre"][:COSINES]  # on another scale: they say nothing
     features = np.concatenate([read_question(question), scale_measures(measures, kept["centre"], kept["spread"])])
     absent, doubtful = (sigmoid(float(score)) for score in weigh(features, kept["weights"]) + kept["bias"])
-    outcome: Outcome = "absent" if absent >= ABSENT else "unsure" if doubtful >= UNSURE else "covered"
+    outcome: Outcome = "absent" if absent >= ABSENT else "unsure" if max(absent, doubtful) >= UNSURE else "covered"
     return Coverage(outcome, absent)
 
 

@@ -15,7 +15,7 @@ from socjudge.constants import RUNBOOKS_DIR
 from socjudge.records import Flags
 from socjudge.rules import danger_words, flags
 from socjudge.rules.dangers import Danger, Row, compact, load_kinds
-from socjudge.rules.evidence import ABSENT, rate_coverage
+from socjudge.rules.evidence import ABSENT, UNSURE, rate_coverage
 from socjudge.rules.flags import (
     find_dangerous,
     find_dangers,
@@ -541,6 +541,8 @@ def test_a_command_finds_the_prohibition_of_its_operation(index: RunbookIndex) -
     ("question", "outcomes"),
     [
         ("電車にノートPCを置き忘れました。最初に何をすればいいですか", {"covered"}),
+        ("外部の研究者から、S3に置いた申込書が誰でも見られると通報がありました。止め方は", {"covered"}),
+        ("夜中にスマホへ承認の通知が何十回も来て、うっかり押しました", {"covered"}),
         (
             "研究者からWebサイトの脆弱性を報告されました。スマホで受けたのですが、どう扱えばいいですか",
             {"covered", "unsure"},
@@ -553,6 +555,7 @@ def test_coverage_is_told_with_a_probability(question: str, outcomes: set[str], 
     coverage = rate_coverage(question, index=index)
     assert coverage.outcome in outcomes
     assert (coverage.probability >= ABSENT) == (coverage.outcome == "absent")
+    assert coverage.outcome != "covered" or coverage.probability < UNSURE
     flag = raise_flags(question, index=index, coverage=coverage).insufficient_evidence
     assert flag == (coverage.outcome == "absent")
 
