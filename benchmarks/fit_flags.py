@@ -194,8 +194,18 @@ def fit_evidence(folder: Path, *, dry_run: bool) -> None:
     for name in ("covered", "unsure", "uncovered"):
         scores = np.array([(row.features[0] @ weights)[0] + bias for row in rows if row.source == name and row.is_held])
         absent = scores[:, 0] >= logit(evidence.ABSENT)
-        unsure = ~absent & (scores[:, 1] >= logit(evidence.UNSURE))
+        unsure = ~absent & (scores.max(axis=1) >= logit(evidence.UNSURE))
         print(f"  {name} ({len(scores)}): absent {absent.mean():.3f}, unsure {unsure.mean():.3f}")
+    for outside in (False, True):
+        asked = [
+            row["question"] for row in load_lines(DATA / "evidence" / "near_final.jsonl") if row["outside"] == outside
+        ]
+        seen = [
+            evidence.scale_measures(evidence.measure_evidence(q, index=whole["with"]), centre, spread) for q in asked
+        ]
+        texts = np.array([np.concatenate([read_question(q), some]) for q, some in zip(asked, seen, strict=True)])
+        absent = texts @ weights[:, 0] + bias[0] >= logit(evidence.ABSENT)
+        print(f"  near pairs, {'outside' if outside else 'covered'} ({len(asked)}): absent {absent.mean():.3f}")
     if not dry_run:
         found_too = {"weights": weights, "bias": bias, "centre": centre, "spread": spread}
         save_weights(evidence.WEIGHTS_PATH, found_too)
