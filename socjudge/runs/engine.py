@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..base.messages import say
@@ -150,6 +151,7 @@ class Engine:
         if evaluation.status == "failed":  # after replies that could not be read, which the journal has
             self._fail(i, sample, answer, [repeat], ProviderError(evaluation.error))
             return
+        evaluation = replace(evaluation, usage=evaluation.usage + self._journal.paid_before(i, repeat))
         self._add(i, EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat))
         self._worked, self._failures_in_a_row = True, 0
         self._has_readable |= evaluation.status == "ok"
