@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from .. import constants
 from ..base.messages import say
 from ..base.redact import surprise_text
 from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
@@ -164,6 +165,7 @@ class Engine:
                         judge=self._plan.judge.name,
                         count=self._n_unreadable,
                         cause=evaluation.error[:300],
+                        criterion=constants.JUDGE_EVALUATION_CRITERIA[0],
                     )
                 )
             )
