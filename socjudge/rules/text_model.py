@@ -62,9 +62,4 @@ def load_weights(path: Path) -> dict[str, Numbers]:
 
 def embed_text(text: str) -> Numbers:
     """The sentence vector of a text by the embedder that the weights were found with, whatever the index uses; (512,)."""
-    return np.asarray(_embed(encodable(text[:EMBEDDED])))
-
-
-@lru_cache(maxsize=1024)
-def _embed(text: str) -> tuple[float, ...]:
-    return tuple(UseEmbeddings().embed_query(text))
+    return np.asarray(UseEmbeddings().embed_query(encodable(text[:EMBEDDED])))

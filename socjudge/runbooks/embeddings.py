@@ -47,7 +47,13 @@ class UseEmbeddings(Embeddings):
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        return self.embed_documents([text])[0]
+        """A query's unit vector; remembered, for the rules and the index ask for the same sentences."""
+        return list(_embed_query(text))
+
+
+@lru_cache(maxsize=4096)
+def _embed_query(text: str) -> tuple[float, ...]:
+    return tuple(UseEmbeddings().embed_documents([text])[0])
 
 
 def embed_texts(texts: Sequence[str]) -> Vectors:
