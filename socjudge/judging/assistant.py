@@ -112,7 +112,7 @@ def answering(
     flags = raise_flags(asked, index=index, dangers=dangers, coverage=coverage)
     # What is dangerous is best answered with the safe way, so that is looked up along with the question.
     safer = " ".join(danger.safer for danger in dangers) if dangers else None
-    found = index.search(f"{asked} {safer or ''}", max(k, WIDE))
+    found = index.search(f"{asked} {safer}" if safer else asked, max(k, WIDE))
     guide, precautions = Guide(), None
     if flags.ambiguous_query and not flags.dangerous_operation:
         precautions = find_precautions(index)

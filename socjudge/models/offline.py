@@ -16,7 +16,7 @@ from .offline_judge import judge
 from .pacing import Account, PacedModel, RunGate
 
 JUDGE_NAME = "offline-rubric-5"
-ASSISTANT_NAME = "offline-extract-4"
+ASSISTANT_NAME = "offline-extract-5"
 
 
 class OfflineModel(PacedModel):

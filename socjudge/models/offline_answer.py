@@ -11,6 +11,7 @@ from ..base.quoting import Statement, find_severities, read_statements
 from ..records import Flags, Passage
 from ..rules.dangers import AGAINST_RUNBOOKS, Danger, operations_named
 from ..rules.prohibitions import forbids
+from ..runbooks.asking import asks_leave
 from ..runbooks.bm25 import content_words, normalise_text
 from ..runbooks.english import translate
 from ..runbooks.guide import Guide, Precautions, is_done
@@ -29,11 +30,6 @@ SECTION_WEIGHT = 0.3
 RELATED = 2
 
 _ASKS_COMMAND = re.compile("コマンド|command|クエリ|query|KQL|実行|打ち方|画面の操作", re.IGNORECASE)
-_ASKS_LEAVE = re.compile(
-    "(?:いい|よい|良い|OK|大丈夫|構い|かまい|可能|問題ない)(?:です|でしょう|ます|ません)?(?:よね|よ|か|かな|っすか|んです)*[?？。！!]*$"
-    "|(?:ても|って|して)(?:いい|よい|良い|大丈夫|構)|OK[?？]",
-    re.IGNORECASE,
-)
 _APPROVAL = re.compile("承認")
 _READS_ONLY = re.compile(
     "```(?:kql|sql)|集計|抽出|一覧|確認|確かめる|調べる|検索|特定|取得|書き出|保存|記録|文例", re.IGNORECASE
@@ -216,7 +212,7 @@ def _needs_approval(code: str) -> bool:
 
 def _refuse(question: str, guide: Guide, dangers: Sequence[Danger]) -> list[str]:
     """No first, with what forbids it; the safe way stands in the warning above, and here if nothing forbids it."""
-    no = "いいえ。" if _ASKS_LEAVE.search(question.strip()) else ""
+    no = "いいえ。" if asks_leave(question) else ""
     lines: list[str] = []
     for danger in dangers:
         text, citation = danger.prohibition, danger.citation

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .. import constants
 from ..base.quoting import find_severities, has_rows_of
 from ..records import Passage
+from .asking import asks_leave, find_asking, is_of_stage, split_clauses
 from .bm25 import content_words, normalise_text
 from .organisation import load_organisation
-from .points import Point, details_asked, find_points
-from .reading import split_sentences, unnumbered
+from .points import FOR_DETAIL, FOR_REPORT, Point, details_asked, find_points
+from .reading import unnumbered
 
 if TYPE_CHECKING:
     from .index import RunbookIndex
@@ -36,8 +37,10 @@ _CONDITIONS = re.compile("発動|適用条件|開始条件|適用範囲|trigger|
 _KANJI = re.compile("[一-鿿々]")
 _IN_CASE = re.compile("場合|とき$|時$|if |in case", re.IGNORECASE)
 
-LONG_REPORT = 3  # sentences
 SECOND_VOTE = 0.1
+# Of a long report: what its best sentence alone votes for, and what is added to sections of the stage that it asks for.
+SENTENCE_VOTE = 0.5
+STAGE_BONUS = 0.25
 # Taken off the score of sections that say when a runbook applies, and why, what not or what to learn.
 CONDITIONS_COST, BACKGROUND_COST = 0.2, 0.4
 
@@ -68,6 +71,7 @@ _ASKS_FIRST = re.compile(
     "まず|最初|何から|なにから|何をすれば|何すれば|何をし(?!た(?!ら))|どうすれば|どうしたら|どうしよう|どうする|どう動|どう対応|何か(?:し|す)|しなきゃ|べき|初動|すぐ(?:やる|する)"
     r"|助けて|what (?:do|should) (?:i|we)|first thing"
 )
+_ASKS_TO_BEGIN = re.compile("まず|最初|何から|なにから|何をすれば|助けて")
 _HAPPENED = re.compile(
     "(?:ました|てあります|てある|になって|ちゃった|ちゃいました|てしまった|じゃった|ている|ています|てる|てます|られた|された|った|出た|来た|きた|ない|です|ません|ってる|んだ)"
     r"(?:ん(?:だ|です)?)?(?:けど|けれど|けども|が|よ|ね|の|みたい(?:です)?|っぽい(?:です)?|らしい(?:です)?|そうです|ようです|はず(?:です)?|かも(?:しれません)?)*$"
@@ -159,19 +163,22 @@ def choose_guide(
     what a follow-up asks about the rest of the question.
 
     A report of something that happened gets the first response of its runbook, whatever matched best, and then what
-    matched; a question for a detail gets the sections that matched. A runbook without a first response is followed
-    from the section that matched best."""
+    matched, unless it is long and asks for another section; a question for a detail gets the sections that matched. A
+    runbook without a first response is followed from the section that matched best."""
     if not found:
         return Guide()
-    source = source or choose_runbook(found)
-    own = index.rate_sections(f"{question} {safer or ''}", source)
+    asking = "" if detail else find_asking(question)
+    each = [index.search(clause, len(found)) for clause in split_clauses(question)] if asking and not source else []
+    source = source or choose_runbook(found, each)
+    own = _rate_sections(f"{question} {safer}" if safer else question, asking, source, index)
     order = {_key(p): n for n, p in enumerate(own)}
     work = [p for p in own if not _is_background(p)]
     done = tuple(what for what in find_done(question) if any(what in p.heading or what in p.text for p in work))
     opening = [p for p in work if _FIRST.search(p.heading)] or _cases_of_both_kinds(work)
     unfitting = _unfitting_cases(opening, question)
     first = _undone([p for p in opening if p not in unfitting], done)
-    begins = bool(first) and wants_first_response(question)
+    asks_another = bool(asking) and safer is None and _asks_another(asking, work, opening)
+    begins = bool(first) and wants_first_response(question) and not asks_another
 
     named = [p for p in own if has_rows_of(p.text, find_severities(question))][:1]
     pool = (
@@ -196,8 +203,7 @@ def choose_guide(
     if begins or _ASKS_REPORT.search(question):
         chosen += [p for p in own if _REPORTING.search(_top(p)) and "|" in p.text and p not in chosen][:1]
     # A plain report is answered by the first response; a long one seldom asks how to begin.
-    is_long = len(split_sentences(question)) >= LONG_REPORT
-    asks_more = bool(detail) or (begins and (is_long or bool(details_asked(question))))
+    asks_more = bool(detail or asking) or (begins and bool(details_asked(question)))
     sections = tuple(chosen[:MOST_SECTIONS])
     conditions = tuple(p for p in own if _CONDITIONS.search(_top(p)))[:2]
     prohibitions = tuple(p for p in own if _FORBIDDEN.search(_top(p)))[:1]
@@ -211,28 +217,69 @@ def choose_guide(
         prohibitions=prohibitions,
         done=done,
         likeness=index.rate_sentences(question, [*sections, *prohibitions]),
-        points=_find_points(detail or question, own, index, done) if safer is None and asks_more else (),
+        points=_find_points(detail or question, asking, own, index, done) if safer is None and asks_more else (),
     )
 
 
-def _find_points(question: str, own: Sequence[Passage], index: RunbookIndex, done: Sequence[str]) -> tuple[Point, ...]:
-    asked = _undone([p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)], done)
-    if not _ASKS_CONDITIONS.search(question):
-        asked = [p for p in asked if not _CONDITIONS.search(p.heading)]
-    return find_points(
-        question, asked, index.rate_sentences(question, asked),
-        first=[p for p in asked if _FIRST.search(p.heading)],
-        background=[p for p in asked if _is_background(p)],
-        forbidding=[p for p in asked if _FORBIDDEN.search(_top(p))],
+def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex) -> list[Passage]:
+    """A runbook's passages with scores: for the question, and as much for what a long report asks."""
+    own = index.rate_sections(question, source)
+    if not asking:
+        return own
+    asked = index.rate_sections(asking, source)
+    return [
+        replace(p, score=(p.score + also.score) / 2 + STAGE_BONUS * is_of_stage(p.heading, asking))
+        for p, also in zip(own, asked, strict=True)
+    ]
+
+
+def _asks_another(asking: str, work: Sequence[Passage], opening: Sequence[Passage]) -> bool:
+    """Whether what a long report asks is told in another section than the first response."""
+    best = max(work, key=lambda p: p.score - _cost(p), default=None)
+    told = best is None or best in opening or _REPORTING.search(_top(best))
+    return not told and not _ASKS_TO_BEGIN.search(asking)
+
+
+def _find_points(
+    question: str, asking: str, own: Sequence[Passage], index: RunbookIndex, done: Sequence[str]
+) -> tuple[Point, ...]:
+    wanted = _undone([p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)], done)
+    if not _ASKS_CONDITIONS.search(asking or question):
+        wanted = [p for p in wanted if not _CONDITIONS.search(p.heading)]
+    likeness = index.rate_sentences(question, wanted)
+    if asking:
+        asked = index.rate_sentences(asking, wanted)
+        likeness = {sentence: (cosine + asked[sentence]) / 2 for sentence, cosine in likeness.items()}
+    forbidding = [p for p in wanted if _FORBIDDEN.search(_top(p))]
+    points = find_points(
+        question, wanted, likeness,
+        first=[p for p in wanted if _FIRST.search(p.heading)],
+        background=[p for p in wanted if _is_background(p)],
+        forbidding=forbidding,
+        details=() if asking else details_asked(question),
+        weights=FOR_REPORT if asking else FOR_DETAIL,
     )  # fmt: skip
+    if asks_leave(asking):  # what forbids it comes before how it is done
+        points = tuple(sorted(points, key=lambda point: point.section not in forbidding))
+    return points
 
 
-def choose_runbook(found: Sequence[Passage]) -> str:
-    """The runbook that what was found speaks for: its best score, and SECOND_VOTE of its second."""
+def choose_runbook(found: Sequence[Passage], each: Sequence[Sequence[Passage]] = ()) -> str:
+    """The runbook that what was found speaks for: its best score, and SECOND_VOTE of its second; of a long report
+    also SENTENCE_VOTE of what its best sentence speaks for. each: what was found for each sentence."""
+    alone = [_votes(some) for some in each]
+    votes = {
+        source: vote + SENTENCE_VOTE * max([some.get(source, 0.0) for some in alone], default=0.0)
+        for source, vote in _votes(found).items()
+    }
+    return max(votes, key=votes.__getitem__)
+
+
+def _votes(found: Sequence[Passage]) -> dict[str, float]:
     by_source: dict[str, list[float]] = {}
     for passage in found:
         by_source.setdefault(passage.source, []).append(passage.score)
-    return max(by_source, key=lambda source: _vote(sorted(by_source[source], reverse=True)))
+    return {source: _vote(sorted(scores, reverse=True)) for source, scores in by_source.items()}
 
 
 def _vote(scores: Sequence[float]) -> float:

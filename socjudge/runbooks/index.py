@@ -28,6 +28,7 @@ from ..constants import BACKGROUND_SECTIONS, CARRIED_DIR
 from ..errors import ConfigError
 from ..records import Passage
 from . import bm25
+from .asking import split_clauses
 from .bm25 import Bm25, normalise_text, tokenise
 from .embeddings import (
     VECTOR_CACHE_DIR,
@@ -70,10 +71,7 @@ SHARE_WEIGHT = 0.6
 # Telling the sections of one runbook apart; see `RunbookIndex.rate_sections`.
 SECTION_BM25 = 0.6
 CLAUSE_WEIGHT = 0.5
-MOST_CLAUSES = 6
-SHORTEST_CLAUSE = 6  # characters
 
-_CLAUSE = re.compile(r"[。！？!?\n…]+|\.{2,}|\.\s")
 _LOANWORD = re.compile("[ァ-ヺー]{4,}")
 _TO_KATAKANA = {code: code + 0x60 for code in range(ord("ぁ"), ord("ゖ") + 1)}
 _SECTION_WORD = re.compile(r" > |[とのやへ・、（）()]")
@@ -146,6 +144,7 @@ class RunbookIndex:
         self._has_questions = len(questions) > 0
         said = "\n".join(chunk.words_text for chunk in stored.chunks)
         self._loanwords = sorted(set(_LOANWORD.findall(normalise_text(said))))
+        self._cosines = lru_cache(maxsize=64)(self._compare)  # a question's sentences are looked up several times
         self._sentence_words = lru_cache(maxsize=4096)(
             lambda i: [frozenset(tokenise(text)) for text in stored.chunks[i].sentences or [stored.chunks[i].text]]
         )
@@ -213,9 +212,8 @@ class RunbookIndex:
         sections, so that each is also looked up alone."""
         numbers = np.flatnonzero(self._groups == self._sources.index(source))
         scores = self._rate_among(question, numbers)
-        clauses = [clause for clause in _CLAUSE.split(question) if len(clause.strip()) >= SHORTEST_CLAUSE]
-        if len(clauses) > 1:
-            each = np.array([self._rate_among(clause, numbers) for clause in clauses[-MOST_CLAUSES:]])
+        if len(clauses := split_clauses(question)) > 1:
+            each = np.array([self._rate_among(clause, numbers) for clause in clauses])
             scores = _spread((1 - CLAUSE_WEIGHT) * scores + CLAUSE_WEIGHT * each.max(axis=0))
         return [replace(self.passages[i], score=float(score)) for i, score in zip(numbers, scores, strict=True)]
 
@@ -286,8 +284,8 @@ class RunbookIndex:
         then = self._stored.files
         return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
-    def _cosines(self, query: str) -> Vectors:
-        """Cosine similarity of the query to each vector: passages, then sentences, then questions.
+    def _compare(self, query: str) -> Vectors:
+        """Cosine similarity of the query to each vector: passages, then sentences, then questions; not to be written to.
 
         In a large index those that are no candidates count as like as the last candidate."""
         n = self._faiss.ntotal

@@ -1,6 +1,6 @@
 """The statements of a runbook that answer a question most directly: they stand before its steps.
 
-A weighted sum tells them apart; the weights were found on 92 labelled questions (docs/assistant.md).
+A weighted sum tells them apart; the weights were found on labelled questions (docs/assistant.md).
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from .reading import split_sentences
 
 MOST_POINTS = 2
 MOST_ROWS = 5
-# What counts: the section's score, the statement's similarity (-1–1), the words it shares, and where it stands.
-SECTION, ALIKE, SHARED = 3.0, 1.1, 1.9
-IN_FIRST_RESPONSE, OPENS_SECTION, FORBIDS, IS_BACKGROUND = 1.2, 1.4, 1.5, -1.5
-TELLS_DETAIL = 2.0
+_CONDITION = re.compile("(.*?)(?:場合|とき)(?:は|に|、)")
 
 # What a question for a detail asks about, and how a statement that tells it looks.
 _DETAILS = (
@@ -50,6 +47,25 @@ _DETAILS = (
 )
 
 
+class Weights(NamedTuple):
+    """What counts for a statement: its section's score, its similarity (-1–1), the words it shares, how much of its
+    condition the question speaks of, and where it stands."""
+
+    section: float
+    alike: float
+    shared: float
+    condition: float
+    in_first_response: float
+    opens_section: float
+    forbids: float
+    is_background: float
+
+
+# Found on 92 questions, and on 54 reports of three sentences or more.
+FOR_DETAIL = Weights(3.0, 1.1, 1.9, 0.0, 1.2, 1.4, 1.5, -1.5)
+FOR_REPORT = Weights(6.0, 3.0, 2.4, 2.0, 0.5, 0.0, 2.0, -1.3)
+
+
 class Point(NamedTuple):
     """A statement with the passage that holds it."""
 
@@ -70,12 +86,14 @@ def find_points(
     first: Sequence[Passage],
     background: Sequence[Passage],
     forbidding: Sequence[Passage],
+    details: Sequence[re.Pattern[str]],
+    weights: Weights,
 ) -> tuple[Point, ...]:
     """At most MOST_POINTS statements of a runbook, in its order; only such as tell a detail, where one is asked for.
 
     own: its passages, with scores; likeness: similarity to the question of each of their sentences; first, background,
-    forbidding: those of them with the first response, with what is seldom asked for, and with what is forbidden."""
-    wanted = details_asked(question)
+    forbidding: those of them with the first response, with what is seldom asked for, and with what is forbidden; details:
+    how the details look that are asked for."""
     found = [(section, s, n == 0) for section in own for n, s in enumerate(_statements(question, section))]
     words = [content_words(f"{section.heading.split(' > ')[-1]} {s.text}") for section, s, _ in found]
     known_in = Counter(word for some in words for word in some)
@@ -85,22 +103,29 @@ def find_points(
     most = max([*shared, 0.0]) or 1.0
     rated = []
     for n, ((section, statement, opens), share) in enumerate(zip(found, shared, strict=True)):
-        told = [pattern for pattern in wanted if pattern.search(statement.text)]
+        told = [pattern for pattern in details if pattern.search(statement.text)]
         score = (
-            SECTION * section.score
-            + ALIKE * max([likeness.get(s, 0.0) for s in split_sentences(statement.text)] or [0.0])
-            + SHARED * share / most
-            + IN_FIRST_RESPONSE * (section in first)
-            + OPENS_SECTION * opens
-            + FORBIDS * (section in forbidding)
-            + IS_BACKGROUND * (section in background)
-            + TELLS_DETAIL * bool(told)
+            weights.section * section.score
+            + weights.alike * max([likeness.get(s, 0.0) for s in split_sentences(statement.text)] or [0.0])
+            + weights.shared * share / most
+            + weights.condition * _fits_condition(asked, statement.text)
+            + weights.in_first_response * (section in first)
+            + weights.opens_section * opens
+            + weights.forbids * (section in forbidding)
+            + weights.is_background * (section in background)
         )
         rated.append((score, -n, told, Point(section, statement.text)))
     rated.sort(key=lambda row: row[:2], reverse=True)
     telling = [row for row in rated if row[2]] or rated
-    points = best_points(wanted, [(told, point) for *_, told, point in telling])
+    points = best_points(details, [(told, point) for *_, told, point in telling])
     return tuple(sorted(points, key=lambda point: own.index(point.section)))
+
+
+def _fits_condition(asked: set[str], statement: str) -> float:
+    """How much of a statement's condition (…場合、) a question speaks of, 0–1; 0 where it has none."""
+    condition = _CONDITION.match(statement)
+    words = content_words(condition[1]) if condition else set()
+    return len(words & asked) / max(len(words), 1)
 
 
 def best_points(wanted: Sequence[re.Pattern[str]], rated: Sequence[tuple[list[re.Pattern[str]], Point]]) -> list[Point]:

@@ -79,6 +79,7 @@ MATERIAL = {
     "judging/question_writing.py",
     "judging/replies.py",
     "runbooks/bm25.py",
+    "runbooks/asking.py",
     "runbooks/guide.py",
     "runbooks/points.py",
     "runbooks/reading.py",

@@ -41,7 +41,7 @@ def test_a_normal_question_is_answered_in_steps_whose_citations_are_retrieved_pa
     assert len(steps) >= 4
     assert answer.answer.count("[出典:") >= len(steps)
     assert "malware_response.md > 初動対応" in answer.answer
-    assert answer.model == "offline-extract-4"
+    assert answer.model == "offline-extract-5"
     assert answer.context.startswith(answer.passages[0].citation)
 
 
@@ -172,6 +172,58 @@ def test_a_long_report_is_answered_with_what_fits_it_before_the_first_response(i
     assert answer.startswith("要点: ")
     assert "報告" in answer.splitlines()[0]
     assert "手順書の順に、初動対応から進めてください。" in answer
+
+
+@pytest.mark.parametrize(
+    ("question", "source"),
+    [
+        (
+            "深夜のDDoSの件です。回線は落ち着きました。店舗の人もほっとしています。入れた緩和の設定は、何分様子を見てから"
+            "戻せばいいですか。",
+            "ddos_response.md",
+        ),
+        (
+            "朝から公開ページの画像が差し替わっていた件の続きです。公開は止めてもらい、サーバの記録も取り終わりました。"
+            "店長は急いでいます。ページをまた公開していいのは、何を確かめてからですか。",
+            "web_defacement.md",
+        ),
+    ],
+)
+def test_a_long_report_that_asks_for_a_later_stage_begins_with_that_one(
+    index: RunbookIndex, question: str, source: str
+) -> None:
+    first = CITATION.search(steps_of(ask(question, index))[0])
+    assert first is not None
+    assert (first["source"], first["heading"]) == (source, "復旧")
+
+
+def test_a_long_report_that_asks_how_to_begin_begins_with_the_first_response(index: RunbookIndex) -> None:
+    question = (
+        "会社のスマホが入った鞄を電車に忘れました。駅に電話しましたが届いていません。あとで使えるように戻したいです。"
+        "上司は外出中です。まず何をすればいいですか。"
+    )
+    first = CITATION.search(steps_of(ask(question, index))[0])
+    assert first is not None
+    assert first["heading"].startswith("初動対応")
+
+
+def test_what_a_long_report_asks_leave_for_is_answered_with_what_forbids_it_first(index: RunbookIndex) -> None:
+    answer = ask(
+        "復元の準備をしています。昨夜から三人で作業していて、世代の一覧は出しました。検査で一件だけ検出が残った世代ですが、"
+        "このまま複写していいですか。",
+        index,
+    ).answer
+    assert "検出が残るデータを複写しない。" in answer.splitlines()[0]
+
+
+def test_of_a_long_report_the_statement_whose_condition_it_tells_comes_first(index: RunbookIndex) -> None:
+    answer = ask(
+        "会議室のWindows端末を切り離そうとしています。画面は開いたままです。利用者によると、ケーブルは壁の中で抜けず、"
+        "無線も切れないそうです。この端末は、どうやって通信を止めればいいですか。",
+        index,
+    ).answer
+    points = [line for line in answer.splitlines() if line.startswith("要点: ")]
+    assert points[0].startswith("要点: ケーブルも無線も切れない場合、")
 
 
 def test_a_follow_up_about_who_is_told_announces_nothing_and_is_answered_first(index: RunbookIndex) -> None:
