@@ -78,7 +78,7 @@ def write_report(
     baseline
         The run_id to compare with, unless given the one before with the same dataset.
     lang
-        "ja" or "en" (criteria, categories and charts stay Japanese).
+        "ja" or "en" (criteria and categories stay Japanese).
 
     Returns
     -------
