@@ -160,7 +160,8 @@ def write_report(
             has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
             conclusion=conclusion(own, answers, verdict, gate, rule, judges, is_offline=is_offline),
             cautions=cautions(run, answers, verdict, gate, record),
-            judges=judges, certificates=_certificate_lines(scores, judges.run_ids if judges else [run_id]),
+            judges=judges,
+            certificates=[_certificate(scores, each) for each in (judges.run_ids if judges else [run_id])],
         )  # fmt: skip
         if len(rows) > MOST_ANSWERS:
             pages = {
@@ -238,17 +239,9 @@ def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
     return list(runs.loc[runs["run_id"].isin(found), "log"])
 
 
-def _certificate_lines(scores: pd.DataFrame, run_ids: list[str]) -> list[tuple[str, str]]:
-    """(judge, whether it has a certificate) of each run."""
-    found = []
-    for run_id in run_ids:
-        run = contents.run_of(scores, run_id)
-        found.append((run["judge_model"], _certificate_line(scores[scores["run_id"] == run_id], run)))
-    return found
-
-
-def _certificate_line(own: pd.DataFrame, run: dict[str, Any]) -> str:
-    """Whether the judge of the run has a certificate; what a frame does not tell cannot be certified."""
+def _certificate(scores: pd.DataFrame, run_id: str) -> tuple[str, str]:
+    """The judge of a run, and whether it has a certificate; what a frame does not tell cannot be certified."""
+    own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     criteria = in_order(own["criterion"])
     names = ("judge_service", "socjudge_version", "mode")
     known = {name: str(own[name].iloc[0]) if name in own else "" for name in names}
@@ -257,7 +250,7 @@ def _certificate_line(own: pd.DataFrame, run: dict[str, Any]) -> str:
         run["judge_model_resolved"],
     )  # fmt: skip
     started = "" if pd.isna(run["started_at"]) else run["started_at"].isoformat()
-    return certificate_line(binding, started, folder=certificates_folder(known["mode"]))
+    return run["judge_model"], certificate_line(binding, started, folder=certificates_folder(known["mode"]))
 
 
 def _language(lang: str) -> Language:
