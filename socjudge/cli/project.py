@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -30,9 +32,13 @@ _GITIGNORE = ".socjudge/\n.ipynb_checkpoints/\nlogs/.history/\nlogs/*.partial.js
 
 
 def choose_project(
+    context: typer.Context,
     project: Annotated[Path | None, typer.Option("--project", help=say("cli.project_help"))] = None,
 ) -> None:
     if project is None:
+        is_needed = context.invoked_subcommand != "init" and "--help" not in sys.argv
+        if is_needed and "SOCJUDGE_HOME" not in os.environ and not Path.cwd().is_relative_to(constants.PROJECT_DIR):
+            typer.echo(say("cli.project_elsewhere", folder=constants.PROJECT_DIR), err=True)
         return
     if not project.is_dir():
         stop(say("cli.no_such_project", folder=project))

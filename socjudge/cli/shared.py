@@ -99,6 +99,11 @@ def _report_one(finished: EvaluationRun) -> int:
         cost=cost_text(finished.usage.cost_usd), seconds=info.wall_time_s,
     )  # fmt: skip
     typer.echo(told, err=True)
+    if finished.summary.passed_questions < finished.summary.total_questions and finished.log_path is not None:
+        log, folder = finished.log_path.name, finished.log_path.parent
+        is_usual = folder == constants.LOGS_DIR and Path.cwd().is_relative_to(constants.PROJECT_DIR)
+        at = "" if is_usual else f' --logs-dir "{shown_path(folder)}"'
+        typer.echo(say("cli.reasons_where", log=log + at), err=True)
     if finished.summary.mvp_passed:
         return PASSED
     return COULD_NOT_JUDGE if is_open(finished.summary, best, rule) else NOT_PASSED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
@@ -26,6 +27,7 @@ from .schema import LogFile
 # Left out by the loaders, at the latest when texts are asked for; numbers to be doubted; good to know.
 LEVELS = ["error", "warning", "note"]
 ROUNDING = 0.051  # an average may be written with one digit
+SHOWN = 10  # questions of one and the same problem that are named
 
 
 def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
@@ -166,7 +168,7 @@ def _open_note(unread: int, worst: bool, best: bool) -> str:
 
 def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterator[tuple[str, str, str, str, str]]:
     """(level, where, problem, what, remedy) for a log that could be read."""
-    info, rejudge = run.run, say("history.rejudge", log=log)
+    info, rejudge = run.run, _rejudging(run, log)
     if not run.results:
         yield "warning", "results", "no results", say("history.no_results"), say("history.remove_or_run")
     if info.judge_model == UNKNOWN:
@@ -180,20 +182,42 @@ def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterato
             what = say("history.id_twice", question=question, count=count)
             yield "warning", "results", "duplicate id", what, say("history.ids_of_their_own")
     usual = Counter(criterion for result in run.results for criterion in result.evaluation.scores)
+    places: dict[tuple[str, str, str, str], list[int]] = {}
     for place, (result, sha256) in enumerate(zip(run.results, hashes, strict=True)):
-        where = say("history.at_result", place=place, question=result.question.id)
-        for level, problem, what, remedy in _row_problems(result, usual, run_rule(info).line, log):
-            yield level, where, problem, what, remedy
+        for found in _row_problems(result, usual, run_rule(info).line, log, rejudge):
+            places.setdefault(found, []).append(place)
         if sha256 and sha256 != answer_sha256(result.answer.answer, result.answer.context):
-            remedy = say("history.put_back", rejudge=rejudge)
-            yield "warning", where, "answer changed", say("history.answer_changed"), remedy
+            changed = (
+                "warning",
+                "answer changed",
+                say("history.answer_changed"),
+                say("history.put_back", rejudge=rejudge),
+            )
+            places.setdefault(changed, []).append(place)
+    for (level, problem, what, remedy), at in places.items():
+        yield level, _where(run, at), problem, what, remedy
     yield from _summary_problems(run)
 
 
+def _rejudging(run: EvaluationRun, log: str) -> str:
+    """How to judge the answers again with the judge and the prompt that they had, where the log says which."""
+    said = {"--judge-model": run.run.judge_model, "--judge-prompt": run.run.judge_prompt_id}
+    options = [f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN]
+    return say("history.rejudge", log=log, options="".join(options))
+
+
+def _where(run: EvaluationRun, places: list[int]) -> str:
+    ids = [str(run.results[place].question.id) for place in places]
+    if len(places) == 1:
+        return say("history.at_result", place=places[0], question=ids[0])
+    more = say("history.at_more", count=len(ids) - SHOWN) if len(ids) > SHOWN else ""
+    return say("history.at_results", count=len(ids), questions=listed(ids[:SHOWN]) + more)
+
+
 def _row_problems(
-    result: EvaluationResult, usual: Iterable[str], line: float, log: str
+    result: EvaluationResult, usual: Iterable[str], line: float, log: str, rejudge: str
 ) -> Iterator[tuple[str, str, str, str]]:
-    marks, rejudge = result.evaluation, say("history.rejudge", log=log)
+    marks = result.evaluation
     if marks.status == "suspect_zero":
         yield "warning", "suspect zero", say("history.suspect_zero"), rejudge
         return

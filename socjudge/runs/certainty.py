@@ -54,8 +54,9 @@ class Certainty:
         self._failed: set[int] = set()
         places = {name: i for i, name in enumerate(self._names)}
         for row in journal.rows():
-            if row["evaluation"]["status"] != "failed":  # that is asked for again
-                self.add(places[row["question_id"]], row["evaluation"]["status"], row["evaluation"]["average_score"])
+            i = places[row["question_id"]]
+            if journal.is_done(i, row["judge_repeat"]):  # else it is asked for again
+                self.add(i, row["evaluation"]["status"], row["evaluation"]["average_score"])
         self.wanted = [max(FIRST, len(marks)) for marks in self._marks]
 
     def n_missing(self, i: int) -> int:

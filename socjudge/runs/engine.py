@@ -10,8 +10,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from .. import constants
 from ..base.messages import say
 from ..base.redact import surprise_text
 from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
@@ -150,6 +152,7 @@ class Engine:
         if evaluation.status == "failed":  # after replies that could not be read, which the journal has
             self._fail(i, sample, answer, [repeat], ProviderError(evaluation.error))
             return
+        evaluation = replace(evaluation, usage=evaluation.usage + self._journal.paid_before(i, repeat))
         self._add(i, EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat))
         self._worked, self._failures_in_a_row = True, 0
         self._has_readable |= evaluation.status == "ok"
@@ -162,6 +165,7 @@ class Engine:
                         judge=self._plan.judge.name,
                         count=self._n_unreadable,
                         cause=evaluation.error[:300],
+                        criterion=constants.JUDGE_EVALUATION_CRITERIA[0],
                     )
                 )
             )

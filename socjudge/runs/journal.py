@@ -15,6 +15,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import sys
 import threading
 import warnings
 from array import array
@@ -30,7 +31,7 @@ import orjson
 from ..base.messages import os_reason, say
 from ..base.storage import is_remote
 from ..errors import ConfigError
-from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo
+from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage
 from .log_json import (
     answer_from_dict,
     answer_to_dict,
@@ -71,6 +72,8 @@ class Journal:
         self._failed = bytearray(total)
         self._answers = array("q", [_MISSING]) * (total // judge_repeats)
         self._replies: dict[int, list[int]] = {}
+        self._unread: dict[int, int] = {}  # rows of judgements that could not be read
+        self._first_read = sys.maxsize
         self._handle = -1
         self._size = 0
         self._in_session_s = 0.0
@@ -91,6 +94,11 @@ class Journal:
         """The replies that were paid for but could not be read, in order."""
         starts = self._replies.get(sample * self.judge_repeats + repeat, ())
         return [completion_from_dict(self._line(start)["reply"], where=str(self.path)) for start in starts]
+
+    def paid_before(self, sample: int, repeat: int) -> Usage:
+        """What the judgement cost that could not be read and is asked for anew."""
+        start = self._unread.get(sample * self.judge_repeats + repeat)
+        return Usage() if start is None else Usage(**self._line(start)["row"]["evaluation"]["usage"])
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The judged answers as rows of a log, in the order of the questions."""
@@ -174,6 +182,21 @@ class Journal:
         row = sample * self.judge_repeats + repeat
         self.n_done += (status != "failed") - self.is_done(sample, repeat)
         self._rows[row], self._failed[row] = start, status == "failed"
+        if status == "ok":
+            self._first_read = min(self._first_read, start)
+        elif status != "failed":
+            self._unread[row] = start
+
+    def _ask_anew(self) -> None:
+        """What could not be read before anything could, which ends a run, does not count as done: the judge was not fit
+        to be asked, and may be by now."""
+        self._unread = {
+            row: start for row, start in self._unread.items() if self._rows[row] == start < self._first_read
+        }
+        for row, start in self._unread.items():
+            self._failed[row] = True
+            self.n_done -= 1
+            self._replies[row] = [at for at in self._replies.get(row, ()) if at > start]
 
     def _open(self) -> IO[bytes]:
         """The file for reading: by its handle, because it may have been removed or replaced."""
@@ -337,6 +360,7 @@ def open_journal(
                     folder, info, key, total=total, logs_dir=logs_dir, fresh=fresh or found.exists(),
                     in_fallback=in_fallback,
                 )  # fmt: skip
+            journal._ask_anew()
         journal._begin_session()
         journal.sync()
         return journal

@@ -96,11 +96,13 @@ def test_a_run_is_agreed_to_in_japanese_too(service: Service, places: list[str],
     assert ("何も実行していません" in told) == (calls == 0)
 
 
-def test_exit_code_1_means_not_passed(service: Service, places: list[str]) -> None:
+def test_exit_code_1_means_not_passed(service: Service, tmp_path: Path, places: list[str]) -> None:
     service.default = lambda request: judgement(60) if is_judge_call(request) else "答え"
     done = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
     assert done.returncode == 1
     assert "**❌ MVP不合格**" in done.stdout
+    (log,) = logs(tmp_path)
+    assert f'socjudge report --log {log.name} --logs-dir "{log.parent}"' in done.stderr
 
 
 def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) -> None:
@@ -108,11 +110,12 @@ def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) 
     done = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
     assert done.returncode == 2
     assert "none of its first 5 judgements could be read" in done.stderr
-    service.script = []
+    readable = iter([judgement(80)])
+    service.default = lambda request: next(readable, "採点できません") if is_judge_call(request) else "答え"
     again = socjudge_here("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
-    assert again.returncode == 2  # whoever starts it again wants the rest all the same
-    assert "could not be marked: 10 (counted as 0 points" in again.stdout
-    assert "undecided (could not be marked: 10)" in again.stdout
+    assert again.returncode == 2
+    assert "could not be marked: 9 (counted as 0 points" in again.stdout
+    assert "undecided (could not be marked: 9)" in again.stdout
     assert again.stdout.count("reply 1: ") == 1  # the cause that all have is said once
 
 

@@ -150,6 +150,19 @@ def test_what_failed_is_to_be_asked_for_again_and_what_could_not_be_read_judged_
     assert told == {"unparsable": "socjudge rejudge", "failed": "socjudge run --repair"}
 
 
+def test_one_problem_of_many_questions_is_one_row_with_their_ids_and_the_judge_in_its_remedy(log: Path) -> None:
+    value = json.loads(log.read_text("utf-8"))
+    ids = [result["question_id"] for result in value["results"]]
+    for result in value["results"]:
+        result["evaluation"] |= {"status": "unparsable", "error": "no JSON", "scores": {}, "rationale": {}}
+    value["run"]["judge_model"] = "gpt 4; rm -rf x"  # a log is no text to trust
+    log.write_text(json.dumps(value, ensure_ascii=False), "utf-8")
+    problems = check_logs(log.parent)
+    (row,) = problems[problems["problem"] == "unscored"].to_dict("records")
+    assert row["where"] == f"{len(ids)} results (questions {', '.join(map(str, ids[:10]))})"
+    assert row["remedy"].endswith(f"socjudge rejudge {log.name} --judge-model 'gpt 4; rm -rf x' --judge-prompt guide-1")
+
+
 def test_an_answer_that_was_changed_after_it_was_judged_is_seen(log: Path) -> None:
     value = json.loads(log.read_text("utf-8"))
     value["results"][4]["answer"] = "よりよい回答"

@@ -159,6 +159,32 @@ def test_a_reply_that_could_not_be_read_is_paid_once(
     assert (evaluation.status, evaluation.attempts, evaluation.usage.calls) == ("ok", 2, 2)
 
 
+def test_a_judge_that_was_never_readable_is_asked_anew_when_the_run_is_taken_up(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.default = "採点できません"
+    with pytest.raises(ConfigError, match="none of its first 5 judgements could be read"):
+        run_suite(questions, tmp_path, answers=stored(questions))
+    n_paid = len(service.requests)
+    service.default = judgement(80)
+    run = run_suite(questions, tmp_path, answers=stored(questions))
+    assert [r.evaluation.status for r in run.results] == ["ok"] * len(questions)
+    assert len(service.requests) == n_paid + len(questions)
+    assert run.run.judge_usage.calls == len(service.requests)  # what could not be read was paid for, too
+
+
+def test_what_could_not_be_read_after_something_could_stands(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.default = lambda request: "読めない返事" if 1 < len(service.requests) <= 4 else judgement(80)
+    stop = stop_after(service, 5)
+    with pytest.raises(RunStopped, match="3 of 4"):
+        run_suite(questions[:4], tmp_path, answers=stored(questions[:4]), stop=stop)
+    run = run_suite(questions[:4], tmp_path, answers=stored(questions[:4]))
+    assert [r.evaluation.status for r in run.results] == ["ok", "unparsable", "ok", "ok"]
+    assert len(service.requests) == run.run.judge_usage.calls == 6
+
+
 def test_what_failed_is_asked_again(service: Service, questions: list[EvalQuestion], tmp_path: Path) -> None:
     service.script = [error(400, "filtered", code="content_filter")]
     stop = stop_after(service, 2)
