@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import log
 from typing import NamedTuple
 
@@ -77,19 +77,14 @@ def find_points(
     forbidding: those of them with the first response, with what is seldom asked for, and with what is forbidden."""
     wanted = details_asked(question)
     found = [(section, s, n == 0) for section in own for n, s in enumerate(_statements(question, section))]
-    words = [content_words(f"{section.heading.split(' > ')[-1]} {s.text}") for section, s, _ in found]
-    known_in = Counter(word for some in words for word in some)
-    asked = content_words(question)
-    rarity = {word: log(1 + len(words) / known_in[word]) for word in asked if word in known_in}
-    shared = [sum(rarity.get(word, 0.0) for word in some) / max(len(some), 1) ** 0.5 for some in words]
-    most = max([*shared, 0.0]) or 1.0
+    shared = rate_words(content_words(question), [(section, s.text) for section, s, _ in found])
     rated = []
     for n, ((section, statement, opens), share) in enumerate(zip(found, shared, strict=True)):
         told = [pattern for pattern in wanted if pattern.search(statement.text)]
         score = (
             SECTION * section.score
             + ALIKE * max([likeness.get(s, 0.0) for s in split_sentences(statement.text)] or [0.0])
-            + SHARED * share / most
+            + SHARED * share
             + IN_FIRST_RESPONSE * (section in first)
             + OPENS_SECTION * opens
             + FORBIDS * (section in forbidding)
@@ -101,6 +96,16 @@ def find_points(
     telling = [row for row in rated if row[2]] or rated
     points = best_points(wanted, [(told, point) for *_, told, point in telling])
     return tuple(sorted(points, key=lambda point: own.index(point.section)))
+
+
+def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]) -> list[float]:
+    """How far each statement, under the heading of its section, has the words asked for, 0–1; rare ones count more."""
+    words = [content_words(f"{section.heading.split(' > ')[-1]} {text}") for section, text in statements]
+    known_in = Counter(word for some in words for word in some)
+    rarity = {word: log(1 + len(words) / known_in[word]) for word in asked if word in known_in}
+    shared = [sum(rarity.get(word, 0.0) for word in some) / max(len(some), 1) ** 0.5 for some in words]
+    most = max([*shared, 0.0]) or 1.0
+    return [share / most for share in shared]
 
 
 def best_points(wanted: Sequence[re.Pattern[str]], rated: Sequence[tuple[list[re.Pattern[str]], Point]]) -> list[Point]:
