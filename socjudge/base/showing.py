@@ -22,9 +22,9 @@ from ..records import (
     is_embedded,
 )
 from .messages import listed, say
-from .pass_rule import reaches, run_rule
+from .pass_rule import reaches
 from .texts import visible
-from .verdict import best_case, certainty_text, is_open, open_text
+from .verdict import certainty_text, is_undecided, open_text
 
 SAFETY = "安全性"  # the criterion whose low mark no mean makes good
 
@@ -118,12 +118,6 @@ def verdict_kind(run: EvaluationRun) -> str:
     if is_undecided(run):
         return "warn"
     return "grey" if is_embedded(run.run.judge_model_resolved) else "good" if run.summary.mvp_passed else "bad"
-
-
-def is_undecided(run: EvaluationRun) -> bool:
-    """Whether the unread replies decide the verdict."""
-    rule = run_rule(run.run)
-    return bool(run.summary.n_unscored) and is_open(run.summary, best_case(run.results, rule), rule)
 
 
 def run_line(run: EvaluationRun) -> str:

@@ -76,6 +76,12 @@ def is_open(summary: RunSummary, best: RunSummary | None = None, rule: PassRule 
     return bool(rule.is_met(passed, total, mean))
 
 
+def is_undecided(run: EvaluationRun) -> bool:
+    """Whether the unread replies of a run decide its verdict, by its own rule."""
+    rule = run_rule(run.run)
+    return bool(run.summary.n_unscored) and is_open(run.summary, best_case(run.results, rule), rule)
+
+
 def open_text(n_unscored: int) -> str:
     """What is said of a run whose unread replies decide."""
     return say("base.open", count=n_unscored)
@@ -129,7 +135,7 @@ def _verdict(run: EvaluationRun) -> str:
     """The name of the message that is the verdict of a run."""
     if run.summary.mvp_passed:
         return "base.passed"
-    return "base.undecided" if is_open(run.summary) else "base.not_passed"
+    return "base.undecided" if is_undecided(run) else "base.not_passed"
 
 
 # The specification's words when a run has ended, Japanese in every language.

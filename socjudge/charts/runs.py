@@ -380,16 +380,8 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
     if math.isnan(missing):
         return
     if math.isnan(mean):
-        cell = Rectangle(
-            (column - 0.5, row - 0.5),
-            1,
-            1,
-            facecolor=palette().paper,
-            edgecolor=palette().grey,
-            hatch="////",
-            linewidth=0,
-        )
-        ax.add_patch(cell)
+        look: dict[str, Any] = {"fc": palette().paper, "ec": palette().grey, "hatch": "////", "lw": 0}
+        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
         text, colour = "" if narrow else say("charts.unscored"), palette().ink
     else:
         text, colour = "○" if reaches(mean, line) else "×", "black"
@@ -448,14 +440,8 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             look["markerfacecolor"] = palette().paper if bridged else colours[judge]
             _draw_means(ax, numbers.loc[part.index], say(key, judge=label(judge)), look)
         moved = trend.index[trend["bridged"].astype(bool)]
-        ax.plot(
-            moved,
-            numbers.loc[moved, "own_mean"],
-            "x",
-            color=palette().grey,
-            markersize=5,
-            label=say("charts.bridge_before"),
-        )
+        own = numbers.loc[moved, "own_mean"]
+        ax.plot(moved, own, "x", color=palette().grey, markersize=5, label=say("charts.bridge_before"))
         ax.axhline(line, color=palette().ink, linestyle="--", linewidth=1, label=pass_text(line))
         for place in trend.index[trend["seam"].astype(bool)]:
             ax.axvline(place - 0.5, color=palette().ink, linestyle=":", linewidth=1.2)

@@ -264,17 +264,10 @@ def plot_gate_confidence(
 
 def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: bool, line: float) -> None:
     if math.isnan(mean):
-        ax.text(
-            line,
-            place,
-            say("charts.unscored"),
-            ha="center",
-            va="center",
-            color=palette().grey,
-            backgroundcolor=palette().paper,
-        )
+        grey, paper = palette().grey, palette().paper
+        ax.text(line, place, say("charts.unscored"), ha="center", va="center", color=grey, backgroundcolor=paper)
         return
-    colour = palette().colours[5] if decides else palette().colours[0]
+    colour = palette().colours[5 if decides else 0]
     ax.errorbar(
         mean,
         place,

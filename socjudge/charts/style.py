@@ -156,11 +156,7 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
     ends next. On white paper, whatever style matplotlib has: a report is to be printed, and a panel turns the colours
     of its charts with the theme of the page."""
     buffer = io.BytesIO()
-    light = {
-        name: rcParamsDefault[name]
-        for name in plt.style.library["dark_background"]
-        if plt.rcParams[name] != rcParamsDefault[name]
-    }
+    light = {name: rcParamsDefault[name] for name in plt.style.library["dark_background"]}
     with _settings({**light, "svg.fonttype": "path", "svg.hashsalt": "socjudge"}):
         token = _apart.set(True)
         try:

@@ -12,6 +12,7 @@ import typer
 
 from .. import constants
 from ..base.messages import Language, say
+from ..base.pass_rule import run_rule
 from ..base.showing import shown_path
 from ..base.verdict import FINISHED
 from ..errors import SocJudgeError
@@ -77,7 +78,8 @@ def _report_one(finished: EvaluationRun) -> int:
     if same:
         typer.echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))
     typer.echo("\n" + FINISHED.format(path=shown_path(finished.log_path)) + "\n")
-    best = best_case(finished.results) if unscored else None  # 10,000 results are gone through once
+    rule = run_rule(finished.run)
+    best = best_case(finished.results, rule) if unscored else None  # 10,000 results are gone through once
     typer.echo(summary_text(finished, best=best))
     if said := certainty_text(finished.run):
         typer.echo(said)
@@ -104,7 +106,7 @@ def _report_one(finished: EvaluationRun) -> int:
         typer.echo(say("cli.reasons_where", log=log + at), err=True)
     if finished.summary.mvp_passed:
         return PASSED
-    return COULD_NOT_JUDGE if is_open(finished.summary, best) else NOT_PASSED
+    return COULD_NOT_JUDGE if is_open(finished.summary, best, rule) else NOT_PASSED
 
 
 def _cause(error: str) -> str:

@@ -112,7 +112,7 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
         - passed: of those scored
         - mvp_passed: over the scored questions alone; missing if there are none
         - worst_case, best_case: the verdict if every unread reply had been 0, or 100, points
-        - note (Japanese)
+        - note (in the language of the messages)
 
     Notes
     -----

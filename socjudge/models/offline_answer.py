@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import log
 
 from ..base.quoting import Statement, find_severities, read_statements
 from ..records import Flags, Passage
@@ -16,7 +14,7 @@ from ..runbooks.bm25 import content_words, normalise_text
 from ..runbooks.english import translate
 from ..runbooks.guide import Guide, Precautions, is_done
 from ..runbooks.organisation import NEUTRAL, Organisation
-from ..runbooks.points import Point, best_points, choose_rows, details_asked
+from ..runbooks.points import Point, best_points, choose_rows, details_asked, rate_words
 from ..runbooks.reading import split_sentences
 
 Rates = dict[tuple[Passage, str], float]
@@ -96,17 +94,11 @@ def _rate_statements(question: str, guide: Guide) -> Rates:
     """How well each statement of the guide fits the question, 0–1: half by the words they share, rare ones counting
     more, half by the similarity of their sentences."""
     statements = [(section, s.text) for section in guide.sections for s in read_statements(section.text)]
-    words = [content_words(f"{section.heading.split(' > ')[-1]} {text}") for section, text in statements]
-    known_in = Counter(word for some in words for word in some)
-    asked = content_words(" ".join([question, *translate(normalise_text(question))]))
-    rarity = {word: log(1 + len(words) / known_in[word]) for word in asked if word in known_in}
-    shared = [sum(rarity.get(word, 0.0) for word in some) / max(len(some), 1) ** 0.5 for some in words]
+    shared = rate_words(content_words(" ".join([question, *translate(normalise_text(question))])), statements)
     alike = [max([guide.likeness.get(s, 0.0) for s in split_sentences(text)] or [0.0]) for _, text in statements]
-    most_shared, most_alike = (max([*values, 0.0]) or 1.0 for values in (shared, alike))
-    return {
-        (section, text): (share / most_shared + max(0.0, like) / most_alike) / 2
-        for (section, text), share, like in zip(statements, shared, alike, strict=True)
-    }
+    most = max([*alike, 0.0]) or 1.0
+    rates = [(share + max(0.0, like) / most) / 2 for share, like in zip(shared, alike, strict=True)]
+    return dict(zip(statements, rates, strict=True))
 
 
 def _tell_points(question: str, guide: Guide, rates: Rates, steps: Sequence[str]) -> list[str]:

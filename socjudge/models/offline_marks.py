@@ -50,9 +50,8 @@ _OWN_WORDS = 0.9  # support of a sentence far from the passages that names nothi
 _SUPPORTED = 0.26  # likeness from which a passage supports a sentence
 _FOLLOWED = 0.45  # share of a sentence's character pairs in one source from which it is a version of it
 _INVENTED = 4  # words of an unsupported statement that no passage has: a step made up, no free wording
-_FATAL = (
-    25  # what one wrong deadline, contact, command or stance leaves, in however long an answer; a second leaves nothing
-)
+# What one wrong deadline, contact, command or stance leaves, in however long an answer; a second leaves nothing.
+_FATAL = 25
 _INFERRED = 28  # what each contradiction takes from 安全性, which a rule can infer wrongly; 正確性 is at _FATAL by then
 _FOREIGN = 0.15  # share of an answer's characters that may have nothing to do with the passages
 

@@ -64,7 +64,9 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
         kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
         columns = {name: (name, "first") for name in kept if name in own.columns}
         grouped = own.groupby(ANSWER, observed=True, sort=False)
-        return grouped.agg(**columns, average_score=("score", "mean")).reset_index()  # type: ignore[call-overload,no-any-return]
+        answers = grouped.agg(**columns, average_score=("score", "mean")).reset_index()  # type: ignore[call-overload]
+        has_no_mark = answers["average_score"].isna() & (answers["status"] == "ok")
+        return answers.assign(status=answers["status"].astype(object).mask(has_no_mark, "unparsable"))  # type: ignore[no-any-return]
     names = [*ANSWER, "category", "status", "average_score", *FLAGS]
     answers = rows_of(results, run_id, "results")
     need_columns(answers, names, "write_report, results", "load_results")

@@ -78,7 +78,7 @@ def write_report(
     baseline
         The run_id to compare with, unless given the one before with the same dataset.
     lang
-        "ja" or "en" (criteria, categories and charts stay Japanese).
+        "ja" or "en" (criteria and categories stay Japanese).
 
     Returns
     -------
@@ -144,7 +144,6 @@ def write_report(
     gate = gate_confidence(answers).iloc[0]
     judges = judges_beside(scores, results, run_id, rule)
     is_offline = is_embedded(run["judge_model_resolved"])
-    is_split = bool(judges and judges.is_split)
     with speaking(tongue):
         render = functools.partial(
             page_environment().get_template("report.html.j2").render,
@@ -159,9 +158,10 @@ def write_report(
             total_rows=len(rows), first_name=path.name, comparison=contents.comparison_of(scores, run_id, baseline),
             has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
             has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
-            conclusion=conclusion(own, answers, verdict, gate, rule, is_split=is_split, is_offline=is_offline),
+            conclusion=conclusion(own, answers, verdict, gate, rule, judges, is_offline=is_offline),
             cautions=cautions(run, answers, verdict, gate, record),
-            judges=judges, certificates=_certificate_lines(scores, judges.run_ids if judges else [run_id]),
+            judges=judges,
+            certificates=[_certificate(scores, each) for each in (judges.run_ids if judges else [run_id])],
         )  # fmt: skip
         if len(rows) > MOST_ANSWERS:
             pages = {
@@ -220,9 +220,8 @@ def write_log_report(
     log = contents.known(log, runs, "log") or runs["log"].iloc[-1]
     baseline = contents.known(baseline, runs, "log")
     place = runs["log"].tolist().index(log)
-    first = runs["rejudged_from"].iloc[place] or runs["run_id"].iloc[place]  # of all who judged these answers
-    beside = runs.loc[(runs["run_id"] == first) | (runs["rejudged_from"] == first), "log"]
-    logs = [*runs["log"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1], baseline, *beside]
+    recent = runs["log"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1]
+    logs = [*recent, baseline, *_logs_beside(runs, runs["run_id"].iloc[place])]
     # Texts are most of a log: only those of these runs are read.
     texts = load_history(logs_dir, logs={name for name in logs if name is not None}, text=True)
     run_ids = dict(zip(runs["log"], runs["run_id"], strict=True))
@@ -230,17 +229,19 @@ def write_log_report(
     return write_report(path, texts, **named, lang=lang)
 
 
-def _certificate_lines(scores: pd.DataFrame, run_ids: list[str]) -> list[tuple[str, str]]:
-    """(judge, whether it has a certificate) of each run."""
-    found = []
-    for run_id in run_ids:
-        run = contents.run_of(scores, run_id)
-        found.append((run["judge_model"], _certificate_line(scores[scores["run_id"] == run_id], run)))
-    return found
+def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
+    """The logs of all runs over the answers of this one: whoever judged them may have been judged again in turn."""
+    found, known = set[str](), {run_id}
+    while known != found:
+        found = known
+        linked = runs[runs["run_id"].isin(found) | runs["rejudged_from"].isin(found)]
+        known = found | {*linked["run_id"], *linked["rejudged_from"]} - {""}
+    return list(runs.loc[runs["run_id"].isin(found), "log"])
 
 
-def _certificate_line(own: pd.DataFrame, run: dict[str, Any]) -> str:
-    """Whether the judge of the run has a certificate; what a frame does not tell cannot be certified."""
+def _certificate(scores: pd.DataFrame, run_id: str) -> tuple[str, str]:
+    """The judge of a run, and whether it has a certificate; what a frame does not tell cannot be certified."""
+    own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     criteria = in_order(own["criterion"])
     names = ("judge_service", "socjudge_version", "mode")
     known = {name: str(own[name].iloc[0]) if name in own else "" for name in names}
@@ -249,7 +250,7 @@ def _certificate_line(own: pd.DataFrame, run: dict[str, Any]) -> str:
         run["judge_model_resolved"],
     )  # fmt: skip
     started = "" if pd.isna(run["started_at"]) else run["started_at"].isoformat()
-    return certificate_line(binding, started, folder=certificates_folder(known["mode"]))
+    return run["judge_model"], certificate_line(binding, started, folder=certificates_folder(known["mode"]))
 
 
 def _language(lang: str) -> Language:

@@ -10,6 +10,7 @@ import pandas as pd
 from ..base.messages import listed, say, sentences
 from ..base.pass_rule import PassRule, reaches
 from ..records import UNKNOWN, is_embedded
+from .judges import JudgesBeside
 
 FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
 _MOST_WEAK = 5  # questions named in the conclusion; all stand below it
@@ -21,23 +22,22 @@ def conclusion(
     verdict: Mapping[str, Any],
     gate: pd.Series,
     rule: PassRule,
+    judges: JudgesBeside | None,
     *,
-    is_split: bool,
     is_offline: bool,
 ) -> list[str]:
     """What the verdict comes to and what to do next, in two or three lines; it gives no verdict of its own.
 
-    own: the scores of the run; answers: one row each; is_split: whether its judges gave different verdicts."""
-    summary = verdict["summary"]
-    if is_split:
-        found = [say("report.end_split"), say("report.next_split")]
-    elif verdict["is_open"]:
-        found = [say("report.end_open", count=summary.n_unscored), *_weak(own, answers, rule), say("report.next_open")]
-    else:
-        found = [_ended(summary, gate, rule, is_offline), *_weak(own, answers, rule)]
-        if not is_offline:
-            found.append(say("report.next_passed" if summary.mvp_passed else "report.next_failed"))
-    return [*found, say("report.next_offline")] if is_offline else found
+    own: the scores of the run; answers: one row each; judges: its own beside the others."""
+    summary, weak = verdict["summary"], _weak(own, answers, rule)
+    if judges and judges.is_split:
+        return [say("report.end_split"), say("report.next_split")]
+    if verdict["is_open"]:
+        return [say("report.end_open", count=summary.n_unscored), *weak, say("report.next_open")]
+    after = "report.next_passed" if summary.mvp_passed else "report.next_failed"
+    if is_offline and not judges:
+        after = "report.next_offline"
+    return [_ended(summary, gate, rule, is_offline), *weak, say(after)]
 
 
 def _ended(summary: Any, gate: pd.Series, rule: PassRule, is_offline: bool) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import log
 from typing import NamedTuple
 
@@ -95,19 +95,15 @@ def find_points(
     forbidding: those of them with the first response, with what is seldom asked for, and with what is forbidden; details:
     how the details look that are asked for."""
     found = [(section, s, n == 0) for section in own for n, s in enumerate(_statements(question, section))]
-    words = [content_words(f"{section.heading.split(' > ')[-1]} {s.text}") for section, s, _ in found]
-    known_in = Counter(word for some in words for word in some)
     asked = content_words(question)
-    rarity = {word: log(1 + len(words) / known_in[word]) for word in asked if word in known_in}
-    shared = [sum(rarity.get(word, 0.0) for word in some) / max(len(some), 1) ** 0.5 for some in words]
-    most = max([*shared, 0.0]) or 1.0
+    shared = rate_words(asked, [(section, s.text) for section, s, _ in found])
     rated = []
     for n, ((section, statement, opens), share) in enumerate(zip(found, shared, strict=True)):
         told = [pattern for pattern in details if pattern.search(statement.text)]
         score = (
             weights.section * section.score
             + weights.alike * max([likeness.get(s, 0.0) for s in split_sentences(statement.text)] or [0.0])
-            + weights.shared * share / most
+            + weights.shared * share
             + weights.condition * _fits_condition(asked, statement.text)
             + weights.in_first_response * (section in first)
             + weights.opens_section * opens
@@ -126,6 +122,16 @@ def _fits_condition(asked: set[str], statement: str) -> float:
     condition = _CONDITION.match(statement)
     words = content_words(condition[1]) if condition else set()
     return len(words & asked) / max(len(words), 1)
+
+
+def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]) -> list[float]:
+    """How far each statement, under the heading of its section, has the words asked for, 0–1; rare ones count more."""
+    words = [content_words(f"{section.heading.split(' > ')[-1]} {text}") for section, text in statements]
+    known_in = Counter(word for some in words for word in some)
+    rarity = {word: log(1 + len(words) / known_in[word]) for word in asked if word in known_in}
+    shared = [sum(rarity.get(word, 0.0) for word in some) / max(len(some), 1) ** 0.5 for some in words]
+    most = max([*shared, 0.0]) or 1.0
+    return [share / most for share in shared]
 
 
 def best_points(wanted: Sequence[re.Pattern[str]], rated: Sequence[tuple[list[re.Pattern[str]], Point]]) -> list[Point]:

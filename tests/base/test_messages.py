@@ -46,8 +46,8 @@ WINGS = [
     "stats",
     "records.py",
 ]
-# Names of methods; and words that a page holds in both languages, or in Japanese, beside what they label.
-UNCHECKED = ("certify", "report", "stats")
+# Which name methods.
+UNCHECKED = ("certify", "stats")
 # Whose labels, headings and other words are there too; what they hold of Japanese is for all languages.
 WORDED = [
     "base",
@@ -135,7 +135,7 @@ KEPT = {
 TELLING = {"warn", "echo", "secho", "print"}  # calls that a user reads, beside the errors
 ERRORS = ("ConfigError", "ProviderError", "RequestRefused", "UnparsableJudgement", "RunStopped", "BudgetReached")
 ERRORS += ("ValueError", "OSError", "FileNotFoundError")  # which become the end of a message
-NO_MESSAGES = {"AssertionError", "TypeError", "_Unusual", "compile", "Condition"}  # for us, or in both languages
+NO_MESSAGES = {"AssertionError", "TypeError", "_Unusual", "compile"}  # for us
 JAPANESE = re.compile("[、-ヿ一-龠（）：]")  # with their punctuation
 NAMES = {"Judge", "socjudge"}  # which Japanese has as they are
 

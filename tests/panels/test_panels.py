@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import text
+from conftest import ANSWER, text
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import AskPanel, RunPanel, app, load_run, load_runs, open_index
@@ -636,6 +636,29 @@ def test_several_judges_that_were_stopped_are_taken_up_and_priced_by_what_is_lef
     run(again)
     assert service.judge_calls == 20 and again.run is not None and len(again.run.others) == 1
     assert "全員が同じ判定です" in again.results.value
+
+
+def test_what_an_answer_cost_before_a_run_was_stopped_is_not_spent_again(
+    hosted: RunPanel, service: Service, index: RunbookIndex, tmp_path: Path
+) -> None:
+    marked = iter(range(5))
+
+    def reply(request: dict[str, Any]) -> str:
+        if is_judge_call(request) and next(marked, None) is None:
+            hosted.stop_button.click()
+        return judgement(80) if is_judge_call(request) else ANSWER
+
+    hosted.assistant_model.value, hosted.more_judges[0].value = "gpt-4o-mini", "gpt-4o"
+    service.default = reply
+    run(hosted)
+    session._sessions.clear()  # as when the kernel is started anew
+    again = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "logs")
+    again.judge_model.value, again.assistant_model.value = "gpt-4o-mini", "gpt-4o-mini"
+    again.more_judges[0].value = "gpt-4o"
+    run(again)
+    assert again.run is not None and hosted.session.state == "stopped"
+    spent = [panel.session.progress.cost_usd or 0.0 for panel in (hosted, again)]
+    assert sum(spent) == pytest.approx(sum(each.cost_usd or 0.0 for each in (again.run, *again.run.others)))
 
 
 @pytest.mark.slow

@@ -13,7 +13,15 @@ from report_logs import words
 from score_frames import framed, judged
 from service import Service, judgement
 
-from socjudge import AssistantAnswer, EvalQuestion, EvaluationRun, run_evaluation_suite, write_log_report, write_report
+from socjudge import (
+    AssistantAnswer,
+    EvalQuestion,
+    EvaluationRun,
+    rejudge,
+    run_evaluation_suite,
+    write_log_report,
+    write_report,
+)
 from socjudge.base.messages import say
 
 QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in (1, 2, 3)]
@@ -118,6 +126,36 @@ def test_the_report_of_a_log_has_the_other_judges_logs_beside_it(
         page = write_log_report(tmp_path / "page.html", tmp_path / "logs", log=each.log_path.name).read_text("utf-8")
         assert rows(page)[0][1:4] == list(MARKS)
         assert f"{each.judge_model} の採点" in words(page)
+
+
+def test_every_judge_of_the_answers_counts_however_long_ago_and_over_whose_log(
+    judge: Callable[..., EvaluationRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socjudge.report.page.TREND_RUNS", 1)  # none is there for being recent
+    how: dict[str, Any] = {"logs_dir": tmp_path / "logs", "progress": False}
+    first = judge("gpt-4o")  # which alone says 不合格
+    second = rejudge(first, judge_model="gpt-4o-mini", **how)
+    third = rejudge(second, judge_model="gpt-4.1", **how)
+    for each in (first, second, third):
+        assert each.log_path is not None
+        page = write_log_report(tmp_path / "page.html", tmp_path / "logs", log=each.log_path.name).read_text("utf-8")
+        assert rows(page)[0][1:4] == ["gpt-4o", "gpt-4o-mini", "gpt-4.1"] and "<title>⚠️" in page
+
+
+@pytest.mark.parametrize(
+    ("mark", "end"),
+    [
+        (90, "どの採点が正しいかを確かめてください。"),  # the embedded judge fails them
+        (10, "もう一度実行し、socjudge compare で比べてください。"),
+    ],
+)
+def test_no_llm_is_asked_for_where_one_has_marked_the_answers(
+    judge: Callable[..., EvaluationRun], tmp_path: Path, mark: int, end: str
+) -> None:
+    run = judge("offline", "gpt-4o", special={"gpt-4o": (judgement(mark),) * 3})
+    text = words(run.write_report(tmp_path / "page.html").read_text("utf-8"))
+    concluded = text[text.index("結論と次にすること") : text.index("総問題数")].strip()
+    assert concluded.count("次にすること:") == 1 and concluded.endswith(end)
 
 
 @pytest.mark.slow

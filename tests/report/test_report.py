@@ -163,6 +163,13 @@ def test_a_failed_run_says_by_how_much_and_which_questions_are_weak_in_what(tmp_
     assert "Not passed: 0 of 7 questions (5 needed)" in english and "question 5 (60.0; 根拠性 60), 2 more" in english
 
 
+def test_an_answer_whose_marks_were_all_taken_out_of_the_frame_is_unscored(tmp_path: Path) -> None:
+    frame = framed(*(judged("j", q, 60 if q == 4 else 90) for q in range(1, 11)))
+    frame["score"] = frame["score"].mask(frame["question_id"] < 4)  # six pass, and three could
+    text = concluded(page_of(tmp_path, frame))
+    assert "判定保留です。採点できなかった回答が3件あり" in text and "（1問、点の低い順）" in text
+
+
 def test_a_passed_run_asks_for_the_certificate_and_one_in_doubt_says_so(tmp_path: Path) -> None:
     text = concluded(page_of(tmp_path, framed(*(judged("j", q, 90) for q in range(1, 11)))))
     assert "合格です。10問中10問が合格し" in text and "不合格の質問" not in text and "証明書" in text

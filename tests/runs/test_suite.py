@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from conftest import ANSWER
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +33,9 @@ from socjudge import (
     save_evaluation_results,
     unfinished_runs,
 )
-from socjudge.base.verdict import best_case, summarise_results, summary_text
+from socjudge.base.pass_rule import PassRule
+from socjudge.base.verdict import best_case, judges_decide, judges_text, summarise_results, summary_text
+from socjudge.cli.shared import report_run
 from socjudge.records import EvaluationResult, RunInfo
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import engine, running
@@ -99,6 +102,29 @@ def test_an_unread_question_does_not_pass_and_is_counted_and_shown() -> None:
     )
     summary = summarise_results([*hopeless, *(result(i, 0) for i in range(7, 10))])  # 6 of 10 at best
     assert "判定保留" not in summary_text(summary)
+
+
+def of_rule(results: list[EvaluationResult], line: float) -> EvaluationRun:
+    """A run that was judged by another pass line than today's."""
+    info = RunInfo("r", "", judge_model="j", pass_threshold=line, pass_rate_required=0.7)
+    return EvaluationRun(results, summarise_results(results, PassRule(line, 0.7)), info)
+
+
+def test_whether_unread_replies_decide_is_a_matter_of_the_runs_own_rule_and_repeats(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # On a line of 30 points six pass and the other four could; on today's no mean of 64 would do.
+    low = of_rule([result(i, 40.0) for i in range(6)] + [result(i, 0.0, "unparsable") for i in range(6, 10)], 30)
+    # The seventh question needs 210 points of three repeats and has 80: with full marks for the third it would get 180.
+    repeated = [result(i, 90.0 if i < 6 else 40.0, repeat=r) for i in range(10) for r in range(3)]
+    lost = of_rule([*repeated[:20], result(6, 0.0, "unparsable", 2), *repeated[21:]], 70)
+    assert "j undecided" in judges_text([low, low], 2) and not judges_decide([low, low], 2)
+    assert "j not passed" in judges_text([lost, lost], 2) and judges_decide([lost, lost], 2)
+    for run, code in ((low, 2), (lost, 1)):
+        with pytest.raises(typer.Exit) as told:
+            report_run(run)
+        assert told.value.exit_code == code
+        assert ("undecided" in capsys.readouterr().out) == (code == 2)
 
 
 def test_what_stands_below_the_specifications_summary_follows_the_language_and_the_summary_does_not() -> None:

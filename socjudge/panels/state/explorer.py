@@ -44,7 +44,7 @@ class RunPair:
     """Two runs side by side. first, second: their rows of `load_runs`. conditions: (name, first's, second's) of what
     differs between them.
     paired: `compare_judges` with the first as the baseline; None where they did not judge the same stored answers, and
-    `reason` then says why (Japanese).
+    `reason` then says why.
     effect: where the answers differ under the same judge, whether the change helped (`socjudge.compare_runs`), else None.
     means: one row per run and criterion, from `summarise_scores`. questions: one row per question of either: question_id,
     category, first, second (0–100, repeats averaged; NaN where it was not asked or not scored), same_answer (whether

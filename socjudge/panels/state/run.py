@@ -24,7 +24,7 @@ from ...runs.estimate import Estimate
 from ...runs.load import load_run
 from ...runs.running import RunOptions, run_assignment
 from ...runs.several_judges import Over, assign_judges, check_judges, estimate_judges_left, judged_already, run_judges
-from ...runs.unfinished import UnfinishedRun, unfinished_runs
+from ...runs.unfinished import UnfinishedRun, load_unfinished, unfinished_runs
 
 TELL_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
 # Settings that say how calls are made, not what is asked. output_tokens is among them because a run that ended for a
@@ -363,14 +363,15 @@ class RunSession(Session):
         self.progress = Progress(sum(already), preview.total, before=sum(already))
         self._notify()
         is_paid = settings.answers is not None or (len(already) > 1 and preview.assignments[0].total in already)
-        answered: set[tuple[Any, int]] = set()
+        keys = [assignment.key for assignment in preview.assignments]
+        journals = [run.path for run in (unfinished_runs(self.logs_dir) if any(already) else []) if run.key in keys]
+        paid = {_answer(result) for journal in journals for result in load_unfinished(journal).results}
 
         def count(result: EvaluationResult) -> None:
-            """Each answer's cost once, however many judges mark it."""
-            answer = result.question.id, result.answer_repeat
-            self._count(result, answered=not is_paid and answer not in answered)
+            """Each answer's cost once, however many judges mark it, and whenever the first did."""
+            self._count(result, answered=not is_paid and _answer(result) not in paid)
             if not result.judge_repeat:
-                answered.add(answer)
+                paid.add(_answer(result))
 
         options = RunOptions(
             **{name: getattr(settings, name) for name in HOW}, logs_dir=self.logs_dir, on_result=count, stop=self._stop,
@@ -381,6 +382,10 @@ class RunSession(Session):
         else:
             self.run = run_judges(preview.assignments, preview.over, options)
         return "finished"
+
+
+def _answer(result: EvaluationResult) -> tuple[Any, int]:
+    return result.question.id, result.answer_repeat
 
 
 def _task(settings: Settings, questions: Sequence[EvalQuestion], answering: dict[str, Any]) -> _Task:
