@@ -55,12 +55,12 @@ def show_probes(changes: pd.DataFrame) -> None:
     )
     for row in probe_matrix(changes).to_dict("records"):
         seen = f"{row['detected']:.0%} ({row['detected_low']:.0%}–{row['detected_high']:.0%})"
-        elsewhere = "–" if pd.isna(row["off_target_drop"]) else f"{row['off_target_drop']:.0f}"
+        elsewhere = "–" if pd.isna(row["off_target_drop"]) else f"{row['off_target_drop']:z.0f}"
         told = (
             row["title"],
             row["criterion"],
             row["n"],
-            f"{row['target_drop']:.0f}",
+            f"{row['target_drop']:z.0f}",
             elsewhere,
             seen,
             row["n_forbidden"],
