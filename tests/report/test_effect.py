@@ -198,7 +198,8 @@ def test_the_bundled_series_has_a_named_change_that_wins_questions_back() -> Non
         "手順書: 追加 lost_device.md, malicious_attachment.md, malware_response.md, network_blocking.md, "
         "phishing_response.md, privileged_operations.md, ransomware_response.md, urgent_vulnerability.md, web_defacement.md"
     ]
-    assert found.questions["direction"].value_counts()["不合格→合格"] == 11
+    passed = [{r.question.id for r in load_run(SERIES[n]).results if r.evaluation.passed} for n in (1, 3)]
+    assert found.questions["direction"].value_counts()["不合格→合格"] == len(passed[1] - passed[0]) >= 10
 
 
 def test_a_question_with_another_text_under_its_old_number_is_left_out() -> None:
