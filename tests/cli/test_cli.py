@@ -250,7 +250,7 @@ def test_compare_says_whether_a_change_helped_and_what_it_was() -> None:
     assert done.returncode == 0, done.stderr
     told = done.stdout.splitlines()
     assert told[0].startswith("合格に変わった質問") and told[1].startswith("不合格に変わった質問")
-    assert told[2].startswith("全体では、効果は確認できません") and "動いた質問" in told[4]
+    assert told[2].startswith("全体では、効果は確認できません")
     assert "変更した条件: 抜粋の数 k: 3→1" in done.stdout
     wrong = socjudge_here("compare", names[0], "no.json", "--logs-dir", str(folder), SOCJUDGE_LANG="ja")
     assert wrong.returncode == 2 and "no.json: そのような評価ログはありません" in wrong.stderr
