@@ -30,6 +30,7 @@ _BREAK = re.compile(
 _CONDITION = re.compile(
     r"(?:場合|とき|ため|ので|時点|たら|なら|れば|まで|限り|か(?=[、をは])|よりも?前|の?前)(?:は|に|には|で|も|を)?、?"
 )
+_TIME_BEHIND_OBJECT = re.compile(r"(?<=を)[一-龠々ァ-ヶー]{1,8}前に(?:は、?)?")  # キーを調査前に削除しない
 _RUN = re.compile(r"[一-龠々]+|[ァ-ヶー]+|[A-Za-z0-9_-]+")
 _STANCE_WORDS = frozenset({"必要", "不要", "禁止", "省略", "問題", "許可", "義務", "構わ", "場合", "実施", "可能"})
 # 確認せずに説明しない asks for the first rather than forbidding it.
@@ -312,7 +313,7 @@ def turns_down(statement: str, about: Sequence[str]) -> bool:
 
 def _parts(text: str) -> list[str]:
     """The clauses of a text, without what says when."""
-    return [part for whole in _BREAK.split(text) if (part := _CONDITION.split(whole)[-1])]
+    return [part for whole in _BREAK.split(_TIME_BEHIND_OBJECT.sub("", text)) if (part := _CONDITION.split(whole)[-1])]
 
 
 def comes_late(statement: str, source: str) -> bool:
