@@ -25,6 +25,11 @@ POINTS = "0–100"  # marks a number as points: whole or not, and unreadable whe
 # key: its key, where that is not its name; block: the object within the record's own that it stands in; inline: the
 # fields of this record stand beside the others; absent: what its absence says, where that is not the default.
 _ASSISTANT: dict[str, Any] = {"block": "assistant"}
+# Why a reply was withheld, by OpenAI and Azure, Anthropic, Google and Bedrock.
+_WITHHELD = {
+    "content_filter", "refusal", "safety", "prohibited_content", "blocklist", "spii", "recitation", "content_filtered",
+    "guardrail_intervened",
+}  # fmt: skip
 NO_REPLY = "（モデルの応答が空でした。回答はありません。）"  # stands below the warnings, where there are any
 
 
@@ -127,6 +132,11 @@ class Completion:
     def is_cut(self) -> bool:
         """Whether the model says that it stopped at its output limit."""
         return self.finish_reason.lower() in ("length", "max_tokens")
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the service says that it, or its filter, withheld the reply."""
+        return self.finish_reason.lower() in _WITHHELD
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ..base.extras import missing_extra
 from ..base.messages import say
 from ..base.redact import redact, show_url
 from ..base.texts import encodable
-from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
+from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError, names_content
 from ..records import Completion, ModelRequest
 from . import event_loop
 from .pacing import Account, PacedModel, Retryable, RunGate, get_account
@@ -174,11 +174,15 @@ def _failure(model: PacedModel, error: Exception, remedy: str) -> Exception:
     if isinstance(error, TypeError | NotImplementedError):
         return ConfigError(say("models.cannot_call", model=model.name, reason=reason, remedy=remedy))
     said = f"{type(error).__name__}: {reason}"
-    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    told = [getattr(error, name, None) for name in ("status_code", "code", "type", "body")]
+    status = next((each for each in told[:2] if isinstance(each, int)), None)
     if status in (401, 403, 404):
         return ConfigError(say("models.check_key_or_name", model=model.name, status=status, said=said))
-    if status in (400, 413, 422):
-        return RequestRefused(say("models.refused", where=model.name, status=status, said=said))
+    about_content = names_content(*told, said)
+    if status in (400, 413, 422) or (status is None and about_content):  # some raise what has no status: ValueError
+        about_content |= status == 413
+        refused = say("models.refused", where=model.name, status=status or type(error).__name__, said=said)
+        return RequestRefused(refused, about_content=about_content)
     # It cannot be told from here whether a failure without a status was processed.
     return Retryable(said, refused=status == 429, may_be_billed=status is None)
 

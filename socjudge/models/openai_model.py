@@ -17,7 +17,7 @@ import orjson
 from ..base.messages import say
 from ..base.redact import show_url
 from ..base.texts import encodable
-from ..errors import ConfigError, RequestRefused
+from ..errors import ConfigError, RequestRefused, names_content
 from ..records import Completion, ModelRequest
 from . import event_loop
 from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
@@ -32,9 +32,6 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 _FORMAT = re.compile(r"response_format|json_schema|json_object|grammar|structured.output|guided", re.IGNORECASE)
-_ABOUT_CONTENT = re.compile(
-    r"content.?(?:filter|policy|management)|filtered|moderat|safety|too (?:long|large)|context|length", re.IGNORECASE
-)
 # What FastAPI and pydantic say of the place; the rest of their message may repeat the whole body that was sent.
 _PLACE = re.compile(r"""['"]?loc['"]?\s*[:=]\s*[\[(]([^\])]*)""")
 _CONTEXT = re.compile(r"context (?:length|window|size)\D{0,40}?(\d+)", re.IGNORECASE)
@@ -186,7 +183,8 @@ class OpenAIModel(PacedModel):
         content = message.get("content")
         if isinstance(content, list):  # some services send parts
             content = "".join(part.get("text", "") for part in content)
-        text = content or message.get("refusal") or ""
+        refusal = None if content else message.get("refusal")
+        text = content or refusal or ""
         resolved = response.get("model")
         resolved = resolved if isinstance(resolved, str) and resolved else self.name
         used = response.get("usage") or {}
@@ -196,7 +194,7 @@ class OpenAIModel(PacedModel):
             self.without_keys(encodable(text)),
             self.without_keys(resolved),
             usage,
-            str(choice.get("finish_reason") or "").lower(),
+            "refusal" if refusal else str(choice.get("finish_reason") or "").lower(),
         )
 
     def body(
@@ -261,9 +259,7 @@ class OpenAIModel(PacedModel):
         said = self.redact(error.message)[:300]
         if _CONTEXT.search(error.message):
             said = say("models.larger_context", said=said)
-        about_content = (
-            error.status_code == 413 or error.code == "content_filter" or bool(_ABOUT_CONTENT.search(error.message))
-        )
+        about_content = error.status_code == 413 or names_content(error.code, getattr(error, "type", ""), error.message)
         return RequestRefused(
             say("models.refused", where=self.where, status=error.status_code, said=said), about_content=about_content
         )

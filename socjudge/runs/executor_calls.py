@@ -156,7 +156,7 @@ class ExecutorCalls:
             raise _gone(problem) from None
         except Exception as problem:
             said = redact(f"{type(problem).__name__}: {problem}")[:300]
-            failure = RequestRefused(say("runs.executor_failed", said=said, version=__version__))
+            failure = RequestRefused(say("runs.executor_failed", said=said, version=__version__), about_content=False)
             failure.lost_calls = 1  # nobody can tell whether the call was made
             raise failure from None
         finally:

@@ -95,10 +95,32 @@ class Journal:
         starts = self._replies.get(sample * self.judge_repeats + repeat, ())
         return [completion_from_dict(self._line(start)["reply"], where=str(self.path)) for start in starts]
 
+    def has_failed(self, sample: int) -> bool:
+        """Whether a judgement of the sample was asked for in vain, and so is to be asked for anew."""
+        first = sample * self.judge_repeats
+        return any(self._failed[first : first + self.judge_repeats])
+
+    @property
+    def has_judgements(self) -> bool:
+        """Whether the judge has ever replied."""
+        return self.n_done > 0 or bool(self._replies)
+
+    @property
+    def has_readable(self) -> bool:
+        """Whether a reply of the judge could ever be read."""
+        return self._first_read < sys.maxsize
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether the assistant has ever answered."""
+        return any(start != _MISSING for start in self._answers)
+
     def paid_before(self, sample: int, repeat: int) -> Usage:
-        """What the judgement cost that could not be read and is asked for anew."""
-        start = self._unread.get(sample * self.judge_repeats + repeat)
-        return Usage() if start is None else Usage(**self._line(start)["row"]["evaluation"]["usage"])
+        """What the judgement has cost that failed or could not be read, and is asked for anew."""
+        row = sample * self.judge_repeats + repeat
+        if not self._failed[row]:
+            return Usage()
+        return Usage(**self._line(self._rows[row])["row"]["evaluation"]["usage"])
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The judged answers as rows of a log, in the order of the questions."""

@@ -81,7 +81,7 @@ def run_remote_call(call: RemoteCall) -> RemoteResult:
     except SocJudgeError as error:
         value = error
     except Exception as surprise:  # only here are the keys known that its text may run_dialogue
-        value = RequestRefused(surprise_text(surprise)[:300])
+        value = RequestRefused(surprise_text(surprise)[:300], about_content=False)
     finally:
         _leave(call.run_id, gate)
     return RemoteResult(value, gate.spent_usd)
