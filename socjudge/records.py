@@ -219,6 +219,7 @@ class RunInfo:
     sessions: how often it was started, 1 if it was never broken off. mode: "batch" if it was begun or
     finished through a batch endpoint, else "live". `*_service`: where the model is, empty for
     the embedded default; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex.
+    most_usd: US dollars that the run has cost at the most, calls of unknown cost included; None where no price is known.
     runbooks: {file name: hash} of what was indexed, empty where that is not known. repeats: {question_id: judgements} of
     a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py)."""
 
@@ -247,6 +248,7 @@ class RunInfo:
     mode: str = "live"
     assistant_usage: Usage = Usage()
     judge_usage: Usage = Usage()
+    most_usd: float | None = None
     wall_time_s: float = 0.0
     sessions: int = 1
     socjudge_version: str = ""

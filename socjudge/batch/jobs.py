@@ -260,11 +260,11 @@ def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[
     estimates = {
         "judge": estimate_run(
             questions, answers=answers if len(answers) == len(samples) else None, assistant_model=OFFLINE,
-            judge_model=plan.judge, judge_prompt=plan.judge_prompt,
+            judge_model=plan.judge, judge_prompt=plan.judge_prompt, k=plan.k,
         )
     }  # fmt: skip
     if plan.assistant is not None and asks_assistant(assignment):
-        estimates["answer"] = estimate_run(questions, assistant_model=plan.assistant, judge_model=OFFLINE)
+        estimates["answer"] = estimate_run(questions, assistant_model=plan.assistant, judge_model=OFFLINE, k=plan.k)
     return {
         kind: {
             "input_tokens": estimate.input_tokens / estimate.calls,

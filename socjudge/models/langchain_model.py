@@ -16,7 +16,7 @@ from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError, 
 from ..records import Completion, ModelRequest
 from . import event_loop
 from .pacing import Account, PacedModel, Retryable, RunGate, get_account
-from .prices import most_usd_of, usage_of
+from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -102,7 +102,11 @@ class LangChainModel(PacedModel):
         if name is None:
             return None
         limit = getattr(self._chat_model, name) or request.max_output_tokens
-        return most_usd_of(self.name.rpartition(":")[2], replace(request, max_output_tokens=limit))
+        return most_usd_of(self.name, replace(request, max_output_tokens=limit))
+
+    def counted_usd(self, completion: Completion) -> float | None:
+        """At the dearer of the names that were asked for and answered."""
+        return dearest_usd(completion.usage, self.name, completion.model)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         # Its maker may have set no output limit: a small model then writes without end, and nobody can say what a call
@@ -122,10 +126,13 @@ class LangChainModel(PacedModel):
         used = message.usage_metadata or {}
         resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
         reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
+        text = encodable(str(message.text))
+        counts = used.get("input_tokens"), used.get("output_tokens")
+        sizes = {"sent": count_bytes(request.messages), "came": len(text.encode())}
         return Completion(
-            text=self.without_keys(encodable(str(message.text))),
+            text=self.without_keys(text),
             model=self.without_keys(resolved),
-            usage=usage_of(used.get("input_tokens"), used.get("output_tokens"), resolved, self.name.rpartition(":")[2]),
+            usage=usage_of(*counts, self.name, resolved, **sizes),
             finish_reason=str(next(filter(None, reasons), "")).lower(),
         )
 
@@ -162,7 +169,7 @@ class ForeignModel(PacedModel):
         if not isinstance(completion, Completion):
             raise ConfigError(say("models.no_completion_object", model=self.name, found=type(completion).__name__))
         said, cost = completion.usage, completion.usage.cost_usd
-        counted = usage_of(said.input_tokens, said.output_tokens)
+        counted = usage_of(said.input_tokens, said.output_tokens, self.name, self.name)
         known = cost is not None and 0 <= cost < math.inf
         return replace(completion, usage=replace(counted, cost_usd=cost if known else None))
 

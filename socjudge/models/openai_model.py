@@ -21,7 +21,7 @@ from ..errors import ConfigError, RequestRefused, names_content
 from ..records import Completion, ModelRequest
 from . import event_loop
 from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
-from .prices import most_usd_of, usage_of
+from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 
 CONNECT_S = 30.0  # however short the wait for a reply: connecting takes long where the machine is busy, not the service
 MAX_BYTES = 16 * 2**20  # of a response; a reply of 100,000 tokens takes half of one MB
@@ -110,7 +110,7 @@ class OpenAIModel(PacedModel):
             while True:
                 body = self.body(request, learned, limit)
                 try:
-                    completion = self.read(await self._post(body, run.settings))
+                    completion = self.read(await self._post(body, run.settings), count_bytes(request.messages))
                 except openai.APIStatusError as error:
                     if error.status_code not in (400, 422, 500):
                         raise self._status_error(error) from None
@@ -176,8 +176,12 @@ class OpenAIModel(PacedModel):
             return Retryable(said, may_be_billed=True, timed_out=True)
         return Retryable(say("models.connection_lost", reason=why), may_be_billed=True)
 
-    def read(self, response: Any) -> Completion:
-        """What a response says; TypeError and the like where it is no chat completion."""
+    def counted_usd(self, completion: Completion) -> float | None:
+        """At the dearer of the names that were asked for and answered: nobody knows which one is billed."""
+        return dearest_usd(completion.usage, self.name, completion.model)
+
+    def read(self, response: Any, sent: int = 0) -> Completion:
+        """What a response says; TypeError and the like where it is no chat completion. sent: bytes of the request's text."""
         choice = response["choices"][0]
         message = choice["message"]
         content = message.get("content")
@@ -188,8 +192,8 @@ class OpenAIModel(PacedModel):
         resolved = response.get("model")
         resolved = resolved if isinstance(resolved, str) and resolved else self.name
         used = response.get("usage") or {}
-        # Prices are listed under either name: the alias asked for or the dated version that answered.
-        usage = usage_of(used.get("prompt_tokens"), used.get("completion_tokens"), resolved, self.name)
+        counts = used.get("prompt_tokens"), used.get("completion_tokens")
+        usage = usage_of(*counts, self.name, resolved, sent=sent, came=len(text.encode(errors="ignore")))
         return Completion(
             self.without_keys(encodable(text)),
             self.without_keys(resolved),

@@ -28,9 +28,12 @@ def finish_run(
     in_session_s: float,
     logs_dir: Path | str,
     *,
+    spent_usd: float | None = None,
     certainty: Certainty | None = None,
 ) -> EvaluationRun:
-    """Write the log from the journal, row by row, and give the run that reads from it."""
+    """Write the log from the journal, row by row, and give the run that reads from it.
+
+    spent_usd: the most that the run has cost, None where no price is known."""
     totals = _Totals()
     starts = array("q")
     small = total <= IN_MEMORY
@@ -60,6 +63,7 @@ def finish_run(
             assistant_model_resolved=", ".join(totals.assistants) or UNKNOWN,
             assistant_usage=totals.assistant_usage if plan.assistant is not None else Usage(),
             judge_usage=totals.judge_usage,
+            most_usd=_most_usd(spent_usd, totals),
             wall_time_s=journal.wall_time_s + in_session_s,
             sessions=journal.sessions,
             repeats={} if certainty is None else certainty.repeats,
@@ -71,6 +75,13 @@ def finish_run(
     path = write_log(chunks, journal.info.started_at, logs_dir)
     results = tuple(in_memory) if small else LoggedResults(path, starts[1:])
     return EvaluationRun(results, totals.tally.summary(run_rule(journal.info)), info(), path)
+
+
+def _most_usd(spent_usd: float | None, totals: _Totals) -> float | None:
+    """The most that a run has cost: no less than its rows tell."""
+    told = (totals.judge_usage + totals.assistant_usage).cost_usd
+    known = [cost for cost in (spent_usd, told) if cost is not None]
+    return max(known, default=None)
 
 
 class _Totals:

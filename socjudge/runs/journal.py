@@ -40,7 +40,7 @@ from .log_json import (
     run_info_from_dict,
 )
 from .logs import fallback_folder, find_log, new_log_name, to_json
-from .unfinished import SUFFIX, count, fitting, headers, lines, newest
+from .unfinished import SUFFIX, count, fitting, headers, is_done, lines, newest
 
 FORMAT = 1
 _MISSING = -1
@@ -132,8 +132,8 @@ class Journal:
 
     @property
     def spent_usd(self) -> float:
-        """What earlier sessions have cost, as far as it is known; a call without a reply, at the most it can have."""
-        return max(self.noted_usd, sum(cost or 0.0 for cost in count(self.path)[1]))
+        """Cost of earlier sessions, as far as it is known. A call without a reply counts at its maximum possible cost."""
+        return count(self.path).spent_usd
 
     @property
     def is_empty(self) -> bool:
@@ -210,15 +210,16 @@ class Journal:
             self._unread[row] = start
 
     def _ask_anew(self) -> None:
-        """What could not be read before anything could, which ends a run, does not count as done: the judge was not fit
-        to be asked, and may be by now."""
-        self._unread = {
-            row: start for row, start in self._unread.items() if self._rows[row] == start < self._first_read
-        }
+        """Take back what does not count as done; see `unfinished.is_done`."""
         for row, start in self._unread.items():
-            self._failed[row] = True
-            self.n_done -= 1
-            self._replies[row] = [at for at in self._replies.get(row, ()) if at > start]
+            if self._rows[row] == start and not is_done("unparsable", start, self._first_read):
+                self.ask_again(row)
+
+    def ask_again(self, row: int) -> None:
+        """Do not count a judgement as done that could not be read; what it has cost is kept (`paid_before`)."""
+        self._failed[row] = True
+        self.n_done -= 1
+        self._replies[row] = [at for at in self._replies.get(row, ()) if at > self._rows[row]]
 
     def _open(self) -> IO[bytes]:
         """The file for reading: by its handle, because it may have been removed or replaced."""

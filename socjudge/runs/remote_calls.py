@@ -71,7 +71,7 @@ class RemoteResult:
 
 
 def run_remote_call(call: RemoteCall) -> RemoteResult:
-    gate = RunGate(max_cost_usd=call.most_usd, settings=call.settings)
+    gate = RunGate(budget=call.most_usd, settings=call.settings)
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError
     try:
         _admit(call.run_id, gate)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..base.messages import say
 from ..errors import ConfigError
 from ..models.opening import OFFLINE
-from ..records import UNKNOWN, EvaluationRun
+from ..records import UNKNOWN, EvaluationResult, EvaluationRun, Usage
 from .assignment import STORED, Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
 from .running import RunOptions, run_assignment
@@ -39,7 +39,13 @@ def repair_run(run: EvaluationRun, options: RunOptions, *, index: RunbookIndex |
             of = run.log_path or say("runs.the_run")
             raise ConfigError(say("runs.not_the_same", run=of, what=say(what), name=name, was=was, now=now))
     options = replace(options, until_certain=bool(run.run.stopped_because))
-    return run_assignment(assignment, options, known=run.results)
+    return run_assignment(assignment, options, known=map(_paid, run.results))
+
+
+def _paid(result: EvaluationResult) -> EvaluationResult:
+    """A result that costs nothing any more: the log that it comes from has what it cost."""
+    answer, evaluation = (replace(part, usage=Usage()) for part in (result.answer, result.evaluation))
+    return replace(result, answer=answer, evaluation=evaluation)  # type: ignore[arg-type]
 
 
 def estimate_repair(run: EvaluationRun) -> Estimate:
@@ -55,7 +61,7 @@ def estimate_repair(run: EvaluationRun) -> Estimate:
     unanswered = {(r.question.id, r.answer_repeat): r.question for r in failed if r.answer.is_empty}
     return estimate + estimate_run(
         list(unanswered.values()), judge_model=OFFLINE,
-        assistant_model=info.assistant_model, assistant_prompt=info.assistant_prompt_id,
+        assistant_model=info.assistant_model, assistant_prompt=info.assistant_prompt_id, k=info.k or 5,
     )  # fmt: skip
 
 

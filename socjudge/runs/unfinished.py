@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -80,28 +81,54 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     logs_dir = logs_dir or constants.LOGS_DIR
     runs = []
     for path, header in _journals(journal_folder(logs_dir)):
-        done, costs = count(path)
-        cost_usd = None if None in costs else sum(cost or 0.0 for cost in costs)
+        counted = count(path)
         info = run_info_from_dict(header["run"], where=str(path))
-        runs.append(UnfinishedRun(path, info, header["key"], done, header["total"], cost_usd))
+        runs.append(UnfinishedRun(path, info, header["key"], counted.done, header["total"], counted.cost_usd))
     return runs
 
 
-def count(path: Path) -> tuple[int, list[float | None]]:
-    """How many judged answers a journal holds, and what the calls in it have cost; None where it is unknown."""
-    done: dict[tuple[int, int], bool] = {}
+class Counted(NamedTuple):
+    """What a journal holds. done: judged answers that a resume does not ask for again; cost_usd: None if unknown;
+    spent_usd: the most that the run can have cost, as far as that is known."""
+
+    run_id: str
+    done: int
+    cost_usd: float | None
+    spent_usd: float
+
+
+def count(path: Path) -> Counted:
+    """How many judged answers a journal holds, and what the calls in it have cost."""
+    status: dict[tuple[int, int], tuple[str, int]] = {}
     costs: dict[tuple[int, int], list[float | None]] = {}
-    for _, line in lines(path):
+    run_id, noted, first_read = "", 0.0, sys.maxsize
+    for start, line in lines(path):
         place = (line.get("sample", -1), line.get("repeat", -1))
+        noted = max(noted, line.get("spent_usd", 0.0))
         if "row" in line:
             evaluation = line["row"]["evaluation"]
-            done[place] = evaluation["status"] != "failed"
+            status[place] = evaluation["status"], start
+            if evaluation["status"] == "ok":
+                first_read = min(first_read, start)
             costs[place] = [evaluation["usage"]["cost_usd"]]  # its replies are in this
         elif "answer" in line:
             costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
         elif "reply" in line:
             costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
-    return sum(done.values()), [cost for paid in costs.values() for cost in paid]
+        elif "journal" in line:
+            run_id = line["run"]["run_id"]
+    done = sum(is_done(told, start, first_read) for told, start in status.values())
+    paid = [cost for each in costs.values() for cost in each]
+    known = sum(cost or 0.0 for cost in paid)
+    return Counted(run_id, done, None if None in paid else known, max(noted, known))
+
+
+def is_done(status: str, start: int, first_read: int) -> bool:
+    """Whether a resume leaves a row as it is. What failed is asked for again, and so is what could not be read before
+    anything could: the judge was not fit to be asked, and may be by now.
+
+    start: where its line begins in the journal; first_read: where that of the first one that could be read does."""
+    return status == "ok" or (status != "failed" and start > first_read)
 
 
 def load_unfinished(path: Path) -> EvaluationRun:

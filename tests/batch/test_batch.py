@@ -514,7 +514,9 @@ def test_a_kill_at_any_write_of_the_state_loses_and_repeats_nothing(
     assert len(service.requests) == len(set(service.requests)) == 5
     assert len(service.batches) == 3
     assert run.usage.calls == 5
-    assert run.usage.cost_usd == pytest.approx(5 * CALL_USD / 2)
+    assert run.usage.cost_usd == pytest.approx(
+        5 * CALL_USD / 2, rel=0.05
+    )  # a long prompt counts more than 1,000 tokens
     assert {r.evaluation.status for r in run.results} == {"ok"}
     assert [path.suffix for path in (tmp_path / "logs").iterdir()] == [".json"]
 
@@ -741,9 +743,9 @@ def test_a_live_run_that_was_broken_off_is_finished_by_a_batch(
 
 
 async def _one_then_stop(model: Any, run: Any) -> Any:
-    if run.spent_usd:
+    if run.budget.spent_usd > 0.5:
         await run.sleep(30)  # until the first result has ended the run
-    run.spent_usd += 1
+    run.budget.add("", 1)
     message = {"message": {"content": judgement(70)}, "finish_reason": "stop"}
     return model.read({"choices": [message], "usage": {"prompt_tokens": 1000, "completion_tokens": 200}})
 
