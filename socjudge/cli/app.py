@@ -283,7 +283,7 @@ def unfinished(logs_dir: LogsDir = None) -> None:
         told = {"judge": run.run.judge_model, "assistant": run.run.assistant_model, "started": run.run.started_at}
         typer.echo(
             say(
-                "cli.unfinished_run", path=shown_path(run.path), done=run.done, total=run.total,
+                "cli.unfinished_run", path=shown_path(run.path), done=run.done, total=run.total, unread=run.unread_text,
                 cost=cost_text(run.cost_usd), **told,
             )
         )  # fmt: skip

@@ -111,7 +111,7 @@ class Engine:
             if self._gate.reason is not None and self.n_left:
                 return
             asked = certainty.next_round()
-            self.n_left += len(asked)
+            self.n_left = sum(map(certainty.n_missing, range(self._n_samples)))
             if not asked or self._gate.reason is not None:
                 return
             await self._work_off(iter(asked), max_concurrency)
@@ -268,7 +268,9 @@ class Engine:
             self._uncounted.append(result)
             self.n_left -= 1
             if self._certainty is not None:
-                self._certainty.add(i, result.evaluation.status, result.evaluation.average_score)
+                self._certainty.add(
+                    i, result.judge_repeat, result.evaluation.status, result.evaluation.average_score
+                )  # fmt: skip
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
         """Put it into the journal. When that cannot be written any more, the run ends: what is paid for would be lost."""

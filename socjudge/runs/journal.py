@@ -213,10 +213,11 @@ class Journal:
         """Take back what does not count as done; see `unfinished.is_done`."""
         for row, start in self._unread.items():
             if self._rows[row] == start and not is_done("unparsable", start, self._first_read):
-                self.ask_again(row)
+                self.ask_again(*divmod(row, self.judge_repeats))
 
-    def ask_again(self, row: int) -> None:
+    def ask_again(self, sample: int, repeat: int) -> None:
         """Do not count a judgement as done that could not be read; what it has cost is kept (`paid_before`)."""
+        row = sample * self.judge_repeats + repeat
         self._failed[row] = True
         self.n_done -= 1
         self._replies[row] = [at for at in self._replies.get(row, ()) if at > self._rows[row]]

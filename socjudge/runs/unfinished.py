@@ -27,7 +27,8 @@ SUFFIX = ".partial.jsonl"
 
 @dataclass(frozen=True)
 class UnfinishedRun:
-    """A journal whose run has no log yet. done: judged answers that it holds, of `total`; cost_usd: None if unknown."""
+    """A journal whose run has no log yet. done: judged answers that it holds, of `total`; unread: those of them that could
+    not be read; cost_usd: None if unknown."""
 
     path: Path
     run: RunInfo
@@ -35,14 +36,21 @@ class UnfinishedRun:
     done: int
     total: int
     cost_usd: float | None
+    unread: int = 0
 
     def __repr__(self) -> str:
-        how_far = f"{self.done} of {self.total} judged, {dollars(self.cost_usd)}"
+        unread = f" ({self.unread} unread)" if self.unread else ""
+        how_far = f"{self.done} of {self.total} judged{unread}, {dollars(self.cost_usd)}"
         return f"<UnfinishedRun: {how_far}, judge {one_line(self.run.judge_model)}, {one_line(self.path, 120)}>"
+
+    @property
+    def unread_text(self) -> str:
+        """How many judgements could not be read, behind the number of all; empty if all could."""
+        return say("runs.unfinished_unread", count=self.unread) if self.unread else ""
 
     def _repr_html_(self) -> str:
         facts = {
-            say("runs.unfinished_done"): f"{self.done} / {self.total}", "Judge": self.run.judge_model,
+            say("runs.unfinished_done"): f"{self.done} / {self.total}" + self.unread_text, "Judge": self.run.judge_model,
             say("runs.unfinished_cost"): money(self.cost_usd), say("runs.unfinished_started"): self.run.started_at,
             say("runs.unfinished_kept"): shown_path(self.path),
         }  # fmt: skip
@@ -83,16 +91,18 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     for path, header in _journals(journal_folder(logs_dir)):
         counted = count(path)
         info = run_info_from_dict(header["run"], where=str(path))
-        runs.append(UnfinishedRun(path, info, header["key"], counted.done, header["total"], counted.cost_usd))
+        told = counted.done, header["total"], counted.cost_usd, counted.unread
+        runs.append(UnfinishedRun(path, info, header["key"], *told))
     return runs
 
 
 class Counted(NamedTuple):
-    """What a journal holds. done: judged answers that a resume does not ask for again; cost_usd: None if unknown;
-    spent_usd: the most that the run can have cost, as far as that is known."""
+    """What a journal holds. done: judged answers that a resume does not ask for again; unread: those of them without a
+    mark; cost_usd: None if unknown; spent_usd: the most that the run can have cost, as far as that is known."""
 
     run_id: str
     done: int
+    unread: int
     cost_usd: float | None
     spent_usd: float
 
@@ -117,10 +127,11 @@ def count(path: Path) -> Counted:
             costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
         elif "journal" in line:
             run_id = line["run"]["run_id"]
-    done = sum(is_done(told, start, first_read) for told, start in status.values())
+    done = [told for told, start in status.values() if is_done(told, start, first_read)]
     paid = [cost for each in costs.values() for cost in each]
     known = sum(cost or 0.0 for cost in paid)
-    return Counted(run_id, done, None if None in paid else known, max(noted, known))
+    unread = len(done) - done.count("ok")
+    return Counted(run_id, len(done), unread, None if None in paid else known, max(noted, known))
 
 
 def is_done(status: str, start: int, first_read: int) -> bool:
