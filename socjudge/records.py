@@ -218,7 +218,8 @@ class RunInfo:
 
     sessions: how often it was started, 1 if it was never broken off. mode: "batch" if it was begun or
     finished through a batch endpoint, else "live". `*_service`: where the model is, empty for
-    the embedded default; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex.
+    the embedded default; `*_settings`: a hash of what else tells it from models of that name (temperature, a query in its
+    address), empty for nothing; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex.
     most_usd: US dollars that the run has cost at the most, calls of unknown cost included; None where no price is known.
     runbooks: {file name: hash} of what was indexed, empty where that is not known. repeats: {question_id: judgements} of
     a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py)."""
@@ -228,9 +229,11 @@ class RunInfo:
     finished_at: str = ""
     judge_model: str = UNKNOWN
     judge_service: str = ""
+    judge_settings: str = UNKNOWN
     judge_model_resolved: str = UNKNOWN
     assistant_model: str = UNKNOWN
     assistant_service: str = ""
+    assistant_settings: str = UNKNOWN
     assistant_model_resolved: str = UNKNOWN
     judge_prompt_id: str = UNKNOWN
     judge_prompt_sha256: str = ""

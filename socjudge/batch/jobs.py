@@ -191,7 +191,7 @@ def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> E
     add_failures(assignment, journal, state.failures)
     journal.sync()
     journal.info = replace(journal.info, mode="batch")
-    run = finish_run(journal, assignment.plan, assignment.total, 0.0, state.logs_dir)
+    run = finish_run(journal, assignment, 0.0, state.logs_dir)
     journal.close(discard=True)
     return run
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.extras import missing_extra
 from ..base.messages import say
-from ..base.redact import redact, show_url
+from ..base.redact import hash_query, redact, show_url
 from ..base.texts import encodable
 from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError, names_content
 from ..records import Completion, ModelRequest
@@ -79,7 +81,7 @@ class LangChainModel(PacedModel):
     """A LangChain chat model, with the parameters it was made with, except that it does not retry by itself where it
     can be told so (we do), and gets an output limit where it has none.
 
-    settings: tells two objects of one name apart, as of a run that is taken up."""
+    settings: tells models of one name apart, as of a run that is taken up: where they are, and what they were made with."""
 
     service = "langchain"
 
@@ -88,7 +90,7 @@ class LangChainModel(PacedModel):
         found = next(
             filter(None, (getattr(chat_model, name, None) for name in ("model_name", "model", "model_id"))), None
         )
-        self.settings = "" if name else _settings_of(chat_model)  # a name says it all
+        self.settings = _made_with(chat_model)
         found = show_url(found) if found and "://" in found else found
         name = name or f"langchain:{found or type(chat_model).__name__}"
         keys = [
@@ -140,11 +142,12 @@ class LangChainModel(PacedModel):
 class ForeignModel(PacedModel):
     """Any object with `complete(request)`: it is called in a thread, and what it raises is tried again.
 
-    For max_cost_usd it needs `most_usd(request)`, or a name whose price is known."""
+    For max_cost_usd it needs `most_usd(request)`, or a name whose price is known. `settings`, text or values, tell what it
+    was made with; a run of an object without them cannot be taken up."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self.service = getattr(model, "service", "")
+        self.service, self.settings = getattr(model, "service", ""), settings_of(model)
         name = str(getattr(model, "name", "") or type(model).__name__)
         super().__init__(name, name, Account())
 
@@ -194,13 +197,26 @@ def _failure(model: PacedModel, error: Exception, remedy: str) -> Exception:
     return Retryable(said, refused=status == 429, may_be_billed=status is None)
 
 
-def _settings_of(chat_model: Any) -> str:
+def settings_of(model: Any) -> str:
+    """What tells a model from others of its name: a hash of its own `settings`, as they may hold a key, "default" for empty
+    ones; something else each time for a model that tells none, which may be any."""
+    own = getattr(model, "settings", None)
+    if own is None:
+        return f"unknown {secrets.token_hex(8)}"
+    if isinstance(model, PacedModel) or own == "":
+        return str(own) or "default"  # one of ours has made the hash
+    text = json.dumps(own, sort_keys=True, ensure_ascii=False, default=repr)
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def _made_with(chat_model: Any) -> str:
     """A hash of what a chat model was made with, as LangChain itself tells models apart, and of where it sends."""
     told = dict(getattr(chat_model, "_identifying_params", {}))
-    where = {name: value for name, value in _fields(chat_model).items() if name.endswith(("_base", "_url", "endpoint"))}
-    client = getattr(chat_model, "root_client", None)
-    made_with = [sorted((name, repr(value)) for name, value in part.items()) for part in (told, where)]
-    return hashlib.sha256(f"{made_with} {client and client.base_url}".encode()).hexdigest()[:16]
+    client = getattr(chat_model, "root_client", None)  # knows the address that the environment gave
+    fields = _fields(chat_model) if client is None else {"base_url": client.base_url}
+    where = {name: str(url) for name, url in fields.items() if url and name.endswith(("_base", "_url", "endpoint"))}
+    told |= {name: (show_url(url), hash_query(url)) if "://" in url else url for name, url in where.items()}
+    return hashlib.sha256(repr(sorted((name, repr(value)) for name, value in told.items())).encode()).hexdigest()[:16]
 
 
 def _fields(chat_model: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 import orjson
 
 from ..base.messages import say
-from ..base.redact import show_url
+from ..base.redact import hash_query, show_url
 from ..base.texts import encodable
 from ..errors import ConfigError, RequestRefused, names_content
 from ..records import Completion, ModelRequest
@@ -74,7 +74,9 @@ class OpenAIModel(PacedModel):
             raise ConfigError(say("models.base_url_scheme"))
         import openai
 
-        self.service = show_url(base_url) if base_url else "api.openai.com"
+        at = show_url(base_url)
+        self.service = "api.openai.com" if not base_url or at == "https://api.openai.com/v1" else at
+        self.settings = hash_query(base_url)
         self._timeout_s = timeout_s
         self._client = openai.AsyncOpenAI(
             api_key=api_key or "none", base_url=base_url or None, max_retries=0,

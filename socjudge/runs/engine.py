@@ -263,7 +263,7 @@ class Engine:
     def _add(self, i: int, result: EvaluationResult) -> None:
         """Count in a result; its usage has what the same judgement cost before, where that led to nothing."""
         usage = result.evaluation.usage + self._journal.paid_before(i, result.judge_repeat)
-        result = replace(result, evaluation=replace(result.evaluation, usage=usage))
+        result = self._journal.judged(replace(result, evaluation=replace(result.evaluation, usage=usage)))
         if self._keep(self._journal.add_result, i, result):
             self._uncounted.append(result)
             self.n_left -= 1

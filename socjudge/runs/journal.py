@@ -20,7 +20,7 @@ import threading
 import warnings
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +29,7 @@ import filelock
 import orjson
 
 from ..base.messages import os_reason, say
+from ..base.pass_rule import reaches, run_rule
 from ..base.storage import is_remote
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage
@@ -54,7 +55,7 @@ class Journal:
     answers that it holds. is_over: whether a run until it is certain has come to its end. meter: tells what the run has
     cost so far; noted_usd: what it told last."""
 
-    def __init__(self, folder: Path, lock: filelock.BaseFileLock, *, total: int, judge_repeats: int) -> None:
+    def __init__(self, folder: Path, *, total: int, judge_repeats: int) -> None:
         self.folder = self.path = folder
         self.info = RunInfo("", "")
         self.key: dict[str, Any] = {}
@@ -65,7 +66,7 @@ class Journal:
         self.is_over = False
         self.meter: Callable[[], float] = lambda: 0.0
         self.noted_usd = 0.0
-        self._lock = lock
+        self._locks: list[filelock.BaseFileLock] = []
         self._writing = threading.Lock()  # the loop adds lines; the waiting thread syncs, and may find the disk full
         # Where each thing's line begins. Arrays, because a run may have a million of them.
         self._rows = array("q", [_MISSING]) * total
@@ -144,6 +145,12 @@ class Journal:
             and all(start == _MISSING for starts in (self._rows, self._answers) for start in starts)
         )
 
+    def judged(self, result: EvaluationResult) -> EvaluationResult:
+        """The result by the pass line that the run began with, whatever the settings say now."""
+        marks = result.evaluation
+        passed = marks.status == "ok" and bool(reaches(marks.average_score, run_rule(self.info).line))
+        return replace(result, evaluation=replace(marks, passed=passed))
+
     # -- writing
 
     def add_answer(self, sample: int, answer: AssistantAnswer, t: float) -> None:
@@ -193,12 +200,20 @@ class Journal:
                 for path, header in headers(self.folder):  # what it was moved from, if that could not be removed then
                     if isinstance(run := header.get("run"), dict) and run.get("run_id") == self.info.run_id:
                         path.unlink()
-        self._lock.release()
-        if discard:
-            with contextlib.suppress(OSError):
-                Path(self._lock.lock_file).unlink(missing_ok=True)
+        for lock in self._locks:
+            lock.release()
+            if discard:
+                with contextlib.suppress(OSError):
+                    Path(lock.lock_file).unlink(missing_ok=True)
 
     # -- inside
+
+    def hold(self, path: Path) -> None:
+        """Keep others from this file; filelock.Timeout if another process has it."""
+        name = path.name.removesuffix(SUFFIX).removeprefix(".")
+        lock = filelock.FileLock(path.with_name(f".{name}.lock"), thread_local=False)
+        lock.acquire(timeout=0)
+        self._locks.append(lock)
 
     def _note_row(self, sample: int, repeat: int, start: int, status: str) -> None:
         row = sample * self.judge_repeats + repeat
@@ -288,6 +303,8 @@ class Journal:
         os.dup2(handle, self._handle, inheritable=False)  # in one step: the other thread may be syncing
         os.close(handle)
         self.path = path
+        with contextlib.suppress(OSError, filelock.Timeout):  # a new name: nobody has it
+            self.hold(path)
         if ours:
             with contextlib.suppress(OSError):
                 old.unlink()
@@ -296,12 +313,19 @@ class Journal:
     def _create(self, folder: Path, info: RunInfo, key: Mapping[str, Any]) -> None:
         self.info, self.key = info, dict(key)
         self.path, self._handle = _create_file(folder, info)
+        self.hold(self.path)
         home = str(self.folder.resolve())
         self._append(
             {"journal": FORMAT, "run": asdict(info), "key": self.key, "total": len(self._rows), "folder": home}
         )
 
     def _take_up(self, path: Path) -> None:
+        try:
+            self.hold(path)  # whichever folder it is found in, and whatever the folder of the logs
+        except filelock.Timeout:
+            raise
+        except OSError:  # a folder that can only be read
+            pass
         self.path = path
         header: dict[str, Any] = {}
         for number, (start, line) in enumerate(lines(path, to_go_on=True), start=1):
@@ -362,14 +386,11 @@ def open_journal(
     folder. ConfigError if another process has the run."""
     place = fallback_folder() if in_fallback else folder
     place.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(place / f".judge_eval_{_short(key)}.lock", thread_local=False)
+    journal = Journal(folder, total=total, judge_repeats=info.judge_repeats)
     try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        raise ConfigError(say("runs.under_way", folder=folder)) from None
-    try:
+        # So that two processes that begin the same run at once find each other; from then on the journal's own holds.
+        journal.hold(place / f".judge_eval_{_short(key)}")
         found = fitting(path, key) if path is not None else None if fresh else newest(folder, key)
-        journal = Journal(folder, lock, total=total, judge_repeats=info.judge_repeats)
         if found is None:
             journal._create(place, info, key)
         else:
@@ -388,8 +409,11 @@ def open_journal(
         journal._begin_session()
         journal.sync()
         return journal
+    except filelock.Timeout:
+        journal.close()
+        raise ConfigError(say("runs.under_way", folder=folder)) from None
     except BaseException:
-        lock.release()
+        journal.close()
         raise
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import constants
 from ..base.messages import os_reason, say
+from ..base.pass_rule import run_rule
 from ..base.storage import as_path, check_place
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
@@ -81,6 +82,7 @@ def run_assignment(
     )  # fmt: skip
     discard = False
     try:
+        _tell_line(journal.info, assignment.info)
         by_question = plan.judge_repeats == 1
         if resumed := journal.n_done:
             taken_up = "runs.taken_up" if by_question else "runs.taken_up_judgements"
@@ -109,7 +111,7 @@ def run_assignment(
         _work(engine, gate, journal, total, options)
         spent_usd = None if _unpriced(plan) else gate.spent_usd
         run = finish_run(
-            journal, plan, total, engine.elapsed_s, logs_dir, spent_usd=spent_usd, certainty=certainty
+            journal, assignment, engine.elapsed_s, logs_dir, spent_usd=spent_usd, certainty=certainty
         )  # fmt: skip
         discard = True
         return run
@@ -121,6 +123,14 @@ def run_assignment(
         raise
     finally:
         journal.close(discard=discard)
+
+
+def _tell_line(there: RunInfo, here: RunInfo) -> None:
+    """Tell where a run that is taken up keeps a pass line that is not today's."""
+    (there_line, there_rate), (here_line, here_rate) = run_rule(there), run_rule(here)
+    if (there_line, there_rate) != (here_line, here_rate):
+        said = say("runs.keeps_line", there=there_line, there_rate=there_rate, here=here_line, here_rate=here_rate)
+        print(said, file=sys.stderr)
 
 
 def _take_over(journal: Journal, assignment: Assignment, known: Iterable[EvaluationResult]) -> None:

@@ -58,7 +58,8 @@ def assign_judges(
         each = assign_suite(questions, index=index, judge_model=judge, **judging, **answering)
         index = each.plan.index  # opened once for all
         assignments.append(each)
-    return assignments, lambda run, place: assign_rejudging(run, judge_model=judges[place], **judging)
+    # As they were opened here: an object without settings is another one each time.
+    return assignments, lambda run, place: assign_rejudging(run, judge_model=assignments[place].plan.judge, **judging)
 
 
 def check_judges(assignments: Sequence[Assignment]) -> None:

@@ -187,14 +187,25 @@ def fitting(path: Path, key: Mapping[str, Any]) -> Path:
     there = _read_header(path).get("key")
     if not isinstance(there, dict):
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
-    differences = [
-        say("runs.there_and_here", name=name, there=_shown(there.get(name)), here=_shown(key.get(name)))
-        for name in sorted({*there, *key})
-        if there.get(name) != key.get(name)
-    ]
-    if differences:
-        raise ConfigError(say("runs.journal_of_another", path=path, differences="; ".join(differences)))
+    if said := differences(there, key):
+        raise ConfigError(say("runs.journal_of_another", path=path, differences="; ".join(said)))
     return path
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """What differs between the keys of two runs, in words."""
+    names = [name for name in sorted({*there, *here}) if there.get(name) != here.get(name)]
+    told = []
+    for name in names:
+        sides = there.get(name), here.get(name)
+        if isinstance(sides[0], dict) and isinstance(sides[1], dict):
+            files = [file for file in sorted({*sides[0], *sides[1]}) if sides[0].get(file) != sides[1].get(file)]
+            told.append(say("runs.files_differ", name=name, files=", ".join(files)))
+        # The index's hash tells nothing where the files that differ are named.
+        elif name != "index" or not {"runbooks", "embedder"} & {*names}:
+            named = say(f"base.condition_{name}") if name.endswith("_settings") else name
+            told.append(say("runs.there_and_here", name=named, there=_shown(sides[0]), here=_shown(sides[1])))
+    return told
 
 
 def _read_header(path: Path) -> dict[str, Any]:
