@@ -125,9 +125,9 @@ class Trial:
                     "the budget" not in told.lower() or counted + DEAREST > cap,
                     f"{what}: the budget stops what it has room for",
                 )
-            self.law(
-                FILTERED not in told, f"{what}: a content refusal stops {'a resume' if number else 'its first start'}"
-            )
+            # A judge of whom nothing could be read stops it too, and names the last cause.
+            refused = any(FILTERED in line and "could be read" not in line for line in told.splitlines())
+            self.law(not refused, f"{what}: a content refusal stops {'a resume' if number else 'its first start'}")
             unfinished = sj.unfinished_runs(self.logs)
             when = "in the end" if len(logs) == len(judges) else "while it is broken off"
             self.check_money(f"{what}: {when}", first, [*map(log_cost, logs), *(each.cost_usd for each in unfinished)])
@@ -135,8 +135,9 @@ class Trial:
                 break
             for each in unfinished:
                 self.law(each.done <= each.total, f"{what}: more is done than there is")
-            newest = {each.run.judge_model: each.done for each in unfinished}
-            done_at += [(name, done, world.start) for name, done in newest.items()]
+            # A judge may have two, of which the lesser is superseded.
+            farthest = {each.run.judge_model: each.done for each in sorted(unfinished, key=lambda each: each.done)}
+            done_at += [(name, done, world.start) for name, done in farthest.items()]
         else:
             self.is_stuck = True
             self.law(False, f"{what}: cannot be finished ({told.strip()[:200]})")
