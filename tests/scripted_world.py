@@ -114,7 +114,7 @@ class World:
             reached = self.in_start >= self.fate_at
         if self.fate == "stop" and reached:
             self.stop.set()
-        call.tokens = chance.randint(100, 900), chance.randint(50, 300)
+        call.tokens = given // 10 + chance.randint(0, 800), chance.randint(50, 300)  # fewer would not be believed
         call.is_counted = chance.random() >= self.p_uncounted
         is_blind = (self.blind and self.start == 1) or chance.random() < self.unread[model, question]
         if self.fate == "down" and reached:

@@ -60,8 +60,11 @@ class Certainty:
         places = {name: i for i, name in enumerate(self._names)}
         for row in journal.rows():
             i = places[row["question_id"]]
-            if journal.is_done(i, row["judge_repeat"]):  # else it is asked for again
+            if journal.is_done(i, row["judge_repeat"]):
                 self.add(i, row["judge_repeat"], row["evaluation"]["status"], row["evaluation"]["average_score"])
+            else:  # it is asked for again
+                self._marks[i][row["judge_repeat"]] = None
+                self._awaited.add((i, row["judge_repeat"]))
         self.wanted = [max(FIRST, len(marks)) for marks in self._marks]
 
     def n_missing(self, i: int) -> int:

@@ -36,6 +36,7 @@ def finish_run(
     spent_usd: the most that the run has cost, None where no price is known."""
     totals = _Totals()
     starts = array("q")
+    lost = journal.lost_usage
     small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
     in_memory: list[EvaluationResult] = []
     finished_at = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -68,7 +69,7 @@ def finish_run(
             judge_model_resolved=", ".join(totals.judges) or UNKNOWN,
             assistant_model_resolved=", ".join(totals.assistants) or UNKNOWN,
             assistant_usage=totals.assistant_usage if assignment.plan.assistant is not None else Usage(),
-            judge_usage=totals.judge_usage,
+            judge_usage=totals.judge_usage + lost,
             most_usd=_most_usd(spent_usd, totals),
             wall_time_s=journal.wall_time_s + in_session_s,
             sessions=journal.sessions,

@@ -5,7 +5,7 @@ the journal belongs, also when it had to go elsewhere. Then, with "t", the secon
 "spent_usd", what the run has cost by then, calls included that got no reply: {"session"} each time the run is taken
 up; {"answer", "sample"}, an answer of the assistant; {"reply", "sample", "repeat"}, a judge's reply that could not be
 read; {"row", "sample", "repeat"}, a judged answer as it will stand in the log; {"over"}, that a run until it is certain
-asks for no more. A later line for the same thing counts.
+asks for no more; {"handed_on"}, that another judge's journal has its answers, and what they cost. A later line for the same thing counts.
 
 When its disk is full or the file is removed or replaced under us, it goes on in the fallback folder (`logs.fallback_folder`)."""
 
@@ -32,7 +32,7 @@ from ..base.messages import os_reason, say
 from ..base.pass_rule import reaches, run_rule
 from ..base.storage import is_remote
 from ..errors import ConfigError
-from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage
+from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage, total_usage
 from .log_json import (
     answer_from_dict,
     answer_to_dict,
@@ -123,6 +123,12 @@ class Journal:
             return Usage()
         return Usage(**self._line(self._rows[row])["row"]["evaluation"]["usage"])
 
+    @property
+    def lost_usage(self) -> Usage:
+        """What replies have cost that led to no row, or to none any more: those of a judgement that was given up."""
+        given_up = [start for row, starts in self._replies.items() for start in starts if start > self._rows[row]]
+        return total_usage(Usage(**self._line(start)["reply"]["usage"]) for start in given_up)
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """The judged answers as rows of a log, in the order of the questions."""
         with self._open() as file:
@@ -167,6 +173,18 @@ class Journal:
         repeat = result.judge_repeat
         line = {"row": result_to_dict(result), "sample": sample, "repeat": repeat, "t": t}
         self._note_row(sample, repeat, self._append(line), result.evaluation.status)
+
+    def take_over(self, old: Path) -> None:
+        """Add the judge's rows and replies of another journal over the same samples, as it has them, where there are none
+        yet; that file stays."""
+        known = {row for row, start in enumerate(self._rows) if start != _MISSING} | {*self._replies}
+        for _, line in lines(old):
+            if "row" in line or "reply" in line:
+                row = line["sample"] * self.judge_repeats + line["repeat"]
+                if row not in known:
+                    added = {name: value for name, value in line.items() if name not in ("raw", "t", "spent_usd")}
+                    self._note(self._append(added), added)
+        self._ask_anew()
 
     def note_end(self) -> None:
         """Keep that nothing more is asked for, of a run whose number of judged answers does not show it."""

@@ -61,13 +61,13 @@ def run_assignment(
     options: RunOptions,
     *,
     known: Iterable[EvaluationResult] = (),
-    from_run: str = "",
+    old: Path | None = None,
 ) -> EvaluationRun:
     """Do what was assigned, and write the log: the work of `run_evaluation_suite` and `rejudge`, which see.
 
     It begins now, whenever it was assigned: each call is a run of its own, or goes on with the one broken off. known:
-    results that are there already; of one that failed, only the answer counts. from_run: the id of the run of this budget
-    that paid for them, if one did."""
+    results that are there already; of one that failed, only the answer counts. old: a journal of the same judge over the
+    same answers, of which all is taken over, and which is removed."""
     check_counts(max_concurrency=options.max_concurrency, max_failures=options.max_failures)
     settings = get_settings(options.output_tokens, options.timeout_s, options.patience_s)
     plan, total, logs_dir = assignment.plan, assignment.total, options.logs_dir or constants.LOGS_DIR
@@ -87,10 +87,15 @@ def run_assignment(
         if resumed := journal.n_done:
             taken_up = "runs.taken_up" if by_question else "runs.taken_up_judgements"
             print(say(taken_up, done=resumed, total=total, path=journal.path), file=sys.stderr)
-        _take_over(journal, assignment, known)
+        _take_over(journal, assignment, known, old)
         if taken := journal.n_done - resumed:
             taken_over = "runs.taken_over" if by_question else "runs.taken_over_judgements"
             print(say(taken_over, done=taken, total=total), file=sys.stderr)
+        from_run = "" if old is None else count(old).run_id
+        if old is not None:
+            journal.sync()
+            with contextlib.suppress(OSError):
+                old.unlink()
         run_id = journal.info.run_id
         budget.note(run_id, journal.noted_usd if budget.max_usd is None else journal.spent_usd)
         if from_run:
@@ -133,10 +138,12 @@ def _tell_line(there: RunInfo, here: RunInfo) -> None:
         print(said, file=sys.stderr)
 
 
-def _take_over(journal: Journal, assignment: Assignment, known: Iterable[EvaluationResult]) -> None:
+def _take_over(journal: Journal, assignment: Assignment, known: Iterable[EvaluationResult], old: Path | None) -> None:
     known = list(known)
     samples = map(assignment.sample_at, range(assignment.n_samples if known else 0))
     places = {(sample.question.id, sample.answer_repeat): i for i, sample in enumerate(samples)}
+    if old is not None:
+        journal.take_over(old)
     for result in known:
         i = places[result.question.id, result.answer_repeat]
         if assignment.plan.assistant is not None and not result.answer.is_empty and journal.answer(i) is None:

@@ -31,7 +31,7 @@ from .estimate import Estimate, estimate_run
 from .load import load_run
 from .log_json import answer_from_dict
 from .running import RunOptions, note_journal, note_run, run_assignment
-from .unfinished import count, journal_folder, lines, load_unfinished, newest
+from .unfinished import count, journal_folder, lines, load_unfinished, newest, note_handed_on
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -84,7 +84,7 @@ def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path
             done, old = assignment.total, None
         elif runs:  # it may have failed over these answers, or while it made them
             own = over(next(iter(runs.values())), place)
-            done = len([] if old is None else _marked(old, assignment, own) or [])
+            done = count(old).done if old is not None and _has_answers_of(old, assignment, own) else 0
             old = newest(folder, own.key)
         found.append(done if old is None else max(done, count(old).done))
     return found
@@ -129,29 +129,33 @@ def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOption
         names = ", ".join(run.judge_model for run in runs.values())
         print(say("runs.judges_taken_over", judges=names), file=sys.stderr)
     problems: dict[int, SocJudgeError] = {}
-    given: list[EvaluationResult] = []  # answers of a run that failed later
+    given: list[EvaluationResult] = []  # answers of a run that failed later, and its journal
+    giver: Path | None = None
     options = replace(options, max_cost_usd=_one_budget(options, folder, assignments, over, runs))
     for place, assignment in enumerate(assignments):
         if place in runs:
             continue
         own, known, old = assignment, given, None
         if runs:
-            own = over(next(iter(runs.values())), place)
-            old = None if options.fresh else newest(folder, assignment.key)
-            marked = None if old is None else _marked(old, assignment, own)
-            known, old = marked or [], old if marked is not None else None
+            own, known = over(next(iter(runs.values())), place), []
+            # Over answers that were stored already it is the same run.
+            old = None if options.fresh or own.key == assignment.key else newest(folder, assignment.key)
+            old = old if old is not None and _has_answers_of(old, assignment, own) else None
         try:
-            run = run_assignment(own, options, known=known, from_run="" if old is None else count(old).run_id)
-        except RunStopped:
-            raise
-        except SocJudgeError as problem:
+            run = run_assignment(own, options, known=known, old=old)
+        except (SocJudgeError, KeyboardInterrupt) as problem:
+            journal = newest(folder, own.key)
+            if giver is not None and journal is not None:
+                note_handed_on(giver)
+            if not isinstance(problem, SocJudgeError) or isinstance(problem, RunStopped):
+                raise
             problems[place] = problem
-            if (journal := newest(folder, own.key)) is not None:
-                given = given if runs else list(_answers(journal, own))
+            if not runs and journal is not None:
+                given, giver = list(_answers(journal, own)), journal
             continue
-        if old is not None:  # all of it is in the run now
-            with contextlib.suppress(OSError):
-                old.unlink()
+        if giver is not None:
+            note_handed_on(giver)
+            giver = None
         runs[place] = run
         finished.note(place, run)
     if not runs:
@@ -185,17 +189,18 @@ def _one_budget(
     return budget
 
 
-def _marked(journal: Path, first: Assignment, over: Assignment) -> list[EvaluationResult] | None:
-    """What a judge marked before it failed as the first one; None if the journal has other answers than the judge is to
-    mark now, and so is another run's."""
+def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
+    """Whether the journal of a judge that failed as the first one has the answers that it is to mark now, and so is no
+    other run's."""
     samples = [over.sample_at(i) for i in range(over.n_samples)]
+    if [s.question.id for s in samples] != [first.sample_at(i).question.id for i in range(first.n_samples)]:
+        return False
     stored = {(sample.question.id, sample.answer_repeat): sample.stored for sample in samples}
-    marked = list(load_unfinished(journal).results)
-    for there in (*marked, *_answers(journal, first)):
+    for there in (*load_unfinished(journal).results, *_answers(journal, first)):
         here = stored.get((there.question.id, there.answer_repeat))
         if here is None or (here.answer, here.context) != (there.answer.answer, there.answer.context):
-            return None
-    return marked
+            return False
+    return True
 
 
 def _answers(journal: Path, assignment: Assignment) -> Iterator[EvaluationResult]:

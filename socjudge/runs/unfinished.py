@@ -96,6 +96,12 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     return runs
 
 
+def note_handed_on(path: Path) -> None:
+    """Note that another judge's journal has the answers of this one from now on, and with them what they have cost."""
+    with contextlib.suppress(OSError), path.open("ab") as file:  # else the cost is shown twice
+        file.write(b'{"handed_on":true}\n')
+
+
 class Counted(NamedTuple):
     """What a journal holds. done: judged answers that a resume does not ask for again; unread: those of them without a
     mark; cost_usd: None if unknown; spent_usd: the most that the run can have cost, as far as that is known."""
@@ -125,6 +131,8 @@ def count(path: Path) -> Counted:
             costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
         elif "reply" in line:
             costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
+        elif "handed_on" in line:
+            costs = {at: paid for at, paid in costs.items() if at[1] >= 0}
         elif "journal" in line:
             run_id = line["run"]["run_id"]
     done = [told for told, start in status.values() if is_done(told, start, first_read)]

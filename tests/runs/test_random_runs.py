@@ -136,7 +136,11 @@ class Trial:
             for each in unfinished:
                 self.law(each.done <= each.total, f"{what}: more is done than there is")
             # A judge may have two, of which the lesser is superseded.
-            farthest = {each.run.judge_model: each.done for each in sorted(unfinished, key=lambda each: each.done)}
+            # Until it is certain, what could not be read is asked for again before it ends; `unread` tells of it.
+            kept = {each.path: each.done - each.unread * world.certain for each in unfinished}
+            farthest = {
+                each.run.judge_model: kept[each.path] for each in sorted(unfinished, key=lambda each: each.done)
+            }
             done_at += [(name, done, world.start) for name, done in farthest.items()]
         else:
             self.is_stuck = True
