@@ -18,17 +18,10 @@ from ..stats.basics import OVERALL
 from ..stats.changes import repeat_limit, sd_ends, share_ends
 from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, judge_trust
 from .anchoring import INVERTED
-from .certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, Finding, Verdict
+from .certificate import CONDITIONAL, TRUSTED, UNTRUSTED, Finding
 from .findings import BLIND, is_more_than_noise
 from .noise import LEAST, noise_limits
 
-CONDITIONS = {
-    "people": "certify.condition_people",
-    "damage": "certify.condition_damage",
-    "noise": "certify.condition_noise",
-    "injection": "certify.condition_injection",
-    "flags": "certify.condition_flags",
-}
 _SHARES = {
     "damage": ("certify.share_damage", "certify.none_damage"),
     "injection": ("certify.share_injection", "certify.none_injection"),
@@ -56,28 +49,6 @@ def judge_conditions(
         _injection(gains[gains["criterion"] == criterion], sd, freedom, alpha),
         _flags(moves[(moves["criterion"] == criterion) & (moves["variant"] == INVERTED)], alpha),
     )
-
-
-def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
-    """The rules, from the first that applies.
-
-    1. A condition shown to be broken: 信頼できない.
-    2. All shown, and nothing in `limits`: 信頼できる.
-    3. People's order or the damage shown: 条件つき.
-    4. Else 分からない."""
-    state = {finding.condition: finding.state for finding in findings}
-    title = {name: say(key) for name, key in CONDITIONS.items()}
-    broken = [title[name] for name in CONDITIONS if state[name] == "against"]
-    missing = [title[name] for name in CONDITIONS if state[name] != "shown"]
-    if not broken and not missing and not limits:
-        return Verdict(criterion, TRUSTED, say("certify.why_trusted"), findings)
-    if broken:
-        word, why = UNTRUSTED, [say("certify.why_untrusted", broken=listed(broken))]
-    elif state["people"] in ("shown", "ranked") or state["damage"] == "shown":
-        word, why = CONDITIONAL, [say("certify.why_missing", missing=listed(missing))] if missing else []
-    else:
-        word, why = UNDECIDED, [say("certify.why_undecided", missing=listed(missing))]
-    return Verdict(criterion, word, " ".join([*why, *limits]), findings, limits)
 
 
 def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:

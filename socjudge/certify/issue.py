@@ -27,8 +27,8 @@ from ..stats.people import judge_vs_people
 from ..stats.trust import MAX_UNREAD
 from .anchoring import INVERTED, moves_of
 from .cases import ORIGINAL, Judged, judge_cases, make_options, originals, refused
-from .certificate import Binding, Certificate, binding_of_run
-from .conditions import ALPHA, decide, judge_conditions, limits_of, trust_rows
+from .certificate import Binding, Certificate, binding_of_run, decide
+from .conditions import ALPHA, judge_conditions, limits_of, trust_rows
 from .findings import summarise_probes
 from .hardening import HARDENED, differences_of, explain_prompts
 from .injection import CONTROL, attacks, gains_of, summarise_injections

@@ -8,8 +8,16 @@ from typing import Any
 
 from .._version import __version__
 from ..base.messages import language, listed, say
-from ..certify.certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, VALID_DAYS, Certificate
-from ..certify.conditions import ALPHA, CONDITIONS, HALF
+from ..certify.certificate import (
+    CONDITIONAL,
+    CONDITIONS,
+    TRUSTED,
+    UNDECIDED,
+    UNTRUSTED,
+    VALID_DAYS,
+    Certificate,
+)
+from ..certify.conditions import ALPHA, HALF
 from ..records import is_embedded
 from ..stats.basics import OVERALL
 from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, MIN_QUESTIONS

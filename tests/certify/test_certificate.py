@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -320,6 +321,72 @@ def test_what_is_no_certificate_is_said_to_be_none(content: bytes, tmp_path: Pat
     (tmp_path / "c.json").write_bytes(content)
     with pytest.raises(ConfigError, match="certificate"):
         load_certificate(tmp_path / "c.json")
+
+
+NESTED = {
+    depth: '{"kind": "socjudge certificate", "schema": 1, "x": ' + "[" * depth + "]" * depth + "}"
+    for depth in (600, 9000)
+}
+
+
+@pytest.mark.parametrize("what", ["600", "9000", "cut", "huge", "no utf-8", "pipe", "device", "folder", "dangling"])
+def test_a_file_nested_cut_or_odd_is_one_named_problem_and_ends_nothing(
+    what: str, made: Certificate, tmp_path: Path
+) -> None:
+    whole = save_certificate(made, tmp_path / "whole").read_bytes()
+    path = tmp_path / "certificates" / "odd.json"
+    path.parent.mkdir()
+    contents = {"cut": whole[: len(whole) // 2], "huge": b" " * 6_000_000 + whole, "no utf-8": whole + b"\xff"}
+    contents |= {str(depth): text.encode() for depth, text in NESTED.items()}
+    if what in contents:
+        path.write_bytes(contents[what])
+    elif what == "pipe":
+        os.mkfifo(path)
+    elif what == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if what == "device" else tmp_path / "nowhere")
+    for read in (lambda: load_certificate(path), lambda: find_certificate(made.binding, folder=path.parent)):
+        with pytest.raises(ConfigError, match=r"odd\.json: "):
+            read()
+    line = certificate_line(made.binding, made.issued_at, folder=path.parent)
+    assert "cannot be used" in line and "odd.json" in line and "\n" not in line
+    assert "there is no certificate" in explain_absence(made.binding, folder=path.parent)
+
+
+def without(made: Certificate, **changes: Any) -> Certificate:
+    """With the first verdict changed, sealed anew when it is saved."""
+    return replace(made, verdicts=(replace(made.verdicts[0], **changes), *made.verdicts[1:]))
+
+
+def test_words_that_do_not_follow_from_their_findings_are_no_certificate(made: Certificate, tmp_path: Path) -> None:
+    found = made.verdicts[0].findings
+    against = (replace(found[0], state="against"), *found[1:])
+    forged = {
+        "word of one's own": without(made, word="信頼できない"),
+        "finding against": without(made, findings=against),
+        "limit": without(made, limits=("見逃した損傷がある",)),
+        "no findings": without(made, findings=()),
+        "one finding too few": without(made, findings=found[1:]),
+        "one finding twice": without(made, findings=(*found, found[0])),
+        "unknown condition": without(made, findings=(replace(found[0], condition="looks"), *found[1:])),
+        "unknown state": without(made, findings=(replace(found[0], state="fine"), *found[1:])),
+        "other criterion": without(made, criterion="平易さ"),
+        "no verdicts": replace(made, verdicts=()),
+        "nothing at all": replace(made, verdicts=(), binding=replace(made.binding, criteria=())),
+        "one verdict too few": replace(made, verdicts=made.verdicts[1:]),
+        "one verdict twice": replace(made, verdicts=(*made.verdicts, made.verdicts[0])),
+        "answered by a list": replace(made, binding=replace(made.binding, judge_model_resolved=["x"])),  # type: ignore[arg-type]
+        "year 1": replace(made, issued_at="0001-01-01T00:00:00+00:00"),
+    }
+    for name, other in forged.items():
+        path = tmp_path / f"{name}.json"
+        path.write_bytes(save_certificate(other, tmp_path / "saved").read_bytes())
+        with pytest.raises(ConfigError, match=f"{name}.json: is no certificate"):
+            load_certificate(path)
+    assert not replace(made, verdicts=()).holds
+    honest = without(made, findings=against, word="信頼できない")
+    assert "Shown to be broken" in load_certificate(save_certificate(honest, tmp_path / "honest")).verdicts[0].why
 
 
 def test_layout_of_the_file_does_not_matter(made: Certificate, tmp_path: Path) -> None:
