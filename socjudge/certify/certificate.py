@@ -286,8 +286,8 @@ def _all(folder: Path | str | None) -> tuple[list[Certificate], list[ConfigError
 
 def _name(certificate: Certificate) -> str:
     bound = certificate.binding
-    judge = re.sub(r"[^\w.-]+", "-", bound.judge_model)[:60]
-    return f"{judge}_{bound.judge_prompt_sha256[:8]}_{datetime.fromisoformat(certificate.issued_at):%Y%m%d}"
+    judge, prompt = (re.sub(r"[^\w.-]+", "-", name) for name in (bound.judge_model, bound.judge_prompt_sha256))
+    return f"{judge[:60]}_{prompt[:8]}_{datetime.fromisoformat(certificate.issued_at):%Y%m%d}"
 
 
 def _value(certificate: Certificate) -> dict[str, Any]:
