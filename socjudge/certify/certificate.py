@@ -45,7 +45,8 @@ _MOST_BYTES = 5_000_000
 
 @dataclass(frozen=True)
 class Binding:
-    """What a certificate is of; as soon as any of it differs, it is of something else. Names and hashes as in `RunInfo`."""
+    """What a certificate is of; as soon as any of it differs, it is of something else. Names and hashes as in `RunInfo`;
+    judge_settings: what the judge was made with and where it sends, as the model tells."""
 
     judge_model: str
     judge_service: str
@@ -53,19 +54,21 @@ class Binding:
     criteria: tuple[str, ...]
     socjudge_version: str
     judge_model_resolved: str = UNKNOWN
+    judge_settings: str = ""
 
     def differences(self, other: Binding) -> list[str]:
-        """What differs, in words. Which model answered counts where both sides know it."""
-        answered = {one.judge_model_resolved for one in (self, other)} - {"", UNKNOWN}
-        names = [name for name in _BOUND if getattr(self, name) != getattr(other, name)]
-        if len(answered) < 2 and "judge_model_resolved" in names:
-            names.remove("judge_model_resolved")
-        return [say(_BOUND[name]) for name in names]
+        """What differs, in words. Which model answered counts where both sides know it, of the version its first two
+        numbers: the third changes no verdict."""
+        mine, theirs = ({**vars(one), "socjudge_version": one.socjudge_version.split(".")[:2]} for one in (self, other))
+        if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
+            del mine["judge_model_resolved"]
+        return [say(told) for name, told in _BOUND.items() if name in mine and mine[name] != theirs[name]]
 
 
 _BOUND = {
     "judge_model": "certify.bound_judge_model",
     "judge_service": "certify.bound_judge_service",
+    "judge_settings": "certify.bound_judge_settings",
     "judge_prompt_sha256": "certify.bound_judge_prompt_sha256",
     "criteria": "certify.bound_criteria",
     "socjudge_version": "certify.bound_socjudge_version",
@@ -334,7 +337,7 @@ def binding_of_run(run: EvaluationRun) -> Binding:
     marked = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
     return Binding(
         info.judge_model, info.judge_service, info.judge_prompt_sha256, tuple(marked), info.socjudge_version,
-        info.judge_model_resolved,
+        info.judge_model_resolved, getattr(info, "judge_settings", ""),
     )  # fmt: skip
 
 

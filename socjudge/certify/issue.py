@@ -84,7 +84,8 @@ def certify_judge(
     -------
     Certificate
         `words` has one word per criterion; `save_certificate` keeps it for runs to find, `write_certificate_page` makes
-        it a page. It is of this judge, service, prompt, criteria and version of socjudge, and speaks for 90 days.
+        it a page. It is of this judge, its settings, service, prompt, criteria and minor version of socjudge, and speaks for
+        90 days.
 
     Raises
     ------
@@ -167,7 +168,8 @@ def binding_of_judge(
 
 def _binding(judge: Model, prompt: Prompt, answered: str = UNKNOWN) -> Binding:
     criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
-    return Binding(judge.name, getattr(judge, "service", ""), prompt.sha256, criteria, __version__, answered)
+    service, settings = getattr(judge, "service", ""), getattr(judge, "settings", "")
+    return Binding(judge.name, service, prompt.sha256, criteria, __version__, answered, settings)
 
 
 @dataclass(frozen=True)

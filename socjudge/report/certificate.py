@@ -156,6 +156,7 @@ def _facts(certificate: Certificate) -> list[tuple[str, str]]:
         (say("certify.bound_judge_model"), bound.judge_model),
         (say("certify.bound_judge_model_resolved"), bound.judge_model_resolved),
         (say("certify.bound_judge_service"), bound.judge_service or "–"),
+        (say("certify.bound_judge_settings"), bound.judge_settings or "–"),
         (say("certify.bound_judge_prompt_sha256"), f"{basis['judge_prompt_id']}, sha256 {bound.judge_prompt_sha256[:12]}"),
         (say("certify.bound_criteria"), listed(bound.criteria)),
         (say("certify.bound_socjudge_version"), bound.socjudge_version),

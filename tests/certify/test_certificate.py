@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -32,6 +33,7 @@ from socjudge import (
 from socjudge.certify.certificate import (
     Binding,
     Certificate,
+    binding_of_run,
     certificate_line,
     certificates_folder,
     explain_absence,
@@ -285,17 +287,41 @@ def test_a_certificate_is_found_by_its_judge_and_by_nothing_else(made: Certifica
         "the judge prompt": replace(bound, judge_prompt_sha256="0" * 64),
         "the criteria": replace(bound, criteria=bound.criteria[:5]),
         "the version of socjudge": replace(bound, socjudge_version="99"),
+        "the judge's settings": replace(bound, judge_settings="temperature 2"),
     }
     for cause, other in others.items():
         assert find_certificate(other, folder=folder) is None
         if cause != "the judge's model":
             assert explain_absence(other, folder=folder).count(cause) == 1
     assert "there is no certificate of the judge gpt-4o" in explain_absence(others["the judge's model"], folder=folder)
+    patched = ".".join([*bound.socjudge_version.split(".")[:2], "99"])
+    assert find_certificate(replace(bound, socjudge_version=patched), folder=folder) is not None
     day = datetime.fromisoformat(made.issued_at)
     assert find_certificate(bound, on=day + timedelta(days=90), folder=folder) is not None
     for late in (day + timedelta(days=91), day - timedelta(days=91)):
         assert find_certificate(bound, on=late, folder=folder) is None
         assert "90 days are over" in explain_absence(bound, on=late, folder=folder)
+
+
+def test_a_judge_with_other_settings_is_another_judge() -> None:
+    from langchain_openai import ChatOpenAI
+
+    steady, wild = (ChatOpenAI(model="gpt-4o-mini", api_key=KEY, temperature=t) for t in (0, 2))
+    near = ChatOpenAI(model="gpt-4o-mini", api_key=KEY, temperature=0, base_url="http://127.0.0.1:9/v1")
+    first, *others = (binding_of_judge(model) for model in (steady, wild, near))
+    for other in others:
+        assert first.differences(other) == ["the judge's settings"]
+    # Before certificates knew of settings their file had none of that name.
+    assert Binding("offline", "", "0" * 64, ("安全性",), "0.1.0").judge_settings == ""
+
+
+def test_a_run_is_of_the_judge_with_its_settings() -> None:
+    info = SimpleNamespace(
+        judge_model="gpt-4o-mini", judge_service="", judge_prompt_sha256="", socjudge_version="0.1.0",
+        judge_model_resolved="", judge_settings="temperature 2",
+    )  # fmt: skip
+    run = SimpleNamespace(run=info, results=())
+    assert binding_of_run(run).judge_settings == "temperature 2"  # type: ignore[arg-type]
 
 
 def test_a_certificate_edited_by_hand_is_refused_in_words(made: Certificate, tmp_path: Path) -> None:
