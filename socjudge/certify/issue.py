@@ -32,7 +32,7 @@ from .conditions import ALPHA, judge_conditions, limits_of, trust_rows
 from .findings import summarise_probes
 from .hardening import HARDENED, differences_of, explain_prompts
 from .injection import CONTROL, attacks, gains_of, summarise_injections
-from .labelled import labels_of, read_labels
+from .labelled import LEAST_SHARED, labels_of, marked_by_two, read_labels
 from .noise import noise_limits
 from .probes import PROBES, probe_changes, probe_title
 from .subjects import Given, Subject, find_subjects
@@ -255,8 +255,8 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
             criterion, ALPHA / len(criteria), trust=own, changes=changes, gains=gains, moves=moves, marks=marks
         )
         limits = limits_of(criterion, changes, summary, gains)
-        if work.labels is not None and not _marked_twice(work.labels):
-            limits.append(say("certify.limit_rater"))
+        if work.labels is not None and not marked_by_two(work.labels[work.labels["criterion"] == criterion]):
+            limits.append(say("certify.limit_rater", least=LEAST_SHARED))
         if unread > MAX_UNREAD:
             limits.append(say("certify.limit_unread", share=unread))
         verdicts.append(decide(criterion, findings, tuple(limits)))
@@ -320,13 +320,8 @@ def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None
 
 
 def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """How far people agree among themselves; nothing where no two marked the same answer."""
-    return _rows(judge_agreement(labels, by="rater")) if labels is not None and _marked_twice(labels) else []
-
-
-def _marked_twice(labels: pd.DataFrame) -> bool:
-    """Whether two people marked the same answer."""
-    return bool(labels.groupby("answer_sha256", observed=True)["rater"].nunique().max() > 1)
+    """How far people agree among themselves; nothing where too few answers were marked by two."""
+    return _rows(judge_agreement(labels, by="rater")) if labels is not None and marked_by_two(labels) else []
 
 
 def _neutral(summary: pd.DataFrame) -> pd.DataFrame:

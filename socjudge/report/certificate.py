@@ -18,6 +18,7 @@ from ..certify.certificate import (
     Certificate,
 )
 from ..certify.conditions import ALPHA, HALF
+from ..certify.labelled import LEAST_SHARED
 from ..records import is_embedded
 from ..stats.basics import OVERALL
 from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, MIN_QUESTIONS
@@ -133,7 +134,7 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     lang = language()
     rule = {
         "criteria": len(bound.criteria), "alpha": ALPHA, "each": ALPHA / len(bound.criteria), "margin": MARGIN,
-        "correlation": CORRELATION, "least": MIN_QUESTIONS, "noise": MAX_NOISE, "half": HALF, "days": VALID_DAYS,
+        "correlation": CORRELATION, "least": MIN_QUESTIONS, "noise": MAX_NOISE, "half": HALF, "days": VALID_DAYS, "shared": LEAST_SHARED,
     }  # fmt: skip
     html = page_environment().get_template("certificate.html.j2").render(
         lang=lang, say=_said, version=__version__, certificate=certificate, styles=[page_asset("report.css"), page_asset("certificate.css")],

@@ -167,7 +167,37 @@ def test_without_labels_nothing_is_trusted_and_the_page_says_so(service: Service
 @pytest.mark.slow
 def test_one_rater_is_not_enough(service: Service, tmp_path: Path) -> None:
     made = certified(service, tmp_path, labels=labels("佐藤"))
-    assert set(made.words.values()) == {"条件つき"} and "marked by two people" in made.verdicts[0].why
+    assert set(made.words.values()) == {"条件つき"} and "by the same two people" in made.verdicts[0].why
+
+
+ONE = labels("佐藤")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("second", "trusted"),
+    [
+        (ONE.assign(rater="佐藤 "), False),  # as a spreadsheet has it
+        (ONE.assign(rater="佐藤\u200b"), False),
+        (labels("鈴木", questions=7), False),
+        (labels("鈴木", questions=8), True),
+        (pd.concat([labels("鈴木", questions=5), labels("高橋")[5 * len(CRITERIA) :]]), False),  # no two of them eight
+    ],
+)
+def test_two_people_are_two_names_with_eight_answers_in_common(
+    second: pd.DataFrame, trusted: bool, service: Service, tmp_path: Path
+) -> None:
+    pd.concat([ONE, second]).to_csv(tmp_path / "labels.csv", index=False)
+    for given in (pd.concat([ONE, second]), tmp_path / "labels.csv"):
+        words = certified(service, tmp_path, labels=given).words
+        assert set(words.values()) == {"信頼できる" if trusted else "条件つき"}
+
+
+@pytest.mark.slow
+def test_two_people_are_needed_for_each_criterion(service: Service, tmp_path: Path) -> None:
+    second = labels("鈴木")
+    made = certified(service, tmp_path, labels=pd.concat([ONE, second[second["criterion"] == "安全性"]]))
+    assert {criterion for criterion, word in made.words.items() if word == "信頼できる"} == {"安全性"}
 
 
 @pytest.mark.slow
@@ -199,6 +229,7 @@ def test_too_few_labels_and_constant_ones_leave_people_open(service: Service, tm
         (TWO.drop(columns="rater"), "lack the columns rater"),
         (TWO.assign(score=[*TWO["score"][1:], 130]), "1 labels have a score that is no number from 0 to 100"),
         (TWO[:0], "has no label"),
+        (TWO.assign(rater=[" ", *TWO["rater"][1:]]), "1 labels name no rater"),
     ],
 )
 def test_unfit_labels_are_refused_before_anything_is_asked(
