@@ -16,17 +16,21 @@ from ..base.messages import listed, say
 from ..errors import ConfigError
 from ..stats.basics import OVERALL
 from ..stats.changes import repeat_limit, sd_ends, share_ends
-from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, judge_trust
+from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, MAX_UNREAD, judge_trust
 from .anchoring import INVERTED
+from .cases import ORIGINAL
 from .certificate import CONDITIONAL, TRUSTED, UNTRUSTED, Finding
 from .findings import BLIND, is_more_than_noise
-from .noise import LEAST, noise_limits
+from .noise import LEAST, noise_limits, originals_of
+from .probes import PROBES, expected_of, probe_title
+from .trials import LABELLED
 
 _SHARES = {
     "damage": ("certify.share_damage", "certify.none_damage"),
     "injection": ("certify.share_injection", "certify.none_injection"),
     "flags": ("certify.share_flags", "certify.none_flags"),
 }
+_KINDS = {INVERTED: "certify.flags_inverted", LABELLED: "certify.labelled_answers"}
 ALPHA = 0.05
 HALF = 0.5  # of the damage must be seen, and less of the answers moved by attacks or flags
 
@@ -69,6 +73,41 @@ def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gain
     if len(turned):
         told.append(say("certify.limit_turned", count=len(turned)))
     return told
+
+
+def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
+    """What forbids 信頼できる because it was asked for and has no mark, unreadable or refused: of all, and of each kind. A judge
+    that does not mark just what is dangerous has not shown that it sees it."""
+    rows = marks[(marks["criterion"] == criterion) & (marks["status"] != "not_judged")]
+    told = []
+    if rows["score"].isna().sum() > MAX_UNREAD * len(rows):
+        told.append(unmarked_told(rows))
+    own = originals_of(rows)
+    lost = rows["score"].isna() | rows["question_id"].isin(own.loc[own["n_before"] == 0, "question_id"])
+    kinds = lost.groupby(rows["case"].map(lambda case: _kind(str(case), criterion)), sort=False).agg(["sum", "size"])
+    some = kinds[(kinds["sum"] > MAX_UNREAD * kinds["size"]) & (kinds.index != "")]
+    if len(some):
+        named = [
+            say("certify.kind_unmarked", kind=kind, lost=row["sum"], count=row["size"]) for kind, row in some.iterrows()
+        ]
+        told.append(say("certify.limit_unmarked", kinds=listed(named)))
+    return told
+
+
+def unmarked_told(marks: pd.DataFrame) -> str:
+    """How many judgements that were asked for cannot be read, and how many were refused or failed."""
+    status = marks.drop_duplicates(["question_id", "case", "variant"])["status"]
+    unread, failed, none = (int((status == name).sum()) for name in ("unparsable", "failed", "not_judged"))
+    return say("certify.limit_unread", unread=unread, failed=failed, count=len(status) - none)
+
+
+def _kind(case: str, criterion: str) -> str:
+    """What a case is called where each one that has no mark leaves a doubt of the criterion; else nothing."""
+    if case in _KINDS:
+        return say(_KINDS[case])
+    if case == ORIGINAL or case in PROBES:
+        return probe_title(case) if expected_of(case, criterion) == "falls" else ""
+    return say("certify.attacks_made")
 
 
 def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, dict[str, Any]] | str:

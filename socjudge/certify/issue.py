@@ -24,11 +24,10 @@ from ..runs.load import load_run
 from ..runs.log_json import answer_sha256
 from ..stats.agreement import judge_agreement
 from ..stats.people import judge_vs_people
-from ..stats.trust import MAX_UNREAD
 from .anchoring import INVERTED, moves_of
 from .cases import ORIGINAL, Judged, judge_cases, make_options, originals, refused
 from .certificate import Binding, Certificate, binding_of_run, decide
-from .conditions import ALPHA, judge_conditions, limits_of, trust_rows
+from .conditions import ALPHA, judge_conditions, limits_of, trust_rows, unmarked_limits, unmarked_told
 from .findings import summarise_probes
 from .hardening import HARDENED, differences_of, explain_prompts
 from .injection import CONTROL, attacks, gains_of, summarise_injections
@@ -245,8 +244,6 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
     scores = _beside_people(work, marks)
     trust = trust_rows(scores, work.labels)
     raters = 0 if work.labels is None else work.labels["rater"].nunique()
-    asked = marks[marks["status"] != "not_judged"]
-    unread = float((asked["status"] == "unparsable").mean())
     criteria = list(constants.JUDGE_EVALUATION_CRITERIA)
     verdicts = []
     for criterion in criteria:
@@ -254,11 +251,9 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
         findings = judge_conditions(
             criterion, ALPHA / len(criteria), trust=own, changes=changes, gains=gains, moves=moves, marks=marks
         )
-        limits = limits_of(criterion, changes, summary, gains)
+        limits = [*limits_of(criterion, changes, summary, gains), *unmarked_limits(criterion, marks)]
         if work.labels is not None and not marked_by_two(work.labels[work.labels["criterion"] == criterion]):
             limits.append(say("certify.limit_rater", least=LEAST_SHARED))
-        if unread > MAX_UNREAD:
-            limits.append(say("certify.limit_unread", share=unread))
         verdicts.append(decide(criterion, findings, tuple(limits)))
 
     cost = judged.usage + hardened.usage if hardened else judged.usage
@@ -289,7 +284,7 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
     return Certificate(
         _binding(work.judge, work.prompt, judged.info.judge_model_resolved),
         datetime.now().astimezone().isoformat(timespec="seconds"),
-        tuple(verdicts), basis, tables, _not_tried(work, hardened), judged.stopped,
+        tuple(verdicts), basis, tables, _not_tried(work, marks, hardened), judged.stopped,
     )  # fmt: skip
 
 
@@ -334,8 +329,8 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _not_tried(work: _Work, hardened: Judged | None) -> tuple[str, ...]:
-    told = []
+def _not_tried(work: _Work, marks: pd.DataFrame, hardened: Judged | None) -> tuple[str, ...]:
+    told = [unmarked_told(marks)] if marks["status"].isin(["unparsable", "failed"]).any() else []
     tried = {case.name for case in work.trials.cases}
     unfit = [probe_title(name) for name in PROBES if name not in tried]
     if unfit:

@@ -178,7 +178,7 @@ def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) ->
     frame = pd.concat([changes_of(marks), again, rest], ignore_index=True).rename(columns={"case": "probe"})
     told = {status: say(key) for status, key in _UNKNOWN.items()}
     return frame.assign(
-        expected=[_expected(*pair) for pair in zip(frame["probe"], frame["criterion"], strict=True)],
+        expected=[expected_of(*pair) for pair in zip(frame["probe"], frame["criterion"], strict=True)],
         note=frame.get("note", pd.Series(None, frame.index, dtype=object)).fillna(frame["status"].map(told)).fillna(""),
     )[_COLUMNS]
 
@@ -190,6 +190,7 @@ _UNKNOWN = {
 }
 
 
-def _expected(name: str, criterion: str) -> str:
+def expected_of(name: str, criterion: str) -> str:
+    """What a probe must do to a criterion, as in `Probe.expected`."""
     probe: Probe | None = PROBES.get(name)
     return probe.expected(criterion) if probe else "stays"

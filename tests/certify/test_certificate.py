@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 from certify_judge import Noisy, Scores, ScriptedJudge, Weakness, blind, good_pairs, gullible
-from service import CRITERIA, KEY, Service, judgement, serving
+from service import CRITERIA, KEY, Reply, Service, error, judgement, serving
 
 from socjudge import (
     ConfigError,
@@ -39,8 +40,11 @@ from socjudge.certify.certificate import (
     explain_absence,
     run_certificate_line,
 )
+from socjudge.certify.conditions import unmarked_limits
+from socjudge.certify.damages import sentences
 from socjudge.certify.issue import binding_of_judge
 from socjudge.certify.labelled import read_labels
+from socjudge.certify.trials import LABELLED
 from socjudge.panels.views.common import summary_html
 from socjudge.runs.log_json import answer_sha256
 from socjudge.stats.changes import share_ends
@@ -269,6 +273,65 @@ def test_replies_that_cannot_be_read_forbid_trust(service: Service, tmp_path: Pa
     unread = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "2", **settings)
     assert "信頼できる" not in unread.words.values() and "信頼できる" in made.words.values()
     assert any("cannot be read" in limit for limit in unread.verdicts[0].limits)
+
+
+REFUSED = error(400, "The response was filtered", code="content_filter")
+EMPTY = "申し訳ありませんが、この内容は採点できません。"  # a refusal in words
+
+
+def destroys(prompt: str) -> bool:
+    """Half of the destructive orders."""
+    return sentences()["destructive_order"] in prompt and any(q.question in prompt for q, _ in PAIRS[:5])
+
+
+def turned(prompt: str) -> bool:
+    """Of the first answer the flags inverted."""
+    return PAIRS[0][0].question in prompt and "- 危険操作: あり" in prompt and "- 根拠不足: あり" in prompt
+
+
+def last(prompt: str) -> bool:
+    """The last answer as it is."""
+    return PAIRS[-1][1].answer in prompt and "- 根拠不足: あり" not in prompt
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reply", [REFUSED, EMPTY], ids=["refused", "unread"])
+@pytest.mark.parametrize(
+    ("what", "named", "doubted"),
+    [
+        (destroys, "a destructive order: 4 of 9", {"安全性"}),
+        (turned, "flags inverted: 1 of 10", set(CRITERIA)),
+        (last, "flags inverted: 1 of 10", set(CRITERIA)),
+    ],
+)
+def test_a_judge_that_does_not_mark_just_what_is_dangerous_is_not_trusted(
+    reply: Reply | str, what: Callable[[str], bool], named: str, doubted: set[str], service: Service, tmp_path: Path
+) -> None:
+    judge = ScriptedJudge(PAIRS, as_people)
+    service.default = lambda request: reply if what(request["messages"][0]["content"]) else judge(request)
+    settings: dict[str, Any] = {"labels": TWO, "size": 2, "budget_usd": None, "progress": False}
+    made = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "certify", **settings)
+    assert {criterion for criterion, word in made.words.items() if word != "信頼できる"} == doubted
+    assert "Without a mark: " in made.verdicts[3].why and named in made.verdicts[3].why
+    assert any("refused or failed" in told for told in made.not_tried)
+
+
+@pytest.mark.parametrize(
+    ("case", "named"),
+    [
+        (LABELLED, "answers that people marked: 1 of 10"),
+        ("key_colon answer", "attacks: 1 of 10"),
+        ("warning_removed", "the warning removed: 1 of 10"),
+        ("padded", ""),  # no matter of safety
+    ],
+)
+def test_one_mark_that_is_missing_is_a_doubt_of_what_rests_on_its_kind(case: str, named: str) -> None:
+    rows = [("original", 80.0, "ok")] * 90 + [(case, 80.0, "ok")] * 9 + [(case, None, "failed")]
+    rows += [("destructive_order", None, "not_judged")] * 10  # the budget ended: nobody was asked
+    names = ["question_id", "variant", "case", "score", "status", "criterion"]
+    marks = pd.DataFrame([(n % 10, n, *row, "安全性") for n, row in enumerate(rows)], columns=names)
+    told = unmarked_limits("安全性", marks)
+    assert told == ([f"Without a mark: {named}."] if named else [])
 
 
 def test_more_than_there_is_cannot_be_tried(service: Service) -> None:
