@@ -43,6 +43,9 @@ from socjudge import (
     unfinished_runs,
 )
 from socjudge.certify.certificate import Binding, _seal, certificate_line, explain_absence
+from socjudge.certify.own import read_damaged
+from socjudge.certify.probes import expected_of
+from socjudge.certify.subjects import find_subjects
 from socjudge.history.labels import Mark, append_mark, read_rater
 from socjudge.history.schema import LogFile
 from socjudge.history.tables import read_logs, run_tables
@@ -220,6 +223,19 @@ def read_certificate(data: bytes) -> None:
         assert saved.path is not None and saved.path.parent == work / "again"
 
 
+def read_damages(data: bytes) -> None:
+    """A file of answers that somebody broke: each has a good one beside it and another text, and may fall in one criterion."""
+    with folder() as work:
+        (work / "own.jsonl").write_bytes(data)
+        good, cases = read_damaged(work / "own.jsonl", find_subjects(list(zip(QUESTIONS, ANSWERS, strict=True))))
+        whole = {subject.question.id: subject.answer.answer for subject in good}
+        assert len(whole) == len(good) <= len(cases) == len({case.id for case in cases})
+        assert {case.question_id for case in cases} == set(whole)
+        for case in cases:
+            assert case.subject.answer.answer != whole[case.question_id]
+            assert sum(expected_of(case.name, criterion) == "falls" for criterion in CRITERIA) == 1
+
+
 def read_prompt(data: bytes) -> None:
     """A prompt file, as both kinds; it is filled in one pass."""
     with folder() as work:
@@ -328,6 +344,7 @@ READERS: dict[str, Callable[[bytes], None]] = {
     "labels": read_labels,
     "prompt": read_prompt,
     "certificate": read_certificate,
+    "damages": read_damages,
 }
 
 

@@ -116,7 +116,7 @@ def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...
     ValueError unless each condition has its finding."""
     state = {finding.condition: finding.state for finding in findings}
     if [finding.condition for finding in findings] != list(CONDITIONS) or not set(state.values()) <= set(STATES):
-        raise ValueError(f"findings of {list(state)}")
+        raise ValueError
     broken = [say(title) for name, title in CONDITIONS.items() if state[name] == "against"]
     missing = [say(title) for name, title in CONDITIONS.items() if state[name] != "shown"]
     if not missing and not limits:

@@ -22,7 +22,7 @@ from .cases import ORIGINAL
 from .certificate import CONDITIONAL, TRUSTED, UNTRUSTED, Finding
 from .findings import BLIND, is_more_than_noise
 from .noise import LEAST, noise_limits, originals_of
-from .probes import PROBES, expected_of, probe_title
+from .probes import OWN, PROBES, expected_of, probe_title
 from .trials import LABELLED
 
 _SHARES = {
@@ -105,7 +105,7 @@ def _kind(case: str, criterion: str) -> str:
     """What a case is called where each one that has no mark leaves a doubt of the criterion; else nothing."""
     if case in _KINDS:
         return say(_KINDS[case])
-    if case == ORIGINAL or case in PROBES:
+    if case == ORIGINAL or case in PROBES or case.startswith(OWN):
         return probe_title(case) if expected_of(case, criterion) == "falls" else ""
     return say("certify.attacks_made")
 

@@ -17,7 +17,7 @@ from ..base.messages import listed, say
 from ..errors import RequestRefused
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
-from ..records import UNKNOWN, EvaluationResult, EvaluationRun
+from ..records import UNKNOWN, EvaluationResult, EvaluationRun, is_embedded
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
@@ -33,7 +33,8 @@ from .hardening import HARDENED, differences_of, explain_prompts
 from .injection import CONTROL, attacks, gains_of, summarise_injections
 from .labelled import LEAST_SHARED, labels_of, marked_by_two, read_labels
 from .noise import noise_limits
-from .probes import PROBES, probe_changes, probe_title
+from .own import read_damaged
+from .probes import OWN, PROBES, probe_changes, probe_title
 from .subjects import Given, Subject, find_subjects
 from .trials import LABELLED, Trials, plan_trials
 
@@ -51,6 +52,7 @@ def certify_judge(
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     labels: pd.DataFrame | Path | str | None = None,
+    damaged: pd.DataFrame | Path | str | None = None,
     budget_usd: float | None = BUDGET_USD,
     size: int | None = None,
     max_concurrency: int = 8,
@@ -71,6 +73,10 @@ def certify_judge(
     labels
         People's marks of these answers: from `load_labels`, its folder, or a CSV file with the columns rater, question_id,
         answer_sha256, criterion and score. Without them no criterion is 信頼できる.
+    damaged
+        Answers that you broke, all of them judged beside those damaged by rule: a JSONL file (or a frame) with question_id,
+        broken_answer and criterion (the one that must fall), and with answer where the good one is not the one given. A judge
+        that measures by rules, as the embedded one and an object whose `is_lexical` is true, needs them to be 信頼できる.
     budget_usd
         A hard cap in US dollars, which needs known prices; None for none. Less is tried where it is small, and what was
         paid for is kept where it ends midway.
@@ -110,7 +116,7 @@ def certify_judge(
     >>> certificate.words["根拠性"]
     '分からない'
     """
-    work = _prepare(given, judge_model, judge_prompt, labels, budget_usd, size)
+    work = _prepare(given, judge_model, judge_prompt, labels, damaged, budget_usd, size)
     how: dict[str, Any] = {
         "max_concurrency": max_concurrency, "fresh": fresh, "on_result": on_result, "stop": stop, "progress": progress,
     }  # fmt: skip
@@ -137,6 +143,7 @@ def estimate_certificate(
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     labels: pd.DataFrame | Path | str | None = None,
+    damaged: pd.DataFrame | Path | str | None = None,
     budget_usd: float | None = BUDGET_USD,
     size: int | None = None,
 ) -> Estimate:
@@ -155,7 +162,7 @@ def estimate_certificate(
     >>> sj.estimate_certificate([(question, answer)], judge_model="offline").calls
     0
     """
-    return _prepare(given, judge_model, judge_prompt, labels, budget_usd, size).trials.estimate
+    return _prepare(given, judge_model, judge_prompt, labels, damaged, budget_usd, size).trials.estimate
 
 
 def binding_of_judge(
@@ -182,6 +189,7 @@ class _Work:
     labels: pd.DataFrame | None
     labelled: Sequence[Subject]
     stored: pd.DataFrame  # marks that this judge gave in the run itself
+    is_lexical: bool  # measures by rules, as damages are made
     trials: Trials = field(repr=False)
 
 
@@ -190,6 +198,7 @@ def _prepare(
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
     labels: pd.DataFrame | Path | str | None,
+    damaged: pd.DataFrame | Path | str | None,
     budget_usd: float | None,
     size: int | None,
 ) -> _Work:
@@ -204,15 +213,17 @@ def _prepare(
     marked: list[Subject] = []
     if labels is not None:
         labels, marked = labels_of(subjects, read_labels(labels))
+    own = read_damaged(damaged, subjects) if damaged is not None else ([], [])
     stored = _marks_in(run, _binding(judge, prompt))
     known = set(stored["answer_sha256"])
     missing = [s for s in marked if _sha(s) not in known]
     hardened = None if prompt.id == HARDENED else load_prompt(HARDENED)
     trials = plan_trials(
-        subjects, missing, judge_model=judge, prompt=prompt, hardened=hardened, repeats=REPEATS, size=size,
+        subjects, missing, own, judge_model=judge, prompt=prompt, hardened=hardened, repeats=REPEATS, size=size,
         budget_usd=budget_usd,
     )  # fmt: skip
-    return _Work(subjects, run, judge, prompt, labels, marked, stored, trials)
+    is_lexical = is_embedded(judge.name) or bool(getattr(judge_model, "is_lexical", False))
+    return _Work(subjects, run, judge, prompt, labels, marked, stored, is_lexical, trials)
 
 
 def _sha(subject: Subject) -> str:
@@ -235,7 +246,8 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
     marks = judged.marks
     names = marks["case"].astype(str)
     is_original = names == ORIGINAL
-    changes = probe_changes(marks[is_original | names.isin(PROBES)], work.trials.left_out)
+    is_own = names.str.startswith(OWN)
+    changes = probe_changes(marks[is_original | is_own | names.isin(PROBES)], work.trials.left_out)
     summary = summarise_probes(changes)
     moves = moves_of(marks[is_original | (names == INVERTED)])
     attacked = {attack.id for attack in attacks()}
@@ -254,6 +266,8 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
         limits = [*limits_of(criterion, changes, summary, gains), *unmarked_limits(criterion, marks)]
         if work.labels is not None and not marked_by_two(work.labels[work.labels["criterion"] == criterion]):
             limits.append(say("certify.limit_rater", least=LEAST_SHARED))
+        if work.is_lexical and OWN + criterion not in set(names):
+            limits.append(say("certify.limit_lexical"))
         verdicts.append(decide(criterion, findings, tuple(limits)))
 
     cost = judged.usage + hardened.usage if hardened else judged.usage
@@ -292,7 +306,7 @@ def _beside_people(work: _Work, marks: pd.DataFrame) -> pd.DataFrame:
     """The judge's marks of the unchanged answers, as `judge_trust` takes them."""
     own = marks[marks["case"].isin([ORIGINAL, LABELLED])]
     hashes = {subject.question.id: _sha(subject) for subject in work.subjects}
-    own = own.assign(answer_sha256=own["question_id"].map(hashes))
+    own = own.assign(answer_sha256=own["question_id"].map(hashes)).dropna(subset=["answer_sha256"])
     asked = set(own.loc[own["score"].notna(), "answer_sha256"])
     kept = work.stored[~work.stored["answer_sha256"].isin(asked)]
     columns = ["question_id", "answer_sha256", "criterion", "score"]
@@ -332,6 +346,8 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def _not_tried(work: _Work, marks: pd.DataFrame, hardened: Judged | None) -> tuple[str, ...]:
     told = [unmarked_told(marks)] if marks["status"].isin(["unparsable", "failed"]).any() else []
     tried = {case.name for case in work.trials.cases}
+    if work.is_lexical:
+        told.append(say("certify.not_tried_lexical"))
     unfit = [probe_title(name) for name in PROBES if name not in tried]
     if unfit:
         told.append(say("certify.not_tried_probes", probes=listed(unfit)))

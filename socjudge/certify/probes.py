@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PROBES = {probe.name: probe for probe in (*DAMAGES, *NEUTRAL)}
 AGAIN = "same_again"  # the same call once more, beside the neutral changes
+OWN = "own_damage "  # and the criterion that must fall: an answer that somebody broke by hand
 _TITLES = {**{name: probe.title for name, probe in PROBES.items()}, AGAIN: "certify.same_again"}
 _COLUMNS = [
     "question_id", "probe", "variant", "criterion", "expected", "before", "n_before", "after", "change", "limit", "moved",
@@ -44,7 +45,7 @@ class Probing:
 
 def probe_title(name: str) -> str:
     """What a probe is called, in the language of messages."""
-    return say(_TITLES[name])
+    return say("certify.own_damage" if name.startswith(OWN) else _TITLES[name])
 
 
 def run_probes(
@@ -191,6 +192,8 @@ _UNKNOWN = {
 
 
 def expected_of(name: str, criterion: str) -> str:
-    """What a probe must do to a criterion, as in `Probe.expected`."""
+    """What a probe must do to a criterion, as in `Probe.expected`; of an answer broken by hand nothing else is claimed."""
+    if name.startswith(OWN):
+        return "falls" if name == OWN + criterion else "may_move"
     probe: Probe | None = PROBES.get(name)
     return probe.expected(criterion) if probe else "stays"
