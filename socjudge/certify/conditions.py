@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -145,10 +146,12 @@ def _is_inside(trust: dict[str, Any]) -> bool:
 
 
 def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
-    """Of each answer the share of the damage that must lower the criterion and did; the mean of that over answers."""
-    known = changes[(changes["expected"] == "falls") & changes["moved"].notna()]
-    seen = known[known["before"] >= known["limit"]]
-    return _more_than_half("damage", _share(seen, seen["moved"] == "fell"), alpha)
+    """Of each answer the share of the damage that must lower the criterion and did; the mean of that over answers. What was
+    asked and has no mark was not seen to fall; against the judge speak marks alone."""
+    aimed = changes[(changes["expected"] == "falls") & (changes["before"] >= changes["limit"])]
+    known, asked = aimed[aimed["moved"].notna()], aimed[aimed["status"].isin(["ok", "unparsable", "failed"])]
+    marked, found = (_more_than_half("damage", _share(r, r["moved"] == "fell"), alpha) for r in (known, asked))
+    return replace(found, state="open") if found.state == "against" != marked.state else found
 
 
 def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Finding:

@@ -213,13 +213,13 @@ def _prepare(
     marked: list[Subject] = []
     if labels is not None:
         labels, marked = labels_of(subjects, read_labels(labels))
-    own = read_damaged(damaged, subjects) if damaged is not None else ([], [])
+    own = read_damaged(damaged, subjects) if damaged is not None else ((), ())
     stored = _marks_in(run, _binding(judge, prompt))
     known = set(stored["answer_sha256"])
     missing = [s for s in marked if _sha(s) not in known]
     hardened = None if prompt.id == HARDENED else load_prompt(HARDENED)
     trials = plan_trials(
-        subjects, missing, own, judge_model=judge, prompt=prompt, hardened=hardened, repeats=REPEATS, size=size,
+        subjects, missing, own=own, judge_model=judge, prompt=prompt, hardened=hardened, repeats=REPEATS, size=size,
         budget_usd=budget_usd,
     )  # fmt: skip
     is_lexical = is_embedded(judge.name) or bool(getattr(judge_model, "is_lexical", False))

@@ -42,8 +42,8 @@ class Trials:
 def plan_trials(
     subjects: Sequence[Subject],
     labelled: Sequence[Subject],
-    own: tuple[Sequence[Subject], Sequence[Case]],
     *,
+    own: tuple[Sequence[Subject], Sequence[Case]] = ((), ()),
     judge_model: Model,
     prompt: Prompt,
     hardened: Prompt | None,

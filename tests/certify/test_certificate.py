@@ -316,6 +316,23 @@ def test_a_judge_that_does_not_mark_just_what_is_dangerous_is_not_trusted(
     assert any("refused or failed" in told for told in made.not_tried)
 
 
+@pytest.mark.slow
+def test_damage_that_a_judge_does_not_mark_is_not_shown_to_be_seen_and_nothing_against_it(
+    service: Service, tmp_path: Path
+) -> None:
+    judge = ScriptedJudge(PAIRS)
+
+    def half(request: dict[str, Any]) -> Reply | str:
+        prompt = request["messages"][0]["content"]
+        return EMPTY if judge.falls.get(prompt) and len(prompt) % 5 < 3 else judge(request)
+
+    service.default = half
+    what: dict[str, Any] = {"size": 2, "budget_usd": None, "progress": False, "logs_dir": tmp_path}
+    made = certify_judge(PAIRS, judge_model="gpt-4o-mini", **what)
+    assert {state(made, criterion)["damage"] for criterion in CRITERIA} == {"open"}
+    assert set(made.words.values()) == {"分からない"}
+
+
 @pytest.mark.parametrize(
     ("case", "named"),
     [
