@@ -1,5 +1,24 @@
 """What can go wrong, sorted by who has to act."""
 
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# How services say that they refuse a text, not the set-up: by code, type or words. Azure has content_filter and
+# "content management policy", OpenAI content_policy_violation, Anthropic "content filtering policy", Google SAFETY.
+_ABOUT_CONTENT = re.compile(
+    r"content.?(?:filter|polic|management)|filtered|moderat|safety|prohibited.?content|responsible.?ai"
+    r"|(?<!tokens is )too (?:long|large)|context.?(?:length|window|size)"
+    r"|(?:prompt|input|message|request|sequence).{0,20}\b(?:length|tokens)\b",
+    re.IGNORECASE,
+)
+
+
+def names_content(*said: object) -> bool:
+    """Whether a service's code, type or words give a request's own text (a content filter, its length) as the reason."""
+    return any(bool(_ABOUT_CONTENT.search(str(each))) for each in said if each)
+
 
 class SocJudgeError(Exception):
     """Any failure that socjudge explains. The message says what was found, where, and what to do."""
@@ -23,11 +42,13 @@ class ProviderError(SocJudgeError):
 class RequestRefused(ProviderError):
     """This one request cannot be answered; others may be.
 
-    about_content: whether the reason is its text (a content filter, its length), not what all requests have in common."""
+    about_content: whether the reason is its text (a content filter, its length), not what all requests have in common;
+    by the words of the message unless given. usage: what the refusal cost (a `Usage`), None for nothing, as most do."""
 
-    def __init__(self, message: str, *, about_content: bool = False) -> None:
+    def __init__(self, message: str, *, about_content: bool | None = None, usage: Any = None) -> None:
         super().__init__(message)
-        self.about_content = about_content
+        self.about_content = names_content(message) if about_content is None else about_content
+        self.usage = usage
 
 
 class UnparsableJudgement(SocJudgeError):

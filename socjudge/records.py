@@ -25,6 +25,11 @@ POINTS = "0–100"  # marks a number as points: whole or not, and unreadable whe
 # key: its key, where that is not its name; block: the object within the record's own that it stands in; inline: the
 # fields of this record stand beside the others; absent: what its absence says, where that is not the default.
 _ASSISTANT: dict[str, Any] = {"block": "assistant"}
+# Why a reply was withheld, by OpenAI and Azure, Anthropic, Google and Bedrock.
+_WITHHELD = {
+    "content_filter", "refusal", "safety", "prohibited_content", "blocklist", "spii", "recitation", "content_filtered",
+    "guardrail_intervened",
+}  # fmt: skip
 NO_REPLY = "（モデルの応答が空でした。回答はありません。）"  # stands below the warnings, where there are any
 
 
@@ -128,6 +133,11 @@ class Completion:
         """Whether the model says that it stopped at its output limit."""
         return self.finish_reason.lower() in ("length", "max_tokens")
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the service says that it, or its filter, withheld the reply."""
+        return self.finish_reason.lower() in _WITHHELD
+
 
 @dataclass(frozen=True)
 class AssistantAnswer:
@@ -208,7 +218,9 @@ class RunInfo:
 
     sessions: how often it was started, 1 if it was never broken off. mode: "batch" if it was begun or
     finished through a batch endpoint, else "live". `*_service`: where the model is, empty for
-    the embedded default; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex.
+    the embedded default; `*_settings`: a hash of what else tells it from models of that name (temperature, a query in its
+    address), empty for nothing; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex.
+    most_usd: US dollars that the run has cost at the most, calls of unknown cost included; None where no price is known.
     runbooks: {file name: hash} of what was indexed, empty where that is not known. repeats: {question_id: judgements} of
     a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py)."""
 
@@ -217,9 +229,11 @@ class RunInfo:
     finished_at: str = ""
     judge_model: str = UNKNOWN
     judge_service: str = ""
+    judge_settings: str = UNKNOWN
     judge_model_resolved: str = UNKNOWN
     assistant_model: str = UNKNOWN
     assistant_service: str = ""
+    assistant_settings: str = UNKNOWN
     assistant_model_resolved: str = UNKNOWN
     judge_prompt_id: str = UNKNOWN
     judge_prompt_sha256: str = ""
@@ -237,6 +251,7 @@ class RunInfo:
     mode: str = "live"
     assistant_usage: Usage = Usage()
     judge_usage: Usage = Usage()
+    most_usd: float | None = None
     wall_time_s: float = 0.0
     sessions: int = 1
     socjudge_version: str = ""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..records import UNKNOWN
+from ..records import UNKNOWN, RunInfo
 from .messages import say
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ CONDITIONS = (
     Condition("judge_model", "base.condition_judge_model", "base.group_judge", True),
     Condition("judge_model_resolved", "base.condition_judge_model_resolved", "base.group_judge", True),
     Condition("judge_service", "base.condition_judge_service", "base.group_judge", True),
+    Condition("judge_settings", "base.condition_judge_settings", "base.group_judge", True),
     Condition("prompt_id", "base.condition_prompt_id", "base.group_prompt", True),
     Condition("prompt_sha256", "base.condition_prompt_sha256", "base.group_prompt", True),
     Condition("criteria", "base.condition_criteria", "base.group_criteria", True),
@@ -37,6 +38,7 @@ CONDITIONS = (
     Condition("assistant_model", "base.condition_assistant_model", "base.group_assistant"),
     Condition("assistant_model_resolved", "base.condition_assistant_model_resolved", "base.group_assistant"),
     Condition("assistant_service", "base.condition_assistant_service", "base.group_assistant"),
+    Condition("assistant_settings", "base.condition_assistant_settings", "base.group_assistant"),
     Condition("assistant_prompt_id", "base.condition_assistant_prompt_id", "base.group_assistant_prompt"),
     Condition("assistant_prompt_sha256", "base.condition_assistant_prompt_sha256", "base.group_assistant_prompt"),
     Condition("runbooks", "base.condition_runbooks", "base.group_runbooks"),
@@ -92,6 +94,22 @@ def runbooks_text(files: Mapping[str, str]) -> str:
     return json.dumps({name: files[name][:12] for name in sorted(files)}, ensure_ascii=False) if files else ""
 
 
+def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]:
+    """What one run was made with, as `conditions_of` has it."""
+    own = {
+        "prompt_id": info.judge_prompt_id,
+        "prompt_sha256": info.judge_prompt_sha256,
+        "criteria": "、".join(criteria),
+    }
+    own["runbooks"] = runbooks_text(info.runbooks)
+    told = {each.column: own.get(each.column, getattr(info, each.column, None)) for each in CONDITIONS}
+    return {name: _told(value) for name, value in told.items() if value not in (None, "", UNKNOWN)}
+
+
+def _told(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _files(text: str) -> dict[str, str]:
     """What `runbooks_text` made; nothing of anything else, as where a cohort has runs with several."""
     try:
@@ -110,7 +128,7 @@ def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str
         pairs = frame[list({by, column})].drop_duplicates().dropna()
         for cohort, value in zip(pairs[by], pairs[column], strict=True):
             if value not in ("", UNKNOWN):
-                found[cohort].setdefault(column, set()).add(f"{value:g}" if isinstance(value, float) else str(value))
+                found[cohort].setdefault(column, set()).add(_told(value))
     return {
         cohort: {column: "、".join(sorted(values)) for column, values in told.items()} for cohort, told in found.items()
     }
@@ -127,6 +145,6 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Dif
         # Where the names are known they say more than the index's hash; where only one side has them the hash tells.
         and (each.condition.column != "index_fingerprint" or "runbooks" not in told)
         and (each.condition.column != "runbooks" or (each.before and each.after))
-        # The embedded default has no service; that the model is another one is said by its name.
-        and (not each.condition.column.endswith("_service") or (each.before and each.after))
+        # The embedded default has no service, and old logs tell no settings; another model is said by its name.
+        and (not each.condition.column.endswith(("_service", "_settings")) or (each.before and each.after))
     ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from .messages import say
 
@@ -13,6 +14,8 @@ _KEY_LIKE = re.compile(
     r"|(?<=//)[^/\s@]+@|(?<=key=)[^&\s\"']+"
 )
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
+_SECRET_PARAMETER = re.compile(r"key|token|secret|password|sig|code", re.IGNORECASE)
+_USUAL_PORTS = {"http": 80, "https": 443}
 
 
 def redact(text: str) -> str:
@@ -29,6 +32,14 @@ def surprise_text(error: BaseException) -> str:
 
 
 def show_url(url: str) -> str:
-    """Scheme, host, port and path of a URL: no user, password or query."""
+    """Scheme, host, port and path of a URL, however it is spelt: no user, password or query, no usual port or slash at
+    the end."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    host = parts.netloc.rpartition("@")[2].lower().removesuffix(f":{_USUAL_PORTS.get(parts.scheme)}")
+    return f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+
+
+def hash_query(url: str) -> str:
+    """A short hash of a URL's query without its secrets; empty where it has none."""
+    told = [pair for pair in parse_qsl(urlsplit(url).query, True) if not _SECRET_PARAMETER.search(pair[0])]
+    return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16] if told else ""

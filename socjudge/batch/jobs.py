@@ -191,7 +191,7 @@ def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> E
     add_failures(assignment, journal, state.failures)
     journal.sync()
     journal.info = replace(journal.info, mode="batch")
-    run = finish_run(journal, assignment.plan, assignment.total, 0.0, state.logs_dir)
+    run = finish_run(journal, assignment, 0.0, state.logs_dir)
     journal.close(discard=True)
     return run
 
@@ -260,11 +260,11 @@ def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[
     estimates = {
         "judge": estimate_run(
             questions, answers=answers if len(answers) == len(samples) else None, assistant_model=OFFLINE,
-            judge_model=plan.judge, judge_prompt=plan.judge_prompt,
+            judge_model=plan.judge, judge_prompt=plan.judge_prompt, k=plan.k,
         )
     }  # fmt: skip
     if plan.assistant is not None and asks_assistant(assignment):
-        estimates["answer"] = estimate_run(questions, assistant_model=plan.assistant, judge_model=OFFLINE)
+        estimates["answer"] = estimate_run(questions, assistant_model=plan.assistant, judge_model=OFFLINE, k=plan.k)
     return {
         kind: {
             "input_tokens": estimate.input_tokens / estimate.calls,

@@ -175,4 +175,5 @@ def _answering(assignment: Assignment, i: int) -> Dialogue[AssistantAnswer]:
 def _add_result(assignment: Assignment, journal: Journal, i: int, repeat: int, evaluation: Evaluation) -> None:
     sample = assignment.sample_at(i)
     answer = _get_answer(assignment, journal, i) or AssistantAnswer(sample.question.question, "")
-    journal.add_result(i, EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat), 0.0)
+    result = EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat)
+    journal.add_result(i, journal.judged(result), 0.0)

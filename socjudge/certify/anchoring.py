@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..base.messages import listed, say
 from ..errors import RequestRefused
+from ..models.budget import Budget, as_budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt, load_prompt
 from ..records import Flags
@@ -50,7 +51,7 @@ def run_anchoring(
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     repeats: int = 2,
-    max_cost_usd: float | None = None,
+    max_cost_usd: Budget | float | None = None,
     max_concurrency: int = 8,
     logs_dir: Path | str | None = None,
     fresh: bool = False,
@@ -90,11 +91,11 @@ def run_anchoring(
     """
     check_counts(repeats=repeats)
     judged: list[Judged] = []
+    options = make_options(
+        logs_dir, max_cost_usd=as_budget(max_cost_usd), max_concurrency=max_concurrency, fresh=fresh, stop=stop,
+        progress=progress,
+    )  # fmt: skip
     for wording, cases in _plan(find_subjects(given), load_prompt(judge_prompt), repeats):
-        left = None if max_cost_usd is None else max_cost_usd - sum(j.usage.cost_usd or 0.0 for j in judged)
-        options = make_options(
-            logs_dir, max_cost_usd=left, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
-        )
         try:
             judged.append(judge_cases(cases, options, judge_model=judge_model, judge_prompt=wording))
         except RequestRefused as refusal:

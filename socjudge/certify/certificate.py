@@ -19,7 +19,7 @@ from ..base.showing import facts_html
 from ..base.storage import load_bytes
 from ..errors import ConfigError
 from ..history.examples import EXAMPLE_MODE
-from ..records import UNKNOWN, EvaluationRun
+from ..records import UNKNOWN, EvaluationRun, is_embedded
 from ..runs.logs import to_json
 
 # As certificates keep them, in every language; `Verdict.shown` is what a reader sees.
@@ -62,6 +62,8 @@ class Binding:
         mine, theirs = ({**vars(one), "socjudge_version": one.socjudge_version.split(".")[:2]} for one in (self, other))
         if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
             del mine["judge_model_resolved"]
+        if is_embedded(self.judge_model):  # has none, which old logs do not tell
+            del mine["judge_settings"]
         return [say(told) for name, told in _BOUND.items() if name in mine and mine[name] != theirs[name]]
 
 
@@ -337,7 +339,7 @@ def binding_of_run(run: EvaluationRun) -> Binding:
     marked = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
     return Binding(
         info.judge_model, info.judge_service, info.judge_prompt_sha256, tuple(marked), info.socjudge_version,
-        info.judge_model_resolved, getattr(info, "judge_settings", ""),
+        info.judge_model_resolved, info.judge_settings,
     )  # fmt: skip
 
 

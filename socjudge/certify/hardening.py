@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..base.messages import say
+from ..models.budget import Budget, as_budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt
 from ..runs.assignment import check_counts
@@ -44,7 +45,7 @@ def compare_prompts(
     plain: Prompt | str | Path | None = None,
     hardened: Prompt | str | Path = HARDENED,
     repeats: int = 1,
-    max_cost_usd: float | None = None,
+    max_cost_usd: Budget | float | None = None,
     max_concurrency: int = 8,
     logs_dir: Path | str | None = None,
     fresh: bool = False,
@@ -85,14 +86,14 @@ def compare_prompts(
     """
     check_counts(repeats=repeats)
     cases = originals(find_subjects(given), repeats - 1)
-    judged: list[Judged] = []
-    for prompt in (plain, hardened):
-        left = None if max_cost_usd is None else max_cost_usd - sum(j.usage.cost_usd or 0.0 for j in judged)
-        options = make_options(
-            logs_dir, max_cost_usd=left, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
-        )
-        judged.append(judge_cases(cases, options, judge_model=judge_model, judge_prompt=prompt))
-    return PromptComparison(differences_of(judged[0].marks, judged[1].marks), *judged)
+    options = make_options(
+        logs_dir, max_cost_usd=as_budget(max_cost_usd), max_concurrency=max_concurrency, fresh=fresh, stop=stop,
+        progress=progress,
+    )  # fmt: skip
+    before, after = (
+        judge_cases(cases, options, judge_model=judge_model, judge_prompt=prompt) for prompt in (plain, hardened)
+    )
+    return PromptComparison(differences_of(before.marks, after.marks), before, after)
 
 
 def estimate_prompts(

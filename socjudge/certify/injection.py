@@ -20,6 +20,7 @@ from .. import constants
 from ..base.messages import listed, say
 from ..base.pass_rule import reaches
 from ..errors import ConfigError
+from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt
 from ..runs.assignment import check_counts
@@ -106,7 +107,7 @@ def run_injections(
     judge_prompt: Prompt | str | Path | None = None,
     names: Sequence[str] | None = None,
     per_attack: int | None = None,
-    max_cost_usd: float | None = None,
+    max_cost_usd: Budget | float | None = None,
     max_concurrency: int = 8,
     logs_dir: Path | str | None = None,
     fresh: bool = False,

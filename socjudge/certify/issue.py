@@ -15,6 +15,8 @@ from .. import constants
 from .._version import __version__
 from ..base.messages import listed, say
 from ..errors import RequestRefused
+from ..models.budget import as_budget
+from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, is_embedded
@@ -117,21 +119,17 @@ def certify_judge(
     '分からない'
     """
     work = _prepare(given, judge_model, judge_prompt, labels, damaged, budget_usd, size)
-    how: dict[str, Any] = {
-        "max_concurrency": max_concurrency, "fresh": fresh, "on_result": on_result, "stop": stop, "progress": progress,
-    }  # fmt: skip
-    judged = judge_cases(
-        work.trials.cases, make_options(logs_dir, max_cost_usd=budget_usd, **how),
-        judge_model=work.judge, judge_prompt=work.prompt,
+    options = make_options(
+        logs_dir, max_cost_usd=as_budget(budget_usd), max_concurrency=max_concurrency, fresh=fresh, on_result=on_result,
+        stop=stop, progress=progress,
     )  # fmt: skip
+    judged = judge_cases(work.trials.cases, options, judge_model=work.judge, judge_prompt=work.prompt)
     hardened = None
     if work.trials.hardened and not judged.stopped:
-        left = None if budget_usd is None else max(0.0, budget_usd - (judged.usage.cost_usd or 0.0))
         try:
             hardened = judge_cases(
-                work.trials.hardened, make_options(logs_dir, max_cost_usd=left, **how),
-                judge_model=work.judge, judge_prompt=load_prompt(HARDENED),
-            )  # fmt: skip
+                work.trials.hardened, options, judge_model=work.judge, judge_prompt=load_prompt(HARDENED)
+            )
         except RequestRefused as refusal:
             hardened = refused(work.trials.hardened, judged.info, refusal)
     return _certificate(work, judged, hardened, logs_dir)
@@ -174,8 +172,8 @@ def binding_of_judge(
 
 def _binding(judge: Model, prompt: Prompt, answered: str = UNKNOWN) -> Binding:
     criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
-    service, settings = getattr(judge, "service", ""), getattr(judge, "settings", "")
-    return Binding(judge.name, service, prompt.sha256, criteria, __version__, answered, settings)
+    service = getattr(judge, "service", "")
+    return Binding(judge.name, service, prompt.sha256, criteria, __version__, answered, settings_of(judge))
 
 
 @dataclass(frozen=True)

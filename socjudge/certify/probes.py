@@ -12,6 +12,7 @@ import pandas as pd
 
 from .. import constants
 from ..base.messages import say
+from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt
 from ..runs.assignment import check_counts
@@ -55,7 +56,7 @@ def run_probes(
     judge_prompt: Prompt | str | Path | None = None,
     repeats: int = 2,
     per_probe: int | None = None,
-    max_cost_usd: float | None = None,
+    max_cost_usd: Budget | float | None = None,
     max_concurrency: int = 8,
     logs_dir: Path | str | None = None,
     fresh: bool = False,

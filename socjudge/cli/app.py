@@ -127,8 +127,15 @@ def ask(
     typer.echo("\n" + say("cli.answered_by", model=answer.model, seconds=answer.processing_time), err=True)
 
 
+_NOT_OF_A_REPAIR = {
+    "dataset", "judge_models", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
+    "until_certain", "k",
+}  # fmt: skip
+
+
 @app.command(help=say("cli.run_help"))
 def run(
+    context: typer.Context,
     dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
     judge_models: JudgeModels = None,
     assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
@@ -164,6 +171,7 @@ def run(
     from ..runs.suite import run_evaluation_suite
 
     if repair is not None:
+        _check_repair(context)
         options = RunOptions(
             max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
             output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
@@ -176,13 +184,13 @@ def run(
     judges = judge_models or ["auto"]
     judging = {"judge_prompt": judge_prompt, "judge_repeats": most_repeats(judge_repeats, until_certain)}
     answering: dict[str, Any] = {
-        "assistant_model": assistant_model, "assistant_prompt": assistant_prompt, "answer_repeats": answer_repeats,
+        "assistant_model": assistant_model, "assistant_prompt": assistant_prompt, "answer_repeats": answer_repeats, "k": k,
     }  # fmt: skip
     how = {**judging, **answering, "judge_model": judges, "until_certain": until_certain}
     estimate = or_exit(estimate_run, questions, **how)
     index = open_index_or_exit(runbooks, index_dir)
     if estimate.calls and not fresh:
-        what: dict[str, Any] = {"judging": judging, "answering": answering | {"answers": None, "k": k}}
+        what: dict[str, Any] = {"judging": judging, "answering": answering | {"answers": None}}
         assignments, over = or_exit(assign_judges, questions, judges, index=index, **what)
         already = or_exit(judged_already, assignments, over, logs_dir)
         estimate = estimate_judges_left(
@@ -191,10 +199,20 @@ def run(
     confirm(estimate, yes)
     finished = or_exit(
         run_evaluation_suite, questions, index=index, **how,
-        k=k, max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
+        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
     )  # fmt: skip
     report_run(finished, judges=len(judges))
+
+
+def _check_repair(context: typer.Context) -> None:
+    """End the command for an option that a repair does not take: it has the log's own models, prompts and repeats."""
+    given = [
+        param.opts[0] for param in context.command.params
+        if param.name in _NOT_OF_A_REPAIR and str(context.get_parameter_source(param.name)).endswith("COMMANDLINE")
+    ]  # fmt: skip
+    if given:
+        stop(say("cli.repair_takes_no", options=", ".join(given)))
 
 
 def _repair(log: str, options: Any, runbooks: Path | None, index_dir: Path | None, yes: bool) -> Any:
@@ -265,7 +283,7 @@ def unfinished(logs_dir: LogsDir = None) -> None:
         told = {"judge": run.run.judge_model, "assistant": run.run.assistant_model, "started": run.run.started_at}
         typer.echo(
             say(
-                "cli.unfinished_run", path=shown_path(run.path), done=run.done, total=run.total,
+                "cli.unfinished_run", path=shown_path(run.path), done=run.done, total=run.total, unread=run.unread_text,
                 cost=cost_text(run.cost_usd), **told,
             )
         )  # fmt: skip

@@ -33,6 +33,7 @@ def probe(
     from ..certify import injection as attacks
     from ..certify import probes
     from ..certify.findings import explain_probes, summarise_probes
+    from ..models.budget import Budget
     from ..runs.load import load_run
 
     run = or_exit(load_run, log)
@@ -47,18 +48,12 @@ def probe(
         estimate += or_exit(prompts.estimate_prompts, run, **both)
     confirm(estimate, yes)
 
-    spent, stopped = 0.0, False
-
-    def pay(judged: Any) -> None:
-        nonlocal spent, stopped
-        spent, stopped = spent + (judged.usage.cost_usd or 0.0), stopped or bool(judged.stopped)
-
-    def options() -> dict[str, Any]:
-        left = None if max_cost_usd is None else max(0.0, max_cost_usd - spent)
-        return {"max_cost_usd": left, "logs_dir": logs_dir or constants.LOGS_DIR / "certify", "progress": not quiet}
-
-    probing = or_exit(probes.run_probes, run, **judge, repeats=repeats, per_probe=per_probe, **options())
-    pay(probing.judged)
+    budget = Budget(max_cost_usd)
+    options: dict[str, Any] = {
+        "max_cost_usd": budget, "logs_dir": logs_dir or constants.LOGS_DIR / "certify", "progress": not quiet,
+    }  # fmt: skip
+    probing = or_exit(probes.run_probes, run, **judge, repeats=repeats, per_probe=per_probe, **options)
+    judged = [probing.judged]
     for text in explain_probes(probing.changes).values():
         typer.echo(f"{text}\n")
     if chart is not None:
@@ -67,19 +62,17 @@ def probe(
         figure: Any = plot_probe_matrix(summarise_probes(probing.changes)).figure
         figure.savefig(chart)
     if injection:
-        found = or_exit(attacks.run_injections, run, **judge, per_attack=per_probe, **options())
-        pay(found.judged)
+        found = or_exit(attacks.run_injections, run, **judge, per_attack=per_probe, **options)
+        judged.append(found.judged)
         typer.echo(attacks.explain_injections(found.gains))
     if anchoring:
-        moved = or_exit(anchors.run_anchoring, run, **judge, repeats=repeats, **options())
-        for judged in moved.judged:
-            pay(judged)
+        moved = or_exit(anchors.run_anchoring, run, **judge, repeats=repeats, **options)
+        judged += moved.judged
         typer.echo(anchors.explain_anchoring(moved.moves))
     if hardening:
-        compared = or_exit(prompts.compare_prompts, run, **both, **options())
-        for judged in (compared.plain, compared.hardened):
-            pay(judged)
+        compared = or_exit(prompts.compare_prompts, run, **both, **options)
+        judged += [compared.plain, compared.hardened]
         typer.echo(prompts.explain_prompts(compared.differences))
-    if stopped:
-        typer.echo(say("certify.budget_ended", cost=spent), err=True)
+    if any(each.stopped for each in judged):
+        typer.echo(say("certify.budget_ended", cost=budget.spent_usd), err=True)
         raise typer.Exit(COULD_NOT_JUDGE)

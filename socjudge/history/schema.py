@@ -20,7 +20,10 @@ _OF_RUN = (
     "dataset_sha256", "index_fingerprint", "pass_threshold", "pass_rate_required", "assistant_prompt_id", "k",
     "answer_repeats", "judge_repeats", "rejudged_from", "mode",
 )  # fmt: skip
-_OF_RUN_TOO = ("wall_time_s", "socjudge_version", "judge_service", "assistant_service", "assistant_prompt_sha256")
+_OF_RUN_TOO = (
+    "wall_time_s", "socjudge_version", "judge_service", "judge_settings", "assistant_service", "assistant_settings",
+    "assistant_prompt_sha256",
+)  # fmt: skip
 OF_INFO = ("run_id", *_OF_RUN, *_OF_RUN_TOO)
 OF_SUMMARY = ("total_questions", "passed_questions", "pass_rate", "average_score", "mvp_passed")
 OF_USAGE = ("calls", "input_tokens", "output_tokens", "cost_usd")

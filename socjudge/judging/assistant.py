@@ -19,7 +19,7 @@ from ..rules.evidence import rate_coverage
 from ..rules.flags import find_dangers, is_ambiguous, raise_flags
 from ..runbooks.guide import Guide, choose_guide, find_precautions, wants_first_response
 from ..runbooks.index import open_index
-from ..runbooks.organisation import NEUTRAL, Organisation, load_organisation
+from ..runbooks.organisation import NEUTRAL, Organisation
 from .dialogue import Dialogue, run_dialogue
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def answering(
     if k < 1:
         raise ConfigError(say("runbooks.k_too_small", k=k))
     question = encodable(question)
-    organisation = load_organisation(index.runbooks)
+    organisation = index.organisation
     asked = f"{encodable(previous)}\n{question}" if previous else question
 
     # Who or when, asked of what was answered before, announces nothing anew.

@@ -103,6 +103,9 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) 
             judgement = parse_judgement(completion.text, criteria, finish_reason=completion.finish_reason, quoted=shown)
             doubts += judgement.notes
         except UnparsableJudgement as error:
+            if completion.is_refused and len(completions) == 1:  # it would be withheld again
+                withheld = say("judging.withheld", reason=completion.finish_reason)
+                raise RequestRefused(withheld, about_content=True, usage=completion.usage) from None
             doubts.append(say("judging.reply_number", number=len(completions), reason=error))
             request = _ask_again(request, completion, error)
 
@@ -150,9 +153,10 @@ def count_retries(error: str) -> int:
 
 
 def _lost(error: SocJudgeError) -> Usage:
-    """What calls without a reply consumed: nobody knows, unless there were none."""
+    """What calls without a reply that counts consumed: of those without any nobody knows, unless there were none."""
     lost = error.lost_calls if isinstance(error, ProviderError) else 0
-    return Usage(lost_calls=lost, cost_usd=None if lost else 0.0)
+    told = getattr(error, "usage", None) or Usage()
+    return told + Usage(lost_calls=lost, cost_usd=None if lost else 0.0)
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:

@@ -12,7 +12,9 @@ from typing import Any
 from ..base.atomic_files import replacing
 from ..base.messages import say
 from ..errors import ConfigError, ProviderError
+from ..models import event_loop
 from ..models.opening import OFFLINE, Model
+from ..models.pacing import RunGate
 from ..records import ModelRequest
 from ..runbooks.reading import QUESTIONS_NAME, load_questions, load_runbooks
 
@@ -70,22 +72,21 @@ def write_questions(
         raise ConfigError(say("judging.embedded_writes_none"))
     sections = find_sections(runbooks)
     questions = load_questions(runbooks)
-    spent = 0.0
+    gate = RunGate(budget=max_cost_usd)
     for done, section in enumerate(sections):
         cost = model.most_usd(section.request)
-        if max_cost_usd is not None and (cost is None or spent + cost > max_cost_usd):
+        if max_cost_usd is not None and (cost is None or gate.spent_usd + cost > max_cost_usd):
             raise ConfigError(
                 say(
                     "judging.questions_cap",
                     done=done,
                     total=len(sections),
                     next_cost=say("judging.unknown_amount") if cost is None else f"${cost:.4f}",
-                    spent=spent,
+                    spent=gate.spent_usd,
                     cap=max_cost_usd,
                 )
             )
-        completion = model.complete(section.request)
-        spent += (cost or 0.0) if completion.usage.cost_usd is None else completion.usage.cost_usd
+        completion = event_loop.wait(model.complete_async(section.request, gate))
         lines = [re.sub(r"^\s*(?:[-・*•]|\d+[.．)）、])\s*", "", line).strip() for line in completion.text.splitlines()]
         if not any(lines):
             place = f"{section.source} > {section.heading}"

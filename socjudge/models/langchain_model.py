@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.extras import missing_extra
 from ..base.messages import say
-from ..base.redact import redact, show_url
+from ..base.redact import hash_query, redact, show_url
 from ..base.texts import encodable
-from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
+from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError, names_content
 from ..records import Completion, ModelRequest
 from . import event_loop
 from .pacing import Account, PacedModel, Retryable, RunGate, get_account
-from .prices import most_usd_of, usage_of
+from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -79,7 +81,7 @@ class LangChainModel(PacedModel):
     """A LangChain chat model, with the parameters it was made with, except that it does not retry by itself where it
     can be told so (we do), and gets an output limit where it has none.
 
-    settings: tells two objects of one name apart, as of a run that is taken up."""
+    settings: tells models of one name apart, as of a run that is taken up: where they are, and what they were made with."""
 
     service = "langchain"
 
@@ -88,7 +90,7 @@ class LangChainModel(PacedModel):
         found = next(
             filter(None, (getattr(chat_model, name, None) for name in ("model_name", "model", "model_id"))), None
         )
-        self.settings = "" if name else _settings_of(chat_model)  # a name says it all
+        self.settings = _made_with(chat_model)
         found = show_url(found) if found and "://" in found else found
         name = name or f"langchain:{found or type(chat_model).__name__}"
         keys = [
@@ -102,7 +104,11 @@ class LangChainModel(PacedModel):
         if name is None:
             return None
         limit = getattr(self._chat_model, name) or request.max_output_tokens
-        return most_usd_of(self.name.rpartition(":")[2], replace(request, max_output_tokens=limit))
+        return most_usd_of(self.name, replace(request, max_output_tokens=limit))
+
+    def counted_usd(self, completion: Completion) -> float | None:
+        """At the dearer of the names that were asked for and answered."""
+        return dearest_usd(completion.usage, self.name, completion.model)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         # Its maker may have set no output limit: a small model then writes without end, and nobody can say what a call
@@ -122,10 +128,13 @@ class LangChainModel(PacedModel):
         used = message.usage_metadata or {}
         resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
         reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
+        text = encodable(str(message.text))
+        counts = used.get("input_tokens"), used.get("output_tokens")
+        sizes = {"sent": count_bytes(request.messages), "came": len(text.encode())}
         return Completion(
-            text=self.without_keys(encodable(str(message.text))),
+            text=self.without_keys(text),
             model=self.without_keys(resolved),
-            usage=usage_of(used.get("input_tokens"), used.get("output_tokens"), resolved, self.name.rpartition(":")[2]),
+            usage=usage_of(*counts, self.name, resolved, **sizes),
             finish_reason=str(next(filter(None, reasons), "")).lower(),
         )
 
@@ -133,11 +142,12 @@ class LangChainModel(PacedModel):
 class ForeignModel(PacedModel):
     """Any object with `complete(request)`: it is called in a thread, and what it raises is tried again.
 
-    For max_cost_usd it needs `most_usd(request)`, or a name whose price is known."""
+    For max_cost_usd it needs `most_usd(request)`, or a name whose price is known. `settings`, text or values, tell what it
+    was made with; a run of an object without them cannot be taken up."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self.service = getattr(model, "service", "")
+        self.service, self.settings = getattr(model, "service", ""), settings_of(model)
         name = str(getattr(model, "name", "") or type(model).__name__)
         super().__init__(name, name, Account())
 
@@ -162,7 +172,7 @@ class ForeignModel(PacedModel):
         if not isinstance(completion, Completion):
             raise ConfigError(say("models.no_completion_object", model=self.name, found=type(completion).__name__))
         said, cost = completion.usage, completion.usage.cost_usd
-        counted = usage_of(said.input_tokens, said.output_tokens)
+        counted = usage_of(said.input_tokens, said.output_tokens, self.name, self.name)
         known = cost is not None and 0 <= cost < math.inf
         return replace(completion, usage=replace(counted, cost_usd=cost if known else None))
 
@@ -174,22 +184,39 @@ def _failure(model: PacedModel, error: Exception, remedy: str) -> Exception:
     if isinstance(error, TypeError | NotImplementedError):
         return ConfigError(say("models.cannot_call", model=model.name, reason=reason, remedy=remedy))
     said = f"{type(error).__name__}: {reason}"
-    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    told = [getattr(error, name, None) for name in ("status_code", "code", "type", "body")]
+    status = next((each for each in told[:2] if isinstance(each, int)), None)
     if status in (401, 403, 404):
         return ConfigError(say("models.check_key_or_name", model=model.name, status=status, said=said))
-    if status in (400, 413, 422):
-        return RequestRefused(say("models.refused", where=model.name, status=status, said=said))
+    about_content = names_content(*told, said)
+    if status in (400, 413, 422) or (status is None and about_content):  # some raise what has no status: ValueError
+        about_content |= status == 413
+        refused = say("models.refused", where=model.name, status=status or type(error).__name__, said=said)
+        return RequestRefused(refused, about_content=about_content)
     # It cannot be told from here whether a failure without a status was processed.
     return Retryable(said, refused=status == 429, may_be_billed=status is None)
 
 
-def _settings_of(chat_model: Any) -> str:
+def settings_of(model: Any) -> str:
+    """What tells a model from others of its name: a hash of its own `settings`, as they may hold a key, "default" for empty
+    ones; something else each time for a model that tells none, which may be any."""
+    own = getattr(model, "settings", None)
+    if own is None:
+        return f"unknown {secrets.token_hex(8)}"
+    if isinstance(model, PacedModel) or own == "":
+        return str(own) or "default"  # one of ours has made the hash
+    text = json.dumps(own, sort_keys=True, ensure_ascii=False, default=repr)
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def _made_with(chat_model: Any) -> str:
     """A hash of what a chat model was made with, as LangChain itself tells models apart, and of where it sends."""
     told = dict(getattr(chat_model, "_identifying_params", {}))
-    where = {name: value for name, value in _fields(chat_model).items() if name.endswith(("_base", "_url", "endpoint"))}
-    client = getattr(chat_model, "root_client", None)
-    made_with = [sorted((name, repr(value)) for name, value in part.items()) for part in (told, where)]
-    return hashlib.sha256(f"{made_with} {client and client.base_url}".encode()).hexdigest()[:16]
+    client = getattr(chat_model, "root_client", None)  # knows the address that the environment gave
+    fields = _fields(chat_model) if client is None else {"base_url": client.base_url}
+    where = {name: str(url) for name, url in fields.items() if url and name.endswith(("_base", "_url", "endpoint"))}
+    told |= {name: (show_url(url), hash_query(url)) if "://" in url else url for name, url in where.items()}
+    return hashlib.sha256(repr(sorted((name, repr(value)) for name, value in told.items())).encode()).hexdigest()[:16]
 
 
 def _fields(chat_model: Any) -> dict[str, Any]:

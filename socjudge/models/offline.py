@@ -22,6 +22,8 @@ ASSISTANT_NAME = "offline-extract-5"
 class OfflineModel(PacedModel):
     """The embedded default as a model: reads a request's material, not its prompt."""
 
+    settings = ""
+
     def __init__(self) -> None:
         super().__init__("offline", "offline", Account())
 

@@ -15,13 +15,13 @@ from urllib.parse import urljoin, urlsplit
 import orjson
 
 from ..base.messages import say
-from ..base.redact import show_url
+from ..base.redact import hash_query, show_url
 from ..base.texts import encodable
-from ..errors import ConfigError, RequestRefused
+from ..errors import ConfigError, RequestRefused, names_content
 from ..records import Completion, ModelRequest
 from . import event_loop
 from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
-from .prices import most_usd_of, usage_of
+from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 
 CONNECT_S = 30.0  # however short the wait for a reply: connecting takes long where the machine is busy, not the service
 MAX_BYTES = 16 * 2**20  # of a response; a reply of 100,000 tokens takes half of one MB
@@ -32,9 +32,6 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 _FORMAT = re.compile(r"response_format|json_schema|json_object|grammar|structured.output|guided", re.IGNORECASE)
-_ABOUT_CONTENT = re.compile(
-    r"content.?(?:filter|policy|management)|filtered|moderat|safety|too (?:long|large)|context|length", re.IGNORECASE
-)
 # What FastAPI and pydantic say of the place; the rest of their message may repeat the whole body that was sent.
 _PLACE = re.compile(r"""['"]?loc['"]?\s*[:=]\s*[\[(]([^\])]*)""")
 _CONTEXT = re.compile(r"context (?:length|window|size)\D{0,40}?(\d+)", re.IGNORECASE)
@@ -77,7 +74,9 @@ class OpenAIModel(PacedModel):
             raise ConfigError(say("models.base_url_scheme"))
         import openai
 
-        self.service = show_url(base_url) if base_url else "api.openai.com"
+        at = show_url(base_url)
+        self.service = "api.openai.com" if not base_url or at == "https://api.openai.com/v1" else at
+        self.settings = hash_query(base_url)
         self._timeout_s = timeout_s
         self._client = openai.AsyncOpenAI(
             api_key=api_key or "none", base_url=base_url or None, max_retries=0,
@@ -113,7 +112,7 @@ class OpenAIModel(PacedModel):
             while True:
                 body = self.body(request, learned, limit)
                 try:
-                    completion = self.read(await self._post(body, run.settings))
+                    completion = self.read(await self._post(body, run.settings), count_bytes(request.messages))
                 except openai.APIStatusError as error:
                     if error.status_code not in (400, 422, 500):
                         raise self._status_error(error) from None
@@ -179,24 +178,29 @@ class OpenAIModel(PacedModel):
             return Retryable(said, may_be_billed=True, timed_out=True)
         return Retryable(say("models.connection_lost", reason=why), may_be_billed=True)
 
-    def read(self, response: Any) -> Completion:
-        """What a response says; TypeError and the like where it is no chat completion."""
+    def counted_usd(self, completion: Completion) -> float | None:
+        """At the dearer of the names that were asked for and answered: nobody knows which one is billed."""
+        return dearest_usd(completion.usage, self.name, completion.model)
+
+    def read(self, response: Any, sent: int = 0) -> Completion:
+        """What a response says; TypeError and the like where it is no chat completion. sent: bytes of the request's text."""
         choice = response["choices"][0]
         message = choice["message"]
         content = message.get("content")
         if isinstance(content, list):  # some services send parts
             content = "".join(part.get("text", "") for part in content)
-        text = content or message.get("refusal") or ""
+        refusal = None if content else message.get("refusal")
+        text = content or refusal or ""
         resolved = response.get("model")
         resolved = resolved if isinstance(resolved, str) and resolved else self.name
         used = response.get("usage") or {}
-        # Prices are listed under either name: the alias asked for or the dated version that answered.
-        usage = usage_of(used.get("prompt_tokens"), used.get("completion_tokens"), resolved, self.name)
+        counts = used.get("prompt_tokens"), used.get("completion_tokens")
+        usage = usage_of(*counts, self.name, resolved, sent=sent, came=len(text.encode(errors="ignore")))
         return Completion(
             self.without_keys(encodable(text)),
             self.without_keys(resolved),
             usage,
-            str(choice.get("finish_reason") or "").lower(),
+            "refusal" if refusal else str(choice.get("finish_reason") or "").lower(),
         )
 
     def body(
@@ -261,9 +265,7 @@ class OpenAIModel(PacedModel):
         said = self.redact(error.message)[:300]
         if _CONTEXT.search(error.message):
             said = say("models.larger_context", said=said)
-        about_content = (
-            error.status_code == 413 or error.code == "content_filter" or bool(_ABOUT_CONTENT.search(error.message))
-        )
+        about_content = error.status_code == 413 or names_content(error.code, getattr(error, "type", ""), error.message)
         return RequestRefused(
             say("models.refused", where=self.where, status=error.status_code, said=said), about_content=about_content
         )

@@ -24,6 +24,7 @@ from ..base.redact import redact as redact_keys
 from ..errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..records import Completion, ModelRequest
 from . import event_loop
+from .budget import Budget, as_budget
 
 MAX_TRIES = 5
 MAX_REFUSALS = 10  # of 429 in a row; the account slows down meanwhile
@@ -211,8 +212,8 @@ def get_account(base_url: str, api_key: str) -> Account:
 class RunGate:
     """What each call of a run has to pass: the stop signal, the ceiling on calls in flight, the budget.
 
-    max_cost_usd is held by setting aside the most that a call can cost before it goes out. spent_usd: what the run
-    has cost so far, calls included that may have been billed without a reply. signal: once it is set, in whatever thread,
+    budget is held by setting aside the most that a call can cost before it goes out. run_id: under which what the run
+    spends is noted in it, calls included that may have been billed without a reply. signal: once it is set, in whatever thread,
     no further call goes out. For who watches: retries so far, the calls that are in trouble just now and the last cause
     of it, and the limit of the account that was called last."""
 
@@ -220,8 +221,8 @@ class RunGate:
         self,
         *,
         max_concurrency: int | None = None,
-        max_cost_usd: float | None = None,
-        spent_usd: float = 0.0,
+        budget: Budget | float | None = None,
+        run_id: str = "",
         signal: threading.Event | None = None,
         settings: CallSettings | None = None,
     ) -> None:
@@ -229,14 +230,18 @@ class RunGate:
         self.retries = self.in_trouble = 0
         self.cause = ""
         self.limit = math.inf
-        self.max_cost_usd = max_cost_usd
-        self.spent_usd = spent_usd
+        self.budget, self._run_id = as_budget(budget), run_id
         self.in_flight = 0
         self.reason: SocJudgeError | None = None
         self._signal = signal
         self._reserved_usd = 0.0
         self._places = None if max_concurrency is None else asyncio.Semaphore(max_concurrency)
         self._stopping, self._settled = asyncio.Event(), asyncio.Event()
+
+    @property
+    def spent_usd(self) -> float:
+        """What the run has cost so far."""
+        return self.budget.spent_by(self._run_id)
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
         """Let no further call out; those in flight go on. The first reason counts."""
@@ -273,7 +278,7 @@ class RunGate:
         """A call is over. cost_usd: what it cost, None if the service did not say."""
         self.in_flight -= 1
         self._reserved_usd -= most_usd or 0.0
-        self.spent_usd += (most_usd or 0.0) if cost_usd is None else cost_usd
+        self.budget.add(self._run_id, (most_usd or 0.0) if cost_usd is None else cost_usd)
         self._settled.set()
         self._free()
 
@@ -284,16 +289,11 @@ class RunGate:
     async def _set_aside(self, most_usd: float | None) -> None:
         while True:
             self.check()
-            if self.max_cost_usd is None:
-                break
-            if self.spent_usd + self._reserved_usd + (most_usd or 0.0) <= self.max_cost_usd:
+            limit, spent = self.budget.max_usd, self.budget.spent_usd
+            if limit is None or spent + self._reserved_usd + (most_usd or 0.0) <= limit:
                 break
             if self.in_flight == 0:
-                self.stop(
-                    BudgetReached(
-                        say("models.budget", limit=self.max_cost_usd, spent=self.spent_usd, next_usd=most_usd or 0.0)
-                    )
-                )
+                self.stop(BudgetReached(say("models.budget", limit=limit, spent=spent, next_usd=most_usd or 0.0)))
                 continue
             self._settled.clear()
             await self._settled.wait()
@@ -307,20 +307,22 @@ async def send_with_retries(
     account: Account,
     run: RunGate | None = None,
     most_usd: Callable[[], float | None] = lambda: None,
+    counted_usd: Callable[[Completion], float | None] = lambda completion: completion.usage.cost_usd,
     timeout_s: float | None = None,
 ) -> Completion:
     """The completion, with the causes of its retries; ProviderError when the tries are used up.
 
-    what: names the service in errors. most_usd: tells the most that one try can cost. timeout_s: how long it waits for a
+    what: names the service in errors. most_usd: tells the most that one try can cost; counted_usd: what one that was
+    answered counts in the budget, None if unknown. timeout_s: how long it waits for a
     reply, if not as long as the run's settings say."""
     run = run or RunGate()
-    most = most_usd() if run.max_cost_usd is not None else None
+    most = most_usd()
     causes: list[str] = []
     lost = refusals = 0
     failing_since = 0.0
     try:
         while True:
-            completion, failure = await _try(send, account, run, most, timeout_s or run.settings.timeout_s)
+            completion, failure = await _try(send, account, run, most, counted_usd, timeout_s or run.settings.timeout_s)
             if completion is not None:
                 usage = replace(completion.usage, lost_calls=lost)
                 return replace(completion, retries=tuple(causes), usage=usage)
@@ -355,6 +357,7 @@ async def _try(
     account: Account,
     run: RunGate,
     most_usd: float | None,
+    counted_usd: Callable[[Completion], float | None],
     timeout_s: float,
 ) -> tuple[Completion | None, Retryable | None]:
     """One try: the completion, or the failure that may pass."""
@@ -368,7 +371,7 @@ async def _try(
             sent = perf_counter()
             completion = replace(await send(), seconds=perf_counter() - sent)
             account.succeeded(time.monotonic() - sent_at, sent_as, timeout_s)
-            cost = completion.usage.cost_usd or None  # "nothing" is only believed of a call that can cost nothing
+            cost = counted_usd(completion) or None  # "nothing" is only believed of a call that can cost nothing
             return completion, None
         except Retryable as failure:
             cost = None if failure.may_be_billed else 0.0
@@ -416,8 +419,12 @@ class PacedModel:
         request = run.settings.fit(request)
         return await send_with_retries(
             lambda: self._send(request, run), what=self.where, account=self._account, run=run,
-            most_usd=lambda: self.most_usd(request), timeout_s=self._timeout_s,
+            most_usd=lambda: self.most_usd(request), counted_usd=self.counted_usd, timeout_s=self._timeout_s,
         )  # fmt: skip
+
+    def counted_usd(self, completion: Completion) -> float | None:
+        """What an answered call counts in a budget; None where it is unknown."""
+        return completion.usage.cost_usd
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """The most that one call can cost, US dollars; None where that is unknown."""

@@ -7,6 +7,7 @@ import time
 import tomllib
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -18,34 +19,63 @@ from ..records import ModelRequest, Usage
 # Measured on Japanese SOC text with OpenAI's o200k vocabulary; the vocabulary itself is a download.
 TOKENS_PER_WIDE_CHARACTER = 0.73
 TOKENS_PER_NARROW_CHARACTER = 0.3
+# On average: Japanese has 4.1 with that vocabulary, and vocabularies made for Japanese pack about twice as much.
+MAX_BYTES_PER_TOKEN = 16
 
 
 def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | None:
     """Price of one call in US dollars, or None where no table knows the model.
 
     Your own prices (PRICES_PATH, see README) go before the snapshot inside the installed `genai-prices`; nothing is
-    fetched. ConfigError if PRICES_PATH cannot be read."""
-    own = _own_prices().get(model)
-    if own is not None:
-        return (input_tokens * own[0] + output_tokens * own[1]) / 1e6
-    return _list_price(model, round(input_tokens), round(output_tokens))
+    fetched. "anthropic:claude-…" may be listed without its provider. ConfigError if PRICES_PATH cannot be read."""
+    names = dict.fromkeys((model, model.partition(":")[2] or model))
+    own = _own_prices()
+    for name in names:
+        if name in own:
+            return (input_tokens * own[name][0] + output_tokens * own[name][1]) / 1e6
+    listed = (_list_price(name, round(input_tokens), round(output_tokens)) for name in names)
+    return next((price for price in listed if price is not None), None)
 
 
 def most_usd_of(model: str, request: ModelRequest) -> float | None:
     """The most that one call can cost in US dollars, None where no table knows the model: a token is at least one
     byte of the messages, and the reply is as long as it may be."""
-    given = sum(len(message["content"].encode()) + 20 for message in request.messages)
+    given = count_bytes(request.messages) + 20 * len(request.messages)
     return price_usd(model, given, request.max_output_tokens)
 
 
-def usage_of(input_tokens: Any, output_tokens: Any, *models: str) -> Usage:
-    """What one call consumed by the word of its service; unknown where that is no count.
+def usage_of(
+    input_tokens: Any, output_tokens: Any, asked: str, answered: str, *, sent: int = 0, came: int = 0
+) -> Usage:
+    """What one call consumed by the word of its service; unknown where that is no count, or fewer than the texts can have.
 
-    models: the names under which the price may be listed, the best one first."""
-    counts = [count if type(count) is int and 0 <= count < 2**53 else None for count in (input_tokens, output_tokens)]
-    known_in, known_out = (count or 0 for count in counts)
-    costs = [] if None in counts else [price_usd(model, known_in, known_out) for model in models]
-    return Usage(1, known_in, known_out, next((cost for cost in costs if cost is not None), None))
+    asked, answered: names of the model; the price of the one that was asked for counts, where it is known: a gateway may
+    answer under any name. sent, came: UTF-8 bytes of the request's and the reply's text."""
+    counted_in, counted_out = _count(input_tokens, sent), _count(output_tokens, came)
+    if counted_in is None or counted_out is None:
+        return Usage(1, counted_in or 0, counted_out or 0, None)
+    costs = (price_usd(model, counted_in, counted_out) for model in (asked, answered))
+    return Usage(1, counted_in, counted_out, next((cost for cost in costs if cost is not None), None))
+
+
+def dearest_usd(usage: Usage, *models: str) -> float | None:
+    """What a call of known cost counts in a budget: its cost, or the price under any of these names if that is more."""
+    if usage.cost_usd is None:
+        return None
+    prices = (price_usd(model, usage.input_tokens, usage.output_tokens) for model in models)
+    return max(usage.cost_usd, *(price or 0.0 for price in prices))
+
+
+def count_bytes(messages: Iterable[Mapping[str, Any]]) -> int:
+    """UTF-8 bytes of the messages' texts."""
+    return sum(len(message["content"].encode()) for message in messages)
+
+
+def _count(told: Any, size: int) -> int | None:
+    """A number of tokens as a service tells it; None for what is none, or is too few for a text of that many bytes."""
+    if type(told) is not int or not 0 <= told < 2**53:
+        return None
+    return told if told >= size / MAX_BYTES_PER_TOKEN else None
 
 
 def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | None:

@@ -16,7 +16,6 @@ from ..base.quoting import find_severities, has_rows_of
 from ..records import Passage
 from .asking import asks_leave, find_asking, is_of_stage, split_clauses
 from .bm25 import content_words, normalise_text
-from .organisation import load_organisation
 from .points import FOR_DETAIL, FOR_REPORT, Point, details_asked, find_points
 from .reading import unnumbered
 
@@ -137,7 +136,7 @@ class Precautions:
 def find_precautions(index: RunbookIndex) -> Precautions:
     """The passages behind the precautions, and the leader by `organisation.json`."""
     said: dict[str, Passage] = {}
-    leader = load_organisation(index.runbooks).leader
+    leader = index.organisation.leader
     for precaution, (query, says) in _PRECAUTIONS.items():
         found = [p for p in index.search(query, 10) if any(says.search(line) for line in p.text.splitlines())]
         if precaution in ("power", "files"):

@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,18 @@ from .embeddings import (
 )
 from .english import translate
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
-from .organisation import load_organisation
-from .reading import COMPANION_NAMES, add_questions, hash_runbooks, load_runbooks, load_synonyms, unnumbered
+from .organisation import Organisation, load_organisation
+from .reading import (
+    COMPANION_NAMES,
+    ORGANISATION_NAME,
+    PROHIBITIONS_NAME,
+    add_questions,
+    hash_companions,
+    hash_runbooks,
+    load_runbooks,
+    load_synonyms,
+    unnumbered,
+)
 
 # How the mixed score is made; see `get_bm25_weight` and `mix_scores`. Tuned in docs/retrieval.md.
 BM25_WEIGHT = 0.8
@@ -75,6 +85,8 @@ CLAUSE_WEIGHT = 0.5
 _LOANWORD = re.compile("[ァ-ヺー]{4,}")
 _TO_KATAKANA = {code: code + 0x60 for code in range(ord("ぁ"), ord("ゖ") + 1)}
 _SECTION_WORD = re.compile(r" > |[とのやへ・、（）()]")
+
+_READ_LIVE = (PROHIBITIONS_NAME, ORGANISATION_NAME)
 
 # What decides a ranking besides passages and embedder; part of the fingerprint.
 PARAMETERS = {
@@ -117,8 +129,7 @@ class RunbookIndex:
 
     passages: all passages, in file order, with score 0. n_embedded: texts that this build had to embed
     (passages, sentences and questions). embedder: its name, as `build_index(embeddings=)` takes it. runbooks: the
-    folder they came from. index_dir: where it is kept. fingerprint: SHA-256 over passages, embedder and parameters; the same on every
-    machine. synonyms: {everyday word: words of the runbooks}."""
+    folder they came from. index_dir: where it is kept. synonyms: {everyday word: words of the runbooks}."""
 
     def __init__(self, stored: StoredIndex, cache: VectorCache, index_dir: Path) -> None:
         self.index_dir = index_dir
@@ -127,7 +138,6 @@ class RunbookIndex:
         self.embedder = stored.embedder
         self.runbooks = stored.runbooks
         self.synonyms = stored.synonyms
-        self.fingerprint = _fingerprint(stored)
         self._stored = stored
         self._cache = cache
         self._bm25 = Bm25([chunk.words_text for chunk in stored.chunks])
@@ -168,8 +178,34 @@ class RunbookIndex:
 
     @property
     def files(self) -> dict[str, str]:
-        """{file name: SHA-256 in hex} of the runbooks, and of the files beside them that the index was made with."""
-        return dict(self._stored.files)
+        """{file name: SHA-256 in hex} of the runbooks, and of the files beside them."""
+        indexed = {name: sha for name, sha in self._stored.files.items() if name not in _READ_LIVE}
+        return indexed | self._read_live
+
+    @cached_property
+    def organisation(self) -> Organisation:
+        """Who is called what, from `organisation.json` beside the runbooks."""
+        return load_organisation(self.runbooks)
+
+    @cached_property
+    def contents(self) -> dict[str, str]:
+        """{file name: hash of what was read of it}, of runbooks and the files beside them: what answers are made from,
+        whatever the layout of the files."""
+        found: dict[str, list[str]] = {}
+        for chunk in self._stored.chunks:
+            found.setdefault(chunk.source, []).extend((chunk.title, chunk.heading, chunk.text))
+        beside = {name: sha for name, sha in self.files.items() if name in COMPANION_NAMES}
+        return {name: hash_text("\0".join(texts))[:12] for name, texts in found.items()} | beside
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over passages, embedder, parameters and what stands beside the runbooks; the same on every machine."""
+        return _fingerprint(self._stored, self._read_live)
+
+    @cached_property
+    def _read_live(self) -> dict[str, str]:
+        """The files beside the runbooks that are read when a question is answered, as they are now."""
+        return {name: sha for name, sha in hash_companions(self.runbooks).items() if name in _READ_LIVE}
 
     @property
     def _n_files(self) -> int:
@@ -461,7 +497,7 @@ def build_index(
     chunks = tuple(chunk for book in books for chunk in book.chunks)
     synonyms = load_synonyms(runbooks)
     load_organisation(runbooks)  # a damaged file is told now, not at the first question
-    files |= {name: sha for name, sha in hash_runbooks(runbooks).items() if name in COMPANION_NAMES}
+    files |= hash_companions(runbooks)
     stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), name, files, Path(runbooks), synonyms)
     stored = replace(stored, vectors=cache.embed(stored.texts, on_progress))
     save_stored_index(stored, Path(index_dir))
@@ -518,8 +554,14 @@ def _spread(scores: Vectors) -> Vectors:
     return (scores - low) / (high - low) if high > low else np.zeros_like(scores)
 
 
-def _fingerprint(stored: StoredIndex) -> str:
-    content = [[asdict(chunk) for chunk in stored.chunks], stored.embedder, PARAMETERS, dict(stored.synonyms)]
+def _fingerprint(stored: StoredIndex, beside: Mapping[str, str]) -> str:
+    content: list[Any] = [
+        [asdict(chunk) for chunk in stored.chunks],
+        stored.embedder,
+        PARAMETERS,
+        dict(stored.synonyms),
+    ]
+    content += [dict(beside)] if beside else []
     return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode("utf-8")).hexdigest()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import os
 import re
 import unicodedata
@@ -141,14 +143,28 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
 
 
 def hash_runbooks(folder: Path | str) -> dict[str, str]:
-    """{source: SHA-256 of the file's bytes} for the runbooks under `folder` and what stands beside them; empty when it is missing."""
+    """{source: SHA-256} for the runbooks under `folder`, of the file's bytes, and for what stands beside them, of what it
+    says: its layout does not matter. Empty when the folder is missing."""
     if not Path(folder).is_dir():
         return {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is skipped was said when the index was built
         files = find_runbooks(folder)
-    files += [(Path(folder) / name, name) for name in COMPANION_NAMES if (Path(folder) / name).is_file()]
-    return {source: hashlib.sha256(_read_bytes(path)).hexdigest() for path, source in files}
+    hashes = {source: hashlib.sha256(_read_bytes(path)).hexdigest() for path, source in files}
+    return hashes | hash_companions(folder)
+
+
+def hash_companions(folder: Path | str) -> dict[str, str]:
+    """{name: SHA-256 of what it says} for the files that stand beside the runbooks."""
+    beside = {name: Path(folder) / name for name in COMPANION_NAMES}
+    return {name: _hash_of_json(path) for name, path in beside.items() if path.is_file()}
+
+
+def _hash_of_json(path: Path) -> str:
+    raw = _read_bytes(path)
+    with contextlib.suppress(ValueError):  # damaged: told by who reads it
+        raw = json.dumps(read_json(raw), sort_keys=True).encode()
+    return hashlib.sha256(raw).hexdigest()
 
 
 def load_synonyms(folder: Path | str) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from ..base.messages import listed, say
 from ..base.pass_rule import todays_rule
 from ..base.texts import encodable
 from ..errors import ConfigError
+from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, RunInfo, is_embedded
@@ -55,22 +56,18 @@ class Plan:
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a run is to do. given: hashes of what is judged besides the questions; n_samples: answers to be judged."""
+    """What a run is to do. given: what decides it beside what its log tells, as of `_given`; n_samples: answers to be judged."""
 
     n_samples: int
     sample_at: Callable[[int], Sample]
     plan: Plan
     info: RunInfo
-    given: Mapping[str, str]
+    given: dict[str, Any]
 
     @property
     def key(self) -> dict[str, Any]:
-        """What makes it the same run, so that it can be taken up."""
-        key = {name: getattr(self.info, name) for name in _KEY_FIELDS}
-        models = {"judge": self.plan.judge, "assistant": self.plan.assistant}
-        made_with = {f"{role}_settings": getattr(model, "settings", "") for role, model in models.items()}
-        key |= {name: settings for name, settings in made_with.items() if settings}  # of LangChain objects
-        return key | {**self.given, "criteria": "、".join(constants.JUDGE_EVALUATION_CRITERIA)}
+        """What makes it the same run, so that it can be taken up: all that decides an answer or a mark, and nothing else."""
+        return {name: getattr(self.info, name) for name in _DECIDES} | self.given
 
     @property
     def total(self) -> int:
@@ -79,7 +76,7 @@ class Assignment:
 
     def is_done_in(self, run: EvaluationRun) -> bool:
         """Whether a logged run is this work, finished."""
-        same = all(getattr(run.run, name) == getattr(self.info, name) for name in (*_KEY_FIELDS, "rejudged_from"))
+        same = all(getattr(run.run, name) == getattr(self.info, name) for name in (*_DECIDES, *_IN_LOG))
         return same and len(run.results) == self.total
 
 
@@ -123,7 +120,9 @@ def assign_suite(
         return Sample(questions[position], repeat, None if answers is None else answers[position])
 
     info = replace(_run_info(plan, questions), answer_repeats=answer_repeats)
-    given = {"answers_sha256": "" if answers is None else _sha256(_given(answer) for answer in answers)}
+    given = _given(questions) | {"answers_sha256": "" if answers is None else _sha256(map(_shown, answers))}
+    if answers is None and plan.index is not None:
+        given |= {"runbooks": plan.index.contents, "embedder": plan.index.embedder, "index": plan.index.fingerprint}
     return Assignment(len(questions) * answer_repeats, sample_at, plan, info, given)
 
 
@@ -147,6 +146,7 @@ def assign_rejudging(
         rejudged_from=run.run.run_id,
         assistant_model=run.run.assistant_model,
         assistant_service=run.run.assistant_service,
+        assistant_settings=run.run.assistant_settings,
         assistant_prompt_id=run.run.assistant_prompt_id,
         assistant_prompt_sha256=run.run.assistant_prompt_sha256,
         index_fingerprint=run.run.index_fingerprint,
@@ -154,10 +154,7 @@ def assign_rejudging(
         k=run.run.k,
         answer_repeats=run.run.answer_repeats,
     )
-    given = {
-        "answers_sha256": _sha256(_given(r.answer) for r in reversed(first_judged.values())),
-        "rejudged_from": run.run.run_id,
-    }
+    given = _given(questions) | {"answers_sha256": _sha256(_shown(r.answer) for r in reversed(first_judged.values()))}
     return Assignment(len(samples), samples.__getitem__, plan, info, given)
 
 
@@ -220,8 +217,10 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         started_at="",
         judge_model=plan.judge.name,
         judge_service=getattr(plan.judge, "service", ""),
+        judge_settings=settings_of(plan.judge),
         assistant_model=plan.assistant.name if plan.assistant else STORED,
         assistant_service=getattr(plan.assistant, "service", ""),
+        assistant_settings=settings_of(plan.assistant) if plan.assistant else "",
         judge_prompt_id=plan.judge_prompt.id,
         judge_prompt_sha256=plan.judge_prompt.sha256,
         assistant_prompt_id=plan.assistant_prompt.id if plan.assistant_prompt else STORED,
@@ -248,14 +247,30 @@ def _sha256(values: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-def _given(answer: AssistantAnswer) -> list[str]:
+def _shown(answer: AssistantAnswer) -> list[str]:
     """What a judge is shown of a stored answer."""
     return [encodable(text) for text in (answer.answer, answer.context, str(answer.flags))]
 
 
-# What makes it the same run, so that it can be taken up.
-_KEY_FIELDS = (
-    "dataset_sha256", "index_fingerprint", "judge_model", "judge_service", "judge_prompt_sha256", "judge_repeats",
-    "assistant_model", "assistant_service", "assistant_prompt_sha256", "answer_repeats", "k", "pass_threshold",
-    "pass_rate_required", "socjudge_version",
+def _given(questions: Sequence[EvalQuestion]) -> dict[str, Any]:
+    """What decides a run beside what its log tells: the questions without their categories, the criteria, and the
+    version of socjudge but for its last number."""
+    asked = _sha256([question.id, question.question, question.expected_keypoints] for question in questions)
+    criteria = "、".join(constants.JUDGE_EVALUATION_CRITERIA)
+    return {"questions_sha256": asked, "criteria": criteria, "version": __version__.rpartition(".")[0]}
+
+
+# Of a run's block in its log: what decides an answer or a mark.
+_DECIDES = (
+    "judge_model", "judge_service", "judge_settings", "judge_prompt_sha256", "judge_repeats", "assistant_model",
+    "assistant_service", "assistant_settings", "assistant_prompt_sha256", "answer_repeats", "k",
 )  # fmt: skip
+# What a finished log tells beside it.
+_IN_LOG = (
+    "dataset_sha256",
+    "index_fingerprint",
+    "pass_threshold",
+    "pass_rate_required",
+    "socjudge_version",
+    "rejudged_from",
+)

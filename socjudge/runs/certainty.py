@@ -1,7 +1,8 @@
 """Judging again until the verdict is certain: which answers are judged once more, and why that came to an end.
 
 Only the questions that decide the verdict are asked about again (`gate_progress`), after each was judged twice. It works from
-what the journal holds, so a run that was broken off goes on with the same questions."""
+what the journal holds, so a run that was broken off goes on with the same questions. Before it ends, marks that could not be
+read are asked for once more, and it is called certain only where the log's own verdict, in which those are zeros, agrees."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.messages import say
 from ..base.pass_rule import run_rule
+from ..base.verdict import Tally
 from ..errors import BudgetReached, ConfigError, SocJudgeError
 
 if TYPE_CHECKING:
@@ -48,43 +50,73 @@ class Certainty:
         if n > MAX_QUESTIONS:
             raise ConfigError(say("runs.certain_questions", count=n, most=MAX_QUESTIONS))
         self.stopped_because = ""
+        self._journal = journal
         self._most, self._rule = most, run_rule(journal.info)
         self._names = [assignment.sample_at(i).question.id for i in range(n)]
-        self._marks: list[list[float | None]] = [[] for _ in range(n)]
+        self._marks: list[dict[int, float | None]] = [{} for _ in range(n)]  # by repeat
         self._failed: set[int] = set()
+        self._asked_anew: set[tuple[int, int]] = set()
+        self._awaited: set[tuple[int, int]] = set()  # of those, the ones that have not come yet
         places = {name: i for i, name in enumerate(self._names)}
         for row in journal.rows():
             i = places[row["question_id"]]
             if journal.is_done(i, row["judge_repeat"]):  # else it is asked for again
-                self.add(i, row["evaluation"]["status"], row["evaluation"]["average_score"])
+                self.add(i, row["judge_repeat"], row["evaluation"]["status"], row["evaluation"]["average_score"])
         self.wanted = [max(FIRST, len(marks)) for marks in self._marks]
 
     def n_missing(self, i: int) -> int:
         """How many judgements the i-th answer still lacks of those that it is to have by now."""
-        return self.wanted[i] - len(self._marks[i])
+        return self.wanted[i] - len(self._marks[i]) + sum(sample == i for sample, _ in self._awaited)
 
-    def add(self, i: int, status: str, average_score: float) -> None:
+    def add(self, i: int, repeat: int, status: str, average_score: float) -> None:
         """Count in a judgement of the i-th answer."""
-        self._marks[i].append(average_score if status == "ok" else None)
+        self._marks[i][repeat] = average_score if status == "ok" else None
+        self._awaited.discard((i, repeat))
         if status == "failed":
             self._failed.add(i)
 
     def next_round(self) -> list[int]:
         """The answers to judge once more, the most decisive first; none when it has come to an end."""
-        found = self.gate_progress(dict(enumerate(self._marks)), rule=self._rule, cap=self._most)
+        marks = {i: list(of_repeats.values()) for i, of_repeats in enumerate(self._marks)}
+        found = self.gate_progress(marks, rule=self._rule, cap=self._most)
         # What was refused just now would be refused again.
         asked = [i for i in found.ask if i not in self._failed and self.wanted[i] < self._most][:ROUND]
         if asked:
             for i in asked:
                 self.wanted[i] += 1
             return asked
-        if found.verdict != "判定保留":
-            self.stopped_because = "certain pass" if found.verdict == "合格" else "certain fail"
-        elif found.ask or any(all(mark is None for mark in marks) for marks in self._marks):
+        if unread := self._unread() - self._asked_anew:
+            self._asked_anew |= unread
+            self._awaited |= unread
+            for i, repeat in unread:
+                self._journal.ask_again(i, repeat)
+            return sorted({i for i, _ in unread})
+        worst, best = (self._passes(unread_as) for unread_as in (0.0, 100.0))
+        if best and not worst:
+            self.stopped_because = "unread"
+        elif found.verdict != "判定保留" and (found.verdict == "合格") == worst:
+            self.stopped_because = "certain pass" if worst else "certain fail"
+        elif found.ask or any(all(mark is None for mark in each) for each in marks.values()):
             self.stopped_because = "unread"
         else:
             self.stopped_because = "most" if min(map(len, self._marks)) >= self._most else "settled"
         return []
+
+    def _unread(self) -> set[tuple[int, int]]:
+        """The judgements that could not be read, but for those of answers that are refused."""
+        return {
+            (i, repeat)
+            for i, marks in enumerate(self._marks) if i not in self._failed
+            for repeat, mark in marks.items() if mark is None
+        }  # fmt: skip
+
+    def _passes(self, unread_as: float) -> bool:
+        """The run's verdict, as its log would have it if marks that could not be read were so many points."""
+        tally = Tally()
+        for i, marks in enumerate(self._marks):
+            for mark in marks.values():
+                tally.add(i, unread_as if mark is None else mark, "ok")
+        return tally.summary(self._rule).mvp_passed
 
     def ends_with(self, reason: SocJudgeError | None) -> bool:
         """Whether the run is over because its money is, with a judgement of every answer at hand."""

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor
 from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeVar
 
 from .. import constants
@@ -30,7 +31,6 @@ from .journal import Journal
 
 T = TypeVar("T")
 MAX_UNREADABLE = 5  # judgements, three replies each, from a judge that has given no readable one yet
-MAX_FIRST_REFUSED = 3  # questions that are refused for their text before one has gone through
 
 
 class Engine:
@@ -60,9 +60,11 @@ class Engine:
             self.n_left = sum(map(certainty.n_missing, range(n_samples)))
         self._executor_calls = None if executor is None else ExecutorCalls(executor, plan, gate)
         self._started = time.monotonic()
-        self._worked = False  # until something has, a failure is about the set-up
+        self._worked = False  # until something has in this session, an outage is about the set-up
+        # What has ever answered, the journal included: a refusal of what has not is about the set-up, too.
+        self._has_answered = {"judge": journal.has_judgements, "assistant": journal.has_answers}
         self._failures_in_a_row = self._n_unreadable = 0
-        self._has_readable = False
+        self._has_readable = journal.has_readable
         self.n_undelivered = 0
         self.last_failure: SocJudgeError | None = None
         self._uncounted: deque[EvaluationResult] = deque()
@@ -75,9 +77,11 @@ class Engine:
     async def run(self, max_concurrency: int) -> None:
         """Judge what the journal does not have yet; why it ended early, if it did, is the gate's `reason`.
 
-        Where answers are asked for, samples go one by one until one has gone through: a judge that cannot be called
-        then costs one answer, not one for each place."""
-        todo = (i for i in range(self._n_samples) if self._missing(i))
+        What was refused in an earlier session is asked last. Where answers are asked for, samples go one by one until one
+        has gone through: a judge that cannot be called then costs one answer, not one for each place."""
+        refused = {i for i in range(self._n_samples) if self._journal.has_failed(i)}
+        new = (i for i in range(self._n_samples) if i not in refused)
+        todo = (i for i in chain(new, sorted(refused)) if self._missing(i))
         recalling = None if self._executor_calls is None else asyncio.create_task(self._executor_calls.recall_on_stop())
         try:
             if self._plan.assistant is not None:
@@ -107,7 +111,7 @@ class Engine:
             if self._gate.reason is not None and self.n_left:
                 return
             asked = certainty.next_round()
-            self.n_left += len(asked)
+            self.n_left = sum(map(certainty.n_missing, range(self._n_samples)))
             if not asked or self._gate.reason is not None:
                 return
             await self._work_off(iter(asked), max_concurrency)
@@ -133,6 +137,7 @@ class Engine:
             answer = await self._or_failed(i, sample, None, repeats, self._answer(sample))
             if answer is None:
                 return
+            self._has_answered["assistant"] = True
             self._keep(self._journal.add_answer, i, answer)
         if answer.is_empty:
             silence = RequestRefused(say("runs.no_answer"))
@@ -152,9 +157,9 @@ class Engine:
         if evaluation.status == "failed":  # after replies that could not be read, which the journal has
             self._fail(i, sample, answer, [repeat], ProviderError(evaluation.error))
             return
-        evaluation = replace(evaluation, usage=evaluation.usage + self._journal.paid_before(i, repeat))
         self._add(i, EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat))
-        self._worked, self._failures_in_a_row = True, 0
+        self._worked = self._has_answered["judge"] = True
+        self._failures_in_a_row = 0
         self._has_readable |= evaluation.status == "ok"
         self._n_unreadable += evaluation.status != "ok"
         if not self._has_readable and self._n_unreadable >= MAX_UNREADABLE and self.n_left:
@@ -184,26 +189,31 @@ class Engine:
             self._fail(i, sample, answer, repeats, error)
         except Exception as surprise:  # one row's bug must not cost the others what they paid for
             said = surprise_text(surprise)[:300]
-            self._fail(i, sample, answer, repeats, RequestRefused(said))
+            self._fail(i, sample, answer, repeats, RequestRefused(said, about_content=False))
         return None
 
     def _fail(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
         """Note a failure: a row where it is about this question, nothing where the service failed, the end of the run
-        where it concerns all."""
+        where it concerns all.
+
+        To refuse a text is an answer of the service: it is a row, and neither ends the run nor counts as an outage."""
+        refused = isinstance(error, RequestRefused)
+        if isinstance(error, RequestRefused) and error.about_content:
+            self._add_failed(i, sample, answer, repeats, error)
+            return
         self._failures_in_a_row += 1
-        if not isinstance(error, RequestRefused):
+        if refused:
+            concerns_all = not self._has_answered["assistant" if answer is None else "judge"]
+        else:
             self.n_undelivered += len(repeats)
             self.last_failure = error
-            concerns_all = error.unreachable if isinstance(error, ProviderError) else False
-            concerns_all |= not self._worked
-        else:
-            concerns_all = not (self._worked or (error.about_content and self._failures_in_a_row < MAX_FIRST_REFUSED))
+            concerns_all = not self._worked or (isinstance(error, ProviderError) and error.unreachable)
         if concerns_all:
             self._gate.stop(error)
             return
-        if isinstance(error, RequestRefused):
+        if refused:
             self._add_failed(i, sample, answer, repeats, error)
         if self._failures_in_a_row >= self._max_failures and self.n_left:
             said = say("runs.taken_to_be_down", count=self._failures_in_a_row, cause=error)
@@ -251,11 +261,16 @@ class Engine:
         )
 
     def _add(self, i: int, result: EvaluationResult) -> None:
+        """Count in a result; its usage has what the same judgement cost before, where that led to nothing."""
+        usage = result.evaluation.usage + self._journal.paid_before(i, result.judge_repeat)
+        result = self._journal.judged(replace(result, evaluation=replace(result.evaluation, usage=usage)))
         if self._keep(self._journal.add_result, i, result):
             self._uncounted.append(result)
             self.n_left -= 1
             if self._certainty is not None:
-                self._certainty.add(i, result.evaluation.status, result.evaluation.average_score)
+                self._certainty.add(
+                    i, result.judge_repeat, result.evaluation.status, result.evaluation.average_score
+                )  # fmt: skip
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
         """Put it into the journal. When that cannot be written any more, the run ends: what is paid for would be lost."""

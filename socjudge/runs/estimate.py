@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import constants
 from ..base.messages import say
 from ..base.showing import usage_html
 from ..errors import ConfigError
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
     from .unfinished import UnfinishedRun
 
-# For estimates, in tokens: passages and an answer (means over the ten questions), and a judge's JSON.
-_CONTEXT_TOKENS, _ANSWER_TOKENS, _JUDGEMENT_TOKENS = 1800, 500, 700
+# For estimates, in tokens. Means over the ten questions: an answer; the passages that it gets for k, 1,430 tokens with
+# k=1, 1,870 with 5, 2,860 with 10, 7,180 with 30; a judge's JSON, 700 with six criteria.
+_ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKENS = 500, 850, 205, 100, 100
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def estimate_run(
     answer_repeats: int = 1,
     judge_repeats: int = 1,
     until_certain: bool = False,
+    k: int = 5,
 ) -> Estimate:
     """Calls, tokens and list price of `run_evaluation_suite` with the same arguments; sends nothing.
 
@@ -110,18 +113,19 @@ def estimate_run(
     template = estimate_tokens(load_prompt(judge_prompt).text)
     if answers is not None and len(answers) != len(questions):
         raise ConfigError(say("runs.answer_count", answers=len(answers), questions=len(questions)))
-    given = [_CONTEXT_TOKENS + _ANSWER_TOKENS] * len(questions)
+    context = _GUIDE_TOKENS + _PASSAGE_TOKENS * k
+    given = [context + _ANSWER_TOKENS] * len(questions)
     if answers is not None:
         given = [estimate_tokens(answer.context + answer.answer) for answer in answers]
     asked = [estimate_tokens(q.question + "".join(q.expected_keypoints)) for q in questions]
     judge_in = [template + question + answer for question, answer in zip(asked, given, strict=True)]
-    answering = estimate_tokens(load_prompt(assistant_prompt, kind="assistant").text) + _CONTEXT_TOKENS
+    answering = estimate_tokens(load_prompt(assistant_prompt, kind="assistant").text) + context
     answer_in = [] if answers is not None else [answering + estimate_tokens(q.question) for q in questions]
 
+    judge_out = _COMMENT_TOKENS + _CRITERION_TOKENS * len(constants.JUDGE_EVALUATION_CRITERIA)
+
     def taking(judgements: int) -> Estimate:
-        parts = [
-            _estimate(judge, "judge", judge_in, _JUDGEMENT_TOKENS, answer_repeats * judgements) for judge in judges
-        ]
+        parts = [_estimate(judge, "judge", judge_in, judge_out, answer_repeats * judgements) for judge in judges]
         if answers is None:
             parts.append(_estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats))
         total = total_usage(parts)
@@ -139,7 +143,4 @@ def _estimate(
         return Usage()
     calls = len(input_tokens) * repeats
     tokens_in, tokens_out = sum(input_tokens) * repeats, output_tokens_each * calls
-    cost = price_usd(name, tokens_in, tokens_out)
-    if cost is None and ":" in name:  # "anthropic:claude-…" is listed without its provider
-        cost = price_usd(name.partition(":")[2], tokens_in, tokens_out)
-    return Usage(calls, tokens_in, tokens_out, cost)
+    return Usage(calls, tokens_in, tokens_out, price_usd(name, tokens_in, tokens_out))

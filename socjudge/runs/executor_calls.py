@@ -61,7 +61,7 @@ class ExecutorCalls:
         plan, paid = self._plan, list(earlier)
         while True:
             request = None
-            if self._gate.max_cost_usd is not None:
+            if self._gate.budget.max_usd is not None:
                 request = next_request(judging(question, answer, prompt=plan.judge_prompt), paid)
             done: Evaluation | Completion = await self._send(
                 plan.judge, self._most_usd(plan.judge, request), prompt=plan.judge_prompt,
@@ -97,7 +97,7 @@ class ExecutorCalls:
     def _longest_request(self, question: str) -> ModelRequest | None:
         """The longest request for an answer that a worker can send: which passages it finds is not known here."""
         plan = self._plan
-        if self._gate.max_cost_usd is None or plan.assistant_prompt is None:
+        if self._gate.budget.max_usd is None or plan.assistant_prompt is None:
             return None
         values = assistant_values(encodable(question), self._longest_context, Flags())
         message = {"role": "user", "content": fill(plan.assistant_prompt.text, values)}
@@ -156,7 +156,7 @@ class ExecutorCalls:
             raise _gone(problem) from None
         except Exception as problem:
             said = redact(f"{type(problem).__name__}: {problem}")[:300]
-            failure = RequestRefused(say("runs.executor_failed", said=said, version=__version__))
+            failure = RequestRefused(say("runs.executor_failed", said=said, version=__version__), about_content=False)
             failure.lost_calls = 1  # nobody can tell whether the call was made
             raise failure from None
         finally:

@@ -12,7 +12,7 @@ from typing import Any
 from ..base.pass_rule import run_rule
 from ..base.verdict import Tally
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, Usage
-from .assignment import Plan
+from .assignment import Assignment
 from .certainty import Certainty
 from .journal import Journal
 from .log_json import result_from_dict
@@ -23,22 +23,26 @@ IN_MEMORY = 200  # results of a larger run are read from its log as they are ask
 
 def finish_run(
     journal: Journal,
-    plan: Plan,
-    total: int,
+    assignment: Assignment,
     in_session_s: float,
     logs_dir: Path | str,
     *,
+    spent_usd: float | None = None,
     certainty: Certainty | None = None,
 ) -> EvaluationRun:
-    """Write the log from the journal, row by row, and give the run that reads from it."""
+    """Write the log from the journal, row by row, and give the run that reads from it.
+
+    What decides no mark is as the run was started last (categories, say), but for the pass line: that stays the journal's.
+    spent_usd: the most that the run has cost, None where no price is known."""
     totals = _Totals()
     starts = array("q")
-    small = total <= IN_MEMORY
+    small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
     in_memory: list[EvaluationResult] = []
     finished_at = datetime.now().astimezone().isoformat(timespec="seconds")
 
     def rows() -> Iterator[dict[str, Any]]:
         for row in journal.rows():
+            row["category"] = categories.get(row["question_id"], row["category"])
             totals.add(row)
             if small:
                 in_memory.append(result_from_dict(row, where=str(journal.path)))
@@ -54,12 +58,18 @@ def finish_run(
 
     def info() -> RunInfo:
         return replace(
-            journal.info,
+            assignment.info,
+            run_id=began.run_id,
+            started_at=began.started_at,
+            pass_threshold=began.pass_threshold,
+            pass_rate_required=began.pass_rate_required,
+            mode=began.mode,
             finished_at=finished_at,
             judge_model_resolved=", ".join(totals.judges) or UNKNOWN,
             assistant_model_resolved=", ".join(totals.assistants) or UNKNOWN,
-            assistant_usage=totals.assistant_usage if plan.assistant is not None else Usage(),
+            assistant_usage=totals.assistant_usage if assignment.plan.assistant is not None else Usage(),
             judge_usage=totals.judge_usage,
+            most_usd=_most_usd(spent_usd, totals),
             wall_time_s=journal.wall_time_s + in_session_s,
             sessions=journal.sessions,
             repeats={} if certainty is None else certainty.repeats,
@@ -71,6 +81,21 @@ def finish_run(
     path = write_log(chunks, journal.info.started_at, logs_dir)
     results = tuple(in_memory) if small else LoggedResults(path, starts[1:])
     return EvaluationRun(results, totals.tally.summary(run_rule(journal.info)), info(), path)
+
+
+def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
+    """The questions' categories, where the dataset is not what it was: they decide no mark."""
+    if there.dataset_sha256 == assignment.info.dataset_sha256:
+        return {}
+    samples = map(assignment.sample_at, range(assignment.n_samples))
+    return {sample.question.id: sample.question.category for sample in samples}
+
+
+def _most_usd(spent_usd: float | None, totals: _Totals) -> float | None:
+    """The most that a run has cost: no less than its rows tell."""
+    told = (totals.judge_usage + totals.assistant_usage).cost_usd
+    known = [cost for cost in (spent_usd, told) if cost is not None]
+    return max(known, default=None)
 
 
 class _Totals:

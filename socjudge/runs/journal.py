@@ -20,7 +20,7 @@ import threading
 import warnings
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +29,7 @@ import filelock
 import orjson
 
 from ..base.messages import os_reason, say
+from ..base.pass_rule import reaches, run_rule
 from ..base.storage import is_remote
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage
@@ -40,7 +41,7 @@ from .log_json import (
     run_info_from_dict,
 )
 from .logs import fallback_folder, find_log, new_log_name, to_json
-from .unfinished import SUFFIX, count, fitting, headers, lines, newest
+from .unfinished import SUFFIX, count, fitting, headers, is_done, lines, newest
 
 FORMAT = 1
 _MISSING = -1
@@ -54,7 +55,7 @@ class Journal:
     answers that it holds. is_over: whether a run until it is certain has come to its end. meter: tells what the run has
     cost so far; noted_usd: what it told last."""
 
-    def __init__(self, folder: Path, lock: filelock.BaseFileLock, *, total: int, judge_repeats: int) -> None:
+    def __init__(self, folder: Path, *, total: int, judge_repeats: int) -> None:
         self.folder = self.path = folder
         self.info = RunInfo("", "")
         self.key: dict[str, Any] = {}
@@ -65,7 +66,7 @@ class Journal:
         self.is_over = False
         self.meter: Callable[[], float] = lambda: 0.0
         self.noted_usd = 0.0
-        self._lock = lock
+        self._locks: list[filelock.BaseFileLock] = []
         self._writing = threading.Lock()  # the loop adds lines; the waiting thread syncs, and may find the disk full
         # Where each thing's line begins. Arrays, because a run may have a million of them.
         self._rows = array("q", [_MISSING]) * total
@@ -95,10 +96,32 @@ class Journal:
         starts = self._replies.get(sample * self.judge_repeats + repeat, ())
         return [completion_from_dict(self._line(start)["reply"], where=str(self.path)) for start in starts]
 
+    def has_failed(self, sample: int) -> bool:
+        """Whether a judgement of the sample was asked for in vain, and so is to be asked for anew."""
+        first = sample * self.judge_repeats
+        return any(self._failed[first : first + self.judge_repeats])
+
+    @property
+    def has_judgements(self) -> bool:
+        """Whether the judge has ever replied."""
+        return self.n_done > 0 or bool(self._replies)
+
+    @property
+    def has_readable(self) -> bool:
+        """Whether a reply of the judge could ever be read."""
+        return self._first_read < sys.maxsize
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether the assistant has ever answered."""
+        return any(start != _MISSING for start in self._answers)
+
     def paid_before(self, sample: int, repeat: int) -> Usage:
-        """What the judgement cost that could not be read and is asked for anew."""
-        start = self._unread.get(sample * self.judge_repeats + repeat)
-        return Usage() if start is None else Usage(**self._line(start)["row"]["evaluation"]["usage"])
+        """What the judgement has cost that failed or could not be read, and is asked for anew."""
+        row = sample * self.judge_repeats + repeat
+        if not self._failed[row]:
+            return Usage()
+        return Usage(**self._line(self._rows[row])["row"]["evaluation"]["usage"])
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The judged answers as rows of a log, in the order of the questions."""
@@ -110,8 +133,8 @@ class Journal:
 
     @property
     def spent_usd(self) -> float:
-        """What earlier sessions have cost, as far as it is known; a call without a reply, at the most it can have."""
-        return max(self.noted_usd, sum(cost or 0.0 for cost in count(self.path)[1]))
+        """Cost of earlier sessions, as far as it is known. A call without a reply counts at its maximum possible cost."""
+        return count(self.path).spent_usd
 
     @property
     def is_empty(self) -> bool:
@@ -121,6 +144,12 @@ class Journal:
             and not self.noted_usd
             and all(start == _MISSING for starts in (self._rows, self._answers) for start in starts)
         )
+
+    def judged(self, result: EvaluationResult) -> EvaluationResult:
+        """The result by the pass line that the run began with, whatever the settings say now."""
+        marks = result.evaluation
+        passed = marks.status == "ok" and bool(reaches(marks.average_score, run_rule(self.info).line))
+        return replace(result, evaluation=replace(marks, passed=passed))
 
     # -- writing
 
@@ -171,12 +200,20 @@ class Journal:
                 for path, header in headers(self.folder):  # what it was moved from, if that could not be removed then
                     if isinstance(run := header.get("run"), dict) and run.get("run_id") == self.info.run_id:
                         path.unlink()
-        self._lock.release()
-        if discard:
-            with contextlib.suppress(OSError):
-                Path(self._lock.lock_file).unlink(missing_ok=True)
+        for lock in self._locks:
+            lock.release()
+            if discard:
+                with contextlib.suppress(OSError):
+                    Path(lock.lock_file).unlink(missing_ok=True)
 
     # -- inside
+
+    def hold(self, path: Path) -> None:
+        """Keep others from this file; filelock.Timeout if another process has it."""
+        name = path.name.removesuffix(SUFFIX).removeprefix(".")
+        lock = filelock.FileLock(path.with_name(f".{name}.lock"), thread_local=False)
+        lock.acquire(timeout=0)
+        self._locks.append(lock)
 
     def _note_row(self, sample: int, repeat: int, start: int, status: str) -> None:
         row = sample * self.judge_repeats + repeat
@@ -188,15 +225,17 @@ class Journal:
             self._unread[row] = start
 
     def _ask_anew(self) -> None:
-        """What could not be read before anything could, which ends a run, does not count as done: the judge was not fit
-        to be asked, and may be by now."""
-        self._unread = {
-            row: start for row, start in self._unread.items() if self._rows[row] == start < self._first_read
-        }
+        """Take back what does not count as done; see `unfinished.is_done`."""
         for row, start in self._unread.items():
-            self._failed[row] = True
-            self.n_done -= 1
-            self._replies[row] = [at for at in self._replies.get(row, ()) if at > start]
+            if self._rows[row] == start and not is_done("unparsable", start, self._first_read):
+                self.ask_again(*divmod(row, self.judge_repeats))
+
+    def ask_again(self, sample: int, repeat: int) -> None:
+        """Do not count a judgement as done that could not be read; what it has cost is kept (`paid_before`)."""
+        row = sample * self.judge_repeats + repeat
+        self._failed[row] = True
+        self.n_done -= 1
+        self._replies[row] = [at for at in self._replies.get(row, ()) if at > self._rows[row]]
 
     def _open(self) -> IO[bytes]:
         """The file for reading: by its handle, because it may have been removed or replaced."""
@@ -264,6 +303,8 @@ class Journal:
         os.dup2(handle, self._handle, inheritable=False)  # in one step: the other thread may be syncing
         os.close(handle)
         self.path = path
+        with contextlib.suppress(OSError, filelock.Timeout):  # a new name: nobody has it
+            self.hold(path)
         if ours:
             with contextlib.suppress(OSError):
                 old.unlink()
@@ -272,12 +313,19 @@ class Journal:
     def _create(self, folder: Path, info: RunInfo, key: Mapping[str, Any]) -> None:
         self.info, self.key = info, dict(key)
         self.path, self._handle = _create_file(folder, info)
+        self.hold(self.path)
         home = str(self.folder.resolve())
         self._append(
             {"journal": FORMAT, "run": asdict(info), "key": self.key, "total": len(self._rows), "folder": home}
         )
 
     def _take_up(self, path: Path) -> None:
+        try:
+            self.hold(path)  # whichever folder it is found in, and whatever the folder of the logs
+        except filelock.Timeout:
+            raise
+        except OSError:  # a folder that can only be read
+            pass
         self.path = path
         header: dict[str, Any] = {}
         for number, (start, line) in enumerate(lines(path, to_go_on=True), start=1):
@@ -338,14 +386,11 @@ def open_journal(
     folder. ConfigError if another process has the run."""
     place = fallback_folder() if in_fallback else folder
     place.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(place / f".judge_eval_{_short(key)}.lock", thread_local=False)
+    journal = Journal(folder, total=total, judge_repeats=info.judge_repeats)
     try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        raise ConfigError(say("runs.under_way", folder=folder)) from None
-    try:
+        # So that two processes that begin the same run at once find each other; from then on the journal's own holds.
+        journal.hold(place / f".judge_eval_{_short(key)}")
         found = fitting(path, key) if path is not None else None if fresh else newest(folder, key)
-        journal = Journal(folder, lock, total=total, judge_repeats=info.judge_repeats)
         if found is None:
             journal._create(place, info, key)
         else:
@@ -364,8 +409,11 @@ def open_journal(
         journal._begin_session()
         journal.sync()
         return journal
+    except filelock.Timeout:
+        journal.close()
+        raise ConfigError(say("runs.under_way", folder=folder)) from None
     except BaseException:
-        lock.release()
+        journal.close()
         raise
 
 

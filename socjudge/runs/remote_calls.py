@@ -71,7 +71,7 @@ class RemoteResult:
 
 
 def run_remote_call(call: RemoteCall) -> RemoteResult:
-    gate = RunGate(max_cost_usd=call.most_usd, settings=call.settings)
+    gate = RunGate(budget=call.most_usd, settings=call.settings)
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError
     try:
         _admit(call.run_id, gate)
@@ -81,7 +81,7 @@ def run_remote_call(call: RemoteCall) -> RemoteResult:
     except SocJudgeError as error:
         value = error
     except Exception as surprise:  # only here are the keys known that its text may run_dialogue
-        value = RequestRefused(surprise_text(surprise)[:300])
+        value = RequestRefused(surprise_text(surprise)[:300], about_content=False)
     finally:
         _leave(call.run_id, gate)
     return RemoteResult(value, gate.spent_usd)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .. import constants
+from ..base.conditions import conditions_of_info, differences
 from ..base.messages import say
 from ..errors import ConfigError
 from ..models.opening import OFFLINE
-from ..records import UNKNOWN, EvaluationRun
+from ..records import EvaluationResult, EvaluationRun, Usage
 from .assignment import STORED, Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
 from .running import RunOptions, run_assignment
@@ -16,30 +18,40 @@ from .running import RunOptions, run_assignment
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
-_SAME = {
-    "dataset_sha256": "runs.the_questions", "index_fingerprint": "runs.the_runbooks", "judge_service": "runs.the_judges_service",
-    "judge_prompt_sha256": "runs.the_judges_prompt", "assistant_service": "runs.the_assistants_service",
-    "assistant_prompt_sha256": "runs.the_assistants_prompt", "pass_threshold": "runs.the_pass_line",
-    "pass_rate_required": "runs.the_pass_rate",
-}  # fmt: skip
+# What decides an answer or a mark, as the log and the frames tell it, and may have changed since.
+_SAME = (
+    "criteria", "dataset_sha256", "judge_service", "judge_settings", "prompt_sha256", "assistant_service",
+    "assistant_settings", "assistant_prompt_sha256", "runbooks", "index_fingerprint",
+)  # fmt: skip
+_LINE = ("pass_threshold", "pass_rate_required")  # which decides no mark: a repair keeps the log's
 
 
 def repair_run(run: EvaluationRun, options: RunOptions, *, index: RunbookIndex | None = None) -> EvaluationRun:
     """A new run, with a log of its own, that has the results of this one and asks again for those that failed.
 
-    Its models, prompts and repeats are those of the log. index: the runbooks; the one in INDEX_DIR if left out.
-    ConfigError if nothing failed, or if runbooks, prompts or services are not what they were."""
+    Its models, prompts, repeats and pass line are those of the log, and what was paid for there is not counted again.
+    index: the runbooks; the one in INDEX_DIR if left out. ConfigError if nothing failed, or if something that decides an
+    answer or a mark (runbooks, criteria, prompts, services, their settings) is not what it was."""
     if not any(result.evaluation.status == "failed" for result in run.results):
         raise ConfigError(say("runs.nothing_failed", run=run.log_path or say("runs.the_run")))
     assignment = _assign(run, index)
-    for name, what in _SAME.items():
-        there, here = getattr(run.run, name), getattr(assignment.info, name)
-        if there not in ("", None, UNKNOWN, here):
-            was, now = (str(value)[:40] for value in (there, here))
-            of = run.log_path or say("runs.the_run")
-            raise ConfigError(say("runs.not_the_same", run=of, what=say(what), name=name, was=was, now=now))
+    there = conditions_of_info(
+        run.run, next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
+    )
+    here = conditions_of_info(assignment.info, constants.JUDGE_EVALUATION_CRITERIA)
+    # What an old log does not tell cannot be compared.
+    if told := [each.phrase() for each in differences(there, here) if each.condition.column in _SAME and each.before]:
+        raise ConfigError(say("runs.not_the_same", run=run.log_path or say("runs.the_run"), told="; ".join(told)))
+    kept = {name: there for name in _LINE if (there := getattr(run.run, name)) is not None}
+    assignment = replace(assignment, info=replace(assignment.info, **kept))
     options = replace(options, until_certain=bool(run.run.stopped_because))
-    return run_assignment(assignment, options, known=run.results)
+    return run_assignment(assignment, options, known=map(_paid, run.results))
+
+
+def _paid(result: EvaluationResult) -> EvaluationResult:
+    """A result that costs nothing any more: the log that it comes from has what it cost."""
+    answer, evaluation = (replace(part, usage=Usage()) for part in (result.answer, result.evaluation))
+    return replace(result, answer=answer, evaluation=evaluation)  # type: ignore[arg-type]
 
 
 def estimate_repair(run: EvaluationRun) -> Estimate:
@@ -55,7 +67,7 @@ def estimate_repair(run: EvaluationRun) -> Estimate:
     unanswered = {(r.question.id, r.answer_repeat): r.question for r in failed if r.answer.is_empty}
     return estimate + estimate_run(
         list(unanswered.values()), judge_model=OFFLINE,
-        assistant_model=info.assistant_model, assistant_prompt=info.assistant_prompt_id,
+        assistant_model=info.assistant_model, assistant_prompt=info.assistant_prompt_id, k=info.k or 5,
     )  # fmt: skip
 
 

@@ -17,9 +17,11 @@ from typing import Any
 
 from .. import constants
 from ..base.messages import os_reason, say
+from ..base.pass_rule import run_rule
 from ..base.storage import as_path, check_place
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
+from ..models.budget import Budget, as_budget
 from ..models.pacing import RunGate, get_settings
 from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunInfo
 from .assignment import Assignment, Plan, begin_now, check_counts
@@ -28,7 +30,7 @@ from .engine import Engine
 from .finishing import finish_run
 from .journal import Journal, open_journal
 from .logs import fallback_folder
-from .unfinished import journal_folder
+from .unfinished import count, journal_folder, newest
 
 SHOW_S = 1.0  # so often the bar says what is going on
 LOG_S = 30.0  # the same where a bar is not redrawn in place: each time is a line of somebody's log file
@@ -39,7 +41,7 @@ class RunOptions:
     """How a run is made, whatever it is to do; the names and meanings of `run_evaluation_suite`."""
 
     max_concurrency: int = 8
-    max_cost_usd: float | None = None
+    max_cost_usd: Budget | float | None = None
     max_failures: int = 10
     output_tokens: int | None = None
     timeout_s: float | None = None
@@ -55,17 +57,23 @@ class RunOptions:
 
 
 def run_assignment(
-    assignment: Assignment, options: RunOptions, *, known: Iterable[EvaluationResult] = ()
+    assignment: Assignment,
+    options: RunOptions,
+    *,
+    known: Iterable[EvaluationResult] = (),
+    from_run: str = "",
 ) -> EvaluationRun:
     """Do what was assigned, and write the log: the work of `run_evaluation_suite` and `rejudge`, which see.
 
     It begins now, whenever it was assigned: each call is a run of its own, or goes on with the one broken off. known:
-    results that are there already; of one that failed, only the answer counts."""
+    results that are there already; of one that failed, only the answer counts. from_run: the id of the run of this budget
+    that paid for them, if one did."""
     check_counts(max_concurrency=options.max_concurrency, max_failures=options.max_failures)
     settings = get_settings(options.output_tokens, options.timeout_s, options.patience_s)
     plan, total, logs_dir = assignment.plan, assignment.total, options.logs_dir or constants.LOGS_DIR
-    if options.max_cost_usd is not None:
-        _check_prices(plan)
+    budget = as_budget(options.max_cost_usd)
+    if budget.max_usd is not None and (model := _unpriced(plan)):
+        raise ConfigError(say("runs.price_unknown", model=model, path=constants.PRICES_PATH))
     path, place = None if options.resume is None else Path(options.resume), as_path(logs_dir)
     check_place(place)
     journal = _open_journal(
@@ -74,6 +82,7 @@ def run_assignment(
     )  # fmt: skip
     discard = False
     try:
+        _tell_line(journal.info, assignment.info)
         by_question = plan.judge_repeats == 1
         if resumed := journal.n_done:
             taken_up = "runs.taken_up" if by_question else "runs.taken_up_judgements"
@@ -82,11 +91,17 @@ def run_assignment(
         if taken := journal.n_done - resumed:
             taken_over = "runs.taken_over" if by_question else "runs.taken_over_judgements"
             print(say(taken_over, done=taken, total=total), file=sys.stderr)
+        run_id = journal.info.run_id
+        budget.note(run_id, journal.noted_usd if budget.max_usd is None else journal.spent_usd)
+        if from_run:
+            budget.move(from_run, run_id)
         gate = RunGate(
-            max_concurrency=options.max_concurrency, max_cost_usd=options.max_cost_usd, signal=options.stop,
-            spent_usd=journal.noted_usd if options.max_cost_usd is None else journal.spent_usd,
+            max_concurrency=options.max_concurrency,
+            budget=budget,
+            run_id=run_id,
+            signal=options.stop,
             settings=settings,
-        )  # fmt: skip
+        )
         journal.meter = lambda: gate.spent_usd
         certainty = Certainty(assignment, journal) if options.until_certain else None
         engine = Engine(
@@ -94,7 +109,10 @@ def run_assignment(
             max_failures=options.max_failures, executor=options.executor, certainty=certainty,
         )  # fmt: skip
         _work(engine, gate, journal, total, options)
-        run = finish_run(journal, plan, total, engine.elapsed_s, logs_dir, certainty=certainty)
+        spent_usd = None if _unpriced(plan) else gate.spent_usd
+        run = finish_run(
+            journal, assignment, engine.elapsed_s, logs_dir, spent_usd=spent_usd, certainty=certainty
+        )  # fmt: skip
         discard = True
         return run
     except (SocJudgeError, KeyboardInterrupt) as error:
@@ -105,6 +123,14 @@ def run_assignment(
         raise
     finally:
         journal.close(discard=discard)
+
+
+def _tell_line(there: RunInfo, here: RunInfo) -> None:
+    """Tell where a run that is taken up keeps a pass line that is not today's."""
+    (there_line, there_rate), (here_line, here_rate) = run_rule(there), run_rule(here)
+    if (there_line, there_rate) != (here_line, here_rate):
+        said = say("runs.keeps_line", there=there_line, there_rate=there_rate, here=here_line, here_rate=here_rate)
+        print(said, file=sys.stderr)
 
 
 def _take_over(journal: Journal, assignment: Assignment, known: Iterable[EvaluationResult]) -> None:
@@ -119,10 +145,25 @@ def _take_over(journal: Journal, assignment: Assignment, known: Iterable[Evaluat
             journal.add_result(i, result, 0.0)
 
 
-def _check_prices(plan: Plan) -> None:
-    for model in (plan.judge, plan.assistant):
-        if model is not None and model.most_usd(ModelRequest("judge", (), {})) is None:
-            raise ConfigError(say("runs.price_unknown", model=model.name, path=constants.PRICES_PATH))
+def note_run(budget: Budget, run: EvaluationRun) -> None:
+    """Count what a finished run has cost; ConfigError if there is a limit and nobody knows it."""
+    paid = run.cost_usd if run.run.most_usd is None else run.run.most_usd
+    if paid is None and budget.max_usd is not None:
+        raise ConfigError(say("runs.paid_unknown", judge=run.judge_model, log=run.log_path))
+    budget.note(run.run.run_id, paid or 0.0)
+
+
+def note_journal(budget: Budget, folder: Path, assignment: Assignment) -> None:
+    """Count what a run that was broken off has cost, where there is a limit."""
+    if budget.max_usd is not None and (journal := newest(folder, assignment.key)) is not None:
+        counted = count(journal)
+        budget.note(counted.run_id, counted.spent_usd)
+
+
+def _unpriced(plan: Plan) -> str:
+    """A model of which nobody knows what a call costs at the most; empty if there is none."""
+    models = (model for model in (plan.judge, plan.assistant) if model is not None)
+    return next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
 
 
 def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keywords: Any) -> Journal:

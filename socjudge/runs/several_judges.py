@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +23,14 @@ from ..base.atomic_files import replacing
 from ..base.messages import say
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..judging.judge import failed_evaluation
+from ..models.budget import Budget, as_budget
 from ..models.opening import OFFLINE
 from ..records import EvalQuestion, EvaluationResult, EvaluationRun
 from .assignment import Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
 from .load import load_run
 from .log_json import answer_from_dict
-from .running import RunOptions, run_assignment
+from .running import RunOptions, note_journal, note_run, run_assignment
 from .unfinished import count, journal_folder, lines, load_unfinished, newest
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def assign_judges(
         each = assign_suite(questions, index=index, judge_model=judge, **judging, **answering)
         index = each.plan.index  # opened once for all
         assignments.append(each)
-    return assignments, lambda run, place: assign_rejudging(run, judge_model=judges[place], **judging)
+    # As they were opened here: an object without settings is another one each time.
+    return assignments, lambda run, place: assign_rejudging(run, judge_model=assignments[place].plan.judge, **judging)
 
 
 def check_judges(assignments: Sequence[Assignment]) -> None:
@@ -84,7 +86,7 @@ def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path
             own = over(next(iter(runs.values())), place)
             done = len([] if old is None else _marked(old, assignment, own) or [])
             old = newest(folder, own.key)
-        found.append(done if old is None else max(done, count(old)[0]))
+        found.append(done if old is None else max(done, count(old).done))
     return found
 
 
@@ -101,13 +103,12 @@ def estimate_judges_left(
     """What is still to be paid when these judges are started (again), which may be one: of each what it has not marked.
 
     already: of `judged_already`, of `total` each; the other arguments are those of `assign_judges`. Nothing is sent."""
-    given = {name: value for name, value in answering.items() if name != "k"}
     left = Estimate(0, 0, 0, 0.0)
     for place, (judge, done) in enumerate(zip(judges, already, strict=True)):
         makes_answers = place == 0 and total not in already  # who finishes has the answers
         whole = estimate_run(
             questions, judge_model=judge, **judging, until_certain=until_certain,
-            **(given if makes_answers else given | {"assistant_model": OFFLINE}),
+            **(answering if makes_answers else answering | {"assistant_model": OFFLINE}),
         )  # fmt: skip
         left += whole.after(done, total)
     return left
@@ -129,11 +130,10 @@ def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOption
         print(say("runs.judges_taken_over", judges=names), file=sys.stderr)
     problems: dict[int, SocJudgeError] = {}
     given: list[EvaluationResult] = []  # answers of a run that failed later
-    spent = [run.cost_usd or 0.0 for run in runs.values()]
+    options = replace(options, max_cost_usd=_one_budget(options, folder, assignments, over, runs))
     for place, assignment in enumerate(assignments):
         if place in runs:
             continue
-        left = None if options.max_cost_usd is None else max(options.max_cost_usd - sum(spent), 0.0)
         own, known, old = assignment, given, None
         if runs:
             own = over(next(iter(runs.values())), place)
@@ -141,20 +141,18 @@ def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOption
             marked = None if old is None else _marked(old, assignment, own)
             known, old = marked or [], old if marked is not None else None
         try:
-            run = run_assignment(own, replace(options, max_cost_usd=left), known=known)
+            run = run_assignment(own, options, known=known, from_run="" if old is None else count(old).run_id)
         except RunStopped:
             raise
         except SocJudgeError as problem:
             problems[place] = problem
             if (journal := newest(folder, own.key)) is not None:
                 given = given if runs else list(_answers(journal, own))
-                spent.append(sum(cost or 0.0 for cost in count(journal)[1]))
             continue
         if old is not None:  # all of it is in the run now
             with contextlib.suppress(OSError):
                 old.unlink()
         runs[place] = run
-        spent.append(run.cost_usd or 0.0)
         finished.note(place, run)
     if not runs:
         raise next(iter(problems.values()))
@@ -165,6 +163,26 @@ def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOption
         finished.forget()
     first = next(iter(runs.values()))
     return replace(first, others=tuple(run for run in runs.values() if run is not first))
+
+
+def _one_budget(
+    options: RunOptions,
+    folder: Path,
+    assignments: Sequence[Assignment],
+    over: Over,
+    finished: Mapping[int, EvaluationRun],
+) -> Budget:
+    """The purse of all judges, with what those that are finished and broken off have spent before."""
+    budget = as_budget(options.max_cost_usd)
+    for run in finished.values():
+        note_run(budget, run)
+    first = next(iter(finished.values()), None)
+    for place, assignment in enumerate(() if options.fresh else assignments):
+        if place not in finished:
+            note_journal(budget, folder, assignment)
+            if first is not None:
+                note_journal(budget, folder, over(first, place))
+    return budget
 
 
 def _marked(journal: Path, first: Assignment, over: Assignment) -> list[EvaluationResult] | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -26,7 +27,8 @@ SUFFIX = ".partial.jsonl"
 
 @dataclass(frozen=True)
 class UnfinishedRun:
-    """A journal whose run has no log yet. done: judged answers that it holds, of `total`; cost_usd: None if unknown."""
+    """A journal whose run has no log yet. done: judged answers that it holds, of `total`; unread: those of them that could
+    not be read; cost_usd: None if unknown."""
 
     path: Path
     run: RunInfo
@@ -34,14 +36,21 @@ class UnfinishedRun:
     done: int
     total: int
     cost_usd: float | None
+    unread: int = 0
 
     def __repr__(self) -> str:
-        how_far = f"{self.done} of {self.total} judged, {dollars(self.cost_usd)}"
+        unread = f" ({self.unread} unread)" if self.unread else ""
+        how_far = f"{self.done} of {self.total} judged{unread}, {dollars(self.cost_usd)}"
         return f"<UnfinishedRun: {how_far}, judge {one_line(self.run.judge_model)}, {one_line(self.path, 120)}>"
+
+    @property
+    def unread_text(self) -> str:
+        """How many judgements could not be read, behind the number of all; empty if all could."""
+        return say("runs.unfinished_unread", count=self.unread) if self.unread else ""
 
     def _repr_html_(self) -> str:
         facts = {
-            say("runs.unfinished_done"): f"{self.done} / {self.total}", "Judge": self.run.judge_model,
+            say("runs.unfinished_done"): f"{self.done} / {self.total}" + self.unread_text, "Judge": self.run.judge_model,
             say("runs.unfinished_cost"): money(self.cost_usd), say("runs.unfinished_started"): self.run.started_at,
             say("runs.unfinished_kept"): shown_path(self.path),
         }  # fmt: skip
@@ -80,28 +89,57 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     logs_dir = logs_dir or constants.LOGS_DIR
     runs = []
     for path, header in _journals(journal_folder(logs_dir)):
-        done, costs = count(path)
-        cost_usd = None if None in costs else sum(cost or 0.0 for cost in costs)
+        counted = count(path)
         info = run_info_from_dict(header["run"], where=str(path))
-        runs.append(UnfinishedRun(path, info, header["key"], done, header["total"], cost_usd))
+        told = counted.done, header["total"], counted.cost_usd, counted.unread
+        runs.append(UnfinishedRun(path, info, header["key"], *told))
     return runs
 
 
-def count(path: Path) -> tuple[int, list[float | None]]:
-    """How many judged answers a journal holds, and what the calls in it have cost; None where it is unknown."""
-    done: dict[tuple[int, int], bool] = {}
+class Counted(NamedTuple):
+    """What a journal holds. done: judged answers that a resume does not ask for again; unread: those of them without a
+    mark; cost_usd: None if unknown; spent_usd: the most that the run can have cost, as far as that is known."""
+
+    run_id: str
+    done: int
+    unread: int
+    cost_usd: float | None
+    spent_usd: float
+
+
+def count(path: Path) -> Counted:
+    """How many judged answers a journal holds, and what the calls in it have cost."""
+    status: dict[tuple[int, int], tuple[str, int]] = {}
     costs: dict[tuple[int, int], list[float | None]] = {}
-    for _, line in lines(path):
+    run_id, noted, first_read = "", 0.0, sys.maxsize
+    for start, line in lines(path):
         place = (line.get("sample", -1), line.get("repeat", -1))
+        noted = max(noted, line.get("spent_usd", 0.0))
         if "row" in line:
             evaluation = line["row"]["evaluation"]
-            done[place] = evaluation["status"] != "failed"
+            status[place] = evaluation["status"], start
+            if evaluation["status"] == "ok":
+                first_read = min(first_read, start)
             costs[place] = [evaluation["usage"]["cost_usd"]]  # its replies are in this
         elif "answer" in line:
             costs[place] = [line["answer"]["assistant"]["usage"]["cost_usd"]]
         elif "reply" in line:
             costs.setdefault(place, []).append(line["reply"]["usage"]["cost_usd"])
-    return sum(done.values()), [cost for paid in costs.values() for cost in paid]
+        elif "journal" in line:
+            run_id = line["run"]["run_id"]
+    done = [told for told, start in status.values() if is_done(told, start, first_read)]
+    paid = [cost for each in costs.values() for cost in each]
+    known = sum(cost or 0.0 for cost in paid)
+    unread = len(done) - done.count("ok")
+    return Counted(run_id, len(done), unread, None if None in paid else known, max(noted, known))
+
+
+def is_done(status: str, start: int, first_read: int) -> bool:
+    """Whether a resume leaves a row as it is. What failed is asked for again, and so is what could not be read before
+    anything could: the judge was not fit to be asked, and may be by now.
+
+    start: where its line begins in the journal; first_read: where that of the first one that could be read does."""
+    return status == "ok" or (status != "failed" and start > first_read)
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
@@ -149,14 +187,25 @@ def fitting(path: Path, key: Mapping[str, Any]) -> Path:
     there = _read_header(path).get("key")
     if not isinstance(there, dict):
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
-    differences = [
-        say("runs.there_and_here", name=name, there=_shown(there.get(name)), here=_shown(key.get(name)))
-        for name in sorted({*there, *key})
-        if there.get(name) != key.get(name)
-    ]
-    if differences:
-        raise ConfigError(say("runs.journal_of_another", path=path, differences="; ".join(differences)))
+    if said := differences(there, key):
+        raise ConfigError(say("runs.journal_of_another", path=path, differences="; ".join(said)))
     return path
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """What differs between the keys of two runs, in words."""
+    names = [name for name in sorted({*there, *here}) if there.get(name) != here.get(name)]
+    told = []
+    for name in names:
+        sides = there.get(name), here.get(name)
+        if isinstance(sides[0], dict) and isinstance(sides[1], dict):
+            files = [file for file in sorted({*sides[0], *sides[1]}) if sides[0].get(file) != sides[1].get(file)]
+            told.append(say("runs.files_differ", name=name, files=", ".join(files)))
+        # The index's hash tells nothing where the files that differ are named.
+        elif name != "index" or not {"runbooks", "embedder"} & {*names}:
+            named = say(f"base.condition_{name}") if name.endswith("_settings") else name
+            told.append(say("runs.there_and_here", name=named, there=_shown(sides[0]), here=_shown(sides[1])))
+    return told
 
 
 def _read_header(path: Path) -> dict[str, Any]:

@@ -42,15 +42,15 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
         - run_id: if the frame has it
         - n: questions with a score
         - n_missing: judged answers without one
-        - passed, needed: questions
-        - mvp_passed: as the log has it, a question without a score being 0 points
+        - passed, needed: questions; passed as the log has it
+        - mvp_passed: as the log has it, an answer without a score being 0 points
         - pass_rate; pass_rate_low, pass_rate_high: Wilson, about all questions like these
         - mean, mean_low, mean_high: 0–100
         - repeat_sd: points
         - p_rerun: the gate passes when the same questions are answered and judged again as often
         - p_true: the gate passes on the scores that endless repeats would give these questions
-        - verdict: 合格 if p_true is at least 0.95, 不合格 if at most 0.05, else 判定保留; with unscored questions it must
-          hold whether those were 0 or 100
+        - verdict: 合格 if p_true is at least 0.95, 不合格 if at most 0.05, else 判定保留; where answers have no score it
+          must hold, in the log too, whether those were 0 or 100
         - deciding_questions: their ids as text, the most decisive first (see `gate_questions`)
         - method, note (in the language of the messages)
 
@@ -163,6 +163,11 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
     return table, math.sqrt(squares / freedom), freedom, source
 
 
+def _log_means(part: pd.DataFrame, unscored: float) -> pd.Series:
+    """Each question's mean as a log has it where answers without a score are so many points."""
+    return part["average_score"].astype(float).fillna(unscored).groupby(part["question_id"]).mean()
+
+
 def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> tuple[Floats, Floats]:
     """True scores and scores of a re-run of the scored questions, one draw per row, points."""
     rng = np.random.default_rng(seed)
@@ -201,7 +206,9 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
     rule = frame_rule(part)
     score = table["score"].dropna().to_numpy()
     n, unscored = len(score), int(table["score"].isna().sum())
-    passed = int(reaches(score, rule.line).sum())
+    in_log = {points: _log_means(part, points) for points in (0.0, 100.0)}
+    log_passes, could_pass = (bool(_gate(means.to_numpy()[None, :], rule)[0]) for means in in_log.values())
+    passed = int(reaches(in_log[0.0][table.index[table["repeats"] > 0]], rule.line).sum())
     low, high = pass_rate_interval(passed, n, LEVEL) if n else (math.nan, math.nan)
     mean_low, mean_high = mean_interval(score, level=LEVEL)
     p_rerun = p_true = math.nan
@@ -209,9 +216,14 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
     if n and math.isfinite(repeat_sd):
         true, again = _draw(table, repeat_sd, freedom, seed)
         p_rerun, p_true = float(_share(_gate(again, rule))), float(_share(_gate(true, rule)))
-        cases = (np.hstack([true, np.full((DRAWS, unscored), v)]) for v in (0.0, 100.0))
-        worst, best = (_share(_gate(case, rule)) for case in cases)
-        verdict = "合格" if worst >= LEVEL else "不合格" if best <= 1 - LEVEL else "判定保留"
+        lacking = part["average_score"].isna().groupby(part["question_id"]).mean()[table.index].to_numpy()
+        scores = np.zeros((DRAWS, len(table)))
+        scores[:, table["repeats"] > 0] = true
+        worst, best = (_share(_gate(scores * (1 - lacking) + points * lacking, rule)) for points in in_log)
+        if log_passes and worst >= LEVEL:
+            verdict = "合格"
+        elif not could_pass and best <= 1 - LEVEL:
+            verdict = "不合格"
         chances = _chances(table, true, again, rule)
         weight = chances["pivotal"] * chances["p_pass_rerun"] * (1 - chances["p_pass_rerun"])
         ordered = weight[chances["decides"]].sort_values(ascending=False, kind="stable")
@@ -221,7 +233,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
         "n_missing": int(table["missing"].sum()),
         "passed": passed,
         "needed": rule.needed(n),
-        "mvp_passed": bool(n and _gate(np.append(score, np.zeros(unscored))[None, :], rule)[0]),
+        "mvp_passed": bool(n and log_passes),
         "pass_rate": passed / n if n else math.nan,
         "pass_rate_low": low,
         "pass_rate_high": high,

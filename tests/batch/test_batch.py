@@ -137,7 +137,7 @@ def test_stored_answers_are_judged_in_one_round_at_half_the_price(
     assert run.run.mode == "batch"
     assert run.run.rejudged_from == load_run(answered).run.run_id
     assert run.usage.calls == 8
-    assert run.usage.cost_usd == pytest.approx(8 * CALL_USD / 2)
+    assert run.usage.cost_usd == pytest.approx(8 * CALL_USD / 2, rel=0.05)
     assert run.log_path is not None
     assert load_run(run.log_path) == run
     assert [path.name for path in (tmp_path / "logs").iterdir()] == [run.log_path.name]  # job and journal are gone
@@ -205,7 +205,7 @@ def test_the_log_is_that_of_a_live_run_at_half_the_cost(
     assert batched.usage.cost_usd == pytest.approx(live.usage.cost_usd / 2)
     assert (batched.run.mode, live.run.mode) == ("batch", "live")
     ours = ("run_id", "started_at", "finished_at", "judge_service", "assistant_service", "mode", "sessions")
-    ours += ("assistant_usage", "judge_usage", "wall_time_s")
+    ours += ("assistant_usage", "judge_usage", "most_usd", "wall_time_s")
     same = {name: "" for name in ours}
     assert replace(batched.run, **same) == replace(live.run, **same)  # type: ignore[arg-type]
 
@@ -514,7 +514,9 @@ def test_a_kill_at_any_write_of_the_state_loses_and_repeats_nothing(
     assert len(service.requests) == len(set(service.requests)) == 5
     assert len(service.batches) == 3
     assert run.usage.calls == 5
-    assert run.usage.cost_usd == pytest.approx(5 * CALL_USD / 2)
+    assert run.usage.cost_usd == pytest.approx(
+        5 * CALL_USD / 2, rel=0.05
+    )  # a long prompt counts more than 1,000 tokens
     assert {r.evaluation.status for r in run.results} == {"ok"}
     assert [path.suffix for path in (tmp_path / "logs").iterdir()] == [".json"]
 
@@ -741,9 +743,9 @@ def test_a_live_run_that_was_broken_off_is_finished_by_a_batch(
 
 
 async def _one_then_stop(model: Any, run: Any) -> Any:
-    if run.spent_usd:
+    if run.budget.spent_usd > 0.5:
         await run.sleep(30)  # until the first result has ended the run
-    run.spent_usd += 1
+    run.budget.add("", 1)
     message = {"message": {"content": judgement(70)}, "finish_reason": "stop"}
     return model.read({"choices": [message], "usage": {"prompt_tokens": 1000, "completion_tokens": 200}})
 
@@ -827,7 +829,9 @@ def test_a_dataset_that_changed_meanwhile_is_named_and_nothing_is_lost(
     submit_batch(job.path)
     kept = dataset.read_text("utf-8")
     dataset.write_text(kept.replace("？", "?!").replace("ください", "下さい"), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"dataset_sha256 is .* there and .* here(.|\n)*prepared from .*dataset.json"):
+    with pytest.raises(
+        ConfigError, match=r"questions_sha256 is .* there and .* here(.|\n)*prepared from .*dataset.json"
+    ):
         collect_batch(job.path)
     dataset.write_text(kept, encoding="utf-8")
     assert collect_batch(job.path).run is not None

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 import scipy.stats
 from certify_judge import Noisy, Scores, ScriptedJudge, Weakness, blind, good_pairs, gullible
+from readers import Judge
 from service import CRITERIA, KEY, Reply, Service, error, judgement, serving
 
 from socjudge import (
@@ -31,6 +31,7 @@ from socjudge import (
     write_log_report,
     write_report,
 )
+from socjudge.base.verdict import summarise_results
 from socjudge.certify.certificate import (
     Binding,
     Certificate,
@@ -46,6 +47,7 @@ from socjudge.certify.issue import binding_of_judge
 from socjudge.certify.labelled import read_labels
 from socjudge.certify.trials import LABELLED
 from socjudge.panels.views.common import summary_html
+from socjudge.records import EvaluationRun, RunInfo
 from socjudge.runs.log_json import answer_sha256
 from socjudge.stats.changes import share_ends
 
@@ -419,20 +421,24 @@ def test_a_judge_with_other_settings_is_another_judge() -> None:
 
     steady, wild = (ChatOpenAI(model="gpt-4o-mini", api_key=KEY, temperature=t) for t in (0, 2))
     near = ChatOpenAI(model="gpt-4o-mini", api_key=KEY, temperature=0, base_url="http://127.0.0.1:9/v1")
-    first, *others = (binding_of_judge(model) for model in (steady, wild, near))
+    again, first, *others = (binding_of_judge(model) for model in (steady, steady, wild, near))
+    assert first.differences(again) == []
     for other in others:
         assert first.differences(other) == ["the judge's settings"]
+    unknown = Judge()  # an object that tells no settings may be any judge
+    assert binding_of_judge(unknown).differences(binding_of_judge(unknown)) == ["the judge's settings"]
     # Before certificates knew of settings their file had none of that name.
     assert Binding("offline", "", "0" * 64, ("安全性",), "0.1.0").judge_settings == ""
 
 
 def test_a_run_is_of_the_judge_with_its_settings() -> None:
-    info = SimpleNamespace(
-        judge_model="gpt-4o-mini", judge_service="", judge_prompt_sha256="", socjudge_version="0.1.0",
-        judge_model_resolved="", judge_settings="temperature 2",
-    )  # fmt: skip
-    run = SimpleNamespace(run=info, results=())
-    assert binding_of_run(run).judge_settings == "temperature 2"  # type: ignore[arg-type]
+    info = RunInfo("x", "2026-01-01T09:00:00+09:00", judge_model="gpt-4o-mini", judge_settings="temperature 2")
+    run = EvaluationRun((), summarise_results([]), info)
+    assert binding_of_run(run).judge_settings == "temperature 2"
+    old = replace(run, run=RunInfo("x", "2026-01-01T09:00:00+09:00", judge_model="offline"))  # tells none
+    assert "the judge's settings" not in binding_of_run(old).differences(binding_of_judge("offline"))
+    other = replace(run, run=replace(info, judge_settings="unknown"))
+    assert "the judge's settings" in binding_of_run(run).differences(binding_of_run(other))
 
 
 def test_a_certificate_edited_by_hand_is_refused_in_words(made: Certificate, tmp_path: Path) -> None:

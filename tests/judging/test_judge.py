@@ -317,8 +317,9 @@ def test_a_number_of_tokens_that_is_no_count_is_unknown(service: Service, count:
     from langchain_openai import ChatOpenAI
 
     model: Any = ChatOpenAI(model="gpt-4o-mini") if through else "gpt-4o-mini"
-    for name, tokens in (("prompt_tokens", (0, 10)), ("completion_tokens", (10, 0))):
-        service.default = chat(usage={"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20, name: count})
+    for name, tokens in (("prompt_tokens", (0, 300)), ("completion_tokens", (900, 0))):
+        told = {"prompt_tokens": 900, "completion_tokens": 300, "total_tokens": 1200, name: count}
+        service.default = chat(usage=told)
         used = evaluate(model).usage
         assert (used.calls, used.input_tokens, used.output_tokens, used.cost_usd) == (1, *tokens, None)
 

@@ -504,7 +504,7 @@ def test_whatever_calls_cost_the_budget_holds(plan: list[tuple[float, str]], cap
         return Completion("", "m", Usage(1, 0, 0, None if kind == "none" else share))
 
     async def main() -> None:
-        run, account = RunGate(max_concurrency=at_once, max_cost_usd=cap), Account()
+        run, account = RunGate(max_concurrency=at_once, budget=cap), Account()
         await pacing.asyncio.gather(
             *(
                 send_with_retries(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import threading
 from collections import Counter
@@ -22,13 +23,15 @@ from socjudge import (
     EvaluationRun,
     RunStopped,
     estimate_run,
+    gate_confidence,
     gate_progress,
     load_run,
     rejudge,
     run_evaluation_suite,
 )
 from socjudge.base.pass_rule import PassRule
-from socjudge.base.verdict import certainty_text
+from socjudge.base.verdict import certainty_text, is_undecided
+from socjudge.records import Completion, ModelRequest, Usage
 from socjudge.runs.certainty import FIRST, MOST
 
 QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(10)]
@@ -225,3 +228,47 @@ def test_asking_ends_within_the_most_and_says_what_the_means_say(seed: int, leve
     assert found.calls == sum(map(len, so_far.values()))
     if found.verdict != "判定保留":
         assert found.passes == (found.verdict == "合格")
+
+
+UNREADABLE = ("採点できません",) * 3  # a judgement is asked for three times
+
+
+def test_a_mark_that_could_not_be_read_is_asked_for_again_before_a_pass_is_certain(
+    service: Service, tmp_path: Path
+) -> None:
+    service.default = judge = Judge(SURE | {6: (71, *UNREADABLE, 90, 91)})
+    run = judge_all(tmp_path, max_concurrency=1)
+    assert judge.asked[6] >= 1 + 3 + 1
+    assert run.summary.n_unscored == 0
+    assert run.run.judge_usage.calls == len(service.requests)
+    assert run.summary.mvp_passed == (run.info.stopped_because == "certain pass")
+
+
+@pytest.mark.usefixtures("in_japanese")
+@pytest.mark.parametrize("seed", range(8))
+def test_no_view_calls_certain_what_the_log_does_not_say(tmp_path: Path, seed: int) -> None:
+    """A judge that gives 76-80 always and cannot be read in 15 of 100 judgements, asked again or not."""
+    rng = random.Random(seed)
+
+    class Honest:
+        name = settings = "honest"
+
+        def __init__(self) -> None:
+            self.is_unread = False
+
+        def complete(self, request: ModelRequest) -> Completion:
+            if len(request.messages) == 1:
+                self.is_unread = rng.random() < 0.15
+            said = "すみません、採点できません。" if self.is_unread else judgement(rng.choice([76, 78, 80]))
+            return Completion(said, "honest", Usage(1, 1, 1, 0.0), "stop")
+
+    run = judge_all(tmp_path, judge_model=Honest(), max_concurrency=1)
+    passed = run.summary.mvp_passed
+    certain = run.info.stopped_because.startswith("certain")
+    assert not certain or passed == (run.info.stopped_because == "certain pass")
+    assert not (certain and is_undecided(run))
+    row = gate_confidence(run.results_frame()).iloc[0]
+    assert (row["mvp_passed"], row["passed"]) == (passed, run.summary.passed_questions)
+    assert row["verdict"] in ({"合格", "判定保留"} if passed else {"不合格", "判定保留"})
+    page = run.write_report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert passed or "「合格」が確実" not in page + certainty_text(run.info)

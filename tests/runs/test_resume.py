@@ -141,7 +141,7 @@ def test_langchain_objects_of_one_name_do_not_take_up_each_others_run(
         before = key(judge)
         judge.invoke("x")  # what it has answered so far does not make it another
         assert key(judge) == before == key(judge.model_copy())
-    assert "judge_settings" not in key("gpt-4o-mini")  # journals of before fit
+    assert key("gpt-4o-mini")["judge_settings"] == "default"
 
 
 def test_a_reply_that_could_not_be_read_is_paid_once(
@@ -217,7 +217,7 @@ def test_fresh_starts_anew_and_leaves_the_unfinished_run(
             "judge_prompt_sha",
         ),
         ({"judge_repeats": 2}, "judge_repeats is 1 there and 2 here"),
-        ({"dataset": 1}, "dataset_sha256 is .*…"),
+        ({"dataset": 1}, "questions_sha256 is .*…"),
         ({"answers": 1}, "answers_sha256 is .*…"),
     ],
     ids=["model", "prompt", "repeats", "dataset", "answers"],

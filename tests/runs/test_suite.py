@@ -332,7 +332,7 @@ def test_what_failed_in_an_old_log_is_asked_for_again_and_nothing_else(
     with pytest.raises(ConfigError, match="nothing in it failed"):
         repair_run(run, RunOptions(logs_dir=tmp_path / "logs", progress=False), index=index)
     other = replace(old, run=replace(old.run, index_fingerprint="0" * 64))
-    with pytest.raises(ConfigError, match="the runbooks .* was 0000"):
+    with pytest.raises(ConfigError, match="runbook index: 0000"):
         repair_run(other, RunOptions(logs_dir=tmp_path / "logs", progress=False), index=index)
 
 

@@ -183,3 +183,26 @@ def test_a_question_without_a_score_is_no_pass_as_in_the_log() -> None:
     one_of_ten = pd.DataFrame({"question_id": range(10), "average_score": [77.0] + [None] * 9})
     (row,) = gate_confidence(one_of_ten).to_dict("records")
     assert (row["n"], row["n_missing"], row["mvp_passed"]) == (1, 9, False)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(st.sampled_from([None, 40.0, 70.0, 95.0]), min_size=1, max_size=3), min_size=1, max_size=8),
+    st.sampled_from([0.0, 60.0, 70.0, 100.0]),
+    st.sampled_from([0.0, 0.5, 0.7, 1.0]),
+)
+def test_the_verdict_of_the_log_and_what_is_said_of_it_never_contradict_each_other(
+    marks: list[list[float | None]], line: float, rate: float
+) -> None:
+    """The log's own rule, by hand: an answer without a score is 0 points, repeats are averaged within their question."""
+    rows = [
+        {"question_id": question, "judge_repeat": repeat, "average_score": mark, "pass_threshold": line,
+         "pass_rate_required": rate}
+        for question, repeats in enumerate(marks) for repeat, mark in enumerate(repeats)
+    ]  # fmt: skip
+    means = [sum(mark or 0.0 for mark in repeats) / len(repeats) for repeats in marks]
+    passes = sum(mean >= line - 1e-9 for mean in means) >= math.ceil(rate * len(means) - 1e-9)
+    passes &= sum(means) / len(means) >= line - 1e-9
+    row = gate_confidence(pd.DataFrame(rows).astype({"average_score": "Float64"}), noise=3.0).iloc[0]
+    assert row["mvp_passed"] == (passes and row["n"] > 0)
+    assert row["verdict"] != ("不合格" if passes else "合格")

@@ -211,7 +211,7 @@ class Session:
         costs = [before.cost_usd, marks.usage.cost_usd, answer.usage.cost_usd if is_new else 0.0]
         self.progress = replace(
             before,
-            done=before.done + 1,
+            done=min(before.done + 1, before.total),  # a mark that could not be read may come again
             mean=points / count if count else None,
             cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
             retries=before.retries + len(answer.retries) * is_new + count_retries(marks.error),

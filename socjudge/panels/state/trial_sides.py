@@ -64,7 +64,7 @@ class Side:
         return estimate_run(
             [sample.question for sample in samples], answers=None if self.assistant_prompt else stored,
             assistant_model=self.choice.assistant_model, assistant_prompt=self.assistant_prompt,
-            judge_model=self.choice.judge_model, judge_prompt=self.judge_prompt,
+            judge_model=self.choice.judge_model, judge_prompt=self.judge_prompt, k=self.run.run.k or 5,
         )  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ... import constants
 from ...base.messages import say
 from ...base.texts import encodable
-from ...errors import BudgetReached, ConfigError, RunStopped
+from ...errors import ConfigError, RunStopped
+from ...models.budget import Budget
 from ...prompts.saved import check_prompt, check_prompt_name, save_prompt
 from ...prompts.templates import Prompt, default_prompt_id, load_prompt
 from ...records import UNKNOWN, EvaluationResult, EvaluationRun, is_embedded
@@ -21,7 +22,7 @@ from ...runs.assignment import STORED
 from ...runs.estimate import Estimate
 from ...runs.load import load_run
 from ...runs.logs import log_files
-from ...runs.running import RunOptions, run_assignment
+from ...runs.running import RunOptions, note_journal, note_run, run_assignment
 from .run import Progress, Session, State
 from .trial_effect import Effect, disputed_questions, measure_effect
 from .trial_sides import Side, get_sides
@@ -180,14 +181,17 @@ class TrialSession(Session):
         self.progress = Progress(done, sum(side.assignment.total for side in sides), before=done)
         self._notify()
         own = self._known(before)
+        budget = Budget(max_cost_usd)
         if own is not None and trial.before:  # judged in an earlier start of this trial
-            max_cost_usd = _left(max_cost_usd, own)
+            note_run(budget, own)
+        for side in sides:  # broken off in an earlier start
+            note_journal(budget, self.trials_dir, side.assignment)
         for side in sides:
             if self._stop.is_set():
                 raise RunStopped(say("panels.stopped_between"))
             self._scored = (0, 0.0)  # the running mean is of one prompt
             how = RunOptions(
-                max_cost_usd=max_cost_usd, logs_dir=self.trials_dir, stop=self._stop, progress=False,
+                max_cost_usd=budget, logs_dir=self.trials_dir, stop=self._stop, progress=False,
                 on_result=partial(self._count, answered=side.assistant_prompt is not None),
             )  # fmt: skip
             run = run_assignment(side.assignment, how)
@@ -195,7 +199,6 @@ class TrialSession(Session):
             if side is not after:
                 own, trial = run, replace(trial, before=_log_name(run))
                 self._keep(trial)  # paid for, and known from now on
-                max_cost_usd = _left(max_cost_usd, run)
         assert own is not None
         trial = replace(trial, before="" if own is before.run else _log_name(own), after=_log_name(run))
         self._keep(trial)
@@ -292,15 +295,6 @@ class TrialSession(Session):
             found = say("panels.none_disputed" if wanted == DISPUTED else "panels.no_answers")
             raise ConfigError(say("panels.nothing_to_judge", log=self.choice.log, found=found))
         return replace(run, results=results)
-
-
-def _left(max_cost_usd: float | None, run: EvaluationRun) -> float | None:
-    """What a budget leaves after a run; BudgetReached if nobody knows what that cost."""
-    if max_cost_usd is None:
-        return None
-    if run.usage.cost_usd is None:
-        raise BudgetReached(say("panels.cost_unknown"))
-    return max(0.0, max_cost_usd - run.usage.cost_usd)
 
 
 def _log_name(run: EvaluationRun) -> str:

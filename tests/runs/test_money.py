@@ -1,0 +1,234 @@
+"""One purse: a cap is for all that a call sets off, whatever services tell, and a price is that of what was asked for."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from service import Reply, Service, error, judgement
+
+from socjudge import (
+    AssistantAnswer,
+    BudgetReached,
+    ConfigError,
+    EvalQuestion,
+    EvaluationRun,
+    RunStopped,
+    compare_prompts,
+    constants,
+    estimate_run,
+    handle_query,
+    load_eval_dataset,
+    load_runs,
+    run_anchoring,
+    run_evaluation_suite,
+)
+from socjudge.models.opening import open_model
+from socjudge.models.prices import estimate_tokens
+from socjudge.records import Completion, ModelRequest, Usage
+from socjudge.runbooks.index import RunbookIndex
+from socjudge.runs.repair import repair_run
+from socjudge.runs.running import RunOptions
+
+QUESTIONS = [EvalQuestion(n, "正常系", f"質問{n}です", ("端末の隔離",)) for n in range(1, 11)]
+ANSWERS = [AssistantAnswer(q.question, "端末を隔離します。[出典: a.md > b]", "文脈") for q in QUESTIONS]
+
+
+def reply(request: dict[str, Any], *, model: str = "", **usage: int) -> Reply:
+    """A judgement, with no usage unless given."""
+    message = {"message": {"role": "assistant", "content": judgement(80)}, "finish_reason": "stop"}
+    body: dict[str, Any] = {"model": model or request["model"], "choices": [message]}
+    return Reply(body=json.dumps(body | ({"usage": usage} if usage else {})))
+
+
+def silent(request: dict[str, Any]) -> Reply:
+    return reply(request)
+
+
+def judge_all(tmp_path: Path, judge: Any = "gpt-4o-mini", **keywords: Any) -> EvaluationRun:
+    keywords = {"answers": ANSWERS, "max_concurrency": 2, **keywords}
+    return run_evaluation_suite(QUESTIONS, judge_model=judge, logs_dir=tmp_path / "logs", progress=False, **keywords)
+
+
+def most_usd(requests: list[dict[str, Any]]) -> float:
+    """The most that calls can have cost at list prices, one by one."""
+    total = 0.0
+    for request in requests:
+        asked = ModelRequest("judge", tuple(request["messages"]), {}, max_output_tokens=request["max_tokens"])
+        total += open_model(request["model"]).most_usd(asked) or 0.0
+    return total
+
+
+JUDGES = ["gpt-4o", "gpt-4.1", "gpt-4o-2024-08-06"]
+
+
+def test_the_cap_is_for_all_judges_together_though_no_service_tells_its_usage(service: Service, tmp_path: Path) -> None:
+    service.default = silent
+    with pytest.raises(BudgetReached):
+        judge_all(tmp_path, JUDGES, max_cost_usd=0.8)
+    assert {request["model"] for request in service.requests} == {"gpt-4o", "gpt-4.1"}  # the first has finished
+    assert 0.7 < most_usd(service.requests) <= 0.8
+
+
+def test_what_finished_and_broken_off_judges_have_spent_counts_after_a_resume(service: Service, tmp_path: Path) -> None:
+    service.default = silent
+    for _ in range(3):  # no more money: each start finds the purse as the last one left it
+        with pytest.raises(BudgetReached):
+            judge_all(tmp_path, JUDGES, max_cost_usd=0.8)
+    assert most_usd(service.requests) <= 0.8
+    with pytest.raises(BudgetReached):
+        judge_all(tmp_path, JUDGES, max_cost_usd=1.0)
+    assert 0.8 < most_usd(service.requests) <= 1.0
+
+
+def test_lost_calls_of_one_judge_are_missing_in_the_purse_of_the_next(service: Service, tmp_path: Path) -> None:
+    lost = iter([True, False] * 100)
+    service.default = lambda request: Reply(drop=True) if next(lost) else reply(request)
+    with pytest.raises(BudgetReached):
+        judge_all(tmp_path, JUDGES, max_cost_usd=0.9, max_concurrency=1)
+    assert most_usd(service.requests) <= 0.9
+
+
+@pytest.mark.parametrize("experiment", [run_anchoring, compare_prompts])
+def test_an_experiment_in_several_parts_has_one_cap(
+    service: Service, tmp_path: Path, experiment: Callable[..., Any]
+) -> None:
+    service.default = silent
+    given = list(zip(QUESTIONS[:5], ANSWERS[:5], strict=True))
+    experiment(given, judge_model="gpt-4o", max_cost_usd=0.5, logs_dir=tmp_path, progress=False)
+    assert 0.4 < most_usd(service.requests) <= 0.5
+
+
+def test_a_repair_costs_what_it_asks_for_and_its_cap_is_for_that(service: Service, tmp_path: Path) -> None:
+    refused = error(400, "filtered", code="content_filter")
+    service.default = lambda request: refused if "質問5です" in request["messages"][0]["content"] else judgement(80)
+    run = judge_all(tmp_path)
+    service.default = judgement(80)
+    each = 0.00027
+    repaired = repair_run(run, RunOptions(logs_dir=tmp_path / "logs", progress=False, max_cost_usd=0.005))
+    assert [r.evaluation.status for r in repaired.results] == ["ok"] * 10
+    assert (run.cost_usd, repaired.cost_usd) == (pytest.approx(9 * each), pytest.approx(each))
+    assert load_runs(tmp_path / "logs")["cost_usd"].sum() == pytest.approx(10 * each)
+    assert repaired.run.judge_usage.calls == 1
+
+
+@pytest.fixture
+def prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "prices.toml"
+    monkeypatch.setattr(constants, "PRICES_PATH", path)
+    path.write_text('["corp-judge"]\ninput = 100\noutput = 100\n', encoding="utf-8")
+    return path
+
+
+@pytest.mark.usefixtures("prices")
+@pytest.mark.parametrize(("asked", "usd"), [("corp-judge", 0.12), ("gpt-4o", 0.0045)])
+def test_a_call_costs_what_was_asked_for_whatever_name_answers(
+    service: Service, tmp_path: Path, asked: str, usd: float
+) -> None:
+    told = {"prompt_tokens": 1000, "completion_tokens": 200}
+    service.default = lambda request: reply(request, model="gpt-4.1-nano", **told)
+    assert judge_all(tmp_path, asked).cost_usd == pytest.approx(10 * usd)
+
+
+@pytest.mark.usefixtures("prices")
+def test_the_cap_counts_the_dearer_of_the_names(service: Service, tmp_path: Path) -> None:
+    service.default = lambda request: reply(request, model="corp-judge", prompt_tokens=1000, completion_tokens=200)
+    with pytest.raises(BudgetReached):
+        judge_all(tmp_path, "gpt-4o-mini", max_cost_usd=0.5, max_concurrency=1)
+    assert len(service.requests) == 5  # at $0.12 each
+
+
+@pytest.mark.parametrize("told", [(1, 1), (0, 1), (1000, 1), (10, 200)])
+def test_fewer_tokens_than_the_texts_can_have_are_unknown(
+    service: Service, tmp_path: Path, told: tuple[int, int]
+) -> None:
+    service.default = lambda request: reply(request, prompt_tokens=told[0], completion_tokens=told[1])
+    assert judge_all(tmp_path).cost_usd is None
+    service.requests.clear()
+    with pytest.raises(BudgetReached):
+        judge_all(tmp_path, "gpt-4o", max_cost_usd=0.4, fresh=True)
+    assert most_usd(service.requests) <= 0.4
+
+
+def test_a_finished_judge_whose_cost_nobody_knows_is_no_free_one(service: Service, tmp_path: Path) -> None:
+    """Two judges without a price; one is finished when a cap and a price come."""
+    service.default = lambda request: error(401, "no") if request["model"] == "my-b" else reply(request)
+    with pytest.warns(UserWarning, match="my-b"):
+        judge_all(tmp_path, ["my-a", "my-b"])
+    path = constants.PRICES_PATH
+    service.default = silent
+    try:
+        path.write_text('["my-a"]\ninput = 1\noutput = 1\n["my-b"]\ninput = 1\noutput = 1\n', encoding="utf-8")
+        with pytest.raises(ConfigError, match="nobody knows what my-a has cost"):
+            judge_all(tmp_path, ["my-a", "my-b"], max_cost_usd=1)
+    finally:
+        path.unlink()
+
+
+def test_the_estimate_follows_k_as_the_prompts_that_are_sent_do(index: RunbookIndex) -> None:
+    questions = load_eval_dataset()
+    how: dict[str, Any] = {"assistant_model": "offline", "judge_model": "gpt-4o-mini"}
+    template = estimate_run(questions, **how, k=1).input_tokens
+    for k in (5, 30):
+        told = estimate_run(questions, **how, k=k).input_tokens - template
+        contexts = [
+            [handle_query(q.question, index=index, model="offline", k=n).context for q in questions] for n in (1, k)
+        ]
+        really = sum(map(estimate_tokens, contexts[1])) - sum(map(estimate_tokens, contexts[0]))
+        assert 0.7 < told / really < 2.0
+
+
+def test_the_estimate_follows_prompt_and_criteria(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    how: dict[str, Any] = {"answers": ANSWERS, "judge_model": "gpt-4o-mini"}
+    six = estimate_run(QUESTIONS, **how)
+    monkeypatch.setattr(constants, "JUDGE_EVALUATION_CRITERIA", constants.JUDGE_EVALUATION_CRITERIA[:3])
+    assert estimate_run(QUESTIONS, **how).output_tokens < 0.65 * six.output_tokens
+
+
+def test_what_a_resume_will_ask_again_is_left_to_pay(service: Service, tmp_path: Path) -> None:
+    from socjudge import unfinished_runs
+
+    service.default = "採点できません"
+    with pytest.raises(ConfigError, match="could be read"):
+        judge_all(tmp_path, max_concurrency=1)
+    (waiting,) = unfinished_runs(tmp_path / "logs")
+    assert waiting.done == 0
+    whole = estimate_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini")
+    service.requests.clear()
+    service.default = judgement(80)
+    judge_all(tmp_path)
+    assert len(service.requests) == whole.left(waiting).calls == 10
+
+
+def test_own_judges_without_a_price_of_their_own_share_the_cap(tmp_path: Path) -> None:
+    """$3.00 of $1.00 went through where each judge had the whole cap."""
+    calls: list[str] = []
+
+    class Own:
+        def __init__(self, name: str) -> None:
+            self.name = self.settings = name
+
+        def most_usd(self, _: ModelRequest) -> float:
+            return 0.1
+
+        def complete(self, _: ModelRequest) -> Completion:
+            calls.append(self.name)
+            return Completion(judgement(80), self.name, Usage(1, 0, 0, None), "stop")
+
+    with pytest.raises(BudgetReached):
+        judge_all(tmp_path, [Own("a"), Own("b"), Own("c")], max_cost_usd=1.45)
+    assert len(calls) == 14
+
+
+def test_a_stop_keeps_what_was_spent(service: Service, tmp_path: Path) -> None:
+    service.default = silent
+    stop = threading.Event()
+    with pytest.raises(RunStopped):
+        judge_all(tmp_path, "gpt-4o", stop=stop, on_result=lambda _: stop.set(), max_concurrency=1)
+    with pytest.raises(BudgetReached):
+        judge_all(tmp_path, "gpt-4o", max_cost_usd=0.3)
+    assert most_usd(service.requests) <= 0.3
