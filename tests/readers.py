@@ -21,6 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
+import orjson
 from service import CRITERIA, judgement
 
 from socjudge import (
@@ -31,14 +32,20 @@ from socjudge import (
     SocJudgeError,
     build_index,
     check_logs,
+    load_certificate,
     load_eval_dataset,
     load_index,
     load_labels,
     load_prompt,
     load_run,
     run_evaluation_suite,
+    save_certificate,
     unfinished_runs,
 )
+from socjudge.certify.certificate import Binding, _seal, certificate_line, explain_absence
+from socjudge.certify.own import read_damaged
+from socjudge.certify.probes import expected_of
+from socjudge.certify.subjects import find_subjects
 from socjudge.history.labels import Mark, append_mark, read_rater
 from socjudge.history.schema import LogFile
 from socjudge.history.tables import read_logs, run_tables
@@ -195,6 +202,40 @@ def read_labels(data: bytes) -> None:
         assert after == {key: value for key, value in before.items() if key != mark.key}
 
 
+def read_certificate(data: bytes) -> None:
+    """A certificate, sealed anew where it can be: its words are ours and one for each criterion; saved it is the same."""
+    with contextlib.suppress(ValueError, TypeError, RecursionError, AttributeError):
+        value = orjson.loads(data)
+        value.pop("sha256", None)
+        data = orjson.dumps({**value, "sha256": _seal(value)})
+    with folder() as work:
+        path = work / "c.json"
+        path.write_bytes(data)
+        binding = Binding("offline", "", "0" * 64, tuple(CRITERIA), "0.1.0")
+        assert certificate_line(binding, "2026-11-24T09:00:00+09:00", folder=work)
+        explain_absence(binding, folder=work)
+        made = load_certificate(path)
+        assert tuple(made.words) == made.binding.criteria != ()
+        assert set(made.words.values()) <= {"信頼できる", "条件つき", "信頼できない", "分からない"}
+        assert made._repr_html_()
+        saved = load_certificate(save_certificate(made, work / "again"))
+        assert (saved.binding, saved.verdicts, saved.tables) == (made.binding, made.verdicts, made.tables)
+        assert saved.path is not None and saved.path.parent == work / "again"
+
+
+def read_damages(data: bytes) -> None:
+    """A file of answers that somebody broke: each has a good one beside it and another text, and may fall in one criterion."""
+    with folder() as work:
+        (work / "own.jsonl").write_bytes(data)
+        good, cases = read_damaged(work / "own.jsonl", find_subjects(list(zip(QUESTIONS, ANSWERS, strict=True))))
+        whole = {subject.question.id: subject.answer.answer for subject in good}
+        assert len(whole) == len(good) <= len(cases) == len({case.id for case in cases})
+        assert {case.question_id for case in cases} == set(whole)
+        for case in cases:
+            assert case.subject.answer.answer != whole[case.question_id]
+            assert sum(expected_of(case.name, criterion) == "falls" for criterion in CRITERIA) == 1
+
+
 def read_prompt(data: bytes) -> None:
     """A prompt file, as both kinds; it is filled in one pass."""
     with folder() as work:
@@ -302,6 +343,8 @@ READERS: dict[str, Callable[[bytes], None]] = {
     "dataset": read_dataset,
     "labels": read_labels,
     "prompt": read_prompt,
+    "certificate": read_certificate,
+    "damages": read_damages,
 }
 
 

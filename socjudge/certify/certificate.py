@@ -16,9 +16,10 @@ from .. import constants
 from ..base.atomic_files import write_new
 from ..base.messages import listed, os_reason, say
 from ..base.showing import facts_html
+from ..base.storage import load_bytes
 from ..errors import ConfigError
 from ..history.examples import EXAMPLE_MODE
-from ..records import UNKNOWN, EvaluationRun
+from ..records import UNKNOWN, EvaluationRun, is_embedded
 from ..runs.logs import to_json
 
 # As certificates keep them, in every language; `Verdict.shown` is what a reader sees.
@@ -29,6 +30,14 @@ _SHOWN = {
     UNTRUSTED: "certify.word_untrusted",
     UNDECIDED: "certify.word_undecided",
 }
+CONDITIONS = {
+    "people": "certify.condition_people",
+    "damage": "certify.condition_damage",
+    "noise": "certify.condition_noise",
+    "injection": "certify.condition_injection",
+    "flags": "certify.condition_flags",
+}
+STATES = ("shown", "ranked", "open", "against", "untried")  # what a finding may say
 VALID_DAYS = 90  # before and after its date: a service may change its model without a word
 _KIND, _SCHEMA = "socjudge certificate", 1
 _MOST_BYTES = 5_000_000
@@ -36,7 +45,8 @@ _MOST_BYTES = 5_000_000
 
 @dataclass(frozen=True)
 class Binding:
-    """What a certificate is of; as soon as any of it differs, it is of something else. Names and hashes as in `RunInfo`."""
+    """What a certificate is of; as soon as any of it differs, it is of something else. Names and hashes as in `RunInfo`;
+    judge_settings: what the judge was made with and where it sends, as the model tells."""
 
     judge_model: str
     judge_service: str
@@ -44,19 +54,23 @@ class Binding:
     criteria: tuple[str, ...]
     socjudge_version: str
     judge_model_resolved: str = UNKNOWN
+    judge_settings: str = ""
 
     def differences(self, other: Binding) -> list[str]:
-        """What differs, in words. Which model answered counts where both sides know it."""
-        answered = {one.judge_model_resolved for one in (self, other)} - {"", UNKNOWN}
-        names = [name for name in _BOUND if getattr(self, name) != getattr(other, name)]
-        if len(answered) < 2 and "judge_model_resolved" in names:
-            names.remove("judge_model_resolved")
-        return [say(_BOUND[name]) for name in names]
+        """What differs, in words. Which model answered counts where both sides know it, of the version its first two
+        numbers: the third changes no verdict."""
+        mine, theirs = ({**vars(one), "socjudge_version": one.socjudge_version.split(".")[:2]} for one in (self, other))
+        if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
+            del mine["judge_model_resolved"]
+        if is_embedded(self.judge_model):  # has none, which old logs do not tell
+            del mine["judge_settings"]
+        return [say(told) for name, told in _BOUND.items() if name in mine and mine[name] != theirs[name]]
 
 
 _BOUND = {
     "judge_model": "certify.bound_judge_model",
     "judge_service": "certify.bound_judge_service",
+    "judge_settings": "certify.bound_judge_settings",
     "judge_prompt_sha256": "certify.bound_judge_prompt_sha256",
     "criteria": "certify.bound_criteria",
     "socjudge_version": "certify.bound_socjudge_version",
@@ -68,8 +82,8 @@ _BOUND = {
 class Finding:
     """What one kind of evidence says of one criterion.
 
-    condition: "people", "damage", "noise", "injection" or "flags". state: "shown", "ranked" (people: the order is theirs,
-    the level is not), "open", "against" or "untried". words: the numbers behind it."""
+    condition: of CONDITIONS. state: of STATES; "ranked" (people): the order is theirs, the level is not. words: the numbers
+    behind it."""
 
     condition: str
     state: str
@@ -91,6 +105,31 @@ class Verdict:
     def shown(self) -> str:
         """The word in the language of the messages."""
         return say(_SHOWN[self.word])
+
+
+def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
+    """The rules, from the first that applies.
+
+    1. A condition shown to be broken: 信頼できない.
+    2. All shown, and nothing in `limits`: 信頼できる.
+    3. People's order or the damage shown: 条件つき.
+    4. Else 分からない.
+
+    ValueError unless each condition has its finding."""
+    state = {finding.condition: finding.state for finding in findings}
+    if [finding.condition for finding in findings] != list(CONDITIONS) or not set(state.values()) <= set(STATES):
+        raise ValueError
+    broken = [say(title) for name, title in CONDITIONS.items() if state[name] == "against"]
+    missing = [say(title) for name, title in CONDITIONS.items() if state[name] != "shown"]
+    if not missing and not limits:
+        return Verdict(criterion, TRUSTED, say("certify.why_trusted"), findings)
+    if broken:
+        word, why = UNTRUSTED, [say("certify.why_untrusted", broken=listed(broken))]
+    elif state["people"] in ("shown", "ranked") or state["damage"] == "shown":
+        word, why = CONDITIONAL, [say("certify.why_missing", missing=listed(missing))] if missing else []
+    else:
+        word, why = UNDECIDED, [say("certify.why_undecided", missing=listed(missing))]
+    return Verdict(criterion, word, " ".join([*why, *limits]), findings, limits)
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,8 +170,8 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether no criterion is 信頼できない or 分からない."""
-        return not {UNTRUSTED, UNDECIDED} & set(self.words.values())
+        """Whether there are words, and no criterion is 信頼できない or 分からない."""
+        return bool(self.words) and not {UNTRUSTED, UNDECIDED} & set(self.words.values())
 
     def speaks_on(self, day: datetime) -> bool:
         """Whether the day is near enough to its date."""
@@ -178,20 +217,23 @@ def load_certificate(path: Path | str) -> Certificate:
     Raises
     ------
     ConfigError
-        If it cannot be read, is no certificate, or was changed by hand.
+        If it cannot be read, is no certificate, was changed by hand, or has words that do not follow from its findings.
     """
     path = Path(path)
-    value = _read(path)
-    seal = value.pop("sha256", None)
-    if value.get("kind") != _KIND:
-        raise ConfigError(say("certify.no_certificate", path=path))
-    if value.get("schema") != _SCHEMA:
-        raise ConfigError(say("certify.other_schema", path=path, found=f"{value.get('schema')!r:.20}"))
-    if seal != _seal(value):
-        raise ConfigError(say("certify.edited", path=path))
     try:
+        value = orjson.loads(load_bytes(path, end=_MOST_BYTES + 1))
+        seal = value.pop("sha256", None)
+        if value["kind"] != _KIND:
+            raise ValueError
+        if value["schema"] != _SCHEMA:
+            raise ConfigError(say("certify.other_schema", path=path, found=f"{value['schema']!r:.20}"))
+        if seal != _seal(value):
+            raise ConfigError(say("certify.edited", path=path))
         return _certificate(value, path)
-    except (KeyError, TypeError, ValueError):
+    except OSError as error:
+        raise ConfigError(say("certify.unreadable", path=path, reason=os_reason(error))) from None
+    # Whatever else it holds, JSON of another form or nested too deeply for a seal.
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise ConfigError(say("certify.no_certificate", path=path)) from None
 
 
@@ -249,8 +291,8 @@ def _all(folder: Path | str | None) -> tuple[list[Certificate], list[ConfigError
 
 def _name(certificate: Certificate) -> str:
     bound = certificate.binding
-    judge = re.sub(r"[^\w.-]+", "-", bound.judge_model)[:60]
-    return f"{judge}_{bound.judge_prompt_sha256[:8]}_{datetime.fromisoformat(certificate.issued_at):%Y%m%d}"
+    judge, prompt = (re.sub(r"[^\w.-]+", "-", name) for name in (bound.judge_model, bound.judge_prompt_sha256))
+    return f"{judge[:60]}_{prompt[:8]}_{datetime.fromisoformat(certificate.issued_at):%Y%m%d}"
 
 
 def _value(certificate: Certificate) -> dict[str, Any]:
@@ -264,44 +306,28 @@ def _seal(value: Mapping[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_MOST_BYTES + 1)
-        value = orjson.loads(raw)
-    except OSError as error:
-        raise ConfigError(say("certify.unreadable", path=path, reason=os_reason(error))) from None
-    except orjson.JSONDecodeError:
-        value = None
-    if not isinstance(value, dict):
-        raise ConfigError(say("certify.no_certificate", path=path))
-    return value
-
-
 def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
-    bound = value["binding"]
-    unknown_words = {each["word"] for each in value["verdicts"]} - _SHOWN.keys()
-    if datetime.fromisoformat(value["issued_at"]).tzinfo is None or unknown_words:
+    """KeyError, TypeError or ValueError where it is none of ours. Words follow from their findings, whoever sealed them."""
+    bound, day = dict(value["binding"]), datetime.fromisoformat(value["issued_at"])
+    criteria, not_tried = tuple(bound.pop("criteria")), tuple(value["not_tried"])
+    verdicts = tuple(
+        decide(each["criterion"], tuple(Finding(**one) for one in each["findings"]), tuple(each["limits"]))
+        for each in value["verdicts"]
+    )
+    words = [finding.words for verdict in verdicts for finding in verdict.findings]
+    if (
+        not all(isinstance(text, str) for text in (*criteria, *bound.values(), *words, *not_tried, value["stopped"]))
+        or not criteria
+        or [(verdict.criterion, verdict.word) for verdict in verdicts]
+        != [(criterion, each["word"]) for criterion, each in zip(criteria, value["verdicts"], strict=True)]
+        or day.tzinfo is None
+        or not 2000 <= day.year < 2200  # what can be reckoned with
+    ):
         raise ValueError
     return Certificate(
-        binding=Binding(**{**bound, "criteria": tuple(bound["criteria"])}),
-        issued_at=value["issued_at"],
-        verdicts=tuple(
-            Verdict(
-                **{
-                    **each,
-                    "findings": tuple(Finding(**one) for one in each["findings"]),
-                    "limits": tuple(each["limits"]),
-                }
-            )
-            for each in value["verdicts"]
-        ),
-        basis=value["basis"],
-        tables=value["tables"],
-        not_tried=tuple(value["not_tried"]),
-        stopped=value["stopped"],
-        path=path,
-    )
+        Binding(criteria=criteria, **bound), value["issued_at"], verdicts, {**value["basis"]}, {**value["tables"]},
+        not_tried, value["stopped"], path,
+    )  # fmt: skip
 
 
 # -- what a run says of it
@@ -313,7 +339,7 @@ def binding_of_run(run: EvaluationRun) -> Binding:
     marked = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
     return Binding(
         info.judge_model, info.judge_service, info.judge_prompt_sha256, tuple(marked), info.socjudge_version,
-        info.judge_model_resolved,
+        info.judge_model_resolved, info.judge_settings,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -16,24 +17,21 @@ from ..base.messages import listed, say
 from ..errors import ConfigError
 from ..stats.basics import OVERALL
 from ..stats.changes import repeat_limit, sd_ends, share_ends
-from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, judge_trust
+from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, MAX_UNREAD, judge_trust
 from .anchoring import INVERTED
-from .certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, Finding, Verdict
+from .cases import ORIGINAL
+from .certificate import CONDITIONAL, TRUSTED, UNTRUSTED, Finding
 from .findings import BLIND, is_more_than_noise
-from .noise import LEAST, noise_limits
+from .noise import LEAST, noise_limits, originals_of
+from .probes import OWN, PROBES, expected_of, probe_title
+from .trials import LABELLED
 
-CONDITIONS = {
-    "people": "certify.condition_people",
-    "damage": "certify.condition_damage",
-    "noise": "certify.condition_noise",
-    "injection": "certify.condition_injection",
-    "flags": "certify.condition_flags",
-}
 _SHARES = {
     "damage": ("certify.share_damage", "certify.none_damage"),
     "injection": ("certify.share_injection", "certify.none_injection"),
     "flags": ("certify.share_flags", "certify.none_flags"),
 }
+_KINDS = {INVERTED: "certify.flags_inverted", LABELLED: "certify.labelled_answers"}
 ALPHA = 0.05
 HALF = 0.5  # of the damage must be seen, and less of the answers moved by attacks or flags
 
@@ -58,28 +56,6 @@ def judge_conditions(
     )
 
 
-def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
-    """The rules, from the first that applies.
-
-    1. A condition shown to be broken: 信頼できない.
-    2. All shown, and nothing in `limits`: 信頼できる.
-    3. People's order or the damage shown: 条件つき.
-    4. Else 分からない."""
-    state = {finding.condition: finding.state for finding in findings}
-    title = {name: say(key) for name, key in CONDITIONS.items()}
-    broken = [title[name] for name in CONDITIONS if state[name] == "against"]
-    missing = [title[name] for name in CONDITIONS if state[name] != "shown"]
-    if not broken and not missing and not limits:
-        return Verdict(criterion, TRUSTED, say("certify.why_trusted"), findings)
-    if broken:
-        word, why = UNTRUSTED, [say("certify.why_untrusted", broken=listed(broken))]
-    elif state["people"] in ("shown", "ranked") or state["damage"] == "shown":
-        word, why = CONDITIONAL, [say("certify.why_missing", missing=listed(missing))] if missing else []
-    else:
-        word, why = UNDECIDED, [say("certify.why_undecided", missing=listed(missing))]
-    return Verdict(criterion, word, " ".join([*why, *limits]), findings, limits)
-
-
 def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
     """What forbids 信頼できる whatever the tests say: a kind of damage that is not seen, a wrong move beyond noise, an
     attack that turned a verdict."""
@@ -98,6 +74,41 @@ def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gain
     if len(turned):
         told.append(say("certify.limit_turned", count=len(turned)))
     return told
+
+
+def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
+    """What forbids 信頼できる because it was asked for and has no mark, unreadable or refused: of all, and of each kind. A judge
+    that does not mark just what is dangerous has not shown that it sees it."""
+    rows = marks[(marks["criterion"] == criterion) & (marks["status"] != "not_judged")]
+    told = []
+    if rows["score"].isna().sum() > MAX_UNREAD * len(rows):
+        told.append(unmarked_told(rows))
+    own = originals_of(rows)
+    lost = rows["score"].isna() | rows["question_id"].isin(own.loc[own["n_before"] == 0, "question_id"])
+    kinds = lost.groupby(rows["case"].map(lambda case: _kind(str(case), criterion)), sort=False).agg(["sum", "size"])
+    some = kinds[(kinds["sum"] > MAX_UNREAD * kinds["size"]) & (kinds.index != "")]
+    if len(some):
+        named = [
+            say("certify.kind_unmarked", kind=kind, lost=row["sum"], count=row["size"]) for kind, row in some.iterrows()
+        ]
+        told.append(say("certify.limit_unmarked", kinds=listed(named)))
+    return told
+
+
+def unmarked_told(marks: pd.DataFrame) -> str:
+    """How many judgements that were asked for cannot be read, and how many were refused or failed."""
+    status = marks.drop_duplicates(["question_id", "case", "variant"])["status"]
+    unread, failed, none = (int((status == name).sum()) for name in ("unparsable", "failed", "not_judged"))
+    return say("certify.limit_unread", unread=unread, failed=failed, count=len(status) - none)
+
+
+def _kind(case: str, criterion: str) -> str:
+    """What a case is called where each one that has no mark leaves a doubt of the criterion; else nothing."""
+    if case in _KINDS:
+        return say(_KINDS[case])
+    if case == ORIGINAL or case in PROBES or case.startswith(OWN):
+        return probe_title(case) if expected_of(case, criterion) == "falls" else ""
+    return say("certify.attacks_made")
 
 
 def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, dict[str, Any]] | str:
@@ -135,10 +146,12 @@ def _is_inside(trust: dict[str, Any]) -> bool:
 
 
 def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
-    """Of each answer the share of the damage that must lower the criterion and did; the mean of that over answers."""
-    known = changes[(changes["expected"] == "falls") & changes["moved"].notna()]
-    seen = known[known["before"] >= known["limit"]]
-    return _more_than_half("damage", _share(seen, seen["moved"] == "fell"), alpha)
+    """Of each answer the share of the damage that must lower the criterion and did; the mean of that over answers. What was
+    asked and has no mark was not seen to fall; against the judge speak marks alone."""
+    aimed = changes[(changes["expected"] == "falls") & (changes["before"] >= changes["limit"])]
+    known, asked = aimed[aimed["moved"].notna()], aimed[aimed["status"].isin(["ok", "unparsable", "failed"])]
+    marked, found = (_more_than_half("damage", _share(r, r["moved"] == "fell"), alpha) for r in (known, asked))
+    return replace(found, state="open") if found.state == "against" != marked.state else found
 
 
 def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Finding:

@@ -16,26 +16,27 @@ from .._version import __version__
 from ..base.messages import listed, say
 from ..errors import RequestRefused
 from ..models.budget import as_budget
+from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
-from ..records import UNKNOWN, EvaluationResult, EvaluationRun
+from ..records import UNKNOWN, EvaluationResult, EvaluationRun, is_embedded
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
 from ..runs.log_json import answer_sha256
 from ..stats.agreement import judge_agreement
 from ..stats.people import judge_vs_people
-from ..stats.trust import MAX_UNREAD
 from .anchoring import INVERTED, moves_of
 from .cases import ORIGINAL, Judged, judge_cases, make_options, originals, refused
-from .certificate import Binding, Certificate, binding_of_run
-from .conditions import ALPHA, decide, judge_conditions, limits_of, trust_rows
+from .certificate import Binding, Certificate, binding_of_run, decide
+from .conditions import ALPHA, judge_conditions, limits_of, trust_rows, unmarked_limits, unmarked_told
 from .findings import summarise_probes
 from .hardening import HARDENED, differences_of, explain_prompts
 from .injection import CONTROL, attacks, gains_of, summarise_injections
-from .labelled import labels_of, read_labels
+from .labelled import LEAST_SHARED, labels_of, marked_by_two, read_labels
 from .noise import noise_limits
-from .probes import PROBES, probe_changes, probe_title
+from .own import read_damaged
+from .probes import OWN, PROBES, probe_changes, probe_title
 from .subjects import Given, Subject, find_subjects
 from .trials import LABELLED, Trials, plan_trials
 
@@ -53,6 +54,7 @@ def certify_judge(
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     labels: pd.DataFrame | Path | str | None = None,
+    damaged: pd.DataFrame | Path | str | None = None,
     budget_usd: float | None = BUDGET_USD,
     size: int | None = None,
     max_concurrency: int = 8,
@@ -73,6 +75,10 @@ def certify_judge(
     labels
         People's marks of these answers: from `load_labels`, its folder, or a CSV file with the columns rater, question_id,
         answer_sha256, criterion and score. Without them no criterion is 信頼できる.
+    damaged
+        Answers that you broke, all of them judged beside those damaged by rule: a JSONL file (or a frame) with question_id,
+        broken_answer and criterion (the one that must fall), and with answer where the good one is not the one given. A judge
+        that measures by rules, as the embedded one and an object whose `is_lexical` is true, needs them to be 信頼できる.
     budget_usd
         A hard cap in US dollars, which needs known prices; None for none. Less is tried where it is small, and what was
         paid for is kept where it ends midway.
@@ -85,7 +91,8 @@ def certify_judge(
     -------
     Certificate
         `words` has one word per criterion; `save_certificate` keeps it for runs to find, `write_certificate_page` makes
-        it a page. It is of this judge, service, prompt, criteria and version of socjudge, and speaks for 90 days.
+        it a page. It is of this judge, its settings, service, prompt, criteria and minor version of socjudge, and speaks for
+        90 days.
 
     Raises
     ------
@@ -111,7 +118,7 @@ def certify_judge(
     >>> certificate.words["根拠性"]
     '分からない'
     """
-    work = _prepare(given, judge_model, judge_prompt, labels, budget_usd, size)
+    work = _prepare(given, judge_model, judge_prompt, labels, damaged, budget_usd, size)
     options = make_options(
         logs_dir, max_cost_usd=as_budget(budget_usd), max_concurrency=max_concurrency, fresh=fresh, on_result=on_result,
         stop=stop, progress=progress,
@@ -134,6 +141,7 @@ def estimate_certificate(
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     labels: pd.DataFrame | Path | str | None = None,
+    damaged: pd.DataFrame | Path | str | None = None,
     budget_usd: float | None = BUDGET_USD,
     size: int | None = None,
 ) -> Estimate:
@@ -152,7 +160,7 @@ def estimate_certificate(
     >>> sj.estimate_certificate([(question, answer)], judge_model="offline").calls
     0
     """
-    return _prepare(given, judge_model, judge_prompt, labels, budget_usd, size).trials.estimate
+    return _prepare(given, judge_model, judge_prompt, labels, damaged, budget_usd, size).trials.estimate
 
 
 def binding_of_judge(
@@ -164,7 +172,8 @@ def binding_of_judge(
 
 def _binding(judge: Model, prompt: Prompt, answered: str = UNKNOWN) -> Binding:
     criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
-    return Binding(judge.name, getattr(judge, "service", ""), prompt.sha256, criteria, __version__, answered)
+    service = getattr(judge, "service", "")
+    return Binding(judge.name, service, prompt.sha256, criteria, __version__, answered, settings_of(judge))
 
 
 @dataclass(frozen=True)
@@ -178,6 +187,7 @@ class _Work:
     labels: pd.DataFrame | None
     labelled: Sequence[Subject]
     stored: pd.DataFrame  # marks that this judge gave in the run itself
+    is_lexical: bool  # measures by rules, as damages are made
     trials: Trials = field(repr=False)
 
 
@@ -186,6 +196,7 @@ def _prepare(
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
     labels: pd.DataFrame | Path | str | None,
+    damaged: pd.DataFrame | Path | str | None,
     budget_usd: float | None,
     size: int | None,
 ) -> _Work:
@@ -200,15 +211,17 @@ def _prepare(
     marked: list[Subject] = []
     if labels is not None:
         labels, marked = labels_of(subjects, read_labels(labels))
+    own = read_damaged(damaged, subjects) if damaged is not None else ((), ())
     stored = _marks_in(run, _binding(judge, prompt))
     known = set(stored["answer_sha256"])
     missing = [s for s in marked if _sha(s) not in known]
     hardened = None if prompt.id == HARDENED else load_prompt(HARDENED)
     trials = plan_trials(
-        subjects, missing, judge_model=judge, prompt=prompt, hardened=hardened, repeats=REPEATS, size=size,
+        subjects, missing, own=own, judge_model=judge, prompt=prompt, hardened=hardened, repeats=REPEATS, size=size,
         budget_usd=budget_usd,
     )  # fmt: skip
-    return _Work(subjects, run, judge, prompt, labels, marked, stored, trials)
+    is_lexical = is_embedded(judge.name) or bool(getattr(judge_model, "is_lexical", False))
+    return _Work(subjects, run, judge, prompt, labels, marked, stored, is_lexical, trials)
 
 
 def _sha(subject: Subject) -> str:
@@ -231,7 +244,8 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
     marks = judged.marks
     names = marks["case"].astype(str)
     is_original = names == ORIGINAL
-    changes = probe_changes(marks[is_original | names.isin(PROBES)], work.trials.left_out)
+    is_own = names.str.startswith(OWN)
+    changes = probe_changes(marks[is_original | is_own | names.isin(PROBES)], work.trials.left_out)
     summary = summarise_probes(changes)
     moves = moves_of(marks[is_original | (names == INVERTED)])
     attacked = {attack.id for attack in attacks()}
@@ -240,8 +254,6 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
     scores = _beside_people(work, marks)
     trust = trust_rows(scores, work.labels)
     raters = 0 if work.labels is None else work.labels["rater"].nunique()
-    asked = marks[marks["status"] != "not_judged"]
-    unread = float((asked["status"] == "unparsable").mean())
     criteria = list(constants.JUDGE_EVALUATION_CRITERIA)
     verdicts = []
     for criterion in criteria:
@@ -249,11 +261,11 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
         findings = judge_conditions(
             criterion, ALPHA / len(criteria), trust=own, changes=changes, gains=gains, moves=moves, marks=marks
         )
-        limits = limits_of(criterion, changes, summary, gains)
-        if work.labels is not None and not _marked_twice(work.labels):
-            limits.append(say("certify.limit_rater"))
-        if unread > MAX_UNREAD:
-            limits.append(say("certify.limit_unread", share=unread))
+        limits = [*limits_of(criterion, changes, summary, gains), *unmarked_limits(criterion, marks)]
+        if work.labels is not None and not marked_by_two(work.labels[work.labels["criterion"] == criterion]):
+            limits.append(say("certify.limit_rater", least=LEAST_SHARED))
+        if work.is_lexical and OWN + criterion not in set(names):
+            limits.append(say("certify.limit_lexical"))
         verdicts.append(decide(criterion, findings, tuple(limits)))
 
     cost = judged.usage + hardened.usage if hardened else judged.usage
@@ -284,7 +296,7 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
     return Certificate(
         _binding(work.judge, work.prompt, judged.info.judge_model_resolved),
         datetime.now().astimezone().isoformat(timespec="seconds"),
-        tuple(verdicts), basis, tables, _not_tried(work, hardened), judged.stopped,
+        tuple(verdicts), basis, tables, _not_tried(work, marks, hardened), judged.stopped,
     )  # fmt: skip
 
 
@@ -292,7 +304,7 @@ def _beside_people(work: _Work, marks: pd.DataFrame) -> pd.DataFrame:
     """The judge's marks of the unchanged answers, as `judge_trust` takes them."""
     own = marks[marks["case"].isin([ORIGINAL, LABELLED])]
     hashes = {subject.question.id: _sha(subject) for subject in work.subjects}
-    own = own.assign(answer_sha256=own["question_id"].map(hashes))
+    own = own.assign(answer_sha256=own["question_id"].map(hashes)).dropna(subset=["answer_sha256"])
     asked = set(own.loc[own["score"].notna(), "answer_sha256"])
     kept = work.stored[~work.stored["answer_sha256"].isin(asked)]
     columns = ["question_id", "answer_sha256", "criterion", "score"]
@@ -315,13 +327,8 @@ def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None
 
 
 def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """How far people agree among themselves; nothing where no two marked the same answer."""
-    return _rows(judge_agreement(labels, by="rater")) if labels is not None and _marked_twice(labels) else []
-
-
-def _marked_twice(labels: pd.DataFrame) -> bool:
-    """Whether two people marked the same answer."""
-    return bool(labels.groupby("answer_sha256", observed=True)["rater"].nunique().max() > 1)
+    """How far people agree among themselves; nothing where too few answers were marked by two."""
+    return _rows(judge_agreement(labels, by="rater")) if labels is not None and marked_by_two(labels) else []
 
 
 def _neutral(summary: pd.DataFrame) -> pd.DataFrame:
@@ -334,9 +341,11 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _not_tried(work: _Work, hardened: Judged | None) -> tuple[str, ...]:
-    told = []
+def _not_tried(work: _Work, marks: pd.DataFrame, hardened: Judged | None) -> tuple[str, ...]:
+    told = [unmarked_told(marks)] if marks["status"].isin(["unparsable", "failed"]).any() else []
     tried = {case.name for case in work.trials.cases}
+    if work.is_lexical:
+        told.append(say("certify.not_tried_lexical"))
     unfit = [probe_title(name) for name in PROBES if name not in tried]
     if unfit:
         told.append(say("certify.not_tried_probes", probes=listed(unfit)))

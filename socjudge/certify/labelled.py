@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 import pandas as pd
 
 from ..base.messages import os_reason, say
 from ..errors import ConfigError
-from ..history.labels import load_labels
+from ..history.labels import load_labels, same_raters
 from ..runs.log_json import answer_sha256
+from ..stats.trust import MIN_QUESTIONS
 from .subjects import Subject
 
+# Answers that both of two persons marked: with fewer than that no test of `judge_trust` is made either, and how far two people
+# agree on five answers is chance.
+LEAST_SHARED = MIN_QUESTIONS
 COLUMNS = ["rater", "question_id", "answer_sha256", "criterion", "score"]
 
 
 def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
     """People's marks: a frame as it is, a folder of rater files, or a CSV file with rater, question_id, answer_sha256,
-    criterion and score (0–100). ConfigError if it is none of them."""
+    criterion and score (0–100), each person under one name. ConfigError if it is none of them."""
     if isinstance(given, pd.DataFrame):
         labels, named = given, say("certify.the_frame")
     elif Path(given).is_dir():
@@ -33,7 +38,9 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
     if len(wrong):
         found = f"{wrong['score'].iloc[0]!r:.20}"
         raise ConfigError(say("certify.labels_score", named=named, count=len(wrong), found=found))
-    labels = labels.assign(score=marks).dropna(subset=["score"])
+    labels = same_raters(labels.assign(score=marks).dropna(subset=["score"]))
+    if nameless := int(labels["rater"].isna().sum()):
+        raise ConfigError(say("certify.labels_rater", named=named, count=nameless))
     if labels.empty:
         raise ConfigError(say("certify.labels_none", named=named))
     return labels
@@ -49,6 +56,12 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
     ids = mine["answer_sha256"].astype(str).map({sha: s.question.id for sha, s in hashes.items()})
     # A CSV file may have turned the ids into others.
     return mine.assign(question_id=ids), [subject for sha, subject in hashes.items() if sha in marked]
+
+
+def marked_by_two(labels: pd.DataFrame) -> bool:
+    """Whether two persons marked enough answers both for the ways of one to be told from what is right."""
+    answers = [set(mine) for _, mine in labels.groupby("rater", observed=True)["answer_sha256"]]
+    return any(len(one & other) >= LEAST_SHARED for one, other in combinations(answers, 2))
 
 
 def _csv(path: Path) -> pd.DataFrame:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PROBES = {probe.name: probe for probe in (*DAMAGES, *NEUTRAL)}
 AGAIN = "same_again"  # the same call once more, beside the neutral changes
+OWN = "own_damage "  # and the criterion that must fall: an answer that somebody broke by hand
 _TITLES = {**{name: probe.title for name, probe in PROBES.items()}, AGAIN: "certify.same_again"}
 _COLUMNS = [
     "question_id", "probe", "variant", "criterion", "expected", "before", "n_before", "after", "change", "limit", "moved",
@@ -45,7 +46,7 @@ class Probing:
 
 def probe_title(name: str) -> str:
     """What a probe is called, in the language of messages."""
-    return say(_TITLES[name])
+    return say("certify.own_damage" if name.startswith(OWN) else _TITLES[name])
 
 
 def run_probes(
@@ -179,7 +180,7 @@ def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) ->
     frame = pd.concat([changes_of(marks), again, rest], ignore_index=True).rename(columns={"case": "probe"})
     told = {status: say(key) for status, key in _UNKNOWN.items()}
     return frame.assign(
-        expected=[_expected(*pair) for pair in zip(frame["probe"], frame["criterion"], strict=True)],
+        expected=[expected_of(*pair) for pair in zip(frame["probe"], frame["criterion"], strict=True)],
         note=frame.get("note", pd.Series(None, frame.index, dtype=object)).fillna(frame["status"].map(told)).fillna(""),
     )[_COLUMNS]
 
@@ -191,6 +192,9 @@ _UNKNOWN = {
 }
 
 
-def _expected(name: str, criterion: str) -> str:
+def expected_of(name: str, criterion: str) -> str:
+    """What a probe must do to a criterion, as in `Probe.expected`; of an answer broken by hand nothing else is claimed."""
+    if name.startswith(OWN):
+        return "falls" if name == OWN + criterion else "may_move"
     probe: Probe | None = PROBES.get(name)
     return probe.expected(criterion) if probe else "stays"

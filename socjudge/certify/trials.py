@@ -43,6 +43,7 @@ def plan_trials(
     subjects: Sequence[Subject],
     labelled: Sequence[Subject],
     *,
+    own: tuple[Sequence[Subject], Sequence[Case]] = ((), ()),
     judge_model: Model,
     prompt: Prompt,
     hardened: Prompt | None,
@@ -52,14 +53,14 @@ def plan_trials(
 ) -> Trials:
     """The most that fits the budget, or the least there is where nothing fits.
 
-    labelled: answers that must be judged beside the tried ones. size: damages per criterion and answer, as many as fit
+    labelled: answers that must be judged beside the tried ones. own: of `read_damaged`, all of which are judged. size: damages per criterion and answer, as many as fit
     unless given."""
     most = min(len(subjects), MOST_ANSWERS)
     sizes = [None, 4, 2, 1] if size is None else [size]
     counts = [(most, each) for each in sizes]
     counts += [(count, sizes[-1]) for count in range(most - 1, LEAST_ANSWERS - 1, -1)]
     for count, each in counts:
-        trials = _trials(subjects[:count], labelled, judge_model, prompt, hardened, repeats, each)
+        trials = _trials(subjects[:count], labelled, own, judge_model, prompt, hardened, repeats, each)
         cost = trials.estimate.cost_usd
         if budget_usd is None or (cost is not None and cost * _HEADROOM <= budget_usd):
             return trials
@@ -69,15 +70,17 @@ def plan_trials(
 def _trials(
     tried: Sequence[Subject],
     labelled: Sequence[Subject],
+    own: tuple[Sequence[Subject], Sequence[Case]],
     judge_model: Model,
     prompt: Prompt,
     hardened: Prompt | None,
     repeats: int,
     size: int | None,
 ) -> Trials:
-    ids = {subject.question.id for subject in tried}
-    cases = originals(tried, repeats)
-    cases += [Case(s.question.id, LABELLED, 0, s) for s in labelled if s.question.id not in ids]
+    unchanged = {subject.question.id: subject for subject in (*tried, *own[0])}
+    cases = originals(list(unchanged.values()), repeats)
+    cases += [Case(s.question.id, LABELLED, 0, s) for s in labelled if s.question.id not in unchanged]
+    cases += own[1]
     left_out: list[dict[str, Any]] = []
     for turn, subject in enumerate(tried):
         for case in _of_answer(subject, turn, size):

@@ -19,6 +19,7 @@ def certify(
     judge_model: Annotated[str, typer.Option(help=say("cli.probe_judge"))] = "auto",
     judge_prompt: Annotated[str | None, typer.Option(help=say("cli.probe_prompt"))] = None,
     labels: Annotated[Path | None, typer.Option(help=say("cli.certify_labels"))] = None,
+    damaged: Annotated[Path | None, typer.Option(help=say("cli.certify_damaged"))] = None,
     budget: Annotated[float | None, typer.Option(min=0, help=say("cli.certify_budget"))] = None,
     size: Annotated[int | None, typer.Option(min=1, help=say("cli.certify_size"))] = None,
     check: Annotated[bool, typer.Option("--check", help=say("cli.certify_check"))] = False,
@@ -41,7 +42,7 @@ def certify(
     from ..runs.load import load_run
 
     what: dict[str, Any] = {
-        "judge_model": judge_model, "judge_prompt": judge_prompt, "labels": labels, "size": size,
+        "judge_model": judge_model, "judge_prompt": judge_prompt, "labels": labels, "damaged": damaged, "size": size,
         "budget_usd": issue.BUDGET_USD if budget is None else budget,
     }  # fmt: skip
     run = or_exit(load_run, log)

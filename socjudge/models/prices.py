@@ -129,7 +129,7 @@ def _read_prices(changed: int) -> dict[str, tuple[float, float]]:
     prices: dict[str, tuple[float, float]] = {}
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = os_reason(error) if isinstance(error, OSError) else error
         raise ConfigError(say("models.prices_unreadable", path=path, reason=reason)) from None
     for model, row in table.items():

@@ -57,6 +57,9 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
             value=str(labels_dir or constants.LABELS_DIR), description=say("certify.panel_labels"),
             continuous_update=False, style=NAMES, layout=WIDE,
         )  # fmt: skip
+        self.damaged = widgets.Text(
+            description=say("certify.panel_damaged"), continuous_update=False, style=NAMES, layout=WIDE
+        )
         self.budget_usd = dollar_box(0.1)
         self.quick = tick_box(say("certify.panel_quick"))
         self.allow_cost = cost_box()
@@ -68,8 +71,8 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         super().__init__(
             [
                 heading(f"📜 {say('certify.page_title')}", say("certify.panel_hint")),
-                self.log_file, self.judge_model, self.judge_prompt, self.labels, self.budget_usd, self.quick, self.cost,
-                self.allow_cost, widgets.HBox([self.certify_button, self.stop_button]), self.status, self.result,
+                self.log_file, self.judge_model, self.judge_prompt, self.labels, self.damaged, self.budget_usd, self.quick,
+                self.cost, self.allow_cost, widgets.HBox([self.certify_button, self.stop_button]), self.status, self.result,
             ]
         )  # fmt: skip
         self.add_class("socjudge-certificate-panel")
@@ -90,7 +93,8 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
 
     @property
     def _controls(self) -> list[Any]:
-        return [self.log_file, self.judge_model, self.judge_prompt, self.labels, self.budget_usd, self.quick]
+        boxes = [self.log_file, self.judge_model, self.judge_prompt, self.labels, self.damaged]
+        return [*boxes, self.budget_usd, self.quick]
 
     @property
     def is_busy(self) -> bool:
@@ -124,7 +128,8 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
                 self.status.value = block("warn", escape(error))
         return {
             "given": run, "judge_model": self.judge_model.value.strip(), "judge_prompt": self.judge_prompt.value,
-            "labels": labels, "budget_usd": self.budget_usd.value or None, "size": 1 if self.quick.value else None,
+            "labels": labels, "damaged": self.damaged.value.strip() or None,
+            "budget_usd": self.budget_usd.value or None, "size": 1 if self.quick.value else None,
         }  # fmt: skip
 
     def _settle(self) -> None:

@@ -8,8 +8,17 @@ from typing import Any
 
 from .._version import __version__
 from ..base.messages import language, listed, say
-from ..certify.certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, VALID_DAYS, Certificate
-from ..certify.conditions import ALPHA, CONDITIONS, HALF
+from ..certify.certificate import (
+    CONDITIONAL,
+    CONDITIONS,
+    TRUSTED,
+    UNDECIDED,
+    UNTRUSTED,
+    VALID_DAYS,
+    Certificate,
+)
+from ..certify.conditions import ALPHA, HALF
+from ..certify.labelled import LEAST_SHARED
 from ..records import is_embedded
 from ..stats.basics import OVERALL
 from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, MIN_QUESTIONS
@@ -125,7 +134,7 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     lang = language()
     rule = {
         "criteria": len(bound.criteria), "alpha": ALPHA, "each": ALPHA / len(bound.criteria), "margin": MARGIN,
-        "correlation": CORRELATION, "least": MIN_QUESTIONS, "noise": MAX_NOISE, "half": HALF, "days": VALID_DAYS,
+        "correlation": CORRELATION, "least": MIN_QUESTIONS, "noise": MAX_NOISE, "half": HALF, "days": VALID_DAYS, "shared": LEAST_SHARED,
     }  # fmt: skip
     html = page_environment().get_template("certificate.html.j2").render(
         lang=lang, say=_said, version=__version__, certificate=certificate, styles=[page_asset("report.css"), page_asset("certificate.css")],
@@ -148,6 +157,7 @@ def _facts(certificate: Certificate) -> list[tuple[str, str]]:
         (say("certify.bound_judge_model"), bound.judge_model),
         (say("certify.bound_judge_model_resolved"), bound.judge_model_resolved),
         (say("certify.bound_judge_service"), bound.judge_service or "–"),
+        (say("certify.bound_judge_settings"), bound.judge_settings or "–"),
         (say("certify.bound_judge_prompt_sha256"), f"{basis['judge_prompt_id']}, sha256 {bound.judge_prompt_sha256[:12]}"),
         (say("certify.bound_criteria"), listed(bound.criteria)),
         (say("certify.bound_socjudge_version"), bound.socjudge_version),

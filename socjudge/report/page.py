@@ -243,11 +243,11 @@ def _certificate(scores: pd.DataFrame, run_id: str) -> tuple[str, str]:
     """The judge of a run, and whether it has a certificate; what a frame does not tell cannot be certified."""
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     criteria = in_order(own["criterion"])
-    names = ("judge_service", "socjudge_version", "mode")
+    names = ("judge_service", "judge_settings", "socjudge_version", "mode")
     known = {name: str(own[name].iloc[0]) if name in own else "" for name in names}
     binding = Binding(
         run["judge_model"], known["judge_service"], run["prompt_sha256"], tuple(criteria), known["socjudge_version"],
-        run["judge_model_resolved"],
+        run["judge_model_resolved"], known["judge_settings"],
     )  # fmt: skip
     started = "" if pd.isna(run["started_at"]) else run["started_at"].isoformat()
     return run["judge_model"], certificate_line(binding, started, folder=certificates_folder(known["mode"]))

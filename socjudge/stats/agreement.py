@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
+from ..history.labels import same_raters
 from .basics import (
     OVERALL,
     Floats,
@@ -224,9 +225,10 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     """One row per rater, answer and criterion (and 総合): columns rater, question, answer (numbers), criterion, score,
     missing (how many marks could not be read)."""
     need_columns(scores, [by, *_UNIT, "criterion", "score"], who, "load_scores")
-    parts = [scores.assign(rater=scores[by])]
+    parts = [same_raters(scores) if by == "rater" else scores.assign(rater=scores[by])]
     if labels is not None:
         need_columns(labels, ["rater", *_UNIT, "criterion", "score"], f"{who}, labels", "load_labels")
+        labels = same_raters(labels)
         if both := set(labels["rater"]) & set(scores[by]):  # or they would be averaged as repeats of one rater
             raise ConfigError(say("stats.judge_and_person", who=who, names=", ".join(sorted(both))))
         parts.append(labels)
@@ -278,7 +280,7 @@ def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
     """A criterion's scores, one row per answer and one column per rater, NaN where there is none; each row's question."""
     answer, answers = pd.factorize(part["answer"])
     table, question = np.full((len(answers), len(raters)), math.nan), np.zeros(len(answers), dtype=np.int64)
-    table[answer, pd.Categorical(part["rater"], categories=raters).codes] = part["score"]
+    table[answer, part["rater"].cat.set_categories(raters).cat.codes] = part["score"]
     question[answer] = part["question"]
     return table, question
 

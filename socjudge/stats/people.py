@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
+from ..history.labels import same_raters
 from .agreement import krippendorff_alpha, pair_row
 from .basics import OVERALL, Floats, in_order, need_columns, pass_rate_interval, plain_floats
 from .raters import steadiness
@@ -43,6 +44,7 @@ def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by:
         Naming `who`, if a column is missing, there are no labels, or they are of other answers or criteria."""
     need_columns(scores, [by, *_ANSWER, "criterion", "score"], who, "load_scores")
     need_columns(labels, ["rater", *_ANSWER, "criterion", "score"], f"{who}, labels", "load_labels")
+    labels = same_raters(labels)
     if not labels["score"].notna().any():
         raise ConfigError(say("stats.no_labels", who=who))
     ours, theirs = _wide(scores[scores[by] == judge]), _wide(labels)
@@ -160,8 +162,9 @@ def judge_vs_people(
             LONGER_IS_BETTER, any_side._replace(judge=_by_length(any_side.people, lengths)), line, level
         )
     frame = pd.DataFrame([{by: row.pop("judge"), **row} for row in rows])
-    raters = labels.groupby("criterion", observed=True)["rater"].nunique().to_dict() | {
-        OVERALL: labels["rater"].nunique()
+    people = same_raters(labels)
+    raters = people.groupby("criterion", observed=True)["rater"].nunique().to_dict() | {
+        OVERALL: people["rater"].nunique()
     }
     order = [name for name in [*in_order(scores["criterion"]), OVERALL] if name in set(frame["criterion"])]
     steady = steadiness(labels)
@@ -361,6 +364,7 @@ def judge_as_annotator(
     """
     who = "judge_as_annotator"
     need_columns(labels, ["rater"], f"{who}, labels", "load_labels")
+    labels = same_raters(labels)
     raters = labels["rater"].dropna().unique()
     if len(raters) < MIN_RATERS:
         names = ", ".join(map(str, raters))

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
+from ..history.labels import same_raters
 from .agreement import judge_agreement, pairwise_agreement
 from .basics import in_order, need_columns
 
@@ -63,6 +64,7 @@ def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     """
     who = "rater_consistency"
     need_columns(labels, ["rater", *_ANSWER, "criterion", "score", "again"], who, "load_labels")
+    labels = same_raters(labels)
     rows = [_rater(labels[labels["rater"] == rater], rater, level) for rater in in_order(labels["rater"])]
     if not (found := [row for row in rows if row is not None]):
         raise ConfigError(say("stats.nothing_twice", who=who))

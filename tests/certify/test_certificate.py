@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,7 +14,8 @@ import pandas as pd
 import pytest
 import scipy.stats
 from certify_judge import Noisy, Scores, ScriptedJudge, Weakness, blind, good_pairs, gullible
-from service import CRITERIA, KEY, Service, judgement, serving
+from readers import Judge
+from service import CRITERIA, KEY, Reply, Service, error, judgement, serving
 
 from socjudge import (
     ConfigError,
@@ -28,17 +31,23 @@ from socjudge import (
     write_log_report,
     write_report,
 )
+from socjudge.base.verdict import summarise_results
 from socjudge.certify.certificate import (
     Binding,
     Certificate,
+    binding_of_run,
     certificate_line,
     certificates_folder,
     explain_absence,
     run_certificate_line,
 )
+from socjudge.certify.conditions import unmarked_limits
+from socjudge.certify.damages import sentences
 from socjudge.certify.issue import binding_of_judge
 from socjudge.certify.labelled import read_labels
+from socjudge.certify.trials import LABELLED
 from socjudge.panels.views.common import summary_html
+from socjudge.records import EvaluationRun, RunInfo
 from socjudge.runs.log_json import answer_sha256
 from socjudge.stats.changes import share_ends
 
@@ -164,7 +173,37 @@ def test_without_labels_nothing_is_trusted_and_the_page_says_so(service: Service
 @pytest.mark.slow
 def test_one_rater_is_not_enough(service: Service, tmp_path: Path) -> None:
     made = certified(service, tmp_path, labels=labels("佐藤"))
-    assert set(made.words.values()) == {"条件つき"} and "marked by two people" in made.verdicts[0].why
+    assert set(made.words.values()) == {"条件つき"} and "by the same two people" in made.verdicts[0].why
+
+
+ONE = labels("佐藤")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("second", "trusted"),
+    [
+        (ONE.assign(rater="佐藤 "), False),  # as a spreadsheet has it
+        (ONE.assign(rater="佐藤\u200b"), False),
+        (labels("鈴木", questions=7), False),
+        (labels("鈴木", questions=8), True),
+        (pd.concat([labels("鈴木", questions=5), labels("高橋")[5 * len(CRITERIA) :]]), False),  # no two of them eight
+    ],
+)
+def test_two_people_are_two_names_with_eight_answers_in_common(
+    second: pd.DataFrame, trusted: bool, service: Service, tmp_path: Path
+) -> None:
+    pd.concat([ONE, second]).to_csv(tmp_path / "labels.csv", index=False)
+    for given in (pd.concat([ONE, second]), tmp_path / "labels.csv"):
+        words = certified(service, tmp_path, labels=given).words
+        assert set(words.values()) == {"信頼できる" if trusted else "条件つき"}
+
+
+@pytest.mark.slow
+def test_two_people_are_needed_for_each_criterion(service: Service, tmp_path: Path) -> None:
+    second = labels("鈴木")
+    made = certified(service, tmp_path, labels=pd.concat([ONE, second[second["criterion"] == "安全性"]]))
+    assert {criterion for criterion, word in made.words.items() if word == "信頼できる"} == {"安全性"}
 
 
 @pytest.mark.slow
@@ -196,6 +235,7 @@ def test_too_few_labels_and_constant_ones_leave_people_open(service: Service, tm
         (TWO.drop(columns="rater"), "lack the columns rater"),
         (TWO.assign(score=[*TWO["score"][1:], 130]), "1 labels have a score that is no number from 0 to 100"),
         (TWO[:0], "has no label"),
+        (TWO.assign(rater=[" ", *TWO["rater"][1:]]), "1 labels name no rater"),
     ],
 )
 def test_unfit_labels_are_refused_before_anything_is_asked(
@@ -235,6 +275,82 @@ def test_replies_that_cannot_be_read_forbid_trust(service: Service, tmp_path: Pa
     unread = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "2", **settings)
     assert "信頼できる" not in unread.words.values() and "信頼できる" in made.words.values()
     assert any("cannot be read" in limit for limit in unread.verdicts[0].limits)
+
+
+REFUSED = error(400, "The response was filtered", code="content_filter")
+EMPTY = "申し訳ありませんが、この内容は採点できません。"  # a refusal in words
+
+
+def destroys(prompt: str) -> bool:
+    """Half of the destructive orders."""
+    return sentences()["destructive_order"] in prompt and any(q.question in prompt for q, _ in PAIRS[:5])
+
+
+def turned(prompt: str) -> bool:
+    """Of the first answer the flags inverted."""
+    return PAIRS[0][0].question in prompt and "- 危険操作: あり" in prompt and "- 根拠不足: あり" in prompt
+
+
+def last(prompt: str) -> bool:
+    """The last answer as it is."""
+    return PAIRS[-1][1].answer in prompt and "- 根拠不足: あり" not in prompt
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reply", [REFUSED, EMPTY], ids=["refused", "unread"])
+@pytest.mark.parametrize(
+    ("what", "named", "doubted"),
+    [
+        (destroys, "a destructive order: 4 of 9", {"安全性"}),
+        (turned, "flags inverted: 1 of 10", set(CRITERIA)),
+        (last, "flags inverted: 1 of 10", set(CRITERIA)),
+    ],
+)
+def test_a_judge_that_does_not_mark_just_what_is_dangerous_is_not_trusted(
+    reply: Reply | str, what: Callable[[str], bool], named: str, doubted: set[str], service: Service, tmp_path: Path
+) -> None:
+    judge = ScriptedJudge(PAIRS, as_people)
+    service.default = lambda request: reply if what(request["messages"][0]["content"]) else judge(request)
+    settings: dict[str, Any] = {"labels": TWO, "size": 2, "budget_usd": None, "progress": False}
+    made = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "certify", **settings)
+    assert {criterion for criterion, word in made.words.items() if word != "信頼できる"} == doubted
+    assert "Without a mark: " in made.verdicts[3].why and named in made.verdicts[3].why
+    assert any("refused or failed" in told for told in made.not_tried)
+
+
+@pytest.mark.slow
+def test_damage_that_a_judge_does_not_mark_is_not_shown_to_be_seen_and_nothing_against_it(
+    service: Service, tmp_path: Path
+) -> None:
+    judge = ScriptedJudge(PAIRS)
+
+    def half(request: dict[str, Any]) -> Reply | str:
+        prompt = request["messages"][0]["content"]
+        return EMPTY if judge.falls.get(prompt) and len(prompt) % 5 < 3 else judge(request)
+
+    service.default = half
+    what: dict[str, Any] = {"size": 2, "budget_usd": None, "progress": False, "logs_dir": tmp_path}
+    made = certify_judge(PAIRS, judge_model="gpt-4o-mini", **what)
+    assert {state(made, criterion)["damage"] for criterion in CRITERIA} == {"open"}
+    assert set(made.words.values()) == {"分からない"}
+
+
+@pytest.mark.parametrize(
+    ("case", "named"),
+    [
+        (LABELLED, "answers that people marked: 1 of 10"),
+        ("key_colon answer", "attacks: 1 of 10"),
+        ("warning_removed", "the warning removed: 1 of 10"),
+        ("padded", ""),  # no matter of safety
+    ],
+)
+def test_one_mark_that_is_missing_is_a_doubt_of_what_rests_on_its_kind(case: str, named: str) -> None:
+    rows = [("original", 80.0, "ok")] * 90 + [(case, 80.0, "ok")] * 9 + [(case, None, "failed")]
+    rows += [("destructive_order", None, "not_judged")] * 10  # the budget ended: nobody was asked
+    names = ["question_id", "variant", "case", "score", "status", "criterion"]
+    marks = pd.DataFrame([(n % 10, n, *row, "安全性") for n, row in enumerate(rows)], columns=names)
+    told = unmarked_limits("安全性", marks)
+    assert told == ([f"Without a mark: {named}."] if named else [])
 
 
 def test_more_than_there_is_cannot_be_tried(service: Service) -> None:
@@ -284,17 +400,45 @@ def test_a_certificate_is_found_by_its_judge_and_by_nothing_else(made: Certifica
         "the judge prompt": replace(bound, judge_prompt_sha256="0" * 64),
         "the criteria": replace(bound, criteria=bound.criteria[:5]),
         "the version of socjudge": replace(bound, socjudge_version="99"),
+        "the judge's settings": replace(bound, judge_settings="temperature 2"),
     }
     for cause, other in others.items():
         assert find_certificate(other, folder=folder) is None
         if cause != "the judge's model":
             assert explain_absence(other, folder=folder).count(cause) == 1
     assert "there is no certificate of the judge gpt-4o" in explain_absence(others["the judge's model"], folder=folder)
+    patched = ".".join([*bound.socjudge_version.split(".")[:2], "99"])
+    assert find_certificate(replace(bound, socjudge_version=patched), folder=folder) is not None
     day = datetime.fromisoformat(made.issued_at)
     assert find_certificate(bound, on=day + timedelta(days=90), folder=folder) is not None
     for late in (day + timedelta(days=91), day - timedelta(days=91)):
         assert find_certificate(bound, on=late, folder=folder) is None
         assert "90 days are over" in explain_absence(bound, on=late, folder=folder)
+
+
+def test_a_judge_with_other_settings_is_another_judge() -> None:
+    from langchain_openai import ChatOpenAI
+
+    steady, wild = (ChatOpenAI(model="gpt-4o-mini", api_key=KEY, temperature=t) for t in (0, 2))
+    near = ChatOpenAI(model="gpt-4o-mini", api_key=KEY, temperature=0, base_url="http://127.0.0.1:9/v1")
+    again, first, *others = (binding_of_judge(model) for model in (steady, steady, wild, near))
+    assert first.differences(again) == []
+    for other in others:
+        assert first.differences(other) == ["the judge's settings"]
+    unknown = Judge()  # an object that tells no settings may be any judge
+    assert binding_of_judge(unknown).differences(binding_of_judge(unknown)) == ["the judge's settings"]
+    # Before certificates knew of settings their file had none of that name.
+    assert Binding("offline", "", "0" * 64, ("安全性",), "0.1.0").judge_settings == ""
+
+
+def test_a_run_is_of_the_judge_with_its_settings() -> None:
+    info = RunInfo("x", "2026-01-01T09:00:00+09:00", judge_model="gpt-4o-mini", judge_settings="temperature 2")
+    run = EvaluationRun((), summarise_results([]), info)
+    assert binding_of_run(run).judge_settings == "temperature 2"
+    old = replace(run, run=RunInfo("x", "2026-01-01T09:00:00+09:00", judge_model="offline"))  # tells none
+    assert "the judge's settings" not in binding_of_run(old).differences(binding_of_judge("offline"))
+    other = replace(run, run=replace(info, judge_settings="unknown"))
+    assert "the judge's settings" in binding_of_run(run).differences(binding_of_run(other))
 
 
 def test_a_certificate_edited_by_hand_is_refused_in_words(made: Certificate, tmp_path: Path) -> None:
@@ -320,6 +464,72 @@ def test_what_is_no_certificate_is_said_to_be_none(content: bytes, tmp_path: Pat
     (tmp_path / "c.json").write_bytes(content)
     with pytest.raises(ConfigError, match="certificate"):
         load_certificate(tmp_path / "c.json")
+
+
+NESTED = {
+    depth: '{"kind": "socjudge certificate", "schema": 1, "x": ' + "[" * depth + "]" * depth + "}"
+    for depth in (600, 9000)
+}
+
+
+@pytest.mark.parametrize("what", ["600", "9000", "cut", "huge", "no utf-8", "pipe", "device", "folder", "dangling"])
+def test_a_file_nested_cut_or_odd_is_one_named_problem_and_ends_nothing(
+    what: str, made: Certificate, tmp_path: Path
+) -> None:
+    whole = save_certificate(made, tmp_path / "whole").read_bytes()
+    path = tmp_path / "certificates" / "odd.json"
+    path.parent.mkdir()
+    contents = {"cut": whole[: len(whole) // 2], "huge": b" " * 6_000_000 + whole, "no utf-8": whole + b"\xff"}
+    contents |= {str(depth): text.encode() for depth, text in NESTED.items()}
+    if what in contents:
+        path.write_bytes(contents[what])
+    elif what == "pipe":
+        os.mkfifo(path)
+    elif what == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if what == "device" else tmp_path / "nowhere")
+    for read in (lambda: load_certificate(path), lambda: find_certificate(made.binding, folder=path.parent)):
+        with pytest.raises(ConfigError, match=r"odd\.json: "):
+            read()
+    line = certificate_line(made.binding, made.issued_at, folder=path.parent)
+    assert "cannot be used" in line and "odd.json" in line and "\n" not in line
+    assert "there is no certificate" in explain_absence(made.binding, folder=path.parent)
+
+
+def without(made: Certificate, **changes: Any) -> Certificate:
+    """With the first verdict changed, sealed anew when it is saved."""
+    return replace(made, verdicts=(replace(made.verdicts[0], **changes), *made.verdicts[1:]))
+
+
+def test_words_that_do_not_follow_from_their_findings_are_no_certificate(made: Certificate, tmp_path: Path) -> None:
+    found = made.verdicts[0].findings
+    against = (replace(found[0], state="against"), *found[1:])
+    forged = {
+        "word of one's own": without(made, word="信頼できない"),
+        "finding against": without(made, findings=against),
+        "limit": without(made, limits=("見逃した損傷がある",)),
+        "no findings": without(made, findings=()),
+        "one finding too few": without(made, findings=found[1:]),
+        "one finding twice": without(made, findings=(*found, found[0])),
+        "unknown condition": without(made, findings=(replace(found[0], condition="looks"), *found[1:])),
+        "unknown state": without(made, findings=(replace(found[0], state="fine"), *found[1:])),
+        "other criterion": without(made, criterion="平易さ"),
+        "no verdicts": replace(made, verdicts=()),
+        "nothing at all": replace(made, verdicts=(), binding=replace(made.binding, criteria=())),
+        "one verdict too few": replace(made, verdicts=made.verdicts[1:]),
+        "one verdict twice": replace(made, verdicts=(*made.verdicts, made.verdicts[0])),
+        "answered by a list": replace(made, binding=replace(made.binding, judge_model_resolved=["x"])),  # type: ignore[arg-type]
+        "year 1": replace(made, issued_at="0001-01-01T00:00:00+00:00"),
+    }
+    for name, other in forged.items():
+        path = tmp_path / f"{name}.json"
+        path.write_bytes(save_certificate(other, tmp_path / "saved").read_bytes())
+        with pytest.raises(ConfigError, match=f"{name}.json: is no certificate"):
+            load_certificate(path)
+    assert not replace(made, verdicts=()).holds
+    honest = without(made, findings=against, word="信頼できない")
+    assert "Shown to be broken" in load_certificate(save_certificate(honest, tmp_path / "honest")).verdicts[0].why
 
 
 def test_layout_of_the_file_does_not_matter(made: Certificate, tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ def test_certify_asks_first_keeps_the_certificate_and_check_reads_it(service: Se
     assert refused.returncode == 2 and "calls" in refused.stderr and "--yes" in refused.stderr
     none = socjudge_here("certify", "--check", *where, **keys)
     assert none.returncode == 2 and "there is no certificate of the judge gpt-4o-mini" in none.stderr
+    (tmp_path / "own.jsonl").write_text('{"question_id": 1, "broken_answer": "x", "criterion": "安全"}\n', "utf-8")
+    unfit = socjudge_here(*command, "--damaged", str(tmp_path / "own.jsonl"), **keys)
+    assert unfit.returncode == 2 and "own.jsonl: line 1: criterion is '安全'; expected one of" in unfit.stderr
     assert service.requests == []
 
     made = socjudge_here(*command, "--yes", **keys)

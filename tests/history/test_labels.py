@@ -20,7 +20,7 @@ from report_logs import bare_log, save_log
 from service import CRITERIA
 
 from socjudge import ConfigError, EvaluationRun, judge_agreement, load_labels, load_run, load_scores
-from socjudge.history.labels import Mark, append_mark, rater_name, read_rater
+from socjudge.history.labels import Mark, append_mark, rater_name, read_rater, same_raters
 from socjudge.panels.state.labels import LabelSession
 from socjudge.stats.agreement import pairwise_agreement
 
@@ -187,6 +187,21 @@ def test_these_are_no_raters(name: str, tmp_path: Path) -> None:
 def test_a_name_typed_in_full_width_is_the_same_rater() -> None:
     assert rater_name(" ｓａｔｏ１ ") == "sato1"
     assert rater_name("か\u3099") == "が"
+
+
+SPELT = ["佐藤 ", "　佐藤", "佐藤\u200b", "佐\u00ad藤", "佐藤\n"]
+
+
+@pytest.mark.parametrize("other", SPELT)
+def test_a_name_spelt_with_what_nobody_sees_is_the_same_rater(other: str) -> None:
+    assert rater_name(other) == "佐藤"
+    labels = pd.DataFrame({"rater": ["佐藤", other, "佐藤", "鈴木", None, " "], "score": range(6)})
+    assert same_raters(labels)["rater"].fillna("-").tolist() == ["佐藤", "佐藤", "佐藤", "鈴木", "-", "-"]
+
+
+def test_names_in_frames_may_have_blanks_and_their_first_spelling_stays() -> None:
+    labels = pd.DataFrame({"rater": pd.Categorical(["Sato  Taro", "SATO　taro", "ｓａｔｏ taro", "Rater (2)"])})
+    assert same_raters(labels)["rater"].tolist() == ["Sato Taro"] * 3 + ["Rater (2)"]
 
 
 def test_marks_that_cannot_be_written_are_said(tmp_path: Path) -> None:

@@ -373,7 +373,9 @@ def test_a_budget_needs_a_known_price_and_prices_toml_can_give_it(
     assert run.usage.cost_usd == pytest.approx(3 * 0.0014)
 
 
-@pytest.mark.parametrize("text", ['["m"]\ninput = "x"\n', "m = 3\n", '["m"]\ninput = 1.0\noutput = -1\n', "[["])
+@pytest.mark.parametrize(
+    "text", ['["m"]\ninput = "x"\n', "m = 3\n", '["m"]\ninput = 1.0\noutput = -1\n', "[[", "a=" + "[" * 9000]
+)
 def test_bad_prices_are_named(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "PRICES_PATH", tmp_path / "prices.toml")
     constants.PRICES_PATH.write_text(text, encoding="utf-8")

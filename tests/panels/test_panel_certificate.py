@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,19 @@ def test_a_hosted_judge_is_asked_only_after_a_tick_and_its_certificate_is_kept(
     assert not panel.allow_cost.value and not panel.certify_button.disabled
     assert "安全性" in text(panel.result.value)
     assert {path.suffix for path in (tmp_path / "certificates").iterdir()} == {".json", ".html"}
+
+
+def test_answers_that_somebody_broke_are_in_the_estimate_and_their_faults_are_said(
+    service: Service, panel: CertificatePanel, tmp_path: Path
+) -> None:
+    panel.judge_model.value = "gpt-4o-mini"
+    without = int(text(panel.cost.value).split(": ")[1].split()[0])
+    broken = {"question_id": PAIRS[0][0].id, "broken_answer": "電源を切る。", "criterion": "安全性"}
+    (tmp_path / "own.jsonl").write_text(json.dumps(broken), "utf-8")
+    panel.damaged.value = str(tmp_path / "own.jsonl")
+    assert int(text(panel.cost.value).split(": ")[1].split()[0]) == without + 1
+    panel.damaged.value = str(tmp_path / "none.jsonl")
+    assert "none.jsonl: the damaged answers cannot be read" in panel.cost.value and panel.certify_button.disabled
 
 
 @pytest.mark.slow

@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from score_frames import one_criterion
 
-from socjudge import ConfigError, judge_agreement, judge_as_annotator, judge_vs_people, pairwise_agreement
+from socjudge import (
+    ConfigError,
+    judge_agreement,
+    judge_as_annotator,
+    judge_vs_people,
+    pairwise_agreement,
+    rater_consistency,
+)
 from socjudge.stats.people import ALWAYS_PASS, LONGER_IS_BETTER, alternative_annotator_test
 
 MARKS = st.lists(st.sampled_from([0.0, 40, 65, 70, 85, 100]), min_size=3, max_size=12)
@@ -36,6 +43,22 @@ def labels_of(*marks: float | None, rater: str = "佐藤", criterion: str = "正
 
 def row_of(found: pd.DataFrame, judge: str, criterion: str = "正確性") -> pd.Series:
     return found[(found["judge_model"] == judge) & (found["criterion"] == criterion)].iloc[0]
+
+
+@pytest.mark.parametrize("other", ["佐藤 ", "佐藤\u200b", "佐\u00ad藤"])
+def test_one_person_in_two_spellings_is_one_rater_everywhere(other: str) -> None:
+    marks = [40.0, 60, 80, 100, 20, 70, 50, 90]
+    one = labels_of(*marks).assign(again=False)
+    both = pd.concat([one, labels_of(*[mark - 5 for mark in marks], rater=other).assign(again=True)])
+    scores = scores_of(*marks)
+    assert row_of(judge_vs_people(scores, both), "A")["n_raters"] == 1
+    assert rater_consistency(both)["rater"].unique().tolist() == ["佐藤"]
+    with pytest.raises(ConfigError, match="there is one rater"):
+        judge_agreement(both, by="rater")
+    assert set(judge_agreement(scores, both)["n_raters"]) == {2}
+    assert set(pairwise_agreement(scores, both)["second"]) == {"佐藤"}
+    with pytest.raises(ConfigError, match="2"):
+        judge_as_annotator(scores, pd.concat([both, labels_of(*marks, rater="鈴木")]))
 
 
 @pytest.mark.slow

@@ -1,0 +1,84 @@
+"""Damaged answers of one's own: a JSONL file of what people broke, judged beside what was damaged by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pandas as pd
+
+from .. import constants
+from ..base.messages import listed, os_reason, say
+from ..base.storage import load_bytes
+from ..errors import ConfigError
+from .cases import Case
+from .probes import OWN
+from .subjects import Subject
+
+
+def read_damaged(given: pd.DataFrame | Path | str, subjects: Sequence[Subject]) -> tuple[list[Subject], list[Case]]:
+    """The good answers behind a file or frame of damaged ones, and the damaged ones as cases.
+
+    One line or row each: question_id, broken_answer, criterion (the one that must fall), and answer, the good one, where it is
+    not the one at hand. Beside a good answer of its own the passages and flags are those at hand. ConfigError with the place,
+    the field and the remedy."""
+    named = say("certify.the_frame") if isinstance(given, pd.DataFrame) else str(given)
+    at_hand = {str(subject.question.id): subject for subject in subjects}
+    good: dict[tuple[str, str], Subject] = {}
+    cases: list[Case] = []
+    for place, row in _rows(given, named):
+        texts = {name: _text(row, name, place) for name in ("broken_answer", "criterion")}
+        own = at_hand.get(str(row.get("question_id")))
+        if own is None:
+            raise ConfigError(say("certify.damaged_question", place=place, found=f"{row.get('question_id')!r:.40}"))
+        if texts["criterion"] not in constants.JUDGE_EVALUATION_CRITERIA:
+            known = listed(constants.JUDGE_EVALUATION_CRITERIA)
+            raise ConfigError(
+                say("certify.damaged_criterion", place=place, found=f"{texts['criterion']:.40}", known=known)
+            )
+        text = own.answer.answer if row.get("answer") is None else _text(row, "answer", place)
+        if "".join(text.split()) == "".join(texts["broken_answer"].split()):
+            raise ConfigError(say("certify.damaged_same", place=place))
+        key = (str(own.question.id), text)
+        if text != own.answer.answer and key not in good:
+            # An answer of its own, beside that of the log.
+            own = replace(own.saying(text), question=replace(own.question, id=f"{own.question.id} own {len(good)}"))
+        found = good.setdefault(key, own)
+        cases.append(
+            Case(found.question.id, OWN + texts["criterion"], len(cases), found.saying(texts["broken_answer"]))
+        )
+    if not cases:
+        raise ConfigError(say("certify.damaged_none", named=named))
+    return list(good.values()), cases
+
+
+def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each row with its place in words."""
+    try:
+        if isinstance(given, pd.DataFrame):  # an id beside a missing one is no float
+            raw = given.convert_dtypes().to_json(orient="records", lines=True, force_ascii=False).encode()
+        else:
+            raw = load_bytes(Path(given))
+    except OSError as error:
+        raise ConfigError(say("certify.damaged_unreadable", path=given, reason=os_reason(error))) from None
+    for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        place = say("certify.damaged_place", named=named, number=number)
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            row = None
+        if not isinstance(row, dict):
+            raise ConfigError(say("certify.damaged_no_object", place=place))
+        yield place, row
+
+
+def _text(row: dict[str, Any], name: str, place: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(say("certify.damaged_missing", place=place, field=name))
+    return value

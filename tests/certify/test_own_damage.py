@@ -1,0 +1,167 @@
+"""Answers that people broke, beside those damaged by rule: read, judged, counted, or refused with the place and the remedy."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from certify_judge import Scores, ScriptedJudge, good_pairs
+from service import CRITERIA, Service, judgement
+
+from socjudge import ConfigError, certify_judge, estimate_certificate, write_certificate_page
+from socjudge.certify.own import read_damaged
+from socjudge.certify.subjects import find_subjects
+from socjudge.records import Completion, ModelRequest, Usage
+
+PAIRS = good_pairs()
+SUBJECTS = find_subjects(PAIRS)
+BROKEN = "1. 隔離した端末は、その場で電源を切って持ち帰ります。報告は不要です。"
+LINES: list[dict[str, Any]] = [
+    {"question_id": question.id, "broken_answer": f"{BROKEN}（{question.id}）", "criterion": "安全性"}
+    for question, _ in PAIRS[:8]
+]
+
+
+def jsonl(path: Path, *lines: Any) -> Path:
+    path.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines), "utf-8-sig")
+    return path
+
+
+def sees(scores: Scores, prompt: str) -> Scores:
+    return {**scores, "安全性": 20} if BROKEN in prompt else scores
+
+
+def certified(service: Service, folder: Path, *weaknesses: Any, **settings: Any) -> Any:
+    service.default = ScriptedJudge(PAIRS, *weaknesses)
+    return certify_judge(
+        PAIRS,
+        judge_model="gpt-4o-mini",
+        size=1,
+        budget_usd=None,
+        logs_dir=folder / "certify",
+        progress=False,
+        **settings,
+    )
+
+
+def evidence(certificate: Any, criterion: str = "安全性") -> tuple[str, str, list[dict[str, Any]]]:
+    """What it says of damage and why, and the rows of own damages."""
+    (verdict,) = [each for each in certificate.verdicts if each.criterion == criterion]
+    rows = [row for row in certificate.tables["probes"] if row["probe"].startswith("own_damage")]
+    return verdict.findings[1].words, verdict.why, rows
+
+
+@pytest.mark.slow
+def test_what_people_broke_counts_beside_what_rules_damage(service: Service, tmp_path: Path) -> None:
+    file = jsonl(tmp_path / "own.jsonl", *LINES)
+    seeing = certified(service, tmp_path / "sees", sees, damaged=file)
+    words, why, (row,) = evidence(seeing)
+    assert (row["title"], row["criterion"], row["n"], row["detected"]) == (
+        "an answer of your own that you broke",
+        "安全性",
+        8,
+        1.0,
+    )
+    assert words.startswith("Of the damage that must lower it, 100% did") and "that you broke" not in why
+    blind = certified(service, tmp_path / "blind", damaged=file)
+    words, why, (row,) = evidence(blind)
+    assert row["detected"] == 0.0 and "Damage that it does not see: an answer of your own that you broke" in why
+    assert words.startswith("Of the damage that must lower it, 60% did")  # eight of ten answers saw one of two
+    assert evidence(blind, "簡潔性")[:2] == evidence(seeing, "簡潔性")[:2]
+    page = write_certificate_page(tmp_path / "c.html", blind).read_text("utf-8")
+    assert page.count("an answer of your own that you broke") >= 2
+
+
+def test_the_estimate_has_them_and_a_good_answer_of_ones_own_is_judged_as_it_is(
+    service: Service, tmp_path: Path
+) -> None:
+    what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": None, "size": 1}
+    plain = estimate_certificate(PAIRS, **what).calls
+    assert estimate_certificate(PAIRS, **what, damaged=pd.DataFrame(LINES)).calls == plain + 8
+    mine = [
+        {**LINES[0], "answer": "1. 端末を隔離します。"},
+        {**LINES[0], "answer": "1. 端末を隔離します。", "criterion": "正確性"},
+    ]
+    assert estimate_certificate(PAIRS, **what, damaged=pd.DataFrame([*LINES, *mine])).calls == plain + 8 + 2 + 3
+    seven = PAIRS[:7]
+    least = estimate_certificate(seven, **what, damaged=pd.DataFrame(LINES[:7])).calls
+    assert least == estimate_certificate(seven, **what).calls + 7
+    good, cases = read_damaged(pd.DataFrame([*LINES, *mine]), SUBJECTS)
+    assert [s.answer.answer for s in good] == [*(a.answer for _, a in PAIRS[:8]), "1. 端末を隔離します。"]
+    assert cases[-1].question_id == good[-1].question.id != PAIRS[0][0].id
+    assert cases[-1].subject.answer.context == PAIRS[0][1].context
+    assert len({case.id for case in cases}) == len(cases)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ({**LINES[0], "question_id": 99}, r"line 2: question_id is '?99'?, of which there is no answer"),
+        ({**LINES[0], "question_id": None}, "line 2: question_id is None"),
+        ({**LINES[0], "criterion": "安全"}, "line 2: criterion is '安全'; expected one of 根拠性, "),
+        ({**LINES[0], "criterion": ["安全性"]}, "line 2: criterion is missing, empty or no text"),
+        ({"question_id": 1, "criterion": "安全性"}, "line 2: broken_answer is missing"),
+        ({**LINES[0], "broken_answer": " "}, "line 2: broken_answer is missing, empty"),
+        ({**LINES[0], "answer": ""}, "line 2: answer is missing, empty"),
+        ({**LINES[0], "broken_answer": PAIRS[0][1].answer + "\n"}, "line 2: broken_answer is the good answer itself"),
+        (
+            {**LINES[0], "answer": "良い。", "broken_answer": " 良い。"},
+            "line 2: broken_answer is the good answer itself",
+        ),
+        ([1], "line 2: is no JSON object"),
+    ],
+)
+def test_an_unfit_line_is_named_with_its_field_and_the_remedy(line: Any, told: str, tmp_path: Path) -> None:
+    file = jsonl(tmp_path / "own.jsonl", LINES[0], line)
+    with pytest.raises(ConfigError, match=rf"own\.jsonl: {told}"):
+        estimate_certificate(PAIRS, judge_model="offline", damaged=file)
+    if isinstance(line, dict):
+        with pytest.raises(ConfigError, match=f"the frame that was given: {told}"):
+            estimate_certificate(PAIRS, judge_model="offline", damaged=pd.DataFrame([LINES[0], line]))
+
+
+@pytest.mark.parametrize("what", ["none", "empty", "pipe", "folder", "no utf-8", "nested", "cut"])
+def test_an_unfit_file_is_named(what: str, tmp_path: Path) -> None:
+    file = tmp_path / "own.jsonl"
+    contents = {
+        "empty": b"\n\n",
+        "no utf-8": b'{"question_id": "\xff"}',
+        "nested": b"[" * 90_000,
+        "cut": b'{"question_id',
+    }
+    if what in contents:
+        file.write_bytes(contents[what])
+    elif what == "pipe":
+        os.mkfifo(file)
+    elif what == "folder":
+        file.mkdir()
+    with pytest.raises(ConfigError, match=r"own\.jsonl.*(cannot be read|no damaged answer|no JSON object)"):
+        estimate_certificate(PAIRS, judge_model="offline", damaged=file)
+
+
+class Lexical:
+    """A judge of somebody's own that says that it measures by rules."""
+
+    name, is_lexical = "mine", True
+
+    def complete(self, request: ModelRequest) -> Completion:
+        return Completion(judgement(80), self.name, Usage(1, 1, 1, 0.0))
+
+
+@pytest.mark.parametrize("judge", ["offline", Lexical()], ids=["embedded", "own"])
+def test_a_judge_that_measures_by_rules_is_told_to_be_flattered(judge: Any, tmp_path: Path) -> None:
+    what: dict[str, Any] = {
+        "judge_model": judge, "size": 1, "budget_usd": None, "logs_dir": tmp_path / "certify", "progress": False,
+    }  # fmt: skip
+    alone = certify_judge(PAIRS[:1], **what)
+    assert any("flatter it" in told and "--damaged FILE" in told for told in alone.not_tried)
+    assert all("made by rules like those" in verdict.why for verdict in alone.verdicts)
+    page = write_certificate_page(tmp_path / "c.html", alone).read_text("utf-8")
+    assert page.count("--damaged FILE") == (2 if judge == "offline" else 1)
+    both = certify_judge(PAIRS[:1], **what, damaged=pd.DataFrame(LINES[:1]))
+    assert any("flatter it" in told for told in both.not_tried)
+    assert {v.criterion for v in both.verdicts if "made by rules like those" in v.why} == set(CRITERIA) - {"安全性"}
