@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -64,6 +64,17 @@ class Held:
         self.asked.set()
         self.going.wait(20)
         return self.reply(request) if callable(self.reply) else self.reply
+
+
+class AfterCalls(threading.Event):
+    """Set as soon as so many calls were made."""
+
+    def __init__(self, calls: Sized, most: int) -> None:
+        super().__init__()
+        self._calls, self._most = calls, most
+
+    def is_set(self) -> bool:
+        return len(self._calls) >= self._most
 
 
 class Service:

@@ -162,3 +162,9 @@ def split_blocks(text: str) -> list[str]:
             blocks.append(_MARKER.sub("", line).strip())
             continues, paragraph = True, not _MARKER.match(line)
     return [block for block in blocks if len(fold(block)) >= 8]
+
+
+def plain_name(name: str) -> str:
+    """A person's name in one form: NFKC, without characters that nobody sees, with single blanks inside and none around."""
+    seen = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
+    return " ".join("".join(seen).split())

@@ -10,8 +10,9 @@ import pandas as pd
 
 from ..base.messages import os_reason, say
 from ..errors import ConfigError
-from ..history.labels import load_labels, same_raters
+from ..history.labels import load_labels
 from ..runs.log_json import answer_sha256
+from ..stats.basics import same_raters
 from ..stats.trust import MIN_QUESTIONS
 from .subjects import Subject
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-import unicodedata
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,7 +17,7 @@ import pandas as pd
 from .. import constants
 from ..base.atomic_files import append_line
 from ..base.messages import os_reason, say
-from ..base.texts import DEVICE_NAME
+from ..base.texts import DEVICE_NAME, plain_name
 from ..errors import ConfigError
 from ..runs.logs import to_json
 
@@ -64,27 +63,10 @@ class RaterFile:
 
 def rater_name(name: str) -> str:
     """The name of a rater in the form that names the file; ConfigError if it cannot."""
-    plain = _plain(name)
+    plain = plain_name(name)
     if not NAME.fullmatch(plain) or DEVICE_NAME.fullmatch(plain):
         raise ConfigError(say("history.no_rater", name=name[:80]))
     return plain
-
-
-def _plain(name: str) -> str:
-    """NFKC, without characters that nobody sees, with single blanks inside and none around."""
-    seen = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
-    return " ".join("".join(seen).split())
-
-
-def same_raters(labels: pd.DataFrame) -> pd.DataFrame:
-    """Labels of whatever origin with one name for each person, the first of its spellings: blanks, width, case and
-    characters that nobody sees make no second person. None where there is no name."""
-    spelt: dict[str, str] = {}
-    names: dict[Any, str | None] = {}
-    for name in labels["rater"].dropna().unique():
-        plain = _plain(str(name))
-        names[name] = spelt.setdefault(plain.casefold(), plain) or None
-    return labels.assign(rater=labels["rater"].astype(object).map(names))
 
 
 def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:

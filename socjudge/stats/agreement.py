@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
-from ..history.labels import same_raters
 from .basics import (
     OVERALL,
     Floats,
@@ -24,6 +23,7 @@ from .basics import (
     pass_rate_interval,
     plain_floats,
     rank_correlation,
+    same_raters,
 )
 
 Whole = NDArray[np.int64]

@@ -18,6 +18,7 @@ import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
 from ..base.messages import say, sentences
+from ..base.texts import plain_name
 from ..errors import ConfigError
 
 Floats = NDArray[np.float64]
@@ -397,3 +398,14 @@ def _summary_note(x: Floats, missing: int, method: str) -> str:
         doubt = say("stats.summary_bca")
     unread = say("stats.unread_not_in_mean", count=missing) if missing else ""
     return sentences(say("stats.summary_mean", n=len(x)), doubt, unread)
+
+
+def same_raters(labels: pd.DataFrame) -> pd.DataFrame:
+    """Labels of whatever origin with one name for each person, the first of its spellings: blanks, width, case and
+    characters that nobody sees make no second person. None where there is no name."""
+    spelt: dict[str, str] = {}
+    names: dict[Any, str | None] = {}
+    for name in labels["rater"].dropna().unique():
+        plain = plain_name(str(name))
+        names[name] = spelt.setdefault(plain.casefold(), plain) or None
+    return labels.assign(rater=labels["rater"].astype(object).map(names))

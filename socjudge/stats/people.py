@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
-from ..history.labels import same_raters
 from .agreement import krippendorff_alpha, pair_row
-from .basics import OVERALL, Floats, in_order, need_columns, pass_rate_interval, plain_floats
+from .basics import OVERALL, Floats, in_order, need_columns, pass_rate_interval, plain_floats, same_raters
 from .raters import steadiness
 
 ALWAYS_PASS, LONGER_IS_BETTER = "常に合格", "長いほど良い"  # the trivial judges' names in the frames

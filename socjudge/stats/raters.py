@@ -8,9 +8,8 @@ import pandas as pd
 
 from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
-from ..history.labels import same_raters
 from .agreement import judge_agreement, pairwise_agreement
-from .basics import in_order, need_columns
+from .basics import in_order, need_columns, same_raters
 
 _ANSWER = ["question_id", "answer_sha256"]
 FEW = 5  # answers marked twice, below which the note says that they are few

@@ -20,9 +20,10 @@ from report_logs import bare_log, save_log
 from service import CRITERIA
 
 from socjudge import ConfigError, EvaluationRun, judge_agreement, load_labels, load_run, load_scores
-from socjudge.history.labels import Mark, append_mark, rater_name, read_rater, same_raters
+from socjudge.history.labels import Mark, append_mark, rater_name, read_rater
 from socjudge.panels.state.labels import LabelSession
 from socjudge.stats.agreement import pairwise_agreement
+from socjudge.stats.basics import same_raters
 
 SHA = "a" * 64
 MARK = Mark(1, SHA, "run-1", dict.fromkeys(CRITERIA, 75), "良い", True, "2026-01-31T09:00:00+09:00", 12.5)

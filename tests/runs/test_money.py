@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from service import Reply, Service, error, judgement
+from service import AfterCalls, Reply, Service, error, judgement
 
 from socjudge import (
     AssistantAnswer,
@@ -226,9 +225,8 @@ def test_own_judges_without_a_price_of_their_own_share_the_cap(tmp_path: Path) -
 
 def test_a_stop_keeps_what_was_spent(service: Service, tmp_path: Path) -> None:
     service.default = silent
-    stop = threading.Event()
     with pytest.raises(RunStopped):
-        judge_all(tmp_path, "gpt-4o", stop=stop, on_result=lambda _: stop.set(), max_concurrency=1)
+        judge_all(tmp_path, "gpt-4o", stop=AfterCalls(service.requests, 3), max_concurrency=1)
     with pytest.raises(BudgetReached):
         judge_all(tmp_path, "gpt-4o", max_cost_usd=0.3)
     assert most_usd(service.requests) <= 0.3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Container, Sized
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from service import Reply, Service, error, is_judge_call, judgement
+from service import AfterCalls, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import (
     AssistantAnswer,
@@ -41,21 +40,10 @@ def judge_all(tmp_path: Path, **keywords: Any) -> EvaluationRun:
     return run_evaluation_suite(QUESTIONS, logs_dir=tmp_path / "logs", progress=False, **keywords)
 
 
-class _After(threading.Event):
-    """Set as soon as so many calls were made."""
-
-    def __init__(self, calls: Sized, most: int) -> None:
-        super().__init__()
-        self._calls, self._most = calls, most
-
-    def is_set(self) -> bool:
-        return len(self._calls) >= self._most
-
-
 def break_off(calls: Sized, most: int, tmp_path: Path, **keywords: Any) -> None:
     """Have a run stopped after so many calls."""
     with pytest.raises(RunStopped):
-        judge_all(tmp_path, stop=_After(calls, most), **keywords)
+        judge_all(tmp_path, stop=AfterCalls(calls, most), **keywords)
 
 
 def asked(request: dict[str, Any]) -> int:

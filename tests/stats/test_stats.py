@@ -57,7 +57,7 @@ def test_the_statistics_know_nothing_but_arrays_frames_and_constants() -> None:
     for name in wing:
         for imported in runtime_imports(MODULES[f"stats/{name}"]):
             known = (
-                {*wing, "constants", "errors", "base.messages", "base.pass_rule", "base.conditions"}
+                {*wing, "constants", "errors", "base.messages", "base.pass_rule", "base.conditions", "base.texts"}
                 if imported.startswith(".")
                 else libraries
             )
