@@ -108,7 +108,7 @@ def test_exit_code_1_means_not_passed(service: Service, tmp_path: Path, places: 
 def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) -> None:
     service.default = lambda request: "採点できません" if is_judge_call(request) else "答え"
     done = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
-    assert done.returncode == 2
+    assert done.returncode == 2, done
     assert "none of its first 5 judgements could be read" in done.stderr
     readable = iter([judgement(80)])
     service.default = lambda request: next(readable, "採点できません") if is_judge_call(request) else "答え"
@@ -122,7 +122,7 @@ def test_exit_code_2_means_could_not_judge(service: Service, places: list[str]) 
 def test_a_wrong_key_is_one_clear_line(service: Service, places: list[str]) -> None:
     service.default = error(401, f"Incorrect API key provided: {KEY}")
     done = socjudge_here("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
-    assert done.returncode == 2
+    assert done.returncode == 2, done
     assert "check OPENAI_API_KEY" in done.stderr
     assert KEY not in done.stderr
     assert "Traceback" not in done.stderr
@@ -146,7 +146,7 @@ def test_judges_that_differ_are_no_verdict(service: Service, tmp_path: Path, pla
     two = ["--judge-model", "gpt-4o", "--judge-model", "gpt-4o-mini", "--assistant-model", "offline"]
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     done = socjudge_here("run", "-y", "-q", *two, *places, **keys)
-    assert done.returncode == 2
+    assert done.returncode == 2, done
     assert "Several judges: gpt-4o passed, gpt-4o-mini not passed. Undecided, because" in done.stdout
     assert (len(service.requests), len(logs(tmp_path))) == (20, 2)
     service.default = judgement(80)
@@ -292,7 +292,7 @@ def test_index_says_what_it_embedded(tmp_path: Path) -> None:
 def test_errors_say_what_to_do_and_exit_with_2(tmp_path: Path, arguments: list[str], why: str) -> None:
     place = [] if arguments[0] == "rejudge" else ["--index-dir", str(tmp_path / "index")]
     done = socjudge_here(*arguments, *place)
-    assert done.returncode == 2
+    assert done.returncode == 2, done
     assert why in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -371,3 +371,12 @@ def test_the_help_of_every_command_is_whole_and_in_the_language_asked_for(lang: 
     texts = [line for line in told.splitlines() if re.match(r"  \S.*\S  +\S", line)]  # an option or a command, its text
     assert len(texts) > 80 and "..." not in told.replace("[ARGS]...", "").replace("[引数]...", "")
     assert [line for line in texts if bool(japanese.search(line)) != (lang == "ja")] == []
+
+
+def test_a_repair_refuses_the_options_that_it_does_not_take() -> None:
+    done = socjudge(
+        "run", "--repair", "log.json", "--judge-model", "gpt-4o", "--judge-repeats", "5", "--until-certain", "--k", "1"
+    )
+    assert done.returncode == 2, done
+    assert "--repair does not take" in done.stderr
+    assert all(option in done.stderr for option in ("--judge-model", "--judge-repeats", "--until-certain", "--k"))

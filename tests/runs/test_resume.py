@@ -733,3 +733,53 @@ def test_ctrl_c_lets_calls_in_flight_finish_and_says_how_to_go_on(service: Servi
     assert f"{calls} of 40 judged answers are safe" in stderr.read_text("utf-8")
     assert ended(started(service, tmp_path / "logs", 40)) == 0
     assert len(service.requests) == 40
+
+
+def test_a_journal_under_way_is_held_wherever_the_log_is_to_go(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    """Two writers of one journal broke it: the lock lay beside the log."""
+    refused: list[str] = []
+
+    def start_another(result: EvaluationResult) -> None:
+        (journal,) = journals(tmp_path)
+        with pytest.raises(ConfigError) as caught:
+            run_evaluation_suite(
+                questions[:2], answers=stored(questions[:2]), judge_model="gpt-4o-mini", resume=journal, progress=False,
+                logs_dir=tmp_path / "elsewhere",
+            )  # fmt: skip
+        refused.append(str(caught.value))
+
+    run = run_suite(questions[:2], tmp_path, answers=stored(questions[:2]), on_result=start_another)
+    assert len(refused) == len(run.results) == len(service.requests) == 2
+    assert all("under way in another process" in message for message in refused)
+    assert [path.name for path in (tmp_path / "logs").iterdir()] == [run.log_path.name]  # type: ignore[union-attr]
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be written:UserWarning")
+def test_a_journal_that_had_to_go_elsewhere_is_held_there(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, can_be_written, real = tmp_path / "logs", [False], journal_module._create_file
+
+    def create(folder: Path, info: RunInfo) -> tuple[Path, int]:
+        if folder == home and not can_be_written[0]:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(folder, info)
+
+    monkeypatch.setattr(journal_module, "_create_file", create)
+    monkeypatch.setattr(journal_module, "fallback_folder", lambda: tmp_path / "fallback")
+    monkeypatch.setattr("socjudge.runs.unfinished.fallback_folder", lambda: tmp_path / "fallback")
+    refused: list[str] = []
+
+    def start_another(result: EvaluationResult) -> None:
+        can_be_written[0] = True
+        with pytest.raises(ConfigError) as caught:
+            run_suite(questions[:2], tmp_path, answers=stored(questions[:2]))
+        refused.append(str(caught.value))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run_suite(questions[:2], tmp_path, answers=stored(questions[:2]), on_result=start_another)
+    assert len(refused) == len(service.requests) == 2
+    assert all("under way in another process" in message for message in refused)
