@@ -15,7 +15,7 @@ import scipy.stats
 from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from package_modules import MODULES, runtime_imports
+from package_modules import modules, runtime_imports
 from score_frames import CRITERIA, framed, judged, judges_frame, results_of, six_judges
 
 from socjudge import (
@@ -52,10 +52,10 @@ differences = st.lists(st.integers(-100, 100).map(float), min_size=1, max_size=1
 
 
 def test_the_statistics_know_nothing_but_arrays_frames_and_constants() -> None:
-    wing = {name.removeprefix("stats/") for name in MODULES if name.startswith("stats/")}
+    wing = {name.removeprefix("stats/") for name in modules() if name.startswith("stats/")}
     libraries = {"numpy", "pandas", "scipy", *sys.stdlib_module_names}
     for name in wing:
-        for imported in runtime_imports(MODULES[f"stats/{name}"]):
+        for imported in runtime_imports(modules()[f"stats/{name}"]):
             known = (
                 {*wing, "constants", "errors", "base.messages", "base.pass_rule", "base.conditions"}
                 if imported.startswith(".")
