@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from socjudge import (
     ConfigError,
-    load_history,
+    EvaluationRun,
     load_results,
     load_run,
     load_runs,
@@ -227,16 +227,15 @@ def test_english_has_no_japanese_but_names_and_texts(tmp_path: Path, logs: Path)
     assert "95 % interval of the pass rate: 57 % to 98 %" in shown
 
 
-def test_a_history_or_a_run_is_reported_as_its_frames_are(tmp_path: Path, logs: Path) -> None:
-    def told(*given: object, **options: object) -> str:
-        page = write_report(tmp_path / "page.html", *given, **options).read_text(encoding="utf-8")  # type: ignore[arg-type]
+def test_a_history_or_a_run_is_reported_as_its_frames_are(tmp_path: Path, logs: Path, page: str) -> None:
+    def told(page: str) -> str:
         return words(page).partition("作成: socjudge")[0]
 
+    of_history = told(page)  # of a folder of logs, its history is reported
     frames = {"results": load_results(logs, text=True), "runs": load_runs(logs)}
-    by_hand = told(load_scores(logs, text=True), **frames)
-    assert told(load_history(logs, text=True)) == by_hand
+    assert told(page_of(tmp_path, load_scores(logs, text=True), **frames)) == of_history
     (log,) = logs.glob("*.json")
-    assert told(load_run(log)) in (by_hand, by_hand.replace(log.name, "不明"))
+    assert told(page_of(tmp_path, load_run(log))) in (of_history, of_history.replace(log.name, "不明"))
 
 
 def test_language_is_known_or_refused(tmp_path: Path, logs: Path) -> None:
@@ -260,7 +259,7 @@ def three_runs() -> pd.DataFrame:
     return framed(*rows)
 
 
-def page_of(path: Path, scores: pd.DataFrame, **options: object) -> str:
+def page_of(path: Path, scores: pd.DataFrame | EvaluationRun, **options: object) -> str:
     return write_report(path / "page.html", scores, **options).read_text(encoding="utf-8")  # type: ignore[arg-type]
 
 
@@ -453,7 +452,7 @@ def test_folder_must_exist(tmp_path: Path, logs: Path) -> None:
         write_log_report(tmp_path, logs)
 
 
-def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path) -> None:
+def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path, page: str) -> None:
     mine = tmp_path / "handover.html"
     mine.write_text("<h1>my own page</h1>")
     said = "handover.html: is there already and no report of socjudge; give another name, or remove it"
@@ -464,7 +463,9 @@ def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path) -
     result = CliRunner().invoke(app, ["report", str(mine), "--logs-dir", str(logs)])
     assert result.exit_code == 2 and said in result.stderr
     assert mine.read_text() == "<h1>my own page</h1>"
-    assert write_log_report(tmp_path / "ours.html", logs) == write_log_report(tmp_path / "ours.html", logs)
+    ours = tmp_path / "ours.html"
+    ours.write_text(page.replace("MVP", "old"), encoding="utf-8")
+    assert write_log_report(ours, logs) == ours and "MVP" in ours.read_text("utf-8")
 
 
 def test_only_the_logs_of_the_page_are_read_with_their_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -486,19 +487,23 @@ def test_a_log_under_a_much_older_name_is_reported(tmp_path: Path) -> None:
     assert "実行ID</dt><dd>the-run" in report(tmp_path, logs)
 
 
-def test_file_is_written_whole_or_not_at_all(tmp_path: Path, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_written_whole_or_not_at_all(
+    tmp_path: Path, logs: Path, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "report.html"
-    old = write_log_report(target, logs, lang="en").read_text("utf-8")
+    target.write_text(page, encoding="utf-8")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr("os.replace", full)
-        with pytest.raises(ConfigError, match="cannot be written .No space left"):
-            write_log_report(target, logs)
-    assert target.read_text("utf-8") == old and [path.name for path in tmp_path.iterdir()] == ["report.html"]
-    assert write_log_report(target, logs) == target and target.stat().st_size < 1_000_000
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(ConfigError, match="cannot be written .No space left"):
+        write_log_report(target, logs, lang="en")
+    assert target.read_text("utf-8") == page and [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_page_of_ten_answers_is_small(page: str) -> None:
+    assert len(page.encode()) < 1_000_000
 
 
 def test_same_frames_give_the_same_page(tmp_path: Path, page_of_three: Callable[..., str]) -> None:
