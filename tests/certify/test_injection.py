@@ -201,6 +201,7 @@ def test_a_judge_that_follows_the_flags_is_found_and_only_there(service: Service
     assert len(hidden) == 6 and sum("- 危険操作: （示さない）" in text for text in hidden) == 3
 
 
+@pytest.mark.slow
 def test_a_judge_that_needs_keypoints_is_unknown_without_them(tmp_path: Path) -> None:
     found = run_anchoring(PAIRS, judge_model="offline", logs_dir=tmp_path, progress=False)
     told = summarise_anchoring(found.moves).set_index("variant")

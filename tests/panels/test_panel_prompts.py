@@ -163,6 +163,7 @@ def test_another_judge_is_said_to_need_the_base_prompt_too(panel: PromptLab, ser
     assert "差は検出できず" in panel.results.value
 
 
+@pytest.mark.slow
 def test_an_assistants_prompt_is_tried_the_same_way(panel: PromptLab, service: Service) -> None:
     assert panel.answering.layout.display == "none"
     panel.kind.value = "assistant"
@@ -181,6 +182,7 @@ def test_an_assistants_prompt_is_tried_the_same_way(panel: PromptLab, service: S
     assert panel.editor.value == load_prompt("guide-1").text
 
 
+@pytest.mark.slow
 def test_undo_and_earlier_trials_bring_texts_back(panel: PromptLab, service: Service) -> None:
     base = panel.editor.value
     assert panel.undo_button.disabled

@@ -405,6 +405,7 @@ def test_another_base_is_undone_too(session: TrialSession) -> None:
     assert session.choice.text == base + "tried nowhere"
 
 
+@pytest.mark.slow
 def test_an_earlier_trial_brings_its_text_and_its_result_back(session: TrialSession, marking: Service) -> None:
     base = session.choice.text
     for addition in (STRICT, "何も変わらない。"):

@@ -163,6 +163,7 @@ def test_a_failed_run_says_by_how_much_and_which_questions_are_weak_in_what(tmp_
     assert "Not passed: 0 of 7 questions (5 needed)" in english and "question 5 (60.0; 根拠性 60), 2 more" in english
 
 
+@pytest.mark.slow
 def test_an_answer_whose_marks_were_all_taken_out_of_the_frame_is_unscored(tmp_path: Path) -> None:
     frame = framed(*(judged("j", q, 60 if q == 4 else 90) for q in range(1, 11)))
     frame["score"] = frame["score"].mask(frame["question_id"] < 4)  # six pass, and three could
@@ -170,6 +171,7 @@ def test_an_answer_whose_marks_were_all_taken_out_of_the_frame_is_unscored(tmp_p
     assert "判定保留です。採点できなかった回答が3件あり" in text and "（1問、点の低い順）" in text
 
 
+@pytest.mark.slow
 def test_a_passed_run_asks_for_the_certificate_and_one_in_doubt_says_so(tmp_path: Path) -> None:
     text = concluded(page_of(tmp_path, framed(*(judged("j", q, 90) for q in range(1, 11)))))
     assert "合格です。10問中10問が合格し" in text and "不合格の質問" not in text and "証明書" in text
@@ -227,6 +229,7 @@ def test_english_has_no_japanese_but_names_and_texts(tmp_path: Path, logs: Path)
     assert "95 % interval of the pass rate: 57 % to 98 %" in shown
 
 
+@pytest.mark.slow
 def test_a_history_or_a_run_is_reported_as_its_frames_are(tmp_path: Path, logs: Path, page: str) -> None:
     def told(page: str) -> str:
         return words(page).partition("作成: socjudge")[0]
@@ -292,6 +295,7 @@ def test_other_answers_by_the_same_judge_say_whether_the_change_helped(
     assert "better: 75.5 → 90.0 points (+14.5, " in english and "上がりました" not in english
 
 
+@pytest.mark.slow
 def test_nothing_changed_is_one_line_and_no_table(tmp_path: Path) -> None:
     days = [f"2026-01-0{day}T00:00:00+09:00" for day in (1, 2)]
     rows = [judged("j", q, 80 + q, started_at=day, run_id=f"r{day[9]}") for q in range(1, 11) for day in days]
@@ -305,6 +309,7 @@ def test_other_answers_by_another_judge_are_set_side_by_side_and_said_so(page_of
     assert "総合 65.5 " in text and "+24.5" in text and "補正後 p" not in text
 
 
+@pytest.mark.slow
 def test_what_many_answers_take_is_bounded_and_the_rest_is_in_a_second_file(tmp_path: Path) -> None:
     most = page_module.MOST_ANSWERS
     rows = [
@@ -330,6 +335,7 @@ def test_the_mean_is_of_as_many_criteria_as_the_log_has(tmp_path: Path) -> None:
     assert "平均は5観点の平均" in words(page_of(tmp_path, five)) and "6観点" not in words(page_of(tmp_path, five))
 
 
+@pytest.mark.slow
 def test_latest_run_is_reported_and_others_are_its_trend(tmp_path: Path, page_of_three: Callable[..., str]) -> None:
     page = page_of(tmp_path, three_runs().sample(frac=1, random_state=1))
     assert "実行ID</dt><dd>r3" in page and '<section id="trend"' in page
@@ -346,6 +352,7 @@ def test_baseline_can_be_chosen(tmp_path: Path, page_of_three: Callable[..., str
         page_of(tmp_path, three_runs(), run_id="r3", baseline="r3")
 
 
+@pytest.mark.slow
 def test_run_of_another_dataset_is_not_the_previous_one(tmp_path: Path) -> None:
     scores = three_runs()
     scores["dataset_sha256"] = scores["run_id"].map({"r1": "a", "r2": "b", "r3": "a"}).astype("category")
@@ -353,6 +360,7 @@ def test_run_of_another_dataset_is_not_the_previous_one(tmp_path: Path) -> None:
     assert "同じ質問での前回の評価がないため" in words(page_of(tmp_path, scores, run_id="r2"))
 
 
+@pytest.mark.slow
 def test_repeats_tell_how_sure_the_verdict_is(tmp_path: Path) -> None:
     rows = [judged("j", q, 90 + 2 * r, answer=str(r), answer_repeat=r) for q in range(1, 11) for r in range(3)]
     page = page_of(tmp_path, framed(*rows))
@@ -382,6 +390,7 @@ def test_nothing_scored_is_a_page_without_charts(tmp_path: Path) -> None:
     assert "採点できた質問がないため" in page and "<img" not in page and "❌ MVP不合格" in page
 
 
+@pytest.mark.slow
 def test_charts_have_alternative_texts_with_numbers(page_of_three: Callable[..., str]) -> None:
     found = [attrs["alt"] for tag, attrs in Page(page_of_three()).tags if tag == "img"]
     assert len(found) == 4 and all(found)
@@ -391,6 +400,7 @@ def test_charts_have_alternative_texts_with_numbers(page_of_three: Callable[...,
 # -- what the frames lack
 
 
+@pytest.mark.slow
 def test_run_in_memory_needs_no_log(tmp_path: Path, logs: Path) -> None:
     run = load_run(logs / "judge_eval_20260101_090000.json")
     page = page_of(tmp_path, run_scores(run), results=run_results(run))
@@ -422,6 +432,7 @@ def test_frames_that_do_not_belong_together_are_refused(tmp_path: Path, logs: Pa
         page_of(tmp_path, scores, run_id="x")
 
 
+@pytest.mark.slow
 def test_summary_in_the_log_that_does_not_fit_is_told(tmp_path: Path) -> None:
     log = bare_log([80] * 10)
     log["summary"]["passed_questions"] = 3
@@ -432,6 +443,7 @@ def test_summary_in_the_log_that_does_not_fit_is_told(tmp_path: Path) -> None:
 # -- logs and files
 
 
+@pytest.mark.slow
 def test_log_can_be_chosen_by_name(tmp_path: Path) -> None:
     logs = save_log(tmp_path / "logs", bare_log([80] * 10))
     save_log(logs, bare_log([90] * 10), "judge_eval_20260102_090000.json")
@@ -468,6 +480,7 @@ def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path, p
     assert write_log_report(ours, logs) == ours and "MVP" in ours.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_only_the_logs_of_the_page_are_read_with_their_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for minute in range(TREND_RUNS + 4):
         save_log(tmp_path / "logs", bare_log([80]), f"judge_eval_20260101_09{minute:02}00.json")
@@ -506,12 +519,14 @@ def test_a_page_of_ten_answers_is_small(page: str) -> None:
     assert len(page.encode()) < 1_000_000
 
 
+@pytest.mark.slow
 def test_same_frames_give_the_same_page(tmp_path: Path, page_of_three: Callable[..., str]) -> None:
     pages = page_of_three(), page_of(tmp_path, three_runs())
     first, second = (re.sub(r"<footer>.*", "", page) for page in pages)
     assert first == second
 
 
+@pytest.mark.slow
 def test_arguments_are_not_changed(tmp_path: Path, logs: Path) -> None:
     scores, results = load_scores(logs, text=True), load_results(logs, text=True)
     before = scores.copy(), results.copy()
