@@ -271,6 +271,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Ev
     return begun, go
 
 
+@pytest.mark.slow
 def test_the_kernel_is_free_and_the_last_click_wins(
     panel: HistoryExplorer, held: tuple[threading.Event, threading.Event]
 ) -> None:

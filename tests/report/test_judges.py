@@ -145,6 +145,7 @@ def test_every_judge_of_the_answers_counts_however_long_ago_and_over_whose_log(
         assert rows(page)[0][1:4] == ["gpt-4o", "gpt-4o-mini", "gpt-4.1"] and "<title>⚠️" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mark", "end"),
     [
