@@ -99,7 +99,6 @@ lint: $(READY) ## Check style and types ## 書き方と型を検査する
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 
 format: $(READY) ## Put the code into the house style ## コードの書き方を揃える
 	$(BIN)/ruff check --fix .

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ast
+import functools
+from pathlib import Path
 
 from conftest import ROOT
 
 PACKAGE = ROOT / "socjudge"
 
 
-MODULES = {
-    path.relative_to(PACKAGE).with_suffix("").as_posix(): ast.parse(path.read_text("utf-8"))
-    for path in PACKAGE.rglob("*.py")
-}
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@functools.cache
+def modules() -> dict[str, ast.Module]:
+    """By name, such as stats/basics."""
+    return {path.relative_to(PACKAGE).with_suffix("").as_posix(): tree_of(path) for path in PACKAGE.rglob("*.py")}
 
 
 def runtime_imports(tree: ast.Module) -> set[str]:

@@ -155,6 +155,7 @@ def test_the_wide_frame_has_a_row_per_question_and_leaves_unread_replies_out_of_
     assert wide.iloc[0, -6:].isna().all()
 
 
+@pytest.mark.slow
 def test_a_run_writes_its_report(run: EvaluationRun, tmp_path: Path) -> None:
     path = run.write_report(tmp_path / "report.html")
     assert path.read_bytes() and run.results[3].question.question in path.read_text("utf-8")

@@ -160,6 +160,7 @@ def test_answers_are_the_first_round_and_judgements_the_second(
     assert {r.answer.processing_time for r in run.results} == {0.0}
 
 
+@pytest.mark.slow
 def test_two_models_are_in_files_of_their_own(
     service: BatchService, index: RunbookIndex, dataset: Path, tmp_path: Path
 ) -> None:
@@ -298,6 +299,7 @@ def test_a_line_that_fails_after_an_unreadable_reply_keeps_what_that_cost(
     assert run.results[0].evaluation.usage.cost_usd == pytest.approx(CALL_USD / 2)
 
 
+@pytest.mark.slow
 def test_an_answer_that_cannot_be_had_is_a_failed_row(
     service: BatchService, index: RunbookIndex, dataset: Path, tmp_path: Path
 ) -> None:
@@ -965,6 +967,7 @@ def test_the_limits_are_the_services() -> None:
 texts = st.text(max_size=40)
 
 
+@pytest.mark.slow
 @given(
     requests=st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), texts), max_size=30),
     max_requests=st.integers(1, 7),
@@ -1035,6 +1038,7 @@ def test_every_kind_of_failure_tells_its_reason(line: str, message: str, status:
     assert (reply.failure.message, reply.failure.status_code) == (message, status)
 
 
+@pytest.mark.slow
 def test_estimates_are_half_the_list_price(
     service: BatchService, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
@@ -1073,6 +1077,7 @@ def command(*arguments: str) -> Any:
     return CliRunner(env={"NO_COLOR": "1", "COLUMNS": "120"}).invoke(app, ["batch", *arguments])
 
 
+@pytest.mark.slow
 def test_the_commands_from_end_to_end(
     service: BatchService, index: RunbookIndex, dataset: Path, tmp_path: Path
 ) -> None:
@@ -1131,6 +1136,7 @@ def test_exit_codes_of_collect_are_those_of_run(
     assert "**❌ MVP不合格**" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_collects_too(service: BatchService, answered: Path, tmp_path: Path) -> None:
     job = prepare(tmp_path, log=answered)
     submit_batch(job.path)

@@ -162,6 +162,7 @@ def test_noise_beyond_the_limit_is_not_trusted(service: Service, tmp_path: Path)
     assert state(made, "簡潔性")["noise"] == "against"
 
 
+@pytest.mark.slow
 def test_without_labels_nothing_is_trusted_and_the_page_says_so(service: Service, tmp_path: Path) -> None:
     made = certified(service, tmp_path, labels=None)
     assert set(made.words.values()) == {"条件つき"}

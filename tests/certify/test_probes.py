@@ -44,6 +44,7 @@ def row(summary: pd.DataFrame, name: str, criterion: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_judge_that_sees_everything_is_found_to(service: Service, tmp_path: Path) -> None:
     probing = probe(service, tmp_path)
     summary = summarise_probes(probing.changes)
@@ -70,6 +71,7 @@ def test_a_judge_blind_to_a_criterion_is_found_and_only_there(service: Service, 
     assert "not seen: a number or contact changed" in told and "- seen:" not in told
 
 
+@pytest.mark.slow
 def test_noise_widens_the_limit_and_is_no_finding(service: Service, tmp_path: Path) -> None:
     probing = probe(service, tmp_path, Noisy(10), repeats=3)
     limits = probing.changes.groupby("criterion")["limit"].first()
@@ -82,6 +84,7 @@ def test_noise_widens_the_limit_and_is_no_finding(service: Service, tmp_path: Pa
     assert all("never moved" in told for told in explain_probes(probing.changes).values())
 
 
+@pytest.mark.slow
 def test_a_move_where_none_is_allowed_is_counted_and_named(service: Service, tmp_path: Path) -> None:
     def dislikes_wide_digits(scores: dict[str, int], prompt: str) -> dict[str, int]:
         return {**scores, "正確性": 50} if re.search("[０-９]", prompt) else scores
@@ -141,6 +144,7 @@ def test_a_judge_that_never_keeps_to_the_format_is_an_error_that_says_so(service
         run_probes(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False)
 
 
+@pytest.mark.slow
 def test_unreadable_judgements_are_missing_and_counted(service: Service, tmp_path: Path) -> None:
     judge = ScriptedJudge(PAIRS)
 

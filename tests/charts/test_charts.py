@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,13 @@ def in_english(_tidy: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOCJUDGE_LANG", "en")
 
 
+def made_once(make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
+    """Frames are made once and copied, as making one takes longer than drawing it."""
+    made = functools.cache(make)
+    return functools.wraps(make)(lambda *given: made(*given).copy())
+
+
+@made_once
 def two_judges(first: str = "gpt-4o-mini", second: str = "gpt-4.1-mini") -> pd.DataFrame:
     """Ten questions; the second judge gives 8 to 12 points less, so questions 3 and 4 fail with it."""
     marks = [90, 85, 78, 76, 95, 60, 50, 88, 84, 92]
@@ -72,6 +81,12 @@ def two_judges(first: str = "gpt-4o-mini", second: str = "gpt-4.1-mini") -> pd.D
     return judges_frame(**{first: marks, second: lower})
 
 
+@made_once
+def compared() -> pd.DataFrame:
+    return compare_judges(two_judges(), baseline="gpt-4o-mini")
+
+
+@made_once
 def history() -> pd.DataFrame:
     """Four runs, given in the wrong order, of three questions; one answer of the third run is unscored.
 
@@ -104,6 +119,7 @@ def repeats(**marks: list[float | None]) -> pd.DataFrame:
     return results_of(scores)
 
 
+@made_once
 def bridged() -> pd.DataFrame:
     """Two runs of an old judge, a new one's marks of the second's answers, a run of the new one; eight questions."""
     marks = np.linspace(50, 96, 8)
@@ -155,8 +171,8 @@ def dotted(ax: Axes) -> list[float]:
     return [float(line.get_xdata()[0]) for line in ax.lines if line.get_linestyle() == ":"]  # type: ignore[index]
 
 
-def cost_chart(scores: pd.DataFrame, baseline: str, ax: Axes | None = None) -> Axes:
-    return plot_cost_agreement(compare_judges(scores, baseline=baseline), pairwise_agreement(scores), ax=ax)
+def cost_chart(scores: pd.DataFrame, baseline: str) -> Axes:
+    return plot_cost_agreement(compare_judges(scores, baseline=baseline), pairwise_agreement(scores))
 
 
 def gate_chart(ax: Axes | None = None, unread: bool = False) -> Axes:
@@ -171,19 +187,36 @@ CHARTS: dict[str, Callable[[Axes | None], Axes]] = {
     "criterion_trend": lambda ax: plot_criterion_trend(history(), ax=ax),
     "question_strip": lambda ax: plot_question_strip(history(), ax=ax),
     "bridged_trend": lambda ax: plot_bridged_trend(bridged(), ax=ax),
-    "judge_comparison": lambda ax: plot_judge_comparison(compare_judges(two_judges(), baseline="gpt-4o-mini"), ax=ax),
+    "judge_comparison": lambda ax: plot_judge_comparison(compared(), ax=ax),
     "verdict_flips": lambda ax: plot_verdict_flips(verdict_flips(two_judges(), baseline="gpt-4o-mini"), ax=ax),
-    "cost_agreement": lambda ax: cost_chart(two_judges(), "gpt-4o-mini", ax),
+    "cost_agreement": lambda ax: plot_cost_agreement(compared(), pairwise_agreement(two_judges()), ax=ax),
 }
 
 
+@dataclass(frozen=True)
+class Rendered:
+    ax: Axes
+    settings_changed: bool
+    figures: int
+
+
+@functools.cache
+def rendered(name: str, lang: str) -> Rendered:
+    """A chart in a language, drawn once for all that is asked of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOCJUDGE_LANG", lang)
+        plt.close("all")
+        before = dict(mpl.rcParams)
+        ax = CHARTS[name](None)
+        ax.figure.canvas.draw()  # a missing glyph is a warning, and so an error
+        return Rendered(ax, dict(mpl.rcParams) != before, len(plt.get_fignums()))
+
+
 @pytest.mark.parametrize("name", CHARTS)
-def test_a_chart_renders_japanese_and_leaves_the_settings_alone(name: str, tmp_path: Path) -> None:
-    before = dict(mpl.rcParams)
-    ax = CHARTS[name](None)
-    ax.figure.savefig(tmp_path / "chart.png")  # a missing glyph is a warning, and so an error
-    assert dict(mpl.rcParams) == before
-    assert len(plt.get_fignums()) == 1
+def test_a_chart_renders_japanese_and_leaves_the_settings_alone(name: str) -> None:
+    chart = rendered(name, "ja")
+    assert not chart.settings_changed
+    assert chart.figures == 1
 
 
 @pytest.mark.parametrize("name", CHARTS)
@@ -201,10 +234,8 @@ def test_a_chart_draws_on_the_axes_it_is_given(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("lang", ["ja", "en"])
 @pytest.mark.parametrize("name", CHARTS)
-def test_nothing_of_a_chart_is_cut_at_notebook_width(name: str, lang: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOCJUDGE_LANG", lang)
-    ax = CHARTS[name](None)
-    ax.figure.canvas.draw()
+def test_nothing_of_a_chart_is_cut_at_notebook_width(name: str, lang: str) -> None:
+    ax = rendered(name, lang).ax
     inside, whole = ax.figure.get_tightbbox(), ax.figure.bbox_inches  # type: ignore[union-attr, call-arg]
     assert 8 <= whole.width <= 10
     assert inside.x0 >= 0
@@ -292,7 +323,6 @@ def test_the_colours_stand_out_where_a_panel_turns_them_for_a_dark_theme() -> No
         assert contrast(shown("black"), shown(cell)) >= 4.5
 
 
-@pytest.mark.usefixtures("in_english")
 @pytest.mark.parametrize("name", CHARTS)
 def test_of_an_english_chart_only_names_and_values_are_japanese(name: str) -> None:
     names = [
@@ -305,7 +335,7 @@ def test_of_an_english_chart_only_names_and_values_are_japanese(name: str) -> No
         "不合格",
         "合格",
     ]
-    for text in CHARTS[name](None).figure.findobj(Text):
+    for text in rendered(name, "en").ax.figure.findobj(Text):
         assert not re.search("[ぁ-んァ-ヶ一-龠（）：、〜]", re.sub("|".join(names), "", text.get_text()))  # type: ignore[attr-defined]
 
 
@@ -326,7 +356,7 @@ def test_a_frame_without_scores_says_what_to_do(plot: Callable[[pd.DataFrame], A
 
 @pytest.mark.usefixtures("in_english")
 def test_frames_of_comparisons_gates_and_bridges_without_a_number_are_refused() -> None:
-    comparison = compare_judges(two_judges(), baseline="gpt-4o-mini")
+    comparison = compared()
     cases: list[tuple[Callable[[pd.DataFrame], Axes], pd.DataFrame, str]] = [
         (plot_judge_comparison, comparison, "mean_difference"),
         (plot_gate_confidence, gate_questions(repeats(q1=[80, 90])), "mean"),
@@ -339,6 +369,7 @@ def test_frames_of_comparisons_gates_and_bridges_without_a_number_are_refused() 
             plot(frame.iloc[:0])
 
 
+@pytest.mark.slow
 def test_names_from_models_and_datasets_are_plain_short_lines(tmp_path: Path) -> None:
     scores = two_judges(AWKWARD, "$x^2$").astype({"category": object}).assign(category=AWKWARD)
     comparison = compare_judges(scores, baseline=AWKWARD)
@@ -396,6 +427,7 @@ def test_the_trend_shows_means_and_intervals_in_order_of_time() -> None:
     assert any(line.get_linestyle() == "--" and set(line.get_ydata()) == {70} for line in ax.lines)
 
 
+@pytest.mark.slow
 def test_each_criterion_has_a_small_chart_whose_dots_turn_at_the_pass_line(tmp_path: Path) -> None:
     scores = history()
     scores.loc[(scores["run_id"] == "r4") & (scores["criterion"] == CRITERIA[1]), "score"] -= 30
@@ -610,7 +642,7 @@ def test_a_strip_of_many_runs_shows_marks_without_points() -> None:
 
 
 def test_the_forest_shows_difference_interval_band_and_verdict() -> None:
-    comparison = compare_judges(two_judges(), baseline="gpt-4o-mini")
+    comparison = compared()
     ax = plot_judge_comparison(comparison)
     series = errorbars(ax)
     # The differences are -8, -9, -10, -11, -12 twice: mean -10, in all criteria alike.
@@ -740,6 +772,7 @@ def test_the_reference_can_be_a_person_or_come_second() -> None:
         plot_cost_agreement(compare_judges(scores, baseline="a"), pairwise_agreement(scores), reference="鈴木")
 
 
+@pytest.mark.slow
 def test_labels_of_equal_points_do_not_overlap() -> None:
     marks = [80.0, 60, 80, 80]
     ax = cost_chart(judges_frame(**dict.fromkeys("abcdefgh", marks)), "a")
@@ -812,7 +845,7 @@ def test_the_bridged_trend_tells_converted_from_judged_and_marks_the_seam() -> N
 
 
 def test_frames_are_not_changed() -> None:
-    scores, comparison = history(), compare_judges(two_judges(), baseline="gpt-4o-mini")
+    scores, comparison = history(), compared()
     copies = scores.copy(deep=True), comparison.copy(deep=True)
     for plot in (plot_criterion_trend, plot_question_strip, plot_score_distribution, plot_category_breakdown):
         plot(scores)
@@ -884,21 +917,16 @@ def test_other_runbooks_and_another_assistant_are_marked_as_what_a_step_may_come
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda each: each.column)
 def test_every_condition_of_a_run_is_marked_where_it_changes(condition: Condition) -> None:
-    names = [each.column for each in CONDITIONS]
-    scores = history().drop(columns=names, errors="ignore")
-    last = scores["run_id"] == "r4"
-    values = ("old", "new", "") if not condition.column.startswith("pass_") else (0.7, 0.8, None)
-
-    def said(at_last: object) -> list[str]:
-        column = pd.Series([at_last if is_last else values[0] for is_last in last], scores.index, object)
-        return [
-            text.partition(": ")[0] for text in words(plot_criterion_trend(scores.assign(**{condition.column: column})))
-        ]
-
+    scores = history().drop(columns=[each.column for each in CONDITIONS], errors="ignore")
+    scores = scores[scores["criterion"] == CRITERIA[0]]
+    old, new, unsaid = (0.7, 0.8, None) if condition.column.startswith("pass_") else ("old", "new", "")
+    # The second run is as the first, of the third nothing is said, and in the fourth it has changed.
+    values = scores["run_id"].astype(object).map({"r1": old, "r2": old, "r3": unsaid, "r4": new}).astype(object)
+    ax = plot_criterion_trend(scores.assign(**{condition.column: values}))
     is_hash = condition.column.endswith(("sha256", "fingerprint"))
     group, name = (say(key, lang="ja") for key in (condition.group, condition.name))
-    assert said(values[1]) == [f"{group}変更" if is_hash else name]
-    assert said(values[2]) == said(values[0]) == []
+    assert [text.partition(": ")[0] for text in words(ax)] == [f"{group}変更" if is_hash else name]
+    assert dotted(ax) == [2.5]
 
 
 def test_two_threads_that_draw_leave_the_settings_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:

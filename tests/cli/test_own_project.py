@@ -163,6 +163,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(code: str, e
     assert f"run: pip install 'socjudge[{extra}]'" in found.stderr
 
 
+@pytest.mark.slow
 def test_a_model_of_a_local_server_with_a_colon_in_its_name_needs_no_langchain() -> None:
     code = (
         "import sys; sys.modules['langchain'] = None\n"

@@ -63,6 +63,7 @@ def found(problems: pd.DataFrame, *levels: str) -> dict[str, list[tuple[str, str
     return there
 
 
+@pytest.mark.slow
 def test_a_log_is_judged_by_its_own_pass_line_and_rate(
     service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ def logs(tmp_path: Path) -> Path:
     return Path(shutil.copytree(logs, tmp_path / "logs", ignore=left_out))
 
 
-@pytest.mark.parametrize("batch_bytes", [1, 2**18, 2**30])
+@pytest.mark.parametrize("batch_bytes", [1, pytest.param(2**18, marks=pytest.mark.slow), 2**30])
 def test_the_export_holds_what_the_frames_hold(
     logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_bytes: int
 ) -> None:

@@ -292,6 +292,7 @@ def test_of_a_long_answer_the_beginning_is_judged_and_that_is_said(text: str) ->
     assert "先頭の" not in short.overall_comment
 
 
+@pytest.mark.slow
 def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted, not timed: characters that facts are looked for in, and texts that are embedded."""
     looked_at, embedded = [0], [0]

@@ -225,6 +225,7 @@ def test_what_is_left_out_is_counted_without_a_warning(logs: Path, tmp_path: Pat
     assert len(explorer.select(Filters()).runs) == 3
 
 
+@pytest.mark.slow
 def test_a_selection_is_written_as_a_report(explorer: Explorer, logs: Path) -> None:
     first, second, _ = ids(explorer)
     path = explorer.report_path(second)

@@ -26,6 +26,7 @@ def panel(tmp_path: Path) -> CertificatePanel:
     return made
 
 
+@pytest.mark.slow
 def test_a_hosted_judge_is_asked_only_after_a_tick_and_its_certificate_is_kept(
     service: Service, panel: CertificatePanel, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def rows(part: Any) -> int:
     return int(part.value.count("<tr>")) - 1
 
 
+@pytest.mark.slow
 def test_going_back_while_another_run_is_compared_shows_the_first_again(
     panel: HistoryExplorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +90,7 @@ def test_the_panel_opens_with_the_latest_runs(panel: HistoryExplorer) -> None:
     assert panel.question.value is None
 
 
+@pytest.mark.slow
 def test_the_table_names_examples_and_a_number_that_there_is_not_is_a_dash() -> None:
     panel = drawn(HistoryExplorer(conftest.ROOT / "eval" / "examples" / "series"))
     assert len(re.findall(r"【例】2026-11-2\d \d\d:\d\d", text(panel.table))) == rows(panel.table) == 8
@@ -116,6 +118,7 @@ def test_table_and_chart_follow_the_filters(panel: HistoryExplorer) -> None:
     assert "1回の実行（Judge: gpt-4o）をまとめた平均です" in text(panel.chart_view)
 
 
+@pytest.mark.slow
 def test_several_of_a_list_can_be_chosen(panel: HistoryExplorer) -> None:
     panel.judges.value, panel.categories.value = ["gpt-4o-mini", "offline"], ["正常系", "危険操作系"]
     drawn(panel)
@@ -143,6 +146,7 @@ def compare(panel: HistoryExplorer, first: str, second: str) -> None:
     drawn(panel)
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared_and_a_question_is_read_in_both(panel: HistoryExplorer) -> None:
     compare(panel, "gpt-4o-mini", "gpt-4o")
     assert "差あり: -15.5点" in text(panel.comparison)
@@ -214,6 +218,7 @@ def test_a_selection_is_exported_and_downloaded(panel: HistoryExplorer, tmp_path
     assert (tmp_path / "mine.html").read_text(encoding="utf-8") == "手書き"
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_said_with_its_remedy(logs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     panel = drawn(HistoryExplorer(folder))
@@ -266,6 +271,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Ev
     return begun, go
 
 
+@pytest.mark.slow
 def test_the_kernel_is_free_and_the_last_click_wins(
     panel: HistoryExplorer, held: tuple[threading.Event, threading.Event]
 ) -> None:
@@ -297,6 +303,7 @@ def test_of_many_questions_the_weakest_are_drawn(panel: HistoryExplorer, monkeyp
     assert set(drawn_from[-1]["question_id"]) == set(means.nsmallest(3).index)
 
 
+@pytest.mark.slow
 def test_drawing_leaves_pyplot_alone(panel: HistoryExplorer) -> None:
     settings, figures = dict(plt.rcParams), plt.get_fignums()
     for name in panel_history.CHARTS:
@@ -343,6 +350,7 @@ def test_work_that_fails_does_not_keep_later_work_from_being_done() -> None:
     assert seen == [0, 1]
 
 
+@pytest.mark.slow
 def test_what_nobody_expected_while_drawing_is_said_and_the_panel_goes_on(
     panel: HistoryExplorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

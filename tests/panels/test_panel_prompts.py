@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER, text
+from hosted_run import copy_log, log_run
 from service import KEY, Service, error, is_judge_call, judgement
 
-from socjudge import PromptLab, RunPanel, constants, load_prompt, run_evaluation_suite, save_prompt
+from socjudge import PromptLab, RunPanel, constants, load_prompt, save_prompt
 from socjudge.panels.state import run as session
 from socjudge.panels.state import trials
 from socjudge.panels.views.prompts import diff_html
@@ -30,22 +31,24 @@ def _folders_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.setattr(constants, "PROMPTS_DIR", tmp_path / "prompts")
 
 
+def marks(request: dict[str, Any]) -> str:
+    """80 points; under the strict prompt 60, and for one question 50."""
+    content = request["messages"][0]["content"]
+    mark = 80 if STRICT.strip() not in content else 50 if "質問: なんか変" in content else 60
+    return judgement(mark, reason=HOSTILE, comment=HOSTILE) if is_judge_call(request) else ANSWER
+
+
+@pytest.fixture(scope="module")
+def made(index: RunbookIndex, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    models = {"assistant_model": "offline", "judge_model": "gpt-4o-mini"}
+    return log_run(tmp_path_factory.mktemp("made"), index, marks, **models)
+
+
 @pytest.fixture
-def logs(service: Service, index: RunbookIndex, questions: list[Any], tmp_path: Path) -> Path:
-    """A folder with the log of a run by a hosted judge; under the strict prompt it gives 60 or 50 instead of 80."""
-
-    def marks(request: dict[str, Any]) -> str:
-        content = request["messages"][0]["content"]
-        mark = 80 if STRICT.strip() not in content else 50 if "質問: なんか変" in content else 60
-        return judgement(mark, reason=HOSTILE, comment=HOSTILE) if is_judge_call(request) else ANSWER
-
+def logs(made: Path, service: Service, tmp_path: Path) -> Path:
+    """A folder with the log of a run by a hosted judge."""
     service.default = marks
-    run_evaluation_suite(
-        questions, index=index, assistant_model="offline", judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs",
-        progress=False,
-    )  # fmt: skip
-    service.requests.clear()
-    return tmp_path / "logs"
+    return copy_log(made, tmp_path / "logs", service)
 
 
 @pytest.fixture
@@ -160,6 +163,7 @@ def test_another_judge_is_said_to_need_the_base_prompt_too(panel: PromptLab, ser
     assert "差は検出できず" in panel.results.value
 
 
+@pytest.mark.slow
 def test_an_assistants_prompt_is_tried_the_same_way(panel: PromptLab, service: Service) -> None:
     assert panel.answering.layout.display == "none"
     panel.kind.value = "assistant"
@@ -178,6 +182,7 @@ def test_an_assistants_prompt_is_tried_the_same_way(panel: PromptLab, service: S
     assert panel.editor.value == load_prompt("guide-1").text
 
 
+@pytest.mark.slow
 def test_undo_and_earlier_trials_bring_texts_back(panel: PromptLab, service: Service) -> None:
     base = panel.editor.value
     assert panel.undo_button.disabled

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 from conftest import ANSWER
+from hosted_run import copy_log, log_run
 from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import (
@@ -50,13 +51,16 @@ def marking(service: Service) -> Service:
     return service
 
 
-@pytest.fixture
-def logs(marking: Service, index: RunbookIndex, questions: list[Any], tmp_path: Path) -> Path:
-    """A folder with the log of a run by a hosted assistant and judge."""
+@pytest.fixture(scope="module")
+def made(index: RunbookIndex, tmp_path_factory: pytest.TempPathFactory) -> Path:
     models = {"assistant_model": "gpt-4o-mini", "judge_model": "gpt-4o-mini"}
-    run_evaluation_suite(questions, index=index, logs_dir=tmp_path / "logs", progress=False, **models)  # type: ignore[arg-type]
-    marking.requests.clear()
-    return tmp_path / "logs"
+    return log_run(tmp_path_factory.mktemp("made"), index, marks, **models)
+
+
+@pytest.fixture
+def logs(made: Path, marking: Service, tmp_path: Path) -> Path:
+    """A folder with the log of a run by a hosted assistant and judge."""
+    return copy_log(made, tmp_path / "logs", marking)
 
 
 @pytest.fixture
@@ -405,6 +409,7 @@ def test_another_base_is_undone_too(session: TrialSession) -> None:
     assert session.choice.text == base + "tried nowhere"
 
 
+@pytest.mark.slow
 def test_an_earlier_trial_brings_its_text_and_its_result_back(session: TrialSession, marking: Service) -> None:
     base = session.choice.text
     for addition in (STRICT, "何も変わらない。"):

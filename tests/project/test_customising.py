@@ -114,6 +114,7 @@ def test_a_rule_that_no_run_can_meet_is_refused_before_anything_is_asked(
     assert kind.requests == []
 
 
+@pytest.mark.slow
 def test_an_added_criterion_is_refused_until_a_prompt_asks_for_it_and_then_counts_everywhere(
     project: Path, kind: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +182,7 @@ def test_a_renamed_criterion_follows_its_new_name(
         sj.compare_runs(*sorted(path.name for path in constants.LOGS_DIR.glob("judge_eval_*.json")))
 
 
+@pytest.mark.slow
 def test_a_category_of_ones_own_is_asked_for_by_name_and_then_counts(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +197,7 @@ def test_a_category_of_ones_own_is_asked_for_by_name_and_then_counts(
     assert "夜間対応系" in report()
 
 
+@pytest.mark.slow
 def test_another_default_judge_moves_the_judge_and_not_the_assistant(
     project: Path, kind: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

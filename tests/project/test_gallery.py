@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import ROOT
-from test_notebooks import NOTEBOOKS, read_notebook
+from test_notebooks import NOTEBOOKS, code_cells
 
 GALLERY = ROOT / "docs" / "gallery"
 NUMBERED = [path for path in NOTEBOOKS if path.stem != "app"]  # one panel, which shows nothing without a kernel
@@ -23,14 +22,12 @@ def shown_cells(page: str) -> list[str]:
     ]
 
 
-def code_cells(notebook: Any) -> list[str]:
-    return [cell.source.strip() for cell in notebook.cells if cell.cell_type == "code"]
-
-
 @pytest.mark.parametrize("path", NUMBERED, ids=lambda path: path.stem)
 def test_a_page_shows_the_notebook_as_it_is_now(path: Path) -> None:
     page = (GALLERY / f"{path.stem}.html").read_text("utf-8")
-    assert shown_cells(page) == code_cells(read_notebook(path.name)), "run make gallery, and look at the pages"
+    assert shown_cells(page) == [code.strip() for code in code_cells(path.name)], (
+        "run make gallery, and look at the pages"
+    )
     assert "/tmp/" not in page and str(ROOT) not in page
     assert not re.findall(r"""(?:src|href)=["'](?!data:|#)(?!\.?\.?/|[\w.]+["'])""", page)
     assert not re.search("<script", page)

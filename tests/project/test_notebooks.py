@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,12 @@ def use_ja() -> Iterator[None]:
         yield
     finally:
         use_language(None)
+
+
+def code_cells(name: str) -> list[str]:
+    """What stands in them, read without nbformat."""
+    cells = json.loads((ROOT / "notebooks" / name).read_text("utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
 def read_notebook(name: str) -> Any:
@@ -124,6 +131,7 @@ def test_judges_of_the_example_are_compared(tmp_path: Path) -> None:
     assert len(names["flips"]) > 5
 
 
+@pytest.mark.slow
 def test_the_first_notebook_says_where_the_log_is_and_what_would_cost(service: Service, tmp_path: Path) -> None:
     dataset = tmp_path / "two.json"
     save_eval_dataset(load_eval_dataset()[:2], dataset)
@@ -138,8 +146,7 @@ def test_the_first_notebook_says_where_the_log_is_and_what_would_cost(service: S
 
 
 def test_the_weakest_answer_is_none_whose_judgement_could_not_be_read() -> None:
-    notebook = read_notebook("01_run_evaluation.ipynb")
-    cell = next(cell.source for cell in notebook.cells if cell.source.startswith("scored = "))
+    (cell,) = (code for code in code_cells("01_run_evaluation.ipynb") if code.startswith("scored = "))
     run = load_run(DATA / "logs" / "judge_eval_20240704_090000.json")  # its first is unread
     names = {"run": run, "pd": pd, "display": lambda _: None}
     exec(cell, names)

@@ -183,6 +183,7 @@ def test_bare_logs_do_not_tell_whether_they_were_judged_alike() -> None:
         compare_runs(run_frame("a", OLD, **unknown), run_frame("b", NEW))
 
 
+@pytest.mark.slow
 def test_the_bundled_series_by_path_name_and_run_is_one_comparison() -> None:
     by_path = compare_runs(SERIES[3], str(SERIES[4]))
     by_name = compare_runs(SERIES[3].name, SERIES[4].name, logs_dir=SERIES[0].parent)

@@ -83,6 +83,7 @@ def test_judges_that_differ_are_no_verdict_and_the_questions_are_named(
     assert "Undecided (the judges' verdicts differ)" in english and "Questions on which they differ: 1, 3." in english
 
 
+@pytest.mark.slow
 def test_judges_that_agree_say_so(judge: Callable[..., EvaluationRun], tmp_path: Path) -> None:
     page = judge("gpt-4o-mini", "gpt-4.1").write_report(tmp_path / "page.html").read_text("utf-8")
     text = words(page)
@@ -92,6 +93,7 @@ def test_judges_that_agree_say_so(judge: Callable[..., EvaluationRun], tmp_path:
         assert f"{name}: {say('certify.line_none', lang='ja')}" in text
 
 
+@pytest.mark.slow
 def test_no_single_mark_is_hidden(judge: Callable[..., EvaluationRun], tmp_path: Path) -> None:
     text = words(judge(*MARKS).write_report(tmp_path / "page.html").read_text("utf-8"))
     # Below each answer the other judges' marks, as its own stand in the table.
@@ -128,6 +130,7 @@ def test_the_report_of_a_log_has_the_other_judges_logs_beside_it(
         assert f"{each.judge_model} の採点" in words(page)
 
 
+@pytest.mark.slow
 def test_every_judge_of_the_answers_counts_however_long_ago_and_over_whose_log(
     judge: Callable[..., EvaluationRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +145,7 @@ def test_every_judge_of_the_answers_counts_however_long_ago_and_over_whose_log(
         assert rows(page)[0][1:4] == ["gpt-4o", "gpt-4o-mini", "gpt-4.1"] and "<title>⚠️" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mark", "end"),
     [

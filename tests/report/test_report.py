@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from socjudge import (
     ConfigError,
-    load_history,
+    EvaluationRun,
     load_results,
     load_run,
     load_runs,
@@ -163,6 +163,7 @@ def test_a_failed_run_says_by_how_much_and_which_questions_are_weak_in_what(tmp_
     assert "Not passed: 0 of 7 questions (5 needed)" in english and "question 5 (60.0; 根拠性 60), 2 more" in english
 
 
+@pytest.mark.slow
 def test_an_answer_whose_marks_were_all_taken_out_of_the_frame_is_unscored(tmp_path: Path) -> None:
     frame = framed(*(judged("j", q, 60 if q == 4 else 90) for q in range(1, 11)))
     frame["score"] = frame["score"].mask(frame["question_id"] < 4)  # six pass, and three could
@@ -170,6 +171,7 @@ def test_an_answer_whose_marks_were_all_taken_out_of_the_frame_is_unscored(tmp_p
     assert "判定保留です。採点できなかった回答が3件あり" in text and "（1問、点の低い順）" in text
 
 
+@pytest.mark.slow
 def test_a_passed_run_asks_for_the_certificate_and_one_in_doubt_says_so(tmp_path: Path) -> None:
     text = concluded(page_of(tmp_path, framed(*(judged("j", q, 90) for q in range(1, 11)))))
     assert "合格です。10問中10問が合格し" in text and "不合格の質問" not in text and "証明書" in text
@@ -227,16 +229,16 @@ def test_english_has_no_japanese_but_names_and_texts(tmp_path: Path, logs: Path)
     assert "95 % interval of the pass rate: 57 % to 98 %" in shown
 
 
-def test_a_history_or_a_run_is_reported_as_its_frames_are(tmp_path: Path, logs: Path) -> None:
-    def told(*given: object, **options: object) -> str:
-        page = write_report(tmp_path / "page.html", *given, **options).read_text(encoding="utf-8")  # type: ignore[arg-type]
+@pytest.mark.slow
+def test_a_history_or_a_run_is_reported_as_its_frames_are(tmp_path: Path, logs: Path, page: str) -> None:
+    def told(page: str) -> str:
         return words(page).partition("作成: socjudge")[0]
 
+    of_history = told(page)  # of a folder of logs, its history is reported
     frames = {"results": load_results(logs, text=True), "runs": load_runs(logs)}
-    by_hand = told(load_scores(logs, text=True), **frames)
-    assert told(load_history(logs, text=True)) == by_hand
+    assert told(page_of(tmp_path, load_scores(logs, text=True), **frames)) == of_history
     (log,) = logs.glob("*.json")
-    assert told(load_run(log)) in (by_hand, by_hand.replace(log.name, "不明"))
+    assert told(page_of(tmp_path, load_run(log))) in (of_history, of_history.replace(log.name, "不明"))
 
 
 def test_language_is_known_or_refused(tmp_path: Path, logs: Path) -> None:
@@ -260,7 +262,7 @@ def three_runs() -> pd.DataFrame:
     return framed(*rows)
 
 
-def page_of(path: Path, scores: pd.DataFrame, **options: object) -> str:
+def page_of(path: Path, scores: pd.DataFrame | EvaluationRun, **options: object) -> str:
     return write_report(path / "page.html", scores, **options).read_text(encoding="utf-8")  # type: ignore[arg-type]
 
 
@@ -293,6 +295,7 @@ def test_other_answers_by_the_same_judge_say_whether_the_change_helped(
     assert "better: 75.5 → 90.0 points (+14.5, " in english and "上がりました" not in english
 
 
+@pytest.mark.slow
 def test_nothing_changed_is_one_line_and_no_table(tmp_path: Path) -> None:
     days = [f"2026-01-0{day}T00:00:00+09:00" for day in (1, 2)]
     rows = [judged("j", q, 80 + q, started_at=day, run_id=f"r{day[9]}") for q in range(1, 11) for day in days]
@@ -306,6 +309,7 @@ def test_other_answers_by_another_judge_are_set_side_by_side_and_said_so(page_of
     assert "総合 65.5 " in text and "+24.5" in text and "補正後 p" not in text
 
 
+@pytest.mark.slow
 def test_what_many_answers_take_is_bounded_and_the_rest_is_in_a_second_file(tmp_path: Path) -> None:
     most = page_module.MOST_ANSWERS
     rows = [
@@ -331,6 +335,7 @@ def test_the_mean_is_of_as_many_criteria_as_the_log_has(tmp_path: Path) -> None:
     assert "平均は5観点の平均" in words(page_of(tmp_path, five)) and "6観点" not in words(page_of(tmp_path, five))
 
 
+@pytest.mark.slow
 def test_latest_run_is_reported_and_others_are_its_trend(tmp_path: Path, page_of_three: Callable[..., str]) -> None:
     page = page_of(tmp_path, three_runs().sample(frac=1, random_state=1))
     assert "実行ID</dt><dd>r3" in page and '<section id="trend"' in page
@@ -347,6 +352,7 @@ def test_baseline_can_be_chosen(tmp_path: Path, page_of_three: Callable[..., str
         page_of(tmp_path, three_runs(), run_id="r3", baseline="r3")
 
 
+@pytest.mark.slow
 def test_run_of_another_dataset_is_not_the_previous_one(tmp_path: Path) -> None:
     scores = three_runs()
     scores["dataset_sha256"] = scores["run_id"].map({"r1": "a", "r2": "b", "r3": "a"}).astype("category")
@@ -354,6 +360,7 @@ def test_run_of_another_dataset_is_not_the_previous_one(tmp_path: Path) -> None:
     assert "同じ質問での前回の評価がないため" in words(page_of(tmp_path, scores, run_id="r2"))
 
 
+@pytest.mark.slow
 def test_repeats_tell_how_sure_the_verdict_is(tmp_path: Path) -> None:
     rows = [judged("j", q, 90 + 2 * r, answer=str(r), answer_repeat=r) for q in range(1, 11) for r in range(3)]
     page = page_of(tmp_path, framed(*rows))
@@ -383,6 +390,7 @@ def test_nothing_scored_is_a_page_without_charts(tmp_path: Path) -> None:
     assert "採点できた質問がないため" in page and "<img" not in page and "❌ MVP不合格" in page
 
 
+@pytest.mark.slow
 def test_charts_have_alternative_texts_with_numbers(page_of_three: Callable[..., str]) -> None:
     found = [attrs["alt"] for tag, attrs in Page(page_of_three()).tags if tag == "img"]
     assert len(found) == 4 and all(found)
@@ -392,6 +400,7 @@ def test_charts_have_alternative_texts_with_numbers(page_of_three: Callable[...,
 # -- what the frames lack
 
 
+@pytest.mark.slow
 def test_run_in_memory_needs_no_log(tmp_path: Path, logs: Path) -> None:
     run = load_run(logs / "judge_eval_20260101_090000.json")
     page = page_of(tmp_path, run_scores(run), results=run_results(run))
@@ -423,6 +432,7 @@ def test_frames_that_do_not_belong_together_are_refused(tmp_path: Path, logs: Pa
         page_of(tmp_path, scores, run_id="x")
 
 
+@pytest.mark.slow
 def test_summary_in_the_log_that_does_not_fit_is_told(tmp_path: Path) -> None:
     log = bare_log([80] * 10)
     log["summary"]["passed_questions"] = 3
@@ -433,6 +443,7 @@ def test_summary_in_the_log_that_does_not_fit_is_told(tmp_path: Path) -> None:
 # -- logs and files
 
 
+@pytest.mark.slow
 def test_log_can_be_chosen_by_name(tmp_path: Path) -> None:
     logs = save_log(tmp_path / "logs", bare_log([80] * 10))
     save_log(logs, bare_log([90] * 10), "judge_eval_20260102_090000.json")
@@ -453,7 +464,7 @@ def test_folder_must_exist(tmp_path: Path, logs: Path) -> None:
         write_log_report(tmp_path, logs)
 
 
-def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path) -> None:
+def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path, page: str) -> None:
     mine = tmp_path / "handover.html"
     mine.write_text("<h1>my own page</h1>")
     said = "handover.html: is there already and no report of socjudge; give another name, or remove it"
@@ -464,9 +475,12 @@ def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path) -
     result = CliRunner().invoke(app, ["report", str(mine), "--logs-dir", str(logs)])
     assert result.exit_code == 2 and said in result.stderr
     assert mine.read_text() == "<h1>my own page</h1>"
-    assert write_log_report(tmp_path / "ours.html", logs) == write_log_report(tmp_path / "ours.html", logs)
+    ours = tmp_path / "ours.html"
+    ours.write_text(page.replace("MVP", "old"), encoding="utf-8")
+    assert write_log_report(ours, logs) == ours and "MVP" in ours.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_only_the_logs_of_the_page_are_read_with_their_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for minute in range(TREND_RUNS + 4):
         save_log(tmp_path / "logs", bare_log([80]), f"judge_eval_20260101_09{minute:02}00.json")
@@ -486,27 +500,33 @@ def test_a_log_under_a_much_older_name_is_reported(tmp_path: Path) -> None:
     assert "実行ID</dt><dd>the-run" in report(tmp_path, logs)
 
 
-def test_file_is_written_whole_or_not_at_all(tmp_path: Path, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_written_whole_or_not_at_all(
+    tmp_path: Path, logs: Path, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "report.html"
-    old = write_log_report(target, logs, lang="en").read_text("utf-8")
+    target.write_text(page, encoding="utf-8")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr("os.replace", full)
-        with pytest.raises(ConfigError, match="cannot be written .No space left"):
-            write_log_report(target, logs)
-    assert target.read_text("utf-8") == old and [path.name for path in tmp_path.iterdir()] == ["report.html"]
-    assert write_log_report(target, logs) == target and target.stat().st_size < 1_000_000
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(ConfigError, match="cannot be written .No space left"):
+        write_log_report(target, logs, lang="en")
+    assert target.read_text("utf-8") == page and [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
+def test_a_page_of_ten_answers_is_small(page: str) -> None:
+    assert len(page.encode()) < 1_000_000
+
+
+@pytest.mark.slow
 def test_same_frames_give_the_same_page(tmp_path: Path, page_of_three: Callable[..., str]) -> None:
     pages = page_of_three(), page_of(tmp_path, three_runs())
     first, second = (re.sub(r"<footer>.*", "", page) for page in pages)
     assert first == second
 
 
+@pytest.mark.slow
 def test_arguments_are_not_changed(tmp_path: Path, logs: Path) -> None:
     scores, results = load_scores(logs, text=True), load_results(logs, text=True)
     before = scores.copy(), results.copy()

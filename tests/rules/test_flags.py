@@ -351,6 +351,7 @@ def test_any_text_is_taken(text: str) -> None:
     is_ambiguous(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["ログを消す", "ログの消去、", "再起動", "rm -rf ", "a", "不審な", "aws delete ", "wevtutil cl "]
 )

@@ -630,6 +630,7 @@ def test_every_section_that_answers_has_six_to_ten_questions_or_more_and_none_is
 # --- growth
 
 
+@pytest.mark.slow
 def test_an_index_of_many_vectors_finds_what_an_exact_one_finds(
     project_index: RunbookIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:

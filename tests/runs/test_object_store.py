@@ -16,8 +16,6 @@ import boto3
 import pytest
 import s3fs
 from fsspec.registry import _registry
-from moto.core import enable_iam_authentication
-from moto.server import ThreadedMotoServer
 from one_run import STARTED, one_run
 from service import Service
 from typer.testing import CliRunner
@@ -78,6 +76,8 @@ class Store:
             key = iam.create_access_key(UserName="user")["AccessKey"]
         self.environment.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
         self.environment.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
+        from moto.core import enable_iam_authentication
+
         self.rights.enter_context(enable_iam_authentication())
         forget_sessions()
 
@@ -88,6 +88,8 @@ def forget_sessions() -> None:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer  # half a second, and every worker imports this file
+
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -711,6 +711,7 @@ def test_killed_at_twenty_random_moments_no_journalled_call_is_repeated(service:
     assert journals(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_lets_calls_in_flight_finish_and_says_how_to_go_on(service: Service, tmp_path: Path) -> None:
     interrupted = threading.Event()
 

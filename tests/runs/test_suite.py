@@ -181,6 +181,7 @@ def test_repeats_are_real_calls(
     assert run.summary.total_questions == 2
 
 
+@pytest.mark.slow
 def test_an_assignment_that_is_done_twice_is_two_runs(
     questions: list[EvalQuestion], index: RunbookIndex, tmp_path: Path
 ) -> None:

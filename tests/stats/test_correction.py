@@ -250,6 +250,7 @@ def test_what_cannot_be_chosen_is_refused() -> None:
         next_labels(scores, judge="C")
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=10, max_size=30))
 def test_the_choice_looks_at_the_judges_verdicts_only(marks: list[tuple[int, int]]) -> None:

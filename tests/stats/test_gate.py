@@ -169,6 +169,7 @@ def test_what_is_missing_is_named() -> None:
         gate_questions(results([70]).head(0))
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.lists(st.floats(0, 100), min_size=4, max_size=12), st.integers(0, 3))
 def test_probabilities_repeat_with_their_seed_and_are_never_certain(marks: list[float], seed: int) -> None:

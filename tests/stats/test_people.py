@@ -163,6 +163,7 @@ def test_labels_of_answers_that_the_judge_did_not_mark_are_named() -> None:
     assert found["n"] == 3 and "1 件は使っていません" in found["note"]
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(MARKS, st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(marks: list[float], random: object) -> None:

@@ -18,6 +18,7 @@ RULE = PassRule(70, 0.7)
 CLEAR = {q: [88.0, 90.0] for q in range(8)} | {8: [40.0, 44.0], 9: [30.0, 31.0]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("x", "k", "squares", "freedom"), [(3.0, 2, 40.0, 10), (-2.0, 4, 90.0, 12), (9.0, 3, 55.0, 20)]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import sys
@@ -15,7 +16,7 @@ import scipy.stats
 from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from package_modules import MODULES, runtime_imports
+from package_modules import modules, runtime_imports
 from score_frames import CRITERIA, framed, judged, judges_frame, results_of, six_judges
 
 from socjudge import (
@@ -52,10 +53,10 @@ differences = st.lists(st.integers(-100, 100).map(float), min_size=1, max_size=1
 
 
 def test_the_statistics_know_nothing_but_arrays_frames_and_constants() -> None:
-    wing = {name.removeprefix("stats/") for name in MODULES if name.startswith("stats/")}
+    wing = {name.removeprefix("stats/") for name in modules() if name.startswith("stats/")}
     libraries = {"numpy", "pandas", "scipy", *sys.stdlib_module_names}
     for name in wing:
-        for imported in runtime_imports(MODULES[f"stats/{name}"]):
+        for imported in runtime_imports(modules()[f"stats/{name}"]):
             known = (
                 {*wing, "constants", "errors", "base.messages", "base.pass_rule", "base.conditions", "base.texts"}
                 if imported.startswith(".")
@@ -396,6 +397,11 @@ STATISTICS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 
 def repeated(*judges: str) -> pd.DataFrame:
     """Ten questions with two answers each, and two judgements of each answer, in one run per judge."""
+    return _repeated(*judges).copy()
+
+
+@functools.cache
+def _repeated(*judges: str) -> pd.DataFrame:
     extra = {"old": 0, "new": -6, "third": 4}
     parts = []
     for judge in judges:
@@ -409,11 +415,18 @@ def repeated(*judges: str) -> pd.DataFrame:
     return framed(*parts)
 
 
+@functools.cache
+def usual(name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What a statistic gives for two judges, and their scores as it leaves them."""
+    scores = repeated("old", "new")
+    return STATISTICS[name](scores), scores
+
+
 @pytest.mark.parametrize("name", STATISTICS)
 def test_a_filtered_frame_gives_what_its_own_rows_give(name: str) -> None:
     everything = repeated("third", "old", "new")
     filtered = everything[everything["judge_model"].isin(["old", "new"])]  # still knows the third in its categories
-    found, expected = STATISTICS[name](filtered), STATISTICS[name](repeated("old", "new"))
+    found, (expected, _) = STATISTICS[name](filtered), usual(name)
     pd.testing.assert_frame_equal(found, expected, check_categorical=False)
     criteria = found.get("criterion", pd.Series(dtype="category")).cat.categories
     assert set(criteria) <= {*CRITERIA, "総合"}
@@ -426,8 +439,10 @@ def test_ids_of_questions_may_be_texts_or_numbers_and_texts(name: str, mixed: bo
     names = {q: q if mixed and q % 2 else f"問{q}" for q in range(10)}
     texts = scores.assign(question_id=scores["question_id"].map(names).astype(object))
     results = []
-    for frame, number in ((scores, {q: q for q in names}), (texts, {name: q for q, name in names.items()})):
-        found = STATISTICS[name](frame)
+    for found, number in (
+        (usual(name)[0], {q: q for q in names}),
+        (STATISTICS[name](texts), {name: q for q, name in names.items()}),
+    ):
         if "question_id" in found:
             found = found.assign(question_id=found["question_id"].map(number).astype(int))
             found = found.sort_values([*found.columns.intersection(["run_id"]), "question_id"], ignore_index=True)
@@ -437,13 +452,11 @@ def test_ids_of_questions_may_be_texts_or_numbers_and_texts(name: str, mixed: bo
 
 @pytest.mark.parametrize("name", STATISTICS)
 def test_every_row_carries_n_a_method_and_a_note_and_the_frame_is_left_alone(name: str) -> None:
-    scores = repeated("old", "new")
-    before = scores.copy(deep=True)
-    found = STATISTICS[name](scores)
+    found, scores = usual(name)
     assert len(found) > 0
     assert found["n"].notna().all()
     assert (found["method"].str.len() > 5).all() and (found["note"].str.len() > 3).all()
-    pd.testing.assert_frame_equal(scores, before)
+    pd.testing.assert_frame_equal(scores, repeated("old", "new"))
 
 
 def test_the_frames_of_these_tests_have_the_types_of_the_contract() -> None:
@@ -459,6 +472,7 @@ def test_the_frames_of_these_tests_have_the_types_of_the_contract() -> None:
     assert types["started_at"].startswith("datetime64") and types["started_at"].endswith("UTC]")
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page_on_statistics_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -227,6 +227,7 @@ def wide_judge(questions: int, bias: float, seed: int) -> tuple[np.ndarray, np.n
     return people, people + bias + 20 * rng.standard_normal((questions, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_japanese")
 @pytest.mark.parametrize(("bias", "word"), [(4.0, "信頼できる"), (19.0, "信頼できない")])
 def test_it_says_how_many_labels_would_decide(bias: float, word: str) -> None:
