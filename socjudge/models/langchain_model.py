@@ -23,6 +23,7 @@ from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+_UNKNOWN = "unknown "
 # LangChain's providers by name, for when it is not installed.
 PROVIDERS = frozenset(
     [
@@ -202,11 +203,16 @@ def settings_of(model: Any) -> str:
     ones; something else each time for a model that tells none, which may be any."""
     own = getattr(model, "settings", None)
     if own is None:
-        return f"unknown {secrets.token_hex(8)}"
+        return _UNKNOWN + secrets.token_hex(8)
     if isinstance(model, PacedModel) or own == "":
         return str(own) or "default"  # one of ours has made the hash
     text = json.dumps(own, sort_keys=True, ensure_ascii=False, default=repr)
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def is_unknown(settings: str) -> bool:
+    """Whether `settings_of` could not tell the model from others, so that its run cannot be taken up."""
+    return settings.startswith(_UNKNOWN)
 
 
 def _made_with(chat_model: Any) -> str:

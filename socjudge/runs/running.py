@@ -22,6 +22,7 @@ from ..base.storage import as_path, check_place
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.budget import Budget, as_budget
+from ..models.langchain_model import is_unknown
 from ..models.pacing import RunGate, get_settings
 from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunInfo
 from .assignment import Assignment, Plan, begin_now, check_counts
@@ -276,4 +277,8 @@ def _how_to_go_on(journal: Journal, total: int) -> str:
         journal.sync()
     except ConfigError as problem:
         return say("runs.maybe_lost", done=journal.n_done, total=total, problem=problem)
+    info = journal.info
+    for model, settings in ((info.judge_model, info.judge_settings), (info.assistant_model, info.assistant_settings)):
+        if is_unknown(settings):
+            return say("runs.safe_only", done=journal.n_done, total=total, path=journal.path, model=model)
     return say("runs.safe", done=journal.n_done, total=total, path=journal.path)

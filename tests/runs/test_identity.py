@@ -722,3 +722,11 @@ def test_of_two_judges_the_one_that_changed_is_asked_anew_and_the_other_taken_up
     else:  # a has a log: whether it is taken over or made anew is not the matter here
         assert desk.journals() == [journal]
         assert journal.read_bytes() == before
+
+
+def test_who_cannot_go_on_is_told_what_to_give(desk: Desk) -> None:
+    own()(desk)
+    stop = threading.Event()
+    desk.stop = stop
+    with pytest.raises(RunStopped, match=r"the object mine has no `settings`"):
+        desk.run(stop=stop, on_result=lambda _: stop.set())
