@@ -718,3 +718,32 @@ def test_the_page_has_everything_and_its_tabs_show_the_last_run(
     page.selected_index = 2
     assert page.children[2] is not labels
     assert Path(page.children[2].log_file.value).name == panel.run.log_path.name
+
+
+def test_what_could_not_be_read_and_is_asked_again_is_never_counted_beyond_the_total(
+    hosted: RunPanel, service: Service
+) -> None:
+    """The panel said 15/10: it went on counting from what the resume threw away, and announced too few calls."""
+    service.default = "採点できません"
+    run(hosted)
+    assert hosted.session.state == "failed"
+    assert hosted.session.preview(hosted.settings).already == (0,)
+    service.requests.clear()
+    service.default = judgement(80)
+    preview = hosted.session.preview(hosted.settings)
+    counts: list[tuple[int, int]] = []
+    hosted.session.listeners.append(
+        lambda: counts.append((hosted.session.progress.done, hosted.session.progress.total))
+    )
+    run(hosted)
+    assert hosted.session.state == "finished"
+    assert (preview.left or preview.estimate).calls == len(service.requests) == 10
+    assert all(done <= total for done, total in counts)
+    assert (hosted.session.progress.done, hosted.session.progress.total) == (10, 10)
+
+
+def test_the_estimate_of_the_panel_follows_k(hosted: RunPanel) -> None:
+    few = hosted.session.preview(hosted.settings).estimate
+    hosted.k.value = 30
+    many = hosted.session.preview(hosted.settings).estimate
+    assert many.input_tokens > 2 * few.input_tokens
