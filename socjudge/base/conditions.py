@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+UNTOLD = "unknown "  # begins the settings of a model that tells none, and so is another one each time
+
+
 class Condition(NamedTuple):
     """One thing that a run was made with.
 
@@ -68,7 +71,8 @@ class Difference(NamedTuple):
             before, after = (say("base.files", count=len(_files(side))) for side in (self.before, self.after))
             return name, before, f"{after} ({changes})"
         is_hash = self.condition.column.endswith(("sha256", "fingerprint"))
-        before, after = (side[: 12 if is_hash else None] or say("base.unknown") for side in (self.before, self.after))
+        sides = (say("base.untold") if side.startswith(UNTOLD) else side for side in (self.before, self.after))
+        before, after = (side[: 12 if is_hash else None] or say("base.unknown") for side in sides)
         return name, before, after
 
     def phrase(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..base.conditions import UNTOLD
 from ..base.extras import missing_extra
 from ..base.messages import say
 from ..base.redact import hash_query, redact, show_url
@@ -23,7 +24,6 @@ from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-_UNKNOWN = "unknown "
 # LangChain's providers by name, for when it is not installed.
 PROVIDERS = frozenset(
     [
@@ -203,7 +203,7 @@ def settings_of(model: Any) -> str:
     ones; something else each time for a model that tells none, which may be any."""
     own = getattr(model, "settings", None)
     if own is None:
-        return _UNKNOWN + secrets.token_hex(8)
+        return UNTOLD + secrets.token_hex(8)
     if isinstance(model, PacedModel) or own == "":
         return str(own) or "default"  # one of ours has made the hash
     text = json.dumps(own, sort_keys=True, ensure_ascii=False, default=repr)
@@ -212,7 +212,7 @@ def settings_of(model: Any) -> str:
 
 def is_unknown(settings: str) -> bool:
     """Whether `settings_of` could not tell the model from others, so that its run cannot be taken up."""
-    return settings.startswith(_UNKNOWN)
+    return settings.startswith(UNTOLD)
 
 
 def _made_with(chat_model: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from .. import constants
+from ..base.conditions import UNTOLD
 from ..base.messages import os_reason, say
 from ..base.pass_rule import run_rule
 from ..base.showing import dollars, facts_html, money, one_line, shown_path
@@ -292,4 +293,5 @@ def _check_totals(row: Mapping[str, Any]) -> None:
 
 def _shown(value: Any) -> str:
     text = say("runs.nothing") if value in (None, "") else str(value)
+    text = say("base.untold") if text.startswith(UNTOLD) else text
     return f"{text[:12]}…" if len(text) == 64 else text  # a hash
