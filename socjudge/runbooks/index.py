@@ -41,7 +41,7 @@ from .embeddings import (
 )
 from .english import translate
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
-from .organisation import Organisation, load_organisation
+from .organisation import load_organisation
 from .reading import (
     COMPANION_NAMES,
     ORGANISATION_NAME,
@@ -129,7 +129,8 @@ class RunbookIndex:
 
     passages: all passages, in file order, with score 0. n_embedded: texts that this build had to embed
     (passages, sentences and questions). embedder: its name, as `build_index(embeddings=)` takes it. runbooks: the
-    folder they came from. index_dir: where it is kept. synonyms: {everyday word: words of the runbooks}."""
+    folder they came from. index_dir: where it is kept. synonyms: {everyday word: words of the runbooks}.
+    organisation: who is called what, from `organisation.json` beside the runbooks."""
 
     def __init__(self, stored: StoredIndex, cache: VectorCache, index_dir: Path) -> None:
         self.index_dir = index_dir
@@ -138,6 +139,10 @@ class RunbookIndex:
         self.embedder = stored.embedder
         self.runbooks = stored.runbooks
         self.synonyms = stored.synonyms
+        # What stands beside the runbooks and is no part of the stored index: as it is now, for the life of this object.
+        beside = hash_companions(stored.runbooks)
+        self._read_live = {name: sha for name, sha in beside.items() if name in _READ_LIVE}
+        self.organisation = load_organisation(stored.runbooks)
         self._stored = stored
         self._cache = cache
         self._bm25 = Bm25([chunk.words_text for chunk in stored.chunks])
@@ -183,11 +188,6 @@ class RunbookIndex:
         return indexed | self._read_live
 
     @cached_property
-    def organisation(self) -> Organisation:
-        """Who is called what, from `organisation.json` beside the runbooks."""
-        return load_organisation(self.runbooks)
-
-    @cached_property
     def contents(self) -> dict[str, str]:
         """{file name: hash of what was read of it}, of runbooks and the files beside them: what answers are made from,
         whatever the layout of the files."""
@@ -201,11 +201,6 @@ class RunbookIndex:
     def fingerprint(self) -> str:
         """SHA-256 over passages, embedder, parameters and what stands beside the runbooks; the same on every machine."""
         return _fingerprint(self._stored, self._read_live)
-
-    @cached_property
-    def _read_live(self) -> dict[str, str]:
-        """The files beside the runbooks that are read when a question is answered, as they are now."""
-        return {name: sha for name, sha in hash_companions(self.runbooks).items() if name in _READ_LIVE}
 
     @property
     def _n_files(self) -> int:
