@@ -8,9 +8,9 @@ from typing import Any
 # How services say that they refuse a text, not the set-up: by code, type or words. Azure has content_filter and
 # "content management policy", OpenAI content_policy_violation, Anthropic "content filtering policy", Google SAFETY.
 _ABOUT_CONTENT = re.compile(
-    r"content.?(?:filter|polic|management)|filtered|moderat|safety|prohibited.?content|responsible.?ai"
-    r"|(?<!tokens is )too (?:long|large)|context.?(?:length|window|size)"
-    r"|(?:prompt|input|message|request|sequence).{0,20}\b(?:length|tokens)\b",
+    r"content.?(?:filter|polic|management|exists risk)|filtered|moderat|\bsafety\b|prohibited.?content|responsible.?ai"
+    r"|usage polic|data.?inspection|inappropriate|(?<!tokens is )too (?:long|large)|context.?(?:length|window|size)"
+    r"|(?:prompt|input|message|request|sequence).{0,20}\blength\b|(?:prompt|input) tokens? exceed",
     re.IGNORECASE,
 )
 

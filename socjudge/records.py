@@ -26,9 +26,9 @@ POINTS = "0–100"  # marks a number as points: whole or not, and unreadable whe
 # fields of this record stand beside the others; absent: what its absence says, where that is not the default.
 _ASSISTANT: dict[str, Any] = {"block": "assistant"}
 # Why a reply was withheld, by OpenAI and Azure, Anthropic, Google and Bedrock.
-_WITHHELD = {
+WITHHELD = {
     "content_filter", "refusal", "safety", "prohibited_content", "blocklist", "spii", "recitation", "content_filtered",
-    "guardrail_intervened",
+    "guardrail_intervened", "sensitive",
 }  # fmt: skip
 NO_REPLY = "（モデルの応答が空でした。回答はありません。）"  # stands below the warnings, where there are any
 
@@ -136,7 +136,7 @@ class Completion:
     @property
     def is_refused(self) -> bool:
         """Whether the service says that it, or its filter, withheld the reply."""
-        return self.finish_reason.lower() in _WITHHELD
+        return self.finish_reason.lower() in WITHHELD
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ _TABLE_RULE = re.compile(r"^[\s|:-]+$")
 _IGNORED = re.compile(r"[\s、。,.，．・:：;；!！?？\-*`「」『』（）()\[\]【】|#>~〜…\"']+")
 
 # Control characters (ANSI codes), characters that turn the direction of writing or cannot be seen, lone surrogates.
+_FILLERS = "\u115f\u1160\u3164\uffa0\u2800\U0001d159"  # that Unicode calls letters and symbols, and nobody sees
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -166,5 +167,10 @@ def split_blocks(text: str) -> list[str]:
 
 def plain_name(name: str) -> str:
     """A person's name in one form: NFKC, without characters that nobody sees, with single blanks inside and none around."""
-    seen = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) != "Cf")
+    seen = [letter for letter in unicodedata.normalize("NFKC", name) if letter.isspace() or not _is_unseen(letter)]
     return " ".join("".join(seen).split())
+
+
+def _is_unseen(letter: str) -> bool:
+    """Whether a letter takes no ink: control and format characters, variation selectors, fillers, private use."""
+    return unicodedata.category(letter) in ("Cc", "Cf", "Co", "Cn", "Mn", "Me") or letter in _FILLERS

@@ -62,8 +62,8 @@ class Binding:
         mine, theirs = ({**vars(one), "socjudge_version": one.socjudge_version.split(".")[:2]} for one in (self, other))
         if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
             del mine["judge_model_resolved"]
-        if is_embedded(self.judge_model):  # has none, which old logs do not tell
-            del mine["judge_settings"]
+        if is_embedded(self.judge_model) and {"", UNKNOWN} & {self.judge_settings, other.judge_settings}:
+            del mine["judge_settings"]  # old logs do not tell that it has none
         return [say(told) for name, told in _BOUND.items() if name in mine and mine[name] != theirs[name]]
 
 

@@ -220,7 +220,7 @@ def _prepare(
         subjects, missing, own=own, judge_model=judge, prompt=prompt, hardened=hardened, repeats=REPEATS, size=size,
         budget_usd=budget_usd,
     )  # fmt: skip
-    is_lexical = is_embedded(judge.name) or bool(getattr(judge_model, "is_lexical", False))
+    is_lexical = is_embedded(judge.name) or bool(getattr(judge, "is_lexical", False))
     return _Work(subjects, run, judge, prompt, labels, marked, stored, is_lexical, trials)
 
 

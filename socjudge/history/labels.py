@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -64,6 +65,8 @@ class RaterFile:
 def rater_name(name: str) -> str:
     """The name of a rater in the form that names the file; ConfigError if it cannot."""
     plain = plain_name(name)
+    if any(unicodedata.category(letter) == "Cc" and not letter.isspace() for letter in name):
+        plain = ""  # it would be another name than what was typed
     if not NAME.fullmatch(plain) or DEVICE_NAME.fullmatch(plain):
         raise ConfigError(say("history.no_rater", name=name[:80]))
     return plain

@@ -24,6 +24,8 @@ from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+OBJECT = "object"  # the service of an object of somebody's own that names none
+_SENT = ("default_headers", "default_query")  # with each request, whatever LangChain says that a model is made with
 # LangChain's providers by name, for when it is not installed.
 PROVIDERS = frozenset(
     [
@@ -148,7 +150,8 @@ class ForeignModel(PacedModel):
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self.service, self.settings = getattr(model, "service", ""), settings_of(model)
+        self.service, self.settings = getattr(model, "service", "") or OBJECT, settings_of(model)
+        self.is_lexical = bool(getattr(model, "is_lexical", False))
         name = str(getattr(model, "name", "") or type(model).__name__)
         super().__init__(name, name, Account())
 
@@ -187,10 +190,11 @@ def _failure(model: PacedModel, error: Exception, remedy: str) -> Exception:
     said = f"{type(error).__name__}: {reason}"
     told = [getattr(error, name, None) for name in ("status_code", "code", "type", "body")]
     status = next((each for each in told[:2] if isinstance(each, int)), None)
-    if status in (401, 403, 404):
+    about_content = names_content(*told, said.replace(model.name, ""))
+    if status in (401, 404) or (status == 403 and not about_content):
         return ConfigError(say("models.check_key_or_name", model=model.name, status=status, said=said))
-    about_content = names_content(*told, said)
-    if status in (400, 413, 422) or (status is None and about_content):  # some raise what has no status: ValueError
+    # Some raise what has no status, as a ValueError; of an outage the words say nothing.
+    if status in (400, 413, 422) or (about_content and (status is None or status in (403, 451))):
         about_content |= status == 413
         refused = say("models.refused", where=model.name, status=status or type(error).__name__, said=said)
         return RequestRefused(refused, about_content=about_content)
@@ -217,10 +221,19 @@ def is_unknown(settings: str) -> bool:
 
 def _made_with(chat_model: Any) -> str:
     """A hash of what a chat model was made with, as LangChain itself tells models apart, and of where it sends."""
-    told = dict(getattr(chat_model, "_identifying_params", {}))
+    kwargs: dict[str, Any] = {}
+    while hasattr(chat_model, "bound"):  # of `bind`
+        kwargs, chat_model = {**chat_model.kwargs, **kwargs}, chat_model.bound
+    fields, own = _fields(chat_model), dict(getattr(chat_model, "_identifying_params", {}))
+    if not own and not fields:
+        return UNTOLD + secrets.token_hex(8)
+    told = {**own, **{name: fields.get(name) for name in _SENT}, **kwargs}
+    if not own:  # it does not say what tells it from others: all that it holds may
+        told |= {name: value for name, value in fields.items() if not hasattr(value, "get_secret_value")}
     client = getattr(chat_model, "root_client", None)  # knows the address that the environment gave
-    fields = _fields(chat_model) if client is None else {"base_url": client.base_url}
+    fields = fields if client is None else {"base_url": client.base_url}
     where = {name: str(url) for name, url in fields.items() if url and name.endswith(("_base", "_url", "endpoint"))}
+    told = {name: value for name, value in told.items() if name not in where}
     told |= {name: (show_url(url), hash_query(url)) if "://" in url else url for name, url in where.items()}
     return hashlib.sha256(repr(sorted((name, repr(value)) for name, value in told.items())).encode()).hexdigest()[:16]
 

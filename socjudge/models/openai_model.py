@@ -18,7 +18,7 @@ from ..base.messages import say
 from ..base.redact import hash_query, show_url
 from ..base.texts import encodable
 from ..errors import ConfigError, RequestRefused, names_content
-from ..records import Completion, ModelRequest
+from ..records import WITHHELD, Completion, ModelRequest
 from . import event_loop
 from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
 from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
@@ -121,10 +121,8 @@ class OpenAIModel(PacedModel):
                         limit, was_cut = room, True
                     elif name := self._refused_name(error, body):
                         learned.add(name)
-                    elif error.status_code == 500:
-                        raise self._status_error(error) from None
                     else:
-                        raise self._refusal(error) from None
+                        raise self._status_error(error) from None
                     continue
                 except openai.APIConnectionError as error:
                     raise self._connection_error(error, run.settings) from None
@@ -184,8 +182,12 @@ class OpenAIModel(PacedModel):
 
     def read(self, response: Any, sent: int = 0) -> Completion:
         """What a response says; TypeError and the like where it is no chat completion. sent: bytes of the request's text."""
-        choice = response["choices"][0]
-        message = choice["message"]
+        choices = response["choices"]
+        if not choices and response.get("prompt_filter_results"):  # Azure, where nothing else is left to say
+            choices = [{"finish_reason": "content_filter"}]
+        choice = choices[0]
+        reason = str(choice.get("finish_reason") or "").lower()
+        message: Any = choice.get("message") or ({"content": ""} if reason in WITHHELD else None)
         content = message.get("content")
         if isinstance(content, list):  # some services send parts
             content = "".join(part.get("text", "") for part in content)
@@ -200,7 +202,7 @@ class OpenAIModel(PacedModel):
             self.without_keys(encodable(text)),
             self.without_keys(resolved),
             usage,
-            "refusal" if refusal else str(choice.get("finish_reason") or "").lower(),
+            "refusal" if refusal else reason,
         )
 
     def body(
@@ -265,10 +267,15 @@ class OpenAIModel(PacedModel):
         said = self.redact(error.message)[:300]
         if _CONTEXT.search(error.message):
             said = say("models.larger_context", said=said)
-        about_content = error.status_code == 413 or names_content(error.code, getattr(error, "type", ""), error.message)
+        about_content = error.status_code == 413 or self._names_content(error)
         return RequestRefused(
             say("models.refused", where=self.where, status=error.status_code, said=said), about_content=about_content
         )
+
+    def _names_content(self, error: Any) -> bool:
+        """Whether an error gives the request's text as its reason, in other words than our own names."""
+        said = [error.code, getattr(error, "type", ""), error.message]
+        return names_content(*(str(each or "").replace(self.name, "") for each in said))
 
     def _status_error(self, error: Any) -> Exception:
         """The exception that says what a 4xx or 5xx means for the caller."""
@@ -277,6 +284,8 @@ class OpenAIModel(PacedModel):
             self.redact(error.message.removeprefix(f"Error code: {error.status_code} - ")),
         )
         said = said[:300]
+        if status not in (401, 404, 408, 409, 425, 429) and (status < 500 or error.code) and self._names_content(error):
+            return self._refusal(error)
         if status in (401, 403):
             return ConfigError(say("models.key_refused", where=self.where, status=status, said=said))
         if status == 404:

@@ -382,6 +382,9 @@ async def _try(
             if failure.timed_out:
                 account.timed_out(sent_at)
             return None, failure
+        except ProviderError as error:  # of a model that tries again by itself
+            cost = error.lost_calls * (most_usd or 0.0)
+            raise
         except asyncio.CancelledError:
             cost = None
             raise

@@ -198,24 +198,20 @@ class Engine:
         """Note a failure: a row where it is about this question, nothing where the service failed, the end of the run
         where it concerns all.
 
-        To refuse a text is an answer of the service: it is a row, and neither ends the run nor counts as an outage."""
-        refused = isinstance(error, RequestRefused)
-        if isinstance(error, RequestRefused) and error.about_content:
-            self._add_failed(i, sample, answer, repeats, error)
+        To refuse a request is an answer of the service: it is a row, and neither ends the run nor counts as an outage.
+        Only where that model has never answered, and nothing names the text as the reason, is it about the set-up."""
+        if isinstance(error, RequestRefused):
+            if error.about_content or self._has_answered["assistant" if answer is None else "judge"]:
+                self._add_failed(i, sample, answer, repeats, error)
+            else:
+                self._gate.stop(error)
             return
         self._failures_in_a_row += 1
-        if refused:
-            concerns_all = not self._has_answered["assistant" if answer is None else "judge"]
-        else:
-            self.n_undelivered += len(repeats)
-            self.last_failure = error
-            concerns_all = not self._worked or (isinstance(error, ProviderError) and error.unreachable)
-        if concerns_all:
+        self.n_undelivered += len(repeats)
+        self.last_failure = error
+        if not self._worked or (isinstance(error, ProviderError) and error.unreachable):
             self._gate.stop(error)
-            return
-        if refused:
-            self._add_failed(i, sample, answer, repeats, error)
-        if self._failures_in_a_row >= self._max_failures and self.n_left:
+        elif self._failures_in_a_row >= self._max_failures and self.n_left:
             said = say("runs.taken_to_be_down", count=self._failures_in_a_row, cause=error)
             self._gate.stop(ProviderError(said))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import constants
 from ..base.conditions import conditions_of_info, differences
 from ..base.messages import say
 from ..errors import ConfigError
-from ..models.opening import OFFLINE
+from ..models.langchain_model import OBJECT
 from ..records import EvaluationResult, EvaluationRun, Usage
 from .assignment import STORED, Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
@@ -34,6 +34,8 @@ def repair_run(run: EvaluationRun, options: RunOptions, *, index: RunbookIndex |
     answer or a mark (runbooks, criteria, prompts, services, their settings) is not what it was."""
     if not any(result.evaluation.status == "failed" for result in run.results):
         raise ConfigError(say("runs.nothing_failed", run=run.log_path or say("runs.the_run")))
+    if OBJECT in (run.run.judge_service, run.run.assistant_service):
+        raise ConfigError(say("runs.repair_object", run=run.log_path or say("runs.the_run")))
     assignment = _assign(run, index)
     there = conditions_of_info(
         run.run, next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
@@ -57,18 +59,16 @@ def _paid(result: EvaluationResult) -> EvaluationResult:
 def estimate_repair(run: EvaluationRun) -> Estimate:
     """Calls, tokens and list price of `repair_run`: an answer that is in the log is not asked for again."""
     failed = [result for result in run.results if result.evaluation.status == "failed"]
-    info = run.run
-    estimate = estimate_run(
-        [result.question for result in failed], answers=[result.answer for result in failed],
-        judge_model=info.judge_model, judge_prompt=info.judge_prompt_id,
-    )  # fmt: skip
+    info, k = run.run, run.run.k or 5
+    unanswered = {(r.question.id, r.answer_repeat): r.question for r in failed if r.answer.is_empty}
+    given = [result for result in failed if not result.answer.is_empty or not asks_assistant(run)]
+    how: Any = {"judge_model": info.judge_model, "judge_prompt": info.judge_prompt_id}
+    estimate = estimate_run([r.question for r in given], answers=[r.answer for r in given], **how)
     if not asks_assistant(run):
         return estimate
-    unanswered = {(r.question.id, r.answer_repeat): r.question for r in failed if r.answer.is_empty}
-    return estimate + estimate_run(
-        list(unanswered.values()), judge_model=OFFLINE,
-        assistant_model=info.assistant_model, assistant_prompt=info.assistant_prompt_id, k=info.k or 5,
-    )  # fmt: skip
+    answering: Any = {"assistant_model": info.assistant_model, "assistant_prompt": info.assistant_prompt_id, "k": k}
+    n_judged = (len(failed) - len(given)) // max(len(unanswered), 1)
+    return estimate + estimate_run(list(unanswered.values()), **how, **answering, judge_repeats=max(n_judged, 1))
 
 
 def asks_assistant(run: EvaluationRun) -> bool:

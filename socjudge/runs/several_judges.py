@@ -21,10 +21,12 @@ import orjson
 from .. import constants
 from ..base.atomic_files import replacing
 from ..base.messages import say
+from ..base.storage import is_remote
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..judging.judge import failed_evaluation
 from ..models.budget import Budget, as_budget
 from ..models.opening import OFFLINE
+from ..prompts.templates import load_prompt
 from ..records import EvalQuestion, EvaluationResult, EvaluationRun
 from .assignment import Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
@@ -53,6 +55,7 @@ def assign_judges(
     """What each judge is to do, answers included, and what over the answers of a run; ConfigError as `assign_suite`.
 
     judging: judge_prompt and judge_repeats; answering: the other arguments of `assign_suite`."""
+    judging |= {"judge_prompt": load_prompt(judging["judge_prompt"])}  # one text for all, whatever becomes of its file
     assignments: list[Assignment] = []
     for judge in judges:
         each = assign_suite(questions, index=index, judge_model=judge, **judging, **answering)
@@ -231,7 +234,9 @@ class _Finished:
                 yield int(place), load_run(log)
 
     def note(self, place: int, run: EvaluationRun) -> None:
-        self._logs[str(place)] = str(run.log_path)
+        log = run.log_path
+        here = log is not None and not is_remote(log)  # else a URL
+        self._logs[str(place)] = str(log.absolute() if here else log)  # type: ignore[union-attr]
         with contextlib.suppress(OSError), replacing(self._path) as file:  # only a later call would need it
             file.write(orjson.dumps(self._logs))
 

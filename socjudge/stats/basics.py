@@ -407,5 +407,5 @@ def same_raters(labels: pd.DataFrame) -> pd.DataFrame:
     names: dict[Any, str | None] = {}
     for name in labels["rater"].dropna().unique():
         plain = plain_name(str(name))
-        names[name] = spelt.setdefault(plain.casefold(), plain) or None
+        names[name] = spelt.setdefault("".join(plain.split()).casefold(), plain) or None
     return labels.assign(rater=labels["rater"].astype(object).map(names))

@@ -439,3 +439,10 @@ def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     assert "sato.jsonl: left out: line 1 (not valid JSON)" in session.problem
     session.save(dict.fromkeys(CRITERIA, 0))
     assert session.done == 1
+
+
+@pytest.mark.parametrize(
+    "other", ["佐藤 太郎", "佐藤\u3164太郎", "佐藤太郎\ufe0f", "佐藤太郎\u2800", "佐藤\u115f太郎", "佐藤太郎\ue000"]
+)
+def test_what_looks_like_one_name_is_one_person(other: str) -> None:
+    assert same_raters(pd.DataFrame({"rater": ["佐藤太郎", other]}))["rater"].nunique() == 1

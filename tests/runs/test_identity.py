@@ -532,6 +532,9 @@ ANOTHER_RUN = table(
     Row("LangChain object's temperature", by_object(temperature=0.7), r"settings|temperature", by_object()),
     Row("LangChain object's max_tokens", by_object(max_tokens=2000), r"settings|max_.*tokens", by_object()),
     Row("LangChain object's seed", by_object(seed=7), r"settings|seed", by_object()),
+    Row("LangChain object's default_headers", by_object(default_headers={"x-temperature": "1"}), r"settings|header", by_object()),
+    Row("LangChain object's default_query", by_object(default_query={"v": "2"}), r"settings|query", by_object()),
+    Row("LangChain object bound to a temperature", lambda d: d.use(judge_model=chat_model(d).bind(temperature=0.7)), r"settings|judge", lambda d: d.use(judge_model=chat_model(d).bind(temperature=0.1))),
     Row("LangChain object's extra_body", by_object(extra_body={"top_k": 1}), r"settings|extra_body", by_object()),
     Row("LangChain object's base_url", lambda d: by_object(base_url=d.other.base_url)(d), PLACE_OF_OBJECT, by_object()),
     Row(

@@ -78,13 +78,47 @@ def test_a_resume_with_refused_questions_finishes_and_asks_them_last(service: Se
         error(422, "Output blocked by content filtering policy"),
         error(413, "Payload too large"),
         error(400, "This model's maximum context length is 8192 tokens"),
+        error(403, "Your chosen model requires moderation and your input was flagged"),
+        error(451, "Blocked", code="content_filter"),
+        error(500, "internal error", code="content_filter"),
+        error(400, "Content Exists Risk"),
+        error(400, "flagged as potentially violating our usage policy", code="invalid_prompt"),
+        Reply(body='{"choices": [], "prompt_filter_results": [{"prompt_index": 0}]}'),
+        Reply(body='{"choices": [{"finish_reason": "content_filter", "message": null}]}'),
+        Reply(body='{"choices": [{"finish_reason": "content_filter"}]}'),
+        Reply("", finish_reason="sensitive"),
     ],
-    ids=["code", "type", "words", "413", "length"],
+    ids=[
+        "code",
+        "type",
+        "words",
+        "413",
+        "length",
+        "403",
+        "451",
+        "500",
+        "risk",
+        "usage policy",
+        "no choice",
+        "no message",
+        "message missing",
+        "sensitive",
+    ],
 )
 def test_what_names_content_is_a_refusal_from_the_first(service: Service, tmp_path: Path, refusal: Reply) -> None:
     service.default = refusing(range(1, 15), refusal)
     run = judge_all(tmp_path, max_failures=2)
     assert statuses(run) == dict.fromkeys(range(1, 15), "failed")
+
+
+@pytest.mark.parametrize("name", ["safety_identifier", "soc-safety-judge"])
+def test_a_set_up_that_only_has_such_a_word_in_its_name_is_no_refusal(
+    service: Service, tmp_path: Path, name: str
+) -> None:
+    service.default = error(400, f"Unknown {name}")
+    with pytest.raises(ProviderError, match="Unknown"):
+        judge_all(tmp_path, judge_model="soc-safety-judge", max_concurrency=1)
+    assert len(service.requests) == 1
 
 
 def test_a_block_of_dangerous_questions_that_the_filter_refuses_is_no_outage(service: Service, tmp_path: Path) -> None:
@@ -116,6 +150,10 @@ class _Chat(BaseChatModel):
     @property
     def _llm_type(self) -> str:
         return "az"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"model_name": self.model_name}
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
         number = asked({"messages": [{"content": messages[-1].content}]})
@@ -173,17 +211,16 @@ def test_an_untold_400_for_everything_costs_one_call_at_each_start(service: Serv
     assert unfinished_runs(tmp_path / "logs") == []
 
 
-def test_an_untold_400_after_something_was_answered_is_a_row_and_many_in_a_row_an_outage(
-    service: Service, tmp_path: Path
-) -> None:
+def test_an_untold_400_after_something_was_answered_is_a_row(service: Service, tmp_path: Path) -> None:
+    """No list of words knows how each service refuses: what has answered others is not set up wrong."""
     service.default = refusing({8}, UNTOLD)
     break_off(service.requests, 7, tmp_path)
     service.requests.clear()
     assert statuses(judge_all(tmp_path)) == {8: "failed"}
     assert asked(service.requests[0]) == 8  # nothing had been answered in this session
     service.default = refusing(range(2, 21), UNTOLD)
-    with pytest.raises(ProviderError, match="3 questions in a row failed"):
-        judge_all(tmp_path, fresh=True, max_failures=3)
+    run = judge_all(tmp_path, fresh=True, max_failures=3)
+    assert statuses(run) == dict.fromkeys(range(2, 21), "failed")
 
 
 def test_a_judge_that_never_answered_may_be_set_up_wrong_although_the_assistant_answered(

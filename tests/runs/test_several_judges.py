@@ -74,6 +74,41 @@ def logs(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "logs").glob("judge_eval_*.json"))
 
 
+def test_a_finished_judge_is_found_from_another_folder_too(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook says logs_dir="../logs", the command line is started above."""
+    (tmp_path / "notebooks").mkdir()
+    how: dict[str, Any] = {"answers": STORED, "judge_model": JUDGES, "progress": False}
+    down = {"model": JUDGES[-1]}
+    service.default = lambda request: error(401, "no") if request["model"] == down["model"] else judgement(80)
+    monkeypatch.chdir(tmp_path / "notebooks")
+    with pytest.warns(UserWarning, match=JUDGES[-1]):
+        run_evaluation_suite(QUESTIONS, logs_dir="../logs", **how)
+    service.requests.clear()
+    down["model"] = ""
+    monkeypatch.chdir(tmp_path)
+    run_evaluation_suite(QUESTIONS, logs_dir="logs", **how)
+    assert {request["model"] for request in service.requests} == {JUDGES[-1]}
+
+
+def test_all_judges_have_the_prompt_that_the_run_began_with(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mine.txt"
+    text = load_prompt("guide-1").text
+    path.write_text(text, encoding="utf-8")
+
+    def save_anew(_: Any) -> None:
+        path.write_text(text + "\n厳しく採点してください。", encoding="utf-8")
+
+    run = run_evaluation_suite(
+        QUESTIONS, answers=STORED, judge_model=JUDGES, judge_prompt=path, logs_dir=tmp_path / "logs", progress=False,
+        on_result=save_anew,
+    )  # fmt: skip
+    assert len({each.run.judge_prompt_sha256 for each in (run, *run.others)}) == 1
+
+
 def test_each_answer_is_made_once_and_marked_by_each(service: Service, index: RunbookIndex, tmp_path: Path) -> None:
     service.default = replies()
     run = judge_all(tmp_path, answers=None, index=index, assistant_model="gpt-4o-mini")
