@@ -82,6 +82,7 @@ def capacity(service: Service, limit: int) -> Callable[[dict[str, Any]], Reply]:
     return reply
 
 
+@pytest.mark.slow
 def test_refusals_slow_the_run_down_and_every_question_is_scored(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

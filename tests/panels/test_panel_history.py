@@ -290,6 +290,7 @@ def test_the_kernel_is_free_and_the_last_click_wins(
     assert re.search(r"offline guide-1", text(panel.table))
 
 
+@pytest.mark.slow
 def test_of_many_questions_the_weakest_are_drawn(panel: HistoryExplorer, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn_from: list[Any] = []
     name = "panels.history_questions"

@@ -20,6 +20,7 @@ from socjudge import (
     RunStopped,
     combine_judges,
     estimate_run,
+    load_prompt,
     load_results,
     run_evaluation_suite,
     unfinished_runs,
