@@ -504,19 +504,11 @@ def test_a_logs_folder_that_goes_away_midway_loses_nothing(
     service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-<<<<<<< HEAD
-    logs, away, lost = tmp_path / "logs", tmp_path / "away", threading.Event()
-
-    def reply(request: dict[str, Any]) -> str:
-        assert len(service.requests) < 5 or lost.wait(20)
-        return judgement(80)
-=======
     logs, away, lost, default = tmp_path / "logs", tmp_path / "away", threading.Event(), service.default
 
     def reply(request: dict[str, Any]) -> Reply | str:
         assert len(service.requests) < 5 or lost.wait(30)  # there is something left to be written then
         return default(request)  # type: ignore[operator]
->>>>>>> w-loop
 
     service.default = reply
 
