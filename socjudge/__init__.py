@@ -122,6 +122,7 @@ _HOMES = {
     "EvaluationRun": "records",
     "Flags": "records",
     "Passage": "records",
+    "Rubric": "records",
     "SocJudgeError": "errors",
     "ConfigError": "errors",
     "ProviderError": "errors",
@@ -166,7 +167,7 @@ if TYPE_CHECKING:
     from .panels.run import RunPanel
     from .prompts.saved import save_prompt
     from .prompts.templates import Prompt, load_prompt
-    from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage
+    from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage, Rubric
     from .report.certificate import write_certificate_page
     from .report.effect import compare_runs
     from .report.page import write_log_report, write_report

@@ -4,6 +4,7 @@ How they look in a cell or a terminal, and a run's frames and report, is given t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,36 @@ NO_REPLY = "（モデルの応答が空でした。回答はありません。�
 def is_embedded(model: object) -> bool:
     """Whether a model's name, asked for or resolved, is one of the embedded default, which is no LLM."""
     return bool(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", str(model)))
+
+
+# The specification's criteria, in the order of every table and chart, and its pass rule.
+SPECIFIED_CRITERIA = ("根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性")
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """What is asked of an answer and what passes; it travels with a run, whose views use it and nothing else.
+
+    criteria: names, in the order of tables and charts. descriptions: {criterion: what it asks}, for those that the prompt does
+    not describe itself. pass_threshold: points (0–100) with which a question passes and which the overall mean must reach.
+    pass_rate: the share (0–1) of the questions that must pass. `Rubric()` is the specification's. ConfigError for one that no
+    judge can be asked or no run can meet."""
+
+    criteria: tuple[str, ...] = SPECIFIED_CRITERIA
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    pass_threshold: float = 70.0
+    pass_rate: float = 0.7
+
+    def __post_init__(self) -> None:
+        from .base.rubric_check import check_rubric  # above the records: its messages are in the catalogue
+
+        object.__setattr__(self, "criteria", tuple(self.criteria))
+        object.__setattr__(self, "descriptions", dict(self.descriptions))
+        check_rubric(self)
+
+    def needed(self, total: int) -> int:
+        """How many of `total` questions must pass."""
+        return math.ceil(self.pass_rate * total - 1e-9)  # 0.7 × 10 is not 7 in binary
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from socjudge.base.messages import say
 from socjudge.base.verdict import FINISHED, SUMMARY
 from socjudge.cli.shared import COSTS_MONEY, _cause
 from socjudge.judging.judge import count_retries
+from socjudge.records import SPECIFIED_CRITERIA
 
 CATALOGUE = {
     f"{path.stem}.{name}": texts
@@ -85,6 +86,7 @@ MATERIAL = {
 }
 KEPT = {
     # the specification's words
+    *SPECIFIED_CRITERIA,
     FINISHED,
     SUMMARY,
     COSTS_MONEY,
