@@ -15,6 +15,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
+from .texts import visible
+
 Language = Literal["ja", "en"]
 _chosen: Language | None = None
 _for_now: ContextVar[Language | None] = ContextVar("_for_now", default=None)
@@ -23,12 +25,14 @@ _for_now: ContextVar[Language | None] = ContextVar("_for_now", default=None)
 def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
     """A message of the catalogue with its values, in the language given or else in `language()`.
 
+    Control characters in the values, which may be a service's words or a file's, are made visible.
+
     Examples
     --------
     >>> say("prompts.taken", lang="en", path="eval/prompts/strict.txt")
     'eval/prompts/strict.txt exists and is not overwritten; choose another name'
     """
-    return _texts(key)[lang or language()].format(**values)
+    return visible(_texts(key)[lang or language()].format(**values))
 
 
 def sentences(*said: str) -> str:

@@ -25,6 +25,7 @@ from .shared import (
     ask_to_run,
     confirm,
     cost_text,
+    echo,
     open_index_or_exit,
     or_exit,
     price_text,
@@ -104,7 +105,7 @@ def index(
             bar.update(done - bar.n)
 
         built = or_exit(build_index, runbooks, index_dir=index_dir, embeddings=embeddings, on_progress=show)
-    typer.echo(say("cli.index_done", passages=len(built), folder=index_dir, count=built.n_embedded))
+    echo(say("cli.index_done", passages=len(built), folder=index_dir, count=built.n_embedded))
 
 
 @app.command(help=say("cli.ask_help"))
@@ -123,8 +124,8 @@ def ask(
 
     index = open_index_or_exit(runbooks, index_dir)
     answer = or_exit(handle_query, question, index=index, model=model, k=k, prompt=assistant_prompt)
-    typer.echo(answer.answer)
-    typer.echo("\n" + say("cli.answered_by", model=answer.model, seconds=answer.processing_time), err=True)
+    echo(answer.answer)
+    echo("\n" + say("cli.answered_by", model=answer.model, seconds=answer.processing_time), err=True)
 
 
 _NOT_OF_A_REPAIR = {
@@ -281,14 +282,14 @@ def unfinished(logs_dir: LogsDir = None) -> None:
     runs = or_exit(unfinished_runs, logs_dir)
     for run in runs:
         told = {"judge": run.run.judge_model, "assistant": run.run.assistant_model, "started": run.run.started_at}
-        typer.echo(
+        echo(
             say(
                 "cli.unfinished_run", path=shown_path(run.path), done=run.done, total=run.total, unread=run.unread_text,
                 cost=cost_text(run.cost_usd), **told,
             )
         )  # fmt: skip
     if not runs:
-        typer.echo(say("cli.no_unfinished"))
+        echo(say("cli.no_unfinished"))
 
 
 def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | None, yes: bool) -> None:
@@ -305,7 +306,7 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
     if sections:
         cost = most_usd(sections, model)
         price = price_text(cost, "cli.price_at_most")
-        typer.echo(say("cli.questions_cost", calls=len(sections), model=model.name, price=price), err=True)
+        echo(say("cli.questions_cost", calls=len(sections), model=model.name, price=price), err=True)
         ask_to_run(yes)
     with tqdm(
         desc=say("cli.questions_bar"), unit=say("cli.section_unit"), total=len(sections), leave=False, disable=None
@@ -313,7 +314,7 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
         written = or_exit(
             write_questions, runbooks, model=model, max_cost_usd=max_cost_usd, on_progress=lambda *_: bar.update()
         )
-    typer.echo(say("cli.questions_done", path=runbooks / "questions.json", count=written))
+    echo(say("cli.questions_done", path=runbooks / "questions.json", count=written))
 
 
 def _left(estimate: Any, assignment: Any, logs_dir: str | None) -> Any:
@@ -347,14 +348,14 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # none under pythonw
             stream.reconfigure(errors=PLAIN_SYMBOLS)
-    warnings.showwarning = lambda message, *_, **__: typer.echo(f"socjudge: {message}", err=True)
+    warnings.showwarning = lambda message, *_, **__: echo(f"socjudge: {message}", err=True)
     command = _in_language(typer.main.get_command(app))
     try:
         sys.exit(command(prog_name="socjudge", standalone_mode=False))
     except _UsageError as error:
         error.show(told := io.StringIO())
-        typer.echo(in_our_words(told.getvalue()), nl=False, err=True)
+        echo(in_our_words(told.getvalue()), nl=False, err=True)
         sys.exit(error.exit_code)
     except Exception:  # Python would exit with 1, which here means "not passed"
-        traceback.print_exc()
+        echo(traceback.format_exc(), err=True)
         sys.exit(COULD_NOT_JUDGE)

@@ -12,7 +12,7 @@ import typer
 from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
-from .shared import COSTS_MONEY, ask_to_run, estimate_text, open_index_or_exit, or_exit, report_run, stop
+from .shared import COSTS_MONEY, ask_to_run, echo, estimate_text, open_index_or_exit, or_exit, report_run, stop
 
 if TYPE_CHECKING:
     from ..batch.jobs import BatchJob
@@ -60,7 +60,7 @@ def prepare(
         requests_per_file=MAX_REQUESTS if requests_per_file is None else requests_per_file,
     )  # fmt: skip
     _show(job)
-    typer.echo(say("cli.batch_rest", estimate=_price(job.rest)))
+    echo(say("cli.batch_rest", estimate=_price(job.rest)))
 
 
 @app.command(help=say("cli.batch_submit_help"))
@@ -77,7 +77,7 @@ def submit(
     folder = _find(job, logs_dir)
     waiting = describe(or_exit(load_state, folder))
     if waiting.estimate.calls:
-        typer.echo(COSTS_MONEY + _price(waiting.estimate), err=True)
+        echo(COSTS_MONEY + _price(waiting.estimate), err=True)
         ask_to_run(yes, question="cli.confirm_submit", declined="cli.nothing_submitted")
     _show(or_exit(submit_batch, folder))
 
@@ -102,7 +102,7 @@ def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
         _show(collected)
         raise typer.Exit(NOT_FINISHED)
     for note in collected.notes:
-        typer.echo(f"socjudge: {note}", err=True)
+        echo(f"socjudge: {note}", err=True)
     report_run(collected.run)
 
 
@@ -123,20 +123,20 @@ def _find(job: Path | None, logs_dir: str | None) -> Path:
 
 
 def _show(job: BatchJob) -> None:
-    typer.echo(say("cli.batch_state", path=shown_path(job.path), done=job.done, total=job.total, round=job.round))
+    echo(say("cli.batch_state", path=shown_path(job.path), done=job.done, total=job.total, round=job.round))
     for file in job.files:
         told = say("cli.batch_file", name=file.name, requests=file.requests, size=file.size_bytes, status=file.status)
         if file.completed or file.failed:
             told += say("cli.batch_file_done", completed=file.completed, failed=file.failed)
-        typer.echo(f"  {told}" + (f" ({file.problem})" if file.problem else ""))
+        echo(f"  {told}" + (f" ({file.problem})" if file.problem else ""))
     for note in job.notes:
-        typer.echo(f"socjudge: {note}", err=True)
+        echo(f"socjudge: {note}", err=True)
     if job.next_step == "wait":
-        typer.echo(say("cli.batch_wait"))
+        echo(say("cli.batch_wait"))
     elif job.next_step == "submit":
-        typer.echo(say("cli.batch_send", estimate=_price(job.estimate)))
+        echo(say("cli.batch_send", estimate=_price(job.estimate)))
     else:
-        typer.echo(say("cli.batch_take"))
+        echo(say("cli.batch_take"))
 
 
 def _price(estimate: Estimate) -> str:

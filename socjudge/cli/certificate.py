@@ -11,7 +11,7 @@ import typer
 
 from ..base.messages import say
 from ..base.showing import shown_path
-from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, confirm, or_exit, stop
+from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, confirm, echo, or_exit, stop
 
 
 def certify(
@@ -60,11 +60,9 @@ def certify(
     path = or_exit(save_certificate, made, certificates)
     certificate = or_exit(load_certificate, path)
     report = or_exit(write_certificate_page, page or path.with_suffix(".html"), certificate)
-    typer.echo(
-        say("cli.certify_written", path=shown_path(path.absolute()), page=shown_path(report.absolute())), err=True
-    )
+    echo(say("cli.certify_written", path=shown_path(path.absolute()), page=shown_path(report.absolute())), err=True)
     if certificate.stopped:
-        typer.echo(say("cli.certify_stopped", reason=certificate.stopped), err=True)
+        echo(say("cli.certify_stopped", reason=certificate.stopped), err=True)
     _tell(certificate)
 
 
@@ -75,13 +73,13 @@ def _check(judge_model: str, judge_prompt: str | None, folder: Path | None) -> N
     binding = or_exit(binding_of_judge, judge_model, judge_prompt)
     certificate = or_exit(find_certificate, binding, folder=folder)
     if certificate is None:
-        typer.echo(explain_absence(binding, folder=folder), err=True)
+        echo(explain_absence(binding, folder=folder), err=True)
         raise typer.Exit(COULD_NOT_JUDGE)
     _tell(certificate)
 
 
 def _tell(certificate: Any) -> Never:
-    typer.echo(say("cli.certify_told", name=certificate.name, date=certificate.issued_at[:10]))
+    echo(say("cli.certify_told", name=certificate.name, date=certificate.issued_at[:10]))
     for verdict in certificate.verdicts:
-        typer.echo(f"{verdict.criterion}: {verdict.shown}  {verdict.why}")
+        echo(f"{verdict.criterion}: {verdict.shown}  {verdict.why}")
     raise typer.Exit(PASSED if certificate.holds else NOT_PASSED)

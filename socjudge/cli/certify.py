@@ -9,7 +9,7 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from .shared import COULD_NOT_JUDGE, confirm, or_exit
+from .shared import COULD_NOT_JUDGE, confirm, echo, or_exit
 
 
 def probe(
@@ -55,7 +55,7 @@ def probe(
     probing = or_exit(probes.run_probes, run, **judge, repeats=repeats, per_probe=per_probe, **options)
     judged = [probing.judged]
     for text in explain_probes(probing.changes).values():
-        typer.echo(f"{text}\n")
+        echo(f"{text}\n")
     if chart is not None:
         from ..charts.certify import plot_probe_matrix
 
@@ -64,15 +64,15 @@ def probe(
     if injection:
         found = or_exit(attacks.run_injections, run, **judge, per_attack=per_probe, **options)
         judged.append(found.judged)
-        typer.echo(attacks.explain_injections(found.gains))
+        echo(attacks.explain_injections(found.gains))
     if anchoring:
         moved = or_exit(anchors.run_anchoring, run, **judge, repeats=repeats, **options)
         judged += moved.judged
-        typer.echo(anchors.explain_anchoring(moved.moves))
+        echo(anchors.explain_anchoring(moved.moves))
     if hardening:
         compared = or_exit(prompts.compare_prompts, run, **both, **options)
         judged += [compared.plain, compared.hardened]
-        typer.echo(prompts.explain_prompts(compared.differences))
+        echo(prompts.explain_prompts(compared.differences))
     if any(each.stopped for each in judged):
-        typer.echo(say("certify.budget_ended", cost=budget.spent_usd), err=True)
+        echo(say("certify.budget_ended", cost=budget.spent_usd), err=True)
         raise typer.Exit(COULD_NOT_JUDGE)

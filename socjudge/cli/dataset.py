@@ -10,7 +10,7 @@ import typer
 
 from .. import constants
 from ..base.messages import listed, say
-from .shared import or_exit
+from .shared import echo, or_exit
 
 
 def check_dataset(
@@ -23,6 +23,6 @@ def check_dataset(
     questions = or_exit(load_eval_dataset, path)
     counts = Counter(question.category for question in questions)
     told = listed(f"{category} {counts[category]}" for category in constants.QUESTION_CATEGORIES)
-    typer.echo(say("cli.dataset_fine", path=path, count=len(questions), categories=told))
+    echo(say("cli.dataset_fine", path=path, count=len(questions), categories=told))
     for note in dataset_notes(questions):
-        typer.echo(f"- {note}")
+        echo(f"- {note}")

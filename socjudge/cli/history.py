@@ -12,6 +12,7 @@ import typer
 
 from ..base.messages import say
 from ..errors import SocJudgeError
+from .shared import echo
 
 LEVELS = {"error": "cli.level_error", "warning": "cli.level_warning", "note": "cli.level_note"}
 FOUND_PROBLEMS, FAILED = 1, 2
@@ -38,13 +39,13 @@ def doctor(
     for row in shown.to_dict("records"):
         place = f": {row['where']}" if row["where"] else ""
         level = say(LEVELS[row["level"]])
-        typer.echo(f"{level}: {row['log']}{place}\n    {row['what']}\n    → {row['remedy']}")
+        echo(f"{level}: {row['log']}{place}\n    {row['what']}\n    → {row['remedy']}")
     for row in verdicts[verdicts["n_missing"] > 0].to_dict("records"):
-        typer.echo(f"{row['log']}: {row['note']}")
+        echo(f"{row['log']}: {row['note']}")
     counts = {level: int((problems["level"] == level).sum()) for level in LEVELS}
-    typer.echo(say("cli.level_counts", error=counts["error"], warning=counts["warning"], note=counts["note"]))
+    echo(say("cli.level_counts", error=counts["error"], warning=counts["warning"], note=counts["note"]))
     if counts["note"] and not notes:
-        typer.echo(say("cli.notes_hidden"), err=True)
+        echo(say("cli.notes_hidden"), err=True)
     raise typer.Exit(FOUND_PROBLEMS if counts["error"] or counts["warning"] else 0)
 
 
@@ -61,7 +62,7 @@ def report(
     from ..report.page import write_log_report
 
     with _errors():
-        typer.echo(say("cli.written", path=write_log_report(path, logs_dir, log=log, baseline=baseline, lang=lang)))
+        echo(say("cli.written", path=write_log_report(path, logs_dir, log=log, baseline=baseline, lang=lang)))
 
 
 def compare(
@@ -73,7 +74,7 @@ def compare(
     from ..report.effect import compare_runs
 
     with _errors():
-        typer.echo(repr(compare_runs(before, after, logs_dir=logs_dir)))
+        echo(repr(compare_runs(before, after, logs_dir=logs_dir)))
 
 
 @app.command(help=say("cli.export_help"))
@@ -84,7 +85,7 @@ def export(folder: Annotated[Path, typer.Argument(help=say("cli.export_folder"))
     from ..history.export import export_history
 
     with _errors():
-        typer.echo(say("cli.written", path=export_history(folder, logs_dir)))
+        echo(say("cli.written", path=export_history(folder, logs_dir)))
 
 
 @contextlib.contextmanager
@@ -92,5 +93,5 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except SocJudgeError as error:
-        typer.echo(f"socjudge: {error}", err=True)
+        echo(f"socjudge: {error}", err=True)
         sys.exit(FAILED)

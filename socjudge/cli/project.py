@@ -11,7 +11,7 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from .shared import stop
+from .shared import echo, stop
 
 OF_EVERY_PROJECT = ("notebooks/*.ipynb", "notebooks/voila.json")
 OF_THE_EXAMPLE = (
@@ -38,7 +38,7 @@ def choose_project(
     if project is None:
         is_needed = context.invoked_subcommand != "init" and "--help" not in sys.argv
         if is_needed and "SOCJUDGE_HOME" not in os.environ and not Path.cwd().is_relative_to(constants.PROJECT_DIR):
-            typer.echo(say("cli.project_elsewhere", folder=constants.PROJECT_DIR), err=True)
+            echo(say("cli.project_elsewhere", folder=constants.PROJECT_DIR), err=True)
         return
     if not project.is_dir():
         stop(say("cli.no_such_project", folder=project))
@@ -65,10 +65,10 @@ def init(
                 kept.append(name)
     except OSError as error:
         stop(say("cli.init_failed", folder=folder, reason=error))
-    typer.echo(say("cli.init_done", folder=folder, count=written))
+    echo(say("cli.init_done", folder=folder, count=written))
     if kept:
-        typer.echo(say("cli.init_kept", names=", ".join(kept)))
-    typer.echo(say("cli.init_next" if example else "cli.init_next_empty", folder=folder))
+        echo(say("cli.init_kept", names=", ".join(kept)))
+    echo(say("cli.init_next" if example else "cli.init_next_empty", folder=folder))
 
 
 def _files(example: bool) -> dict[str, bytes]:

@@ -14,6 +14,7 @@ from .. import constants
 from ..base.messages import Language, say
 from ..base.pass_rule import run_rule
 from ..base.showing import shown_path
+from ..base.texts import visible
 from ..base.verdict import FINISHED
 from ..errors import SocJudgeError
 from ..records import UNKNOWN, EvaluationRun, is_embedded
@@ -38,6 +39,11 @@ def _plain_symbols(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(PLAIN_SYMBOLS, _plain_symbols)
 
 
+def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """Print; what a model, a service or a file has in it does not command the terminal."""
+    typer.echo(visible(text), nl=nl, err=err)
+
+
 def open_index_or_exit(runbooks: Path | None, index_dir: Path | None) -> Any:
     from ..runbooks.index import open_index
 
@@ -54,7 +60,7 @@ def report_run(finished: EvaluationRun, *, judges: int = 1) -> Never:
     codes = {_report_one(run) for run in runs}
     if judges == 1:
         raise typer.Exit(codes.pop())
-    typer.echo("\n" + judges_text(runs, judges))
+    echo("\n" + judges_text(runs, judges))
     raise typer.Exit(codes.pop() if len(codes) == 1 and len(runs) == judges else COULD_NOT_JUDGE)
 
 
@@ -74,18 +80,19 @@ def _report_one(finished: EvaluationRun) -> int:
             icon = "⚠️"
             cause = _cause(evaluation.error)
             score = say("cli.result_unscored") if same else say("cli.result_unscored_cause", cause=cause)
-        typer.echo(f"{icon} {result.question.id}. {score}  {result.question.category}  {result.question.question}")
+        line = f"{icon} {result.question.id}. {score}  {result.question.category}  {result.question.question}"
+        echo(" ".join(line.split("\n")))
     if same:
-        typer.echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))
-    typer.echo("\n" + FINISHED.format(path=shown_path(finished.log_path)) + "\n")
+        echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))
+    echo("\n" + FINISHED.format(path=shown_path(finished.log_path)) + "\n")
     rule = run_rule(finished.run)
     best = best_case(finished.results, rule) if unscored else None  # 10,000 results are gone through once
-    typer.echo(summary_text(finished, best=best))
+    echo(summary_text(finished, best=best))
     if said := certainty_text(finished.run):
-        typer.echo(said)
+        echo(said)
     if is_embedded(finished.run.judge_model_resolved):
-        typer.secho(say("base.reference_note"), fg="bright_black")
-    typer.echo(run_certificate_line(finished))
+        echo(say("base.reference_note"))
+    echo(run_certificate_line(finished))
     info = finished.run
     judge, assistant = (
         asked if resolved == UNKNOWN else resolved
@@ -98,12 +105,12 @@ def _report_one(finished: EvaluationRun) -> int:
         "cli.run_facts", judge=judge, assistant=assistant, prompt=info.judge_prompt_id,
         cost=cost_text(finished.usage.cost_usd), seconds=info.wall_time_s,
     )  # fmt: skip
-    typer.echo(told, err=True)
+    echo(told, err=True)
     if finished.summary.passed_questions < finished.summary.total_questions and finished.log_path is not None:
         log, folder = finished.log_path.name, finished.log_path.parent
         is_usual = folder == constants.LOGS_DIR and Path.cwd().is_relative_to(constants.PROJECT_DIR)
         at = "" if is_usual else f' --logs-dir "{shown_path(folder)}"'
-        typer.echo(say("cli.reasons_where", log=log + at), err=True)
+        echo(say("cli.reasons_where", log=log + at), err=True)
     if finished.summary.mvp_passed:
         return PASSED
     return COULD_NOT_JUDGE if is_open(finished.summary, best, rule) else NOT_PASSED
@@ -127,7 +134,7 @@ def or_exit(function: Any, *args: Any, **keywords: Any) -> Any:
 
 
 def stop(message: str) -> Never:
-    typer.echo(f"socjudge: {message}", err=True)
+    echo(f"socjudge: {message}", err=True)
     raise typer.Exit(COULD_NOT_JUDGE)
 
 
@@ -139,7 +146,7 @@ def confirm(estimate: Any, yes: bool) -> None:
     if estimate.lowest is not None:
         least = price_text(estimate.lowest.cost_usd, "cli.price_list")
         said = say("cli.estimate_range", calls=estimate.lowest.calls, price=least, most=said)
-    typer.echo(COSTS_MONEY + said, err=True)
+    echo(COSTS_MONEY + said, err=True)
     ask_to_run(yes)
 
 
@@ -149,7 +156,7 @@ def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = 
         return
     if not sys.stdin.isatty():
         stop(say("cli.nobody_to_confirm"))
-    typer.echo(f"{say(question)} [y/N]: ", nl=False, err=True)
+    echo(f"{say(question)} [y/N]: ", nl=False, err=True)
     if sys.stdin.readline().strip().lower() not in AGREED:
         stop(say(declined))
 
