@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..base.messages import listed, say
-from ..errors import RequestRefused
-from ..models.budget import Budget, as_budget
+from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt, load_prompt
 from ..records import Flags
@@ -20,7 +19,7 @@ from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..stats.basics import difference_interval, need_columns
 from ..stats.changes import share_interval
-from .cases import ORIGINAL, Case, Judged, estimate_cases, judge_cases, make_options, originals, refused
+from .cases import ORIGINAL, Case, Judged, estimate_cases, judge_parts, make_options, originals
 from .noise import changes_of, repeat_changes
 from .subjects import Given, Subject, find_subjects
 
@@ -90,18 +89,11 @@ def run_anchoring(
     ['flags_hidden', 'flags_inverted', 'keypoints_hidden', 'original']
     """
     check_counts(repeats=repeats)
-    judged: list[Judged] = []
     options = make_options(
-        logs_dir, max_cost_usd=as_budget(max_cost_usd), max_concurrency=max_concurrency, fresh=fresh, stop=stop,
-        progress=progress,
-    )  # fmt: skip
-    for wording, cases in _plan(find_subjects(given), load_prompt(judge_prompt), repeats):
-        try:
-            judged.append(judge_cases(cases, options, judge_model=judge_model, judge_prompt=wording))
-        except RequestRefused as refusal:
-            if not judged:
-                raise
-            judged.append(refused(cases, judged[0].info, refusal))
+        logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
+    )
+    plan = _plan(find_subjects(given), load_prompt(judge_prompt), repeats)
+    judged = judge_parts(plan, options, judge_model=judge_model)
     return Anchoring(moves_of(pd.concat([one.marks for one in judged], ignore_index=True)), tuple(judged))
 
 
@@ -114,16 +106,16 @@ def estimate_anchoring(
 ) -> Estimate:
     """Calls, tokens and list price of `run_anchoring` with the same arguments; sends nothing."""
     plan = _plan(find_subjects(given), load_prompt(judge_prompt), repeats)
-    parts = [estimate_cases(cases, judge_model=judge_model, judge_prompt=wording) for wording, cases in plan]
+    parts = [estimate_cases(cases, judge_model=judge_model, judge_prompt=wording) for cases, wording in plan]
     return parts[0] + parts[1] + parts[2]
 
 
-def _plan(subjects: Sequence[Subject], prompt: Prompt, repeats: int) -> list[tuple[Prompt, list[Case]]]:
+def _plan(subjects: Sequence[Subject], prompt: Prompt, repeats: int) -> list[tuple[list[Case], Prompt]]:
     """What is to be judged, with the wording of the prompt."""
     return [
-        (prompt, [*originals(subjects, repeats), *_cases(INVERTED, [inverted(s) for s in subjects])]),
-        (_hiding(prompt, *_FLAG_PLACEHOLDERS), _cases(NO_FLAGS, [_without_flags(s) for s in subjects])),
-        (_hiding(prompt, "expected_keypoints"), _cases(NO_KEYPOINTS, [_without_keypoints(s) for s in subjects])),
+        ([*originals(subjects, repeats), *_cases(INVERTED, [inverted(s) for s in subjects])], prompt),
+        (_cases(NO_FLAGS, [_without_flags(s) for s in subjects]), _hiding(prompt, *_FLAG_PLACEHOLDERS)),
+        (_cases(NO_KEYPOINTS, [_without_keypoints(s) for s in subjects]), _hiding(prompt, "expected_keypoints")),
     ]
 
 

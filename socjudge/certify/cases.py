@@ -13,13 +13,15 @@ import pandas as pd
 from .. import constants
 from ..base.verdict import summarise_results
 from ..errors import BudgetReached, RequestRefused
-from ..models.opening import Model
+from ..models.budget import Budget, as_budget
+from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt
 from ..records import Evaluation, EvaluationRun, RunInfo, Usage, total_usage
 from ..runs.assignment import Assignment, assign_suite
 from ..runs.estimate import Estimate, estimate_run
-from ..runs.running import RunOptions, run_assignment
-from ..runs.unfinished import load_unfinished, unfinished_runs
+from ..runs.finished_parts import FinishedParts
+from ..runs.running import RunOptions, note_journal, note_run, run_assignment
+from ..runs.unfinished import journal_folder, load_unfinished, newest
 from .subjects import Subject
 
 if TYPE_CHECKING:
@@ -51,8 +53,8 @@ class Judged:
     """What a judge made of the cases. marks: one row per case and criterion with question_id, case, variant, criterion,
     score (0–100, NaN where there is none) and status ("ok", "unparsable", "failed", or "not_judged").
 
-    info: of the run that made them; usage: what it consumed; log_path: None where it ended early; stopped: why it did,
-    or nothing."""
+    info: of the run that made them; usage: what it consumed; log_path: None where it ended early or was refused; stopped: why
+    the money did not suffice, or nothing."""
 
     marks: pd.DataFrame = field(repr=False)
     info: RunInfo
@@ -83,37 +85,66 @@ def estimate_cases(
     )
 
 
-def judge_cases(
-    cases: Sequence[Case], options: RunOptions, *, judge_model: str | BaseChatModel | Model, judge_prompt: AnyPrompt
-) -> Judged:
-    """Have the judge mark each case once, in this order. Where the budget ends midway, what was paid for is kept: here,
-    and in a journal that the same call with more money goes on from."""
-    assignment = assign_suite(
+def judge_parts(
+    parts: Sequence[tuple[Sequence[Case], AnyPrompt]], options: RunOptions, *, judge_model: str | BaseChatModel | Model
+) -> list[Judged]:
+    """Have the judge mark each case once, part by part, each with a prompt of its own, in this order. One cap is for all.
+
+    Where the budget ends midway, what was paid for is kept: here, and in journals and logs that the same call with more
+    money goes on from; so does one that was broken off. A judge that refuses all of a later part is no error there."""
+    judge = open_model(judge_model)
+    assignments = [_assign(cases, judge, prompt) for cases, prompt in parts]
+    folder = journal_folder(options.logs_dir or constants.LOGS_DIR)
+    finished = FinishedParts(folder, assignments, fresh=options.fresh)
+    runs, budget = dict(finished.load()), as_budget(options.max_cost_usd)
+    for run in runs.values():
+        note_run(budget, run)
+    for assignment in () if options.fresh else assignments:
+        note_journal(budget, folder, assignment)
+    given = options.max_cost_usd
+    options = replace(options, max_cost_usd=budget)
+    judged: list[Judged] = []
+    for place, (assignment, (cases, _)) in enumerate(zip(assignments, parts, strict=True)):
+        if place in runs:
+            judged.append(_judged(cases, runs[place]))
+        elif judged and judged[-1].stopped:
+            judged.append(Judged(_marks(cases, {}, "not_judged"), assignment.info, Usage(), None, judged[-1].stopped))
+        else:
+            try:
+                run = run_assignment(assignment, options)
+                finished.note(place, run)
+                judged.append(_judged(cases, run))
+            except BudgetReached as reason:
+                judged.append(_judged(cases, _so_far(assignment, folder), str(reason)))
+            except RequestRefused:
+                if not judged:
+                    raise
+                judged.append(Judged(_marks(cases, {}, "failed"), judged[0].info, Usage(), None))
+    # Who shares a budget among several experiments forgets them together, when the last is over.
+    if not isinstance(given, Budget) and not any(part.stopped for part in judged):
+        finished.forget()
+    return judged
+
+
+def _assign(cases: Sequence[Case], judge: Model, prompt: AnyPrompt) -> Assignment:
+    return assign_suite(
         [replace(case.subject.question, id=case.id) for case in cases],
         answers=[case.subject.answer for case in cases],
         index=None, assistant_model="offline", assistant_prompt=None, answer_repeats=1, k=1,
-        judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=1,
+        judge_model=judge, judge_prompt=prompt, judge_repeats=1,
     )  # fmt: skip
-    stopped = ""
-    try:
-        run = run_assignment(assignment, options)
-    except BudgetReached as reason:
-        run, stopped = _so_far(assignment, options), str(reason)
+
+
+def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Judged:
     evaluations = {str(result.question.id): result.evaluation for result in run.results}
     usage = total_usage(evaluation.usage for evaluation in evaluations.values())
     return Judged(_marks(cases, evaluations, "not_judged"), run.run, usage, run.log_path, stopped)
 
 
-def refused(cases: Sequence[Case], info: RunInfo, refusal: RequestRefused) -> Judged:
-    """What stands for cases that a judge refuses to mark. info: of another run of the same judge."""
-    return Judged(_marks(cases, {}, "failed"), info, Usage(), None, str(refusal))
-
-
-def _so_far(assignment: Assignment, options: RunOptions) -> EvaluationRun:
+def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
     """What the journal of a run that was broken off has; nothing where nothing was paid for."""
-    mine = [found.path for found in unfinished_runs(options.logs_dir) if found.key == assignment.key]
-    if mine:
-        return load_unfinished(mine[-1])
+    if journal := newest(folder, assignment.key):
+        return load_unfinished(journal)
     return EvaluationRun((), summarise_results([]), assignment.info)
 
 

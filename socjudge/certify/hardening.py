@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..base.messages import say
-from ..models.budget import Budget, as_budget
+from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..stats.basics import OVERALL, detectable_difference, mean_interval, need_columns
 from ..stats.changes import equivalence_p
-from .cases import Judged, estimate_cases, judge_cases, make_options, originals
+from .cases import Judged, estimate_cases, judge_parts, make_options, originals
 from .noise import originals_of
 from .subjects import Given, find_subjects
 
@@ -87,12 +87,9 @@ def compare_prompts(
     check_counts(repeats=repeats)
     cases = originals(find_subjects(given), repeats - 1)
     options = make_options(
-        logs_dir, max_cost_usd=as_budget(max_cost_usd), max_concurrency=max_concurrency, fresh=fresh, stop=stop,
-        progress=progress,
-    )  # fmt: skip
-    before, after = (
-        judge_cases(cases, options, judge_model=judge_model, judge_prompt=prompt) for prompt in (plain, hardened)
+        logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
     )
+    before, after = judge_parts([(cases, plain), (cases, hardened)], options, judge_model=judge_model)
     return PromptComparison(differences_of(before.marks, after.marks), before, after)
 
 

@@ -27,7 +27,7 @@ from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..stats.basics import OVERALL, difference_interval, need_columns
 from ..stats.changes import share_interval
-from .cases import Case, Judged, estimate_cases, judge_cases, make_options
+from .cases import Case, Judged, estimate_cases, judge_parts, make_options
 from .damages import only_politeness
 from .neutral import neutral_text
 from .subjects import Given, Subject, find_subjects
@@ -158,7 +158,7 @@ def run_injections(
     options = make_options(
         logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
     )
-    judged = judge_cases(cases, options, judge_model=judge_model, judge_prompt=judge_prompt)
+    (judged,) = judge_parts([(cases, judge_prompt)], options, judge_model=judge_model)
     return Injections(gains_of(judged.marks), judged)
 
 

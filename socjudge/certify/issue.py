@@ -14,8 +14,6 @@ import pandas as pd
 from .. import constants
 from .._version import __version__
 from ..base.messages import listed, say
-from ..errors import RequestRefused
-from ..models.budget import as_budget
 from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
@@ -27,7 +25,7 @@ from ..runs.log_json import answer_sha256
 from ..stats.agreement import judge_agreement
 from ..stats.people import judge_vs_people
 from .anchoring import INVERTED, moves_of
-from .cases import ORIGINAL, Judged, judge_cases, make_options, originals, refused
+from .cases import ORIGINAL, Case, Judged, judge_parts, make_options, originals
 from .certificate import Binding, Certificate, binding_of_run, decide
 from .conditions import ALPHA, judge_conditions, limits_of, trust_rows, unmarked_limits, unmarked_told
 from .findings import summarise_probes
@@ -120,19 +118,14 @@ def certify_judge(
     """
     work = _prepare(given, judge_model, judge_prompt, labels, damaged, budget_usd, size)
     options = make_options(
-        logs_dir, max_cost_usd=as_budget(budget_usd), max_concurrency=max_concurrency, fresh=fresh, on_result=on_result,
+        logs_dir, max_cost_usd=budget_usd, max_concurrency=max_concurrency, fresh=fresh, on_result=on_result,
         stop=stop, progress=progress,
     )  # fmt: skip
-    judged = judge_cases(work.trials.cases, options, judge_model=work.judge, judge_prompt=work.prompt)
-    hardened = None
-    if work.trials.hardened and not judged.stopped:
-        try:
-            hardened = judge_cases(
-                work.trials.hardened, options, judge_model=work.judge, judge_prompt=load_prompt(HARDENED)
-            )
-        except RequestRefused as refusal:
-            hardened = refused(work.trials.hardened, judged.info, refusal)
-    return _certificate(work, judged, hardened, logs_dir)
+    parts: list[tuple[Sequence[Case], Prompt]] = [(work.trials.cases, work.prompt)]
+    if work.trials.hardened:
+        parts.append((work.trials.hardened, load_prompt(HARDENED)))
+    judged, *hardened = judge_parts(parts, options, judge_model=work.judge)
+    return _certificate(work, judged, hardened[0] if hardened and not judged.stopped else None, logs_dir)
 
 
 def estimate_certificate(
@@ -318,8 +311,9 @@ def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None
         return []
     if work.judge.name != _EMBEDDED:
         options = make_options(logs_dir, progress=False, fresh=True)
-        embedded = judge_cases(originals(work.labelled, 0), options, judge_model=_EMBEDDED, judge_prompt=None).marks
+        (judged,) = judge_parts([(originals(work.labelled, 0), None)], options, judge_model=_EMBEDDED)
         hashes = {subject.question.id: _sha(subject) for subject in work.labelled}
+        embedded = judged.marks
         embedded = embedded.assign(answer_sha256=embedded["question_id"].map(hashes), judge_model=_EMBEDDED)
         scores = pd.concat([scores, embedded[list(scores.columns)]], ignore_index=True)
     lengths = {_sha(subject): len(subject.answer.answer) for subject in work.labelled}

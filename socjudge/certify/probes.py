@@ -17,7 +17,7 @@ from ..models.opening import Model
 from ..prompts.templates import Prompt
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
-from .cases import Case, Judged, estimate_cases, judge_cases, make_options, originals
+from .cases import Case, Judged, estimate_cases, judge_parts, make_options, originals
 from .damages import DAMAGES, Probe
 from .neutral import NEUTRAL
 from .noise import changes_of, repeat_changes
@@ -115,7 +115,7 @@ def run_probes(
     options = make_options(
         logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
     )
-    judged = judge_cases(cases, options, judge_model=judge_model, judge_prompt=judge_prompt)
+    (judged,) = judge_parts([(cases, judge_prompt)], options, judge_model=judge_model)
     return Probing(probe_changes(judged.marks, left_out), judged)
 
 

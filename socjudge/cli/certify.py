@@ -34,7 +34,9 @@ def probe(
     from ..certify import probes
     from ..certify.findings import explain_probes, summarise_probes
     from ..models.budget import Budget
+    from ..runs.finished_parts import forget_parts
     from ..runs.load import load_run
+    from ..runs.unfinished import journal_folder
 
     run = or_exit(load_run, log)
     judge: dict[str, Any] = {"judge_model": judge_model, "judge_prompt": judge_prompt}
@@ -76,3 +78,4 @@ def probe(
     if any(each.stopped for each in judged):
         echo(say("certify.budget_ended", cost=budget.spent_usd), err=True)
         raise typer.Exit(COULD_NOT_JUDGE)
+    forget_parts(journal_folder(options["logs_dir"]), [each.log_path for each in judged])

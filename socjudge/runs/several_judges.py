@@ -2,13 +2,11 @@
 
 Each judge has a run, a journal and a log of its own, the first with the answers, the others over these (`rejudged_from` names
 it). So a log stays what the specification has, with one judge; every reader, frame and chart shows each single mark without
-knowing of panels; and a judge that fails, or is stopped, loses nothing of the others. A small file beside the journals keeps
-which judges are finished, until all are: starting the same again asks only for the rest."""
+knowing of panels; and a judge that fails, or is stopped, loses nothing of the others: starting the same again asks only for
+the rest (finished_parts.py)."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,12 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from .. import constants
-from ..base.atomic_files import replacing
 from ..base.messages import say
-from ..base.storage import is_remote
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..judging.judge import failed_evaluation
 from ..models.budget import Budget, as_budget
@@ -30,7 +24,7 @@ from ..prompts.templates import load_prompt
 from ..records import EvalQuestion, EvaluationResult, EvaluationRun
 from .assignment import Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
-from .load import load_run
+from .finished_parts import FinishedParts
 from .log_json import answer_from_dict
 from .running import RunOptions, note_journal, note_run, run_assignment
 from .unfinished import count, journal_folder, lines, load_unfinished, newest, note_handed_on
@@ -79,7 +73,7 @@ def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path
 
     assignments, over: of `assign_judges`. ConfigError for a damaged journal."""
     folder = journal_folder(logs_dir or constants.LOGS_DIR)
-    runs = dict(_Finished(folder, assignments, fresh=False).load())
+    runs = dict(FinishedParts(folder, assignments, fresh=False).load())
     found = []
     for place, assignment in enumerate(assignments):
         done, old = 0, newest(folder, assignment.key) if runs or place == 0 else None
@@ -126,7 +120,7 @@ def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOption
         raise ConfigError(say("runs.judges_resume"))
     check_judges(assignments)
     folder = journal_folder(options.logs_dir or constants.LOGS_DIR)
-    finished = _Finished(folder, assignments, fresh=options.fresh)
+    finished = FinishedParts(folder, assignments, fresh=options.fresh)
     runs: dict[int, EvaluationRun] = dict(finished.load())
     if runs:
         names = ", ".join(run.judge_model for run in runs.values())
@@ -214,32 +208,3 @@ def _answers(journal: Path, assignment: Assignment) -> Iterator[EvaluationResult
             sample = assignment.sample_at(line["sample"])
             answer = answer_from_dict(line["answer"], where=str(journal))
             yield EvaluationResult(sample.question, answer, unmarked, sample.answer_repeat)
-
-
-class _Finished:
-    """Which judges of a panel are finished, on disk: {place: log}, the run that made the answers first."""
-
-    def __init__(self, folder: Path, assignments: Sequence[Assignment], *, fresh: bool) -> None:
-        keys = orjson.dumps([assignment.key for assignment in assignments], option=orjson.OPT_SORT_KEYS)
-        self._path = folder / f".judges_{hashlib.sha256(keys).hexdigest()[:16]}.json"
-        self._logs: dict[str, str] = {}
-        if fresh:
-            self.forget()
-        with contextlib.suppress(OSError, orjson.JSONDecodeError):
-            self._logs = orjson.loads(self._path.read_bytes())
-
-    def load(self) -> Iterator[tuple[int, EvaluationRun]]:
-        for place, log in self._logs.items():
-            with contextlib.suppress(ConfigError):  # removed meanwhile: then it is made again
-                yield int(place), load_run(log)
-
-    def note(self, place: int, run: EvaluationRun) -> None:
-        log = run.log_path
-        here = log is not None and not is_remote(log)  # else a URL
-        self._logs[str(place)] = str(log.absolute() if here else log)  # type: ignore[union-attr]
-        with contextlib.suppress(OSError), replacing(self._path) as file:  # only a later call would need it
-            file.write(orjson.dumps(self._logs))
-
-    def forget(self) -> None:
-        with contextlib.suppress(OSError):
-            self._path.unlink(missing_ok=True)

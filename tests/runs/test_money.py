@@ -17,6 +17,7 @@ from socjudge import (
     EvalQuestion,
     EvaluationRun,
     RunStopped,
+    certify_judge,
     compare_prompts,
     constants,
     estimate_run,
@@ -100,6 +101,35 @@ def test_an_experiment_in_several_parts_has_one_cap(
     given = list(zip(QUESTIONS[:5], ANSWERS[:5], strict=True))
     experiment(given, judge_model="gpt-4o", max_cost_usd=0.5, logs_dir=tmp_path, progress=False)
     assert 0.4 < most_usd(service.requests) <= 0.5
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [compare_prompts, *(pytest.param(each, marks=pytest.mark.slow) for each in (run_anchoring, certify_judge))],
+)
+def test_an_experiment_that_breaks_off_in_its_last_part_pays_no_part_again_and_keeps_its_cap(
+    service: Service, tmp_path: Path, experiment: Callable[..., Any]
+) -> None:
+    service.default = silent
+    given = list(zip(QUESTIONS[:2], ANSWERS[:2], strict=True))[: 1 if experiment is certify_judge else 2]
+    cap = "budget_usd" if experiment is certify_judge else "max_cost_usd"
+    how: dict[str, Any] = {"judge_model": "gpt-4o", "progress": False, "max_concurrency": 1}
+    experiment(given, **how, logs_dir=tmp_path / "whole", **{cap: None})
+    whole = len(service.requests)
+    service.requests.clear()
+    how |= {"logs_dir": tmp_path / "broken"}
+    with pytest.raises(RunStopped):
+        experiment(given, **how, stop=AfterCalls(service.requests, whole - 1), **{cap: None})
+    paid = len(service.requests)
+    assert paid < whole
+    if experiment is not certify_judge:  # which plans less for less money
+        experiment(given, **how, **{cap: most_usd(service.requests)})
+        assert len(service.requests) == paid
+    experiment(given, **how, **{cap: None})
+    assert len(service.requests) == whole
+    experiment(given, **how, **{cap: None})  # it was finished: this is another
+    assert len(service.requests) == 2 * whole
+    assert not list(tmp_path.glob("broken/.judges_*"))
 
 
 def test_a_repair_costs_what_it_asks_for_and_its_cap_is_for_that(service: Service, tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""Which runs of one call are finished: a call that makes several (judges of a panel, parts of an experiment) and was broken off
+goes on with the rest. A small file beside the journals keeps it, until all are finished."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import orjson
+
+from ..base.atomic_files import replacing
+from ..base.storage import is_remote
+from ..errors import ConfigError
+from ..records import EvaluationRun
+from .assignment import Assignment
+from .load import load_run
+
+
+class FinishedParts:
+    """Which runs of a call are finished, on disk: {place: log}, the first that was finished first.
+
+    assignments: all that the call is to do; they are its name. fresh: nothing is known."""
+
+    def __init__(self, folder: Path, assignments: Sequence[Assignment], *, fresh: bool) -> None:
+        keys = orjson.dumps([assignment.key for assignment in assignments], option=orjson.OPT_SORT_KEYS)
+        self._path = folder / f".judges_{hashlib.sha256(keys).hexdigest()[:16]}.json"
+        self._logs: dict[str, str] = {}
+        if fresh:
+            self.forget()
+        with contextlib.suppress(OSError, orjson.JSONDecodeError):
+            self._logs = orjson.loads(self._path.read_bytes())
+
+    def load(self) -> Iterator[tuple[int, EvaluationRun]]:
+        for place, log in self._logs.items():
+            with contextlib.suppress(ConfigError):  # removed meanwhile: then it is made again
+                yield int(place), load_run(log)
+
+    def note(self, place: int, run: EvaluationRun) -> None:
+        self._logs[str(place)] = _where(run.log_path)
+        with contextlib.suppress(OSError), replacing(self._path) as file:  # only a later call would need it
+            file.write(orjson.dumps(self._logs))
+
+    def forget(self) -> None:
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
+    """Forget what is known of calls of which all logs are among these: what they were for is over."""
+    over = {_where(log) for log in logs}
+    for path in folder.glob(".judges_*.json"):
+        with contextlib.suppress(OSError, orjson.JSONDecodeError):
+            if {*orjson.loads(path.read_bytes()).values()} <= over:
+                path.unlink()
+
+
+def _where(log: Path | None) -> str:
+    here = log is not None and not is_remote(log)  # else a URL
+    return str(log.absolute() if here else log)  # type: ignore[union-attr]
