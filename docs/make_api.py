@@ -19,6 +19,7 @@ DOORS = {
     "Compare": ["stats", "certify", "charts"],
     "Report": ["report"],
     "Panels": ["panels"],
+    "Settings": ["settings"],
     "Records": ["records"],
     "Errors": ["errors"],
 }

@@ -123,6 +123,8 @@ _HOMES = {
     "Flags": "records",
     "Passage": "records",
     "Rubric": "records",
+    "Project": "settings",
+    "open_project": "settings",
     "SocJudgeError": "errors",
     "ConfigError": "errors",
     "ProviderError": "errors",
@@ -177,6 +179,7 @@ if TYPE_CHECKING:
     from .runs.logs import save_evaluation_results
     from .runs.suite import rejudge, run_evaluation_suite
     from .runs.unfinished import unfinished_runs
+    from .settings import Project, open_project
     from .stats.agreement import judge_agreement, pairwise_agreement
     from .stats.basics import summarise_scores
     from .stats.bridge import bridge_judges, bridged_trend, bridged_verdicts

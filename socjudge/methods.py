@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .base import showing, verdict
+from . import settings
+from .base import messages, showing, verdict
 from .records import AssistantAnswer, Evaluation, EvaluationResult, EvaluationRun, Passage, RunInfo, RunSummary, Usage
 from .runs.certainty import Certainty
 
@@ -52,6 +53,10 @@ def _gate_progress(*args: Any, **keywords: Any) -> Any:
 
 
 Certainty.gate_progress = staticmethod(_gate_progress)
+
+
+messages.language_of_project = settings.project_language
+showing.yen_per_usd = settings.yen_per_usd
 
 
 def _run_html(self: EvaluationRun) -> str:

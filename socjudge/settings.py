@@ -1,21 +1,335 @@
 """What the project has set: the one module that reads the specification's names in constants.py (JUDGE_*, QUESTION_CATEGORIES,
-DEFAULT_*), so that what is set is looked up once, when a call is made, and travels from there as a value."""
+DEFAULT_* …), so that what is set is looked up once, when a call is made, and travels from there as a value.
+
+A constant assigned in this process goes before socjudge.toml, that before what constants.py says. The file is read when a
+setting is first asked for, never at import, and again when it has changed."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
 from . import constants
+from .base.messages import Language, say
+from .base.project_file import PRICES, SETTINGS, Tables, read_project_file
+from .base.showing import escape, facts_html, one_line
+from .errors import ConfigError
 from .records import Rubric
+
+Source = Literal["constant", "file", "built-in"]
+SPECIFIED_PROMPT = "guide-1"  # as constants.py comes: the prompt that fits the criteria, unless somebody chose one
+
+# The settings that constants.py has a name for, and what the others are where nobody says.
+_CONSTANTS = {
+    ("rubric", "criteria"): "JUDGE_EVALUATION_CRITERIA",
+    ("rubric", "pass_threshold"): "JUDGE_PASS_THRESHOLD",
+    ("rubric", "pass_rate"): "JUDGE_PASS_RATE",
+    ("rubric", "judge_prompt"): "DEFAULT_JUDGE_PROMPT",
+    ("dataset", "categories"): "QUESTION_CATEGORIES",
+    ("defaults", "judge_model"): "DEFAULT_JUDGE_MODEL",
+    ("defaults", "assistant_model"): "DEFAULT_ASSISTANT_MODEL",
+    ("defaults", "assistant_prompt"): "DEFAULT_ASSISTANT_PROMPT",
+    ("defaults", "jpy_per_usd"): "JPY_PER_USD",
+}
+_OTHERS: dict[tuple[str, str], Any] = {
+    ("rubric", "descriptions"): {},
+    ("defaults", "k"): 5,
+    ("defaults", "max_cost_usd"): math.inf,
+    ("defaults", "language"): None,
+    ("report", "title"): "",
+    ("report", "team"): "",
+}
+
+
+_SOURCES = {"constant": "settings.from_constant", "file": "settings.from_file", "built-in": "settings.from_built_in"}
+
+
+def _contents(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+# As constants.py made them: the objects, and what was in them.
+_AT_IMPORT = {name: (getattr(constants, name), _contents(getattr(constants, name))) for name in _CONSTANTS.values()}
+
+
+@dataclass(frozen=True)
+class Project:
+    """The settings of a project as they stand: `open_project(folder)`, and what `socjudge settings` shows.
+
+    defaults: models, prompts, k, cost cap and so on, by their names in socjudge.toml; report: title and team. sources: for
+    each setting ("rubric.pass_threshold") where its value comes from: "constant" (assigned in this process), "file" or
+    "built-in"."""
+
+    folder: Path
+    rubric: Rubric
+    categories: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    report: Mapping[str, str]
+    sources: Mapping[str, Source]
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, for logs."""
+        return self.folder.name
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """{"table.key": value} of all settings."""
+        rubric = {
+            name: getattr(self.rubric, name) for name in ("criteria", "pass_threshold", "pass_rate", "descriptions")
+        }
+        rubric["judge_prompt"] = self.defaults["judge_prompt"]
+        tables = {
+            "rubric": rubric,
+            "dataset": {"categories": self.categories},
+            "defaults": self.defaults,
+            "report": self.report,
+        }
+        return {f"{table}.{key}": tables[table][key] for table, checks in SETTINGS.items() for key in checks}
+
+    @property
+    def settings_sha256(self) -> str:
+        """SHA-256 in hex of all values, wherever they come from."""
+        return hashlib.sha256(json.dumps(self.values, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        changed = sum(source != "built-in" for source in self.sources.values())
+        return f"<Project {one_line(self.folder, 120)}: {changed} of {len(self.sources)} settings of its own>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
+        head = "".join(f'<th class="muted">{escape(name)}</th>' for name in self.columns())
+        return facts_html(str(self.folder), {}, after=f'<table class="facts"><tr>{head}</tr>{rows}</table>')
+
+    def columns(self) -> tuple[str, str, str, str]:
+        """The titles of `rows`, in the language of the messages."""
+        return say("settings.name"), say("settings.value"), say("settings.source"), say("settings.about")
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """For each setting its name, value, source and meaning, as texts in the language of the messages."""
+        return [
+            (name, _shown(value), say(_SOURCES[self.sources[name]]), say(_about(name)))
+            for name, value in self.values.items()
+        ]
+
+
+def open_project(folder: Path | str | None = None) -> Project:
+    """Work in this project from now on: its questions, runbooks, prompts, logs, and the settings of its socjudge.toml.
+
+    Parameters
+    ----------
+    folder
+        None: that of SOCJUDGE_HOME, or the nearest parent folder with a socjudge.toml.
+
+    Returns
+    -------
+    Project
+        Its settings, and where each comes from. Constants that were assigned before, for another project, are what
+        constants.py says again.
+
+    Raises
+    ------
+    ConfigError
+        There is no such folder, or its socjudge.toml has faults; all are named, by line.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.open_project().rubric.pass_threshold
+    70.0
+    """
+    place = constants.find_project() if folder is None else Path(folder).expanduser()
+    if not place.is_dir():
+        raise ConfigError(say("settings.no_folder", folder=place))
+    use_project(place)
+    return current_project()
+
+
+def use_project(folder: Path) -> None:
+    """The same without reading its settings yet."""
+    for name, (value, contents) in _AT_IMPORT.items():
+        if isinstance(value, list):
+            value[:] = contents
+        setattr(constants, name, value)
+    constants.use_project(folder)
+
+
+def current_project() -> Project:
+    """The project in force; ConfigError for faults in its settings."""
+    return _project(_file())
+
+
+def built_in_project() -> Project:
+    """The project in force without its file: what can still be shown of one whose file has faults."""
+    return _project({})
 
 
 def project_rubric() -> Rubric:
     """The rubric of the project as it stands; ConfigError for an unfit one."""
-    return Rubric(
-        criteria=tuple(constants.JUDGE_EVALUATION_CRITERIA),
-        pass_threshold=constants.JUDGE_PASS_THRESHOLD,
-        pass_rate=constants.JUDGE_PASS_RATE,
-    )
+    return _rubric(_file())
 
 
 def project_categories() -> tuple[str, ...]:
     """The categories that questions may have, in the order of charts."""
-    return tuple(constants.QUESTION_CATEGORIES)
+    return tuple(_value("dataset", "categories"))
+
+
+def chosen_judge_prompt() -> str | None:
+    """The judge prompt that somebody chose for the project; None where it is the one that fits the criteria."""
+    return _chosen_prompt(_file())
+
+
+def default_assistant_prompt() -> str:
+    return str(_value("defaults", "assistant_prompt"))
+
+
+def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
+    """The model that "auto" stands for in a task, and whether socjudge.toml names it: then nothing stands in for it."""
+    key = "judge_model" if task == "judge" else "assistant_model"
+    value, source = _look(_file(), "defaults", key)
+    if source == "file" and value == "auto":
+        return str(getattr(constants, _CONSTANTS["defaults", key])), False
+    return str(value), source == "file"
+
+
+def default_k() -> int:
+    """How many passages an answer is made from."""
+    return int(_value("defaults", "k"))
+
+
+def cost_cap(given: float | None) -> float | None:
+    """The most that a call may spend in US dollars: what it was given, or else the project's; None for no cap (inf)."""
+    cap = _value("defaults", "max_cost_usd") if given is None else given
+    return None if cap == math.inf else cap
+
+
+def report_title() -> str:
+    """The title of reports; empty for the specification's."""
+    return str(_value("report", "title"))
+
+
+def report_team() -> str:
+    """Whose report it is; empty where nobody says."""
+    return str(_value("report", "team"))
+
+
+def project_prices() -> Mapping[str, Mapping[str, float]]:
+    """{model: US dollars per million tokens, `input` and `output`} of socjudge.toml."""
+    return _last_good().get(PRICES, {})
+
+
+def _file() -> Tables:
+    state = _state()
+    return {} if state is None else _read(*state)
+
+
+def _last_good() -> Tables:
+    """The file as it was before somebody broke it: what was paid for in the meantime is told and priced all the same."""
+    with contextlib.suppress(ConfigError):
+        _known[constants.PROJECT_DIR] = _file()
+    return _known.get(constants.PROJECT_DIR, {})
+
+
+_known: dict[Path, Tables] = {}
+
+
+def _state() -> tuple[Path, int, int] | None:
+    """The file of the project, when it was changed and its size; None where there is none."""
+    path = constants.PROJECT_DIR / constants.PROJECT_MARK
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return path, found.st_mtime_ns, found.st_size
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: Path, changed: int, size: int) -> Tables:
+    return read_project_file(path)
+
+
+def _look(file: Tables, table: str, key: str) -> tuple[Any, Source]:
+    name = _CONSTANTS.get((table, key))
+    if name is not None:
+        value, (original, contents) = getattr(constants, name), _AT_IMPORT[name]
+        if value is not original or _contents(value) != contents:
+            return value, "constant"
+    else:
+        value = _OTHERS[table, key]
+    return (file[table][key], "file") if key in file.get(table, {}) else (value, "built-in")
+
+
+def _value(table: str, key: str) -> Any:
+    return _look(_file(), table, key)[0]
+
+
+def _rubric(file: Tables) -> Rubric:
+    criteria, source = _look(file, "rubric", "criteria")
+    described = _look(file, "rubric", "descriptions")[0]
+    if source == "constant":  # the file's are of the file's criteria
+        described = {name: text for name, text in described.items() if name in criteria}
+    line, rate = (_look(file, "rubric", key)[0] for key in ("pass_threshold", "pass_rate"))
+    return Rubric(tuple(criteria), described, line, rate)
+
+
+def _chosen_prompt(file: Tables) -> str | None:
+    value, source = _look(file, "rubric", "judge_prompt")
+    return None if source == "built-in" and value == SPECIFIED_PROMPT else str(value)
+
+
+def _project(file: Tables) -> Project:
+    looked = {(table, key): _look(file, table, key) for table, checks in SETTINGS.items() for key in checks}
+    defaults = {key: value for (table, key), (value, _) in looked.items() if table == "defaults"}
+    defaults["judge_prompt"] = _chosen_prompt(file)
+    return Project(
+        constants.PROJECT_DIR,
+        _rubric(file),
+        tuple(looked["dataset", "categories"][0]),
+        MappingProxyType(defaults),
+        MappingProxyType({key: looked["report", key][0] for key in ("title", "team")}),
+        MappingProxyType({f"{table}.{key}": source for (table, key), (_, source) in looked.items()}),
+    )
+
+
+def _about(name: str) -> str:
+    table, _, key = name.partition(".")
+    return SETTINGS[table][key].about
+
+
+def _shown(value: Any) -> str:
+    if value in (None, "", {}):
+        return "—"
+    if value == math.inf:
+        return say("settings.no_cap")
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {text}" for name, text in value.items())
+    return "、".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def project_language() -> Language | None:
+    """The language that the file names, None where it names none."""
+    state = _state()
+    return None if state is None else _said_language(*state)
+
+
+@functools.lru_cache(maxsize=4)
+def _said_language(path: Path, changed: int, size: int) -> Language | None:
+    # Whatever else is wrong in the file: that is told in this language.
+    with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
+        said = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("defaults", {}).get("language")
+        return said if said in get_args(Language) else None
+    return None
+
+
+def yen_per_usd() -> float:
+    """How many yen a dollar is."""
+    return float(_look(_last_good(), "defaults", "jpy_per_usd")[0])

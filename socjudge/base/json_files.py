@@ -27,16 +27,21 @@ _CAUSES = (
 
 def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """What a JSON file holds. ValueError with its line, what stands there, and the remedy, in the language of the messages."""
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(_encoding_reason(raw, error)) from None
+    text = decoded(raw)
     try:
         return json.loads(text, object_pairs_hook=object_pairs_hook)
     except json.JSONDecodeError as error:
         raise ValueError(_syntax_reason(error)) from None
     except RecursionError:
         raise ValueError(say("base.json_deep")) from None
+
+
+def decoded(raw: bytes) -> str:
+    """The text of a file that ought to be UTF-8. ValueError with the line that is not, and what it seems to be."""
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(_encoding_reason(raw, error)) from None
 
 
 def _encoding_reason(raw: bytes, error: UnicodeDecodeError) -> str:

@@ -18,6 +18,7 @@ from ..base.texts import visible
 from ..base.verdict import FINISHED
 from ..errors import SocJudgeError
 from ..records import UNKNOWN, EvaluationRun, is_embedded
+from ..settings import yen_per_usd
 
 AGREED = ("y", "yes", "はい", "ｙ")
 # The specification's words, as is FINISHED: Japanese in every language.
@@ -170,9 +171,9 @@ def estimate_text(estimate: Any, price: str) -> str:
 
 
 def price_text(usd: float | None, key: str) -> str:
-    return say("cli.price_unknown") if usd is None else say(key, usd=usd, yen=usd * constants.JPY_PER_USD)
+    return say("cli.price_unknown") if usd is None else say(key, usd=usd, yen=usd * yen_per_usd())
 
 
 def cost_text(usd: float | None) -> str:
     """What was spent."""
-    return say("cli.cost_unknown") if usd is None else say("cli.cost", usd=usd, yen=usd * constants.JPY_PER_USD)
+    return say("cli.cost_unknown") if usd is None else say("cli.cost", usd=usd, yen=usd * yen_per_usd())

@@ -9,12 +9,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from .. import constants
-from ..base.messages import os_reason, say
+from ..base.messages import listed, os_reason, say
 from ..errors import ConfigError
 from ..records import ModelRequest, Usage
+from ..settings import project_prices
 
 # Measured on Japanese SOC text with OpenAI's o200k vocabulary; the vocabulary itself is a download.
 TOKENS_PER_WIDE_CHARACTER = 0.73
@@ -115,17 +117,21 @@ def _look_up(model: str, input_tokens: int, output_tokens: int) -> Decimal | Non
 
 
 def _own_prices() -> dict[str, tuple[float, float]]:
-    """{model: (US dollars per million tokens in, and out)} of PRICES_PATH; empty without that file."""
+    """{model: (US dollars per million tokens in, and out)} of PRICES_PATH and socjudge.toml; empty without them."""
+    own = {model: (row["input"], row["output"]) for model, row in project_prices().items()}
+    path = constants.PRICES_PATH
     try:
-        changed = constants.PRICES_PATH.stat().st_mtime_ns
+        changed = path.stat().st_mtime_ns
     except OSError:
-        return {}
-    return _read_prices(changed)
+        return own
+    prices = _read_prices(path, changed)
+    if twice := sorted(own.keys() & prices):
+        raise ConfigError(say("settings.price_twice", names=listed(twice), path=path, file=constants.PROJECT_MARK))
+    return own | prices
 
 
 @functools.lru_cache(maxsize=1)
-def _read_prices(changed: int) -> dict[str, tuple[float, float]]:
-    path = constants.PRICES_PATH
+def _read_prices(path: Path, changed: int) -> dict[str, tuple[float, float]]:
     prices: dict[str, tuple[float, float]] = {}
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))

@@ -14,6 +14,8 @@ from ..base.atomic_files import write_new
 from ..base.messages import say
 from ..base.texts import DEVICE_NAME
 from ..errors import ConfigError
+from ..settings import project_rubric
+from .for_rubric import OF_RUBRIC, SPECIFIED, is_specified
 from .front_matter import with_front_matter
 from .templates import (
     Kind,
@@ -42,7 +44,7 @@ class PromptInfo:
 def check_prompt(prompt: Prompt, kind: Kind) -> None:
     """ConfigError that names what a judge's or an assistant's prompt lacks, or has too much."""
     if kind == "judge":
-        check_judge_prompt(prompt, constants.JUDGE_EVALUATION_CRITERIA)
+        check_judge_prompt(prompt, project_rubric().criteria)
     else:
         check_assistant_prompt(prompt)
 
@@ -92,16 +94,22 @@ def save_prompt(
 
 
 def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
-    """The built-in prompts, the defaults first, then those in eval/prompts/ by name; of one kind, or all.
+    """The prompt that is used where none is named, then the other built-in ones that fit the project's criteria, then those
+    in eval/prompts/ by name; of one kind, or all.
 
     Unreadable files are left out."""
     defaults = (default_prompt_id("judge"), default_prompt_id("assistant"))
-    built_in = sorted(built_in_ids(), key=lambda name: (name not in defaults, name))
-    found = [_info(name, {}, load_prompt(name).text) for name in built_in]
+    unfit = OF_RUBRIC if is_specified(project_rubric()) else SPECIFIED
+    built_in = sorted(name for name in built_in_ids() if not name.startswith(unfit))
+    found = []
+    for name in built_in:
+        with contextlib.suppress(ConfigError):  # a criterion that nobody describes
+            found.append(_info(name, {}, load_prompt(name).text))
     for path in sorted(constants.PROMPTS_DIR.glob("*.txt")):
-        if is_prompt_id(path.stem) and path.stem not in built_in:
+        if is_prompt_id(path.stem) and path.stem not in built_in_ids():
             with contextlib.suppress(ConfigError):
                 found.append(_info(path.stem, *read_prompt_file(path)))
+    found.sort(key=lambda prompt: prompt.id not in defaults)
     return [prompt for prompt in found if kind in (None, prompt.kind)]
 
 

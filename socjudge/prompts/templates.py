@@ -16,7 +16,9 @@ from ..base.messages import listed, say
 from ..base.showing import escape, facts_html, one_line
 from ..base.texts import encodable
 from ..errors import ConfigError
-from ..records import AssistantAnswer, EvalQuestion, Flags
+from ..records import SPECIFIED_CRITERIA, AssistantAnswer, EvalQuestion, Flags, Rubric
+from ..settings import chosen_judge_prompt, default_assistant_prompt, project_rubric
+from .for_rubric import OF_RUBRIC, SPECIFIED, is_specified, rubric_prompt_text
 from .front_matter import split_front_matter
 
 Kind = Literal["judge", "assistant"]
@@ -59,18 +61,22 @@ class Prompt:
         return facts_html(self.id, facts, after=f"<pre>{escape(self.text)}</pre>")
 
 
-def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge") -> Prompt:
+def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rubric: Rubric | None = None) -> Prompt:
     """The prompt of that id (built in, or eval/prompts/<id>.txt), in that file, or the default of that kind for None.
 
+    rubric: whose criteria a judge prompt asks for; None: the project's. "rubric-1" is made from it, and is the default
+    where its criteria are not the specification's six and the project has chosen no prompt.
     The block at the head of a saved prompt (`save_prompt`) is no part of its text. A UserWarning says that a saved
     prompt was edited since. Raises ConfigError that lists the known ids."""
     if isinstance(prompt, Prompt):
         return prompt
     if isinstance(prompt, Path) or (prompt or "").endswith(".txt"):
         return _read_prompt(Path(str(prompt)))
-    prompt_id = prompt or default_prompt_id(kind)
+    prompt_id = prompt or default_prompt_id(kind, rubric)
     if not is_prompt_id(prompt_id):
         raise ConfigError(say("prompts.no_id", prompt=one_line(prompt_id)))
+    if prompt_id == OF_RUBRIC:
+        return Prompt(OF_RUBRIC, rubric_prompt_text(rubric or project_rubric()))
     if prompt_id in built_in_ids():
         return Prompt(prompt_id, (_TEMPLATES / f"{prompt_id}.txt").read_text(encoding="utf-8"))
     if (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
@@ -86,9 +92,12 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge") -> 
     )
 
 
-def default_prompt_id(kind: Kind) -> str:
-    """The name of the prompt that is used where none is given, as constants.py has it just now."""
-    return constants.DEFAULT_JUDGE_PROMPT if kind == "judge" else constants.DEFAULT_ASSISTANT_PROMPT
+def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
+    """The name of the prompt that is used where none is given: the one that the project has chosen, or else for a judge
+    the specification's where the criteria are its six, and otherwise the one made from the rubric (None: the project's)."""
+    if kind == "assistant":
+        return default_assistant_prompt()
+    return chosen_judge_prompt() or (SPECIFIED if is_specified(rubric or project_rubric()) else OF_RUBRIC)
 
 
 def is_prompt_id(name: str) -> bool:
@@ -98,7 +107,7 @@ def is_prompt_id(name: str) -> bool:
 
 def built_in_ids() -> set[str]:
     """The prompts that come with the package."""
-    return {file.name.removesuffix(".txt") for file in _TEMPLATES.iterdir() if file.name.endswith(".txt")}
+    return {OF_RUBRIC, *(file.name.removesuffix(".txt") for file in _TEMPLATES.iterdir() if file.name.endswith(".txt"))}
 
 
 def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
@@ -119,14 +128,16 @@ def _read_prompt(path: Path) -> Prompt:
 
 def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
     """ConfigError unless the prompt has the question and the answer in it, knows every placeholder it
-    uses, and asks for every criterion."""
+    uses, and asks for every criterion; a built-in one for no other, too."""
     _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
-    unasked = [criterion for criterion in criteria if criterion not in prompt.text]
-    if unasked:
-        names = listed(unasked)
+    criteria = list(criteria)
+    if unasked := [criterion for criterion in criteria if criterion not in prompt.text]:
         raise ConfigError(
-            say("prompts.criterion_not_asked", prompt=prompt.id, criteria=names, folder=constants.PROMPTS_DIR)
+            say("prompts.criterion_not_asked", prompt=prompt.id, criteria=listed(unasked), name=unasked[0])
         )
+    if prompt.id.startswith(SPECIFIED) and prompt.id in built_in_ids() and len(criteria) < len(SPECIFIED_CRITERIA):
+        besides = listed(name for name in SPECIFIED_CRITERIA if name not in criteria)
+        raise ConfigError(say("prompts.criterion_too_many", prompt=prompt.id, criteria=besides))
 
 
 def check_assistant_prompt(prompt: Prompt) -> None:

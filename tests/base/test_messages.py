@@ -45,6 +45,7 @@ WINGS = [
     "runs",
     "stats",
     "records.py",
+    "settings.py",
 ]
 # Which name methods.
 UNCHECKED = ("certify", "stats")
@@ -78,6 +79,7 @@ MATERIAL = {
     "judging/judge.py",
     "judging/question_writing.py",
     "judging/replies.py",
+    "prompts/for_rubric.py",
     "runbooks/bm25.py",
     "runbooks/asking.py",
     "runbooks/guide.py",

@@ -121,7 +121,7 @@ def test_an_added_criterion_is_refused_until_a_prompt_asks_for_it_and_then_count
     criteria = [*constants.JUDGE_EVALUATION_CRITERIA, ADDED]
     monkeypatch.setattr(constants, "JUDGE_EVALUATION_CRITERIA", criteria)
     refused = run()
-    assert refused.exit_code == 2 and f"does not mention {ADDED}" in refused.output
+    assert refused.exit_code == 2 and f"nothing says what {ADDED} looks at" in refused.output
     assert kind.requests == []  # before anything is paid
     prompt_asking_for([ADDED])
     monkeypatch.setattr(constants, "DEFAULT_JUDGE_PROMPT", "mine-1")

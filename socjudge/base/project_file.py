@@ -1,0 +1,217 @@
+"""`socjudge.toml`: what it may hold, and what is wrong with one, told by file, line and name."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from ..errors import ConfigError
+from ..records import Rubric
+from .json_files import decoded
+from .messages import Language, listed, os_reason, say
+
+Tables = dict[str, dict[str, Any]]  # {table: {key: value}}, only what the file says
+Check = Callable[[Any], str]  # why a value is unfit; empty for a fit one
+
+
+def read_project_file(path: Path) -> Tables:
+    """What the file of a project says, checked; nothing where there is no file. ConfigError that names every fault."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(say("settings.unreadable", path=path, reason=os_reason(error))) from None
+    try:
+        text = decoded(raw)
+    except ValueError as error:
+        raise ConfigError(say("settings.unreadable", path=path, reason=error)) from None
+    try:
+        found = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(_syntax_fault(path, text, str(error))) from None
+    if faults := list(_faults(found)):
+        told = [say("settings.fault", path=path, line=_line_of(text, keys), what=what) for keys, what in faults]
+        raise ConfigError("\n".join(told))
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value == value.strip()
+
+
+def _text(value: Any) -> str:
+    return "" if _is_text(value) else say("settings.text")
+
+
+def _names(value: Any) -> str:
+    if not isinstance(value, list) or not value or not all(map(_is_text, value)):
+        return say("settings.names")
+    twice = [name for name in dict.fromkeys(value) if value.count(name) > 1]
+    return say("settings.twice", names=listed(twice)) if twice else ""
+
+
+def _criteria(value: Any) -> str:
+    return _names(value) or _rubric_fault(criteria=value)
+
+
+def _rubric_fault(**values: Any) -> str:
+    try:
+        Rubric(**values)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def _texts(value: Any) -> str:
+    return "" if isinstance(value, dict) and all(map(_is_text, value.values())) else say("settings.descriptions")
+
+
+def _count(value: Any) -> str:
+    return "" if type(value) is int and 1 <= value <= 1000 else say("settings.count")
+
+
+def _dollars(value: Any) -> str:  # inf: no cap
+    return "" if _is_number(value) and value >= 0 else say("settings.dollars")
+
+
+def _rate(value: Any) -> str:
+    return "" if _is_number(value) and 0 < value < float("inf") else say("settings.rate")
+
+
+def _language(value: Any) -> str:
+    return "" if value in get_args(Language) else say("settings.language")
+
+
+class Setting(NamedTuple):
+    """check: why a value is unfit. about: the key of the message that says what it is for."""
+
+    check: Check
+    about: str
+
+
+# Of each table its settings, in the order in which they are shown.
+SETTINGS: dict[str, dict[str, Setting]] = {
+    "rubric": {
+        "criteria": Setting(_criteria, "settings.about_criteria"),
+        "pass_threshold": Setting(lambda value: _rubric_fault(pass_threshold=value), "settings.about_threshold"),
+        "pass_rate": Setting(lambda value: _rubric_fault(pass_rate=value), "settings.about_rate"),
+        "judge_prompt": Setting(_text, "settings.about_judge_prompt"),
+        "descriptions": Setting(_texts, "settings.about_descriptions"),
+    },
+    "dataset": {"categories": Setting(_names, "settings.about_categories")},
+    "defaults": {
+        "judge_model": Setting(_text, "settings.about_judge_model"),
+        "assistant_model": Setting(_text, "settings.about_assistant_model"),
+        "assistant_prompt": Setting(_text, "settings.about_assistant_prompt"),
+        "k": Setting(_count, "settings.about_k"),
+        "max_cost_usd": Setting(_dollars, "settings.about_max_cost"),
+        "language": Setting(_language, "settings.about_language"),
+        "jpy_per_usd": Setting(_rate, "settings.about_jpy"),
+    },
+    "report": {
+        "title": Setting(_text, "settings.about_title"),
+        "team": Setting(_text, "settings.about_team"),
+    },
+}
+PRICES = "prices"  # a table for each model, with these two
+_PRICE = {name: Setting(_dollars, "settings.price") for name in ("input", "output")}
+
+
+def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
+    """[(path of keys, what is wrong there)]"""
+    faults: list[tuple[Sequence[str], str]] = []
+    tables = {name: table for name, table in found.items() if name in SETTINGS or name == PRICES}
+    faults += [((name,), _unknown(name, [*SETTINGS, PRICES], "settings.no_table")) for name in found.keys() - tables]
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            faults.append(((name,), say("settings.table", name=name)))
+        elif name == PRICES:
+            for model, row in table.items():
+                faults += _price_faults(model, row)
+        else:
+            faults += _table_faults((name,), table, SETTINGS[name])
+    rubric = tables.get("rubric")
+    if not faults and rubric:
+        known = rubric.get("criteria", Rubric().criteria)
+        strange = [name for name in rubric.get("descriptions", {}) if name not in known]
+        keys = ("rubric", "descriptions")
+        faults += [((*keys, name), _unknown(name, known, "settings.no_criterion")) for name in strange]
+    return faults
+
+
+def _table_faults(at: tuple[str, ...], table: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[Any]:
+    shown = ".".join(at)
+    faults = []
+    for key, value in table.items():
+        if key not in settings:
+            faults.append(((*at, key), f"[{shown}] " + _unknown(key, list(settings), "settings.no_setting")))
+        elif why := settings[key].check(value):
+            faults.append(((*at, key), say("settings.unfit", table=shown, key=key, value=_shown(value), why=why)))
+    return faults
+
+
+def _price_faults(model: str, row: Any) -> list[Any]:
+    at = (PRICES, model)
+    if not isinstance(row, dict) or not _PRICE.keys() <= row.keys():
+        return [(at, say("settings.price", model=model))]
+    return _table_faults(at, row, _PRICE)
+
+
+def _unknown(name: str, known: Sequence[str], key: str) -> str:
+    import difflib  # only where something is misspelt
+
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    home = [table for table, settings in SETTINGS.items() if name in settings]
+    if home and key != "settings.no_criterion":
+        hint = say("settings.elsewhere", table=home[0])
+    else:
+        hint = say("settings.nearest", name=near[0]) if near else say("settings.known", names=listed(known))
+    return say(key, name=name, hint=hint)
+
+
+def _shown(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _line_of(text: str, keys: Sequence[str]) -> int:
+    """The line where a value begins: behind the last line up to which the file can be read and does not have it yet."""
+    lines, last = text.splitlines(), 0
+    for count in range(len(lines) + 1):
+        try:
+            found: Any = tomllib.loads("\n".join(lines[:count]))
+        except tomllib.TOMLDecodeError:  # in the midst of a value
+            continue
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        if found is not None:
+            break
+        last = count
+    return last + 1
+
+
+_BARE = re.compile(r"""[^"'#=\[]*[^\x00-\x7f"'#=\[][^"'#=]*=|\[[^"']*[^\x00-\x7f]""")
+_TWICE = ("overwrite", "twice", "Duplicate", "immutable")
+
+
+def _syntax_fault(path: Path, text: str, said: str) -> str:
+    """What the parser says, with its line and the remedy for the common faults."""
+    lines = text.splitlines() or [""]
+    at = re.search(r"line (\d+)", said)
+    number = min(int(at[1]) if at else len(lines), len(lines))
+    line = lines[number - 1].strip()
+    key = "settings.toml_invalid"
+    if any(word in said for word in _TWICE):
+        key = "settings.toml_twice"
+    elif _BARE.match(line):
+        key = "settings.toml_bare"
+    cause = re.sub(r" \(at .*\)$", "", said)
+    return say("settings.fault", path=path, line=number, what=say(key, text=line[:80], cause=cause))

@@ -1,0 +1,200 @@
+"""socjudge.toml: what a project has set, where each value comes from, and how a fault in the file is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+import socjudge as sj
+from socjudge import constants, settings
+from socjudge.models.prices import price_usd
+
+SEVEN = """[rubric]
+criteria = ["根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性", "迅速性"]
+pass_threshold = 80
+[rubric.descriptions]
+"迅速性" = "着手までの時間が示されているか"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """An empty project; the project and the constants of before are there again after the test."""
+    before = constants.PROJECT_DIR
+    yield tmp_path
+    settings.use_project(before)
+
+
+def opened(folder: Path, text: str) -> settings.Project:
+    (folder / "socjudge.toml").write_text(text, encoding="utf-8")
+    return sj.open_project(folder)
+
+
+def test_a_project_has_what_its_file_says_and_the_specifications_values_for_the_rest(folder: Path) -> None:
+    project = opened(folder, SEVEN + '[defaults]\nk = 3\nmax_cost_usd = 0.5\n[report]\nteam = "SOC1"\n')
+    assert project.rubric == settings.project_rubric()
+    assert (project.rubric.criteria[-1], project.rubric.pass_threshold, project.rubric.pass_rate) == ("迅速性", 80, 0.7)
+    assert project.rubric.descriptions == {"迅速性": "着手までの時間が示されているか"}
+    assert (settings.default_k(), settings.cost_cap(None), settings.report_team()) == (3, 0.5, "SOC1")
+    assert (settings.cost_cap(2.0), settings.cost_cap(float("inf"))) == (2.0, None)  # an argument goes first
+    assert {name for name, source in project.sources.items() if source == "file"} == {
+        "rubric.criteria", "rubric.pass_threshold", "rubric.descriptions", "defaults.k", "defaults.max_cost_usd", "report.team",
+    }  # fmt: skip
+
+
+def test_a_constant_assigned_in_this_process_goes_before_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(folder, SEVEN + '[defaults]\njudge_model = "gpt-4o"\n')
+    monkeypatch.setattr(constants, "JUDGE_PASS_THRESHOLD", 60.0)
+    constants.QUESTION_CATEGORIES.append("連絡系")
+    monkeypatch.setattr(constants, "JUDGE_EVALUATION_CRITERIA", ["正確性"])
+    project = settings.current_project()
+    assert project.rubric == sj.Rubric(
+        ("正確性",), pass_threshold=60.0
+    )  # without the description of the file's criterion
+    assert project.categories[-1] == "連絡系"
+    assert project.sources["rubric.pass_threshold"] == project.sources["dataset.categories"] == "constant"
+    assert settings.default_model("judge") == ("gpt-4o", True)
+
+
+def test_opening_a_project_leaves_nothing_of_the_one_before(folder: Path) -> None:
+    constants.JUDGE_PASS_THRESHOLD = 60.0
+    constants.QUESTION_CATEGORIES += ["連絡系"]
+    (folder / "other").mkdir()
+    opened(folder, SEVEN)
+    project = sj.open_project(folder / "other")
+    assert project.rubric == sj.Rubric() and "連絡系" not in project.categories
+    assert set(project.sources.values()) == {"built-in"}
+    assert folder / "other" / "logs" == constants.LOGS_DIR
+    with pytest.raises(sj.ConfigError, match="no such folder"):
+        sj.open_project(folder / "nowhere")
+
+
+def test_a_changed_file_counts_from_the_next_call(folder: Path) -> None:
+    opened(folder, "[rubric]\npass_threshold = 80\n")
+    assert settings.project_rubric().pass_threshold == 80
+    (folder / "socjudge.toml").write_text("[rubric]\npass_threshold = 75.5\n", encoding="utf-8")
+    assert settings.project_rubric().pass_threshold == 75.5
+    (folder / "socjudge.toml").unlink()
+    assert settings.project_rubric() == sj.Rubric()
+
+
+def test_the_hash_of_the_settings_follows_the_values_and_not_the_layout_of_the_file(folder: Path) -> None:
+    one = opened(folder, SEVEN).settings_sha256
+    assert opened(folder, "# a comment\n" + SEVEN.replace(" = ", "=")).settings_sha256 == one
+    assert opened(folder, SEVEN.replace("80", "81")).settings_sha256 != one
+
+
+def test_a_project_shows_where_each_value_comes_from(folder: Path) -> None:
+    project = opened(folder, SEVEN)
+    assert repr(project) == f"<Project '{folder}': 3 of 15 settings of its own>"
+    assert "<td>rubric.pass_threshold</td><td>80</td><td>socjudge.toml</td>" in project._repr_html_()
+    shown = opened(folder, SEVEN.replace("着手", "<b>着手"))._repr_html_()
+    assert "<b>着手" not in shown and "&lt;b&gt;着手" in shown
+
+
+# What is written, and what the refusal names: the line, the key, what is wrong and mostly the name that was meant.
+FAULTS = {
+    "[rubrik]\npass_rate = 0.7": ["line 1", "[rubrik]", "'rubric'"],
+    "[rubric]\npass_treshold = 80": ["line 2", "pass_treshold", "'pass_threshold'"],
+    "[rubric]\n\npass_rte = 0.8": ["line 3", "pass_rte", "'pass_rate'"],
+    "[defaults]\njudge_modell = 'x'": ["line 2", "judge_modell", "'judge_model'"],
+    "[defaults]\nassistant = 'x'": ["line 2", "'assistant_model'"],
+    "[defaults]\nmax_cost = 1": ["line 2", "'max_cost_usd'"],
+    "[dataset]\ncategory = ['x']": ["line 2", "category", "'categories'"],
+    "[report]\nteem = 'x'": ["line 2", "'team'"],
+    "[report]\nk = 5": ["line 2", "[defaults]"],
+    "pass_threshold = 80": ["line 1", "pass_threshold", "[rubric]"],
+    "rubric = 80": ["line 1", "[rubric]"],
+    "[rubric]\npass_threshold = '80'": ["line 2", "pass_threshold", "'80'", "0 to 100"],
+    "[rubric]\npass_threshold = 101": ["line 2", "101", "0 to 100"],
+    "[rubric]\npass_rate = 70": ["line 2", "pass_rate", "70", "0 to 1"],
+    "[rubric]\npass_rate = nan": ["line 2", "pass_rate", "nan"],
+    "[rubric]\ncriteria = '正確性'": ["line 2", "criteria", "list of names"],
+    "[rubric]\ncriteria = []": ["line 2", "criteria", "list of names"],
+    "[rubric]\npass_rate = 0.7\ncriteria = [\n '正確性',\n '安全性',\n '正確性',\n]": ["line 3", "twice: 正確性"],
+    "[rubric]\ncriteria = ['総合']": ["line 2", "総合"],
+    "[rubric]\npass_rate = 0.7\npass_rate = 0.8": ["line 3", "twice", "pass_rate = 0.8"],
+    "[rubric]\n[dataset]\n[rubric]": ["line 3", "twice", "[rubric]"],
+    "[rubric.descriptions]\n迅速性 = '早いか'": ["line 2", "迅速性", "double quotes"],
+    "[rubric.descriptions]\n'正確さ' = '正しいか'": ["line 2", "正確さ", "'正確性'"],
+    "[rubric.descriptions]\n'正確性' = ''": ["line 1", "descriptions"],
+    "[defaults]\nk = 0": ["line 2", "k = 0", "1 to 1000"],
+    "[defaults]\nk = true": ["line 2", "k = true"],
+    "[defaults]\nmax_cost_usd = -1": ["line 2", "-1", "0 or more"],
+    "[defaults]\nlanguage = 'fr'": ["line 2", "'fr'", '"ja"'],
+    "[defaults]\njpy_per_usd = 0": ["line 2", "jpy_per_usd", "above 0"],
+    "[defaults]\njudge_model = gpt-4o": ["line 2", "judge_model = gpt-4o", "double quotes"],
+    "[prices.'my-7b']\ninput = 1": ["line 1", "my-7b", "output"],
+    "[prices.'my-7b']\ninput = 1\noutput = 2\ninptu = 3": ["line 4", "inptu", "'input'"],
+    "[rubric": ["line 1", "cannot be read"],
+}
+
+
+@pytest.mark.parametrize("text", FAULTS)
+def test_a_fault_is_told_with_file_line_and_name(folder: Path, text: str) -> None:
+    with pytest.raises(sj.ConfigError) as refused:
+        opened(folder, text)
+    assert [part for part in [str(folder / "socjudge.toml"), *FAULTS[text]] if part not in str(refused.value)] == []
+
+
+def test_all_faults_are_told_at_once_and_in_the_language_that_the_file_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SOCJUDGE_LANG")
+    with pytest.raises(sj.ConfigError) as refused:
+        opened(folder, "[rubric]\npass_rate = 7\n[defaults]\nlanguage = 'en'\nk = 0\n")
+    lines = str(refused.value).splitlines()
+    assert len(lines) == 2 and "line 2" in lines[0] and "line 5" in lines[1]
+    with pytest.raises(sj.ConfigError, match="2行目"):
+        opened(folder, "[defaults]\nk = 0\nlanguage = 'ja'\n")
+
+
+@pytest.mark.parametrize("content", ["[rubric]\n".encode("utf-16"), "# 設定\n".encode("cp932")])
+def test_a_file_that_is_not_utf_8_is_named(folder: Path, content: bytes) -> None:
+    (folder / "socjudge.toml").write_bytes(content)
+    with pytest.raises(sj.ConfigError, match=r"socjudge.toml: .* UTF-8"):
+        sj.open_project(folder)
+
+
+def test_prices_may_stand_in_the_settings_but_not_in_both_files(folder: Path) -> None:
+    opened(folder, "[prices.'my-7b']\ninput = 1.0\noutput = 2\n")
+    assert price_usd("my-7b", 1_000_000, 1_000_000) == 3.0
+    constants.PRICES_PATH.write_text("['their-7b']\ninput = 2\noutput = 2\n", "utf-8")
+    assert price_usd("my-7b", 1_000_000, 0) == 1.0 and price_usd("their-7b", 1_000_000, 0) == 2.0
+    constants.PRICES_PATH.write_text("['my-7b']\ninput = 22\noutput = 2\n", "utf-8")
+    with pytest.raises(sj.ConfigError, match=r"my-7b.*both"):
+        price_usd("my-7b", 1, 1)
+
+
+def test_what_was_paid_for_while_somebody_broke_the_file_is_priced_as_before(folder: Path) -> None:
+    opened(folder, "[prices.'my-7b']\ninput = 1.0\noutput = 2\n[defaults]\njpy_per_usd = 200\n")
+    assert (price_usd("my-7b", 1_000_000, 0), settings.yen_per_usd()) == (1.0, 200)
+    (folder / "socjudge.toml").write_text("[prices", "utf-8")
+    assert (price_usd("my-7b", 1_000_000, 0), settings.yen_per_usd()) == (1.0, 200)
+
+
+def test_who_edits_constants_py_gets_what_they_wrote(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "socjudge", tmp_path / "socjudge", ignore=shutil.ignore_patterns("__pycache__"))
+    edited = tmp_path / "socjudge" / "constants.py"
+    text = edited.read_text("utf-8").replace("JUDGE_PASS_THRESHOLD = 70.0", "JUDGE_PASS_THRESHOLD = 80.0")
+    text = text.replace('    "簡潔性",\n', "").replace('"guide-1"', '"mine-1"')
+    edited.write_text(text, "utf-8")
+    (tmp_path / "socjudge.toml").write_text("# no values\n[rubric]\n", "utf-8")
+    code = (
+        "from socjudge import settings as s; p = s.current_project();"
+        "print(p.rubric.pass_threshold, len(p.rubric.criteria), p.defaults['judge_prompt'], *set(p.sources.values()))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert told.stdout.split() == ["80.0", "5", "mine-1", "built-in"]
