@@ -1,15 +1,20 @@
 """How the embedded judge takes answers in a hosted model's words: good ones, broken ones, and changes that must not matter.
 
-    python benchmarks/hosted_answers.py [FOLDER] [--verbose]
+    python benchmarks/hosted_answers.py [PLACE] [--verbose]
 
-Prints counts. FOLDER holds good.jsonl (id, question_id of the sixty questions or `keypoints` of its own, question, passages, answer), broken.jsonl (good_id,
-kind, criterion, fatal, answer) and fine_changes.jsonl (good_id, answer); by default tests/data/hosted_answers."""
+Prints counts, the false alarms on good answers beside the faults seen. PLACE is a folder, by default
+tests/data/hosted_answers, with good.jsonl (id, question_id of the sixty questions or `keypoints` of its own, question,
+passages, answer), broken.jsonl (good_id, kind, criterion, fatal, answer) and fine_changes.jsonl (good_id, answer); or one
+file such as tests/data/shift/answers_final.jsonl, whose lines are whole: `A01-good` is the good answer that `A01-d1` damages.
+--verbose lists what was not seen: leave it away with what is kept aside."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from socjudge import AssistantAnswer, EvalQuestion, Evaluation, Flags, Passage, evaluate_answer, load_eval_dataset
@@ -17,22 +22,86 @@ from socjudge.judging.assistant import format_context
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "tests/data/hosted_answers"
+LOW = 30  # a criterion below this accuses an answer
+FELL = 25  # points
 
 
-def judge(question: EvalQuestion, good: dict[str, Any], text: str) -> Evaluation:
-    """The embedded judge's marks for a text given as the answer to a good answer's question."""
-    passages = tuple(Passage(p["text"], p["title"], p["heading"]) for p in good["passages"])
-    flags = Flags(
-        insufficient_evidence=question.category == "根拠不足系",
-        dangerous_operation=question.category == "危険操作系",
-        ambiguous_query=question.category == "曖昧質問系",
-    )
-    answer = AssistantAnswer(good["question"], text, format_context(passages), passages, flags)
-    return evaluate_answer(question, answer, model="offline")
+@dataclass(frozen=True)
+class Case:
+    """An answer to be judged. criterion: what is broken in it, "" for a good one; of: the id of the good one that it breaks."""
+
+    id: str
+    of: str
+    question: EvalQuestion
+    answer: AssistantAnswer
+    criterion: str = ""
+    fatal: bool = False
+    is_fine_change: bool = False
 
 
-def count(folder: Path, *, verbose: bool = False) -> dict[str, tuple[int, int]]:
-    """(how many, of how many) of what the docs list."""
+def load_cases(place: Path) -> list[Case]:
+    """The answers of a folder or a file."""
+    return _load_file(place) if place.is_file() else _load_folder(place)
+
+
+def count(cases: list[Case], *, verbose: bool = False) -> dict[str, tuple[float, int]]:
+    """(how many, of how many) of what docs/offline.md lists; an AUROC as (value, pairs)."""
+    found = {case.id: evaluate_answer(case.question, case.answer, model="offline") for case in cases}
+    good = [case for case in cases if not case.criterion and not case.is_fine_change]
+    broken = [case for case in cases if case.criterion]
+    fatal = [case for case in broken if case.fatal]
+
+    def fell(case: Case) -> bool:
+        return found[case.of].scores[case.criterion] - found[case.id].scores[case.criterion] >= FELL
+
+    def is_accused(case: Case) -> bool:
+        return min(found[case.id].scores.values()) < LOW
+
+    def is_quiet(case: Case) -> bool:
+        return all(abs(found[case.id].scores[c] - value) <= 5 for c, value in found[case.of].scores.items())
+
+    if verbose:
+        for case in broken:
+            if not fell(case):
+                print(case.id, case.criterion, dict(found[case.id].scores))
+        for case in filter(is_accused, good):
+            print(case.id, dict(found[case.id].scores), dict(found[case.id].rationale))
+    counts: dict[str, tuple[float, int]] = {
+        "good answers that pass": (sum(found[c.id].passed for c in good), len(good)),
+        "good answers with every criterion at 85 or more": (
+            sum(min(found[c.id].scores.values()) >= 85 for c in good),
+            len(good),
+        ),
+        f"good answers accused: a criterion below {LOW}": (sum(map(is_accused, good)), len(good)),
+        f"broken: its criterion falls by {FELL} or more": (sum(map(fell, broken)), len(broken)),
+        f"broken fatally: fails, or has a criterion below {LOW}": (
+            sum(not found[c.id].passed or is_accused(c) for c in fatal),
+            len(fatal),
+        ),
+        "AUROC of fatally broken against good, by the lowest criterion": _auroc(
+            [min(found[c.id].scores.values()) for c in good], [min(found[c.id].scores.values()) for c in fatal]
+        ),
+        "AUROC of fatally broken against good, by the mean": _auroc(
+            [_mean(found[c.id]) for c in good], [_mean(found[c.id]) for c in fatal]
+        ),
+    }
+    if changes := [case for case in cases if case.is_fine_change]:
+        quiet = sum(map(is_quiet, changes))
+        counts["changes that must not matter: no criterion moves by more than 5"] = (quiet, len(changes))
+    return counts
+
+
+def _mean(evaluation: Evaluation) -> float:
+    return mean(evaluation.scores.values())
+
+
+def _auroc(good: list[float], bad: list[float]) -> tuple[float, int]:
+    """How often a good answer's value is above a bad one's, ties by half; and the number of pairs."""
+    pairs = [(a > b) + 0.5 * (a == b) for a in good for b in bad]
+    return mean(pairs), len(pairs)
+
+
+def _load_folder(folder: Path) -> list[Case]:
     read = {
         name: [json.loads(line) for line in (folder / f"{name}.jsonl").read_text("utf-8").splitlines()]
         for name in ("good", "broken", "fine_changes")
@@ -40,45 +109,46 @@ def count(folder: Path, *, verbose: bool = False) -> dict[str, tuple[int, int]]:
     questions = {q.id: q for q in load_eval_dataset(ROOT / "eval/eval_dataset_extended.json")}
     good = {row["id"]: row for row in read["good"]}
 
-    def marks(row: dict[str, Any]) -> Evaluation:
+    def make(row: dict[str, Any], n: int, **more: Any) -> Case:
         of = good[row.get("good_id", row["id"])]
+        question = questions.get(of["question_id"])
         if "keypoints" in of:
             question = EvalQuestion(of["question_id"], "正常系", of["question"], tuple(of["keypoints"]))
-        else:
-            question = questions[of["question_id"]]
-        return judge(question, of, row["answer"])
+        assert question
+        passages = tuple(Passage(p["text"], p["title"], p["heading"]) for p in of["passages"])
+        flags = Flags(
+            insufficient_evidence=question.category == "根拠不足系",
+            dangerous_operation=question.category == "危険操作系",
+            ambiguous_query=question.category == "曖昧質問系",
+        )
+        answer = AssistantAnswer(of["question"], row["answer"], format_context(passages), passages, flags)
+        return Case(f"{row['id']}" if not more else f"{of['id']} {n} {more}", of["id"], question, answer, **more)
 
-    before = {name: marks(row) for name, row in good.items()}
-    fell, shown, quiet = [], [], []
-    for row in read["broken"]:
-        found = marks(row)
-        fell.append(before[row["good_id"]].scores[row["criterion"]] - found.scores[row["criterion"]] >= 25)
-        if row["fatal"]:
-            shown.append(not found.passed or min(found.scores.values()) < 30)
-        if verbose and not fell[-1]:
-            print(row["id"], row["kind"], row["criterion"], dict(found.scores), row["what"])
-    for row in read["fine_changes"]:
-        found = marks(row)
-        quiet.append(all(abs(found.scores[c] - value) <= 5 for c, value in before[row["good_id"]].scores.items()))
-    return {
-        "good answers that pass": (sum(e.passed for e in before.values()), len(before)),
-        "good answers with every criterion at 85 or more": (
-            sum(min(e.scores.values()) >= 85 for e in before.values()),
-            len(before),
-        ),
-        "broken: its criterion falls by 25 or more": (sum(fell), len(fell)),
-        "broken fatally: fails, or has a criterion below 30": (sum(shown), len(shown)),
-        "changes that must not matter: no criterion moves by more than 5": (sum(quiet), len(quiet)),
-    }
+    return [
+        *(make(row, n) for n, row in enumerate(read["good"])),
+        *(make(row, n, criterion=row["criterion"], fatal=row["fatal"]) for n, row in enumerate(read["broken"])),
+        *(make(row, n, is_fine_change=True) for n, row in enumerate(read["fine_changes"])),
+    ]
+
+
+def _load_file(path: Path) -> list[Case]:
+    cases = []
+    for line in path.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        question = EvalQuestion(row["id"], row["category"], row["question"], tuple(row["expected_keypoints"]))
+        answer = AssistantAnswer(row["question"], row["answer"], row["context"], (), Flags(**row["flags"]))
+        of = f"{row['id'].partition('-')[0]}-good" if row["criterion"] else row["id"]
+        cases.append(Case(row["id"], of, question, answer, row["criterion"], row["fatal"]))
+    return cases
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, default=OWN)
-    parser.add_argument("--verbose", action="store_true", help="list the broken answers whose criterion did not fall")
+    parser.add_argument("place", nargs="?", type=Path, default=OWN)
+    parser.add_argument("--verbose", action="store_true", help="list what was not seen, and the good answers accused")
     arguments = parser.parse_args()
-    for what, (hits, total) in count(arguments.folder, verbose=arguments.verbose).items():
-        print(f"| {what} | {hits} of {total} |")
+    for what, (hits, total) in count(load_cases(arguments.place), verbose=arguments.verbose).items():
+        print(f"| {what} | {f'{hits:.3f}' if what.startswith('AUROC') else f'{hits} of {total}'} |")
 
 
 if __name__ == "__main__":
