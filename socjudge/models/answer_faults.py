@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 
 from ..base.texts import Unit, bigrams, containment, fold
-from ..rules.contradictions import Conflict, find_conflict, stance_of, turns_order
 from ..rules.dangers import operations_named
 from ..rules.facts import (
     find_agents,
@@ -24,53 +23,11 @@ from .answer_reading import Reading
 
 _IMMEDIATE = re.compile(r"直ちに|最初に|まず|何より先")
 _CONDITIONAL = re.compile(r"場合|れば|たら|とき|次第|承認|なら")
-# 「…」は行わないでください: what the answer turns down is named, not told.
-_REFUSAL = re.compile("」(?:は|を)[^。]{0,6}(?:行わ|実施し|実行し|し)ないでください")
 _SUMMARY = re.compile("(?:要点|まとめ|結論)[:：]")
 _TELLS = re.compile("報告|連絡|知らせ|伝え|一報|上げ|へ[。」]")
 _SAME_THING = 0.25  # of a keypoint's character pairs, people left out
 _DEADLINE = re.compile(r"\d+\s*(?:分|時間|日)以内")
 _NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
-
-
-def turned_against(reading: Reading, i: int) -> Conflict:
-    """How claim i goes against the passages, "" if it does not."""
-    claim = reading.claims[i]
-    if claim.is_code or fold(claim.text) in reading.source_texts or _REFUSAL.search(claim.text):
-        return ""
-    place, likeness = reading.nearest[i]
-    if likeness >= 0.65:
-        source = reading.sources[place].text
-        if is_negative(claim.text) != is_negative(source):
-            return "forbidden" if is_negative(source) else "denied"
-    about = reading.about[i]
-    if not about and i and reading.claims[i - 1].group == claim.group:  # これで対応は済みます。
-        about = reading.about[i - 1]
-    cited = [s for p in _places_cited(reading, claim) for s in reading.statements[p]]
-    if not about:
-        own = content_words(claim.text)
-        about = [source for source in cited if own & content_words(source)][:2]
-    follows = i + 1 < len(reading.claims) and reading.claims[i + 1].group == claim.group
-    pair = claim.text.replace("。", "、") + reading.claims[i + 1].text if follows else ""
-    if not about and cited and all(map(is_negative, cited)) and stance_of(claim.text) == "permits":
-        return "loosened"  # what the bans that it cites do not say
-    if any(turns_order(text, source) for text in (claim.text, pair) for source in about[:2]):
-        return "late"
-    return find_conflict(claim.text, about, reading.known, cited)
-
-
-def _places_cited(reading: Reading, claim: Unit) -> list[int]:
-    """The places of the passages that a claim cites by file and heading."""
-    return [p for source in claim.cited for p in _places_headed(reading, source)]
-
-
-def _places_headed(reading: Reading, cited: str) -> list[int]:
-    heading = fold(cited.partition(">")[2])
-    return [
-        p
-        for p in places_named(reading, cited)
-        if not heading or heading in reading.names[p][1] or (reading.names[p][1] and reading.names[p][1] in heading)
-    ]
 
 
 def find_misplaced(reading: Reading) -> str:
@@ -193,11 +150,6 @@ def find_unfounded_start(reading: Reading) -> str:
     return first.text if reading.support[0] < 0.5 and re.match("まず|最初に|はじめに", first.text) else ""
 
 
-def places_named(reading: Reading, cited: str) -> list[int]:
-    """The places of the passages that a citation names by their file."""
-    return [i for i, (file, _) in enumerate(reading.names) if file and file in cited.casefold()]
-
-
 def rate_citation(reading: Reading, i: int) -> float:
     """1 if a citation of claim i names a passage that holds it, less if it names another of an existing file, 0 if none."""
     own, pairs = reading.claim_pairs[i], reading.passage_pairs
@@ -205,8 +157,8 @@ def rate_citation(reading: Reading, i: int) -> float:
     best = max(holds, default=0.0)
     found = 0.0
     for source in reading.claims[i].cited:
-        places = places_named(reading, source)
-        here = _places_headed(reading, source)
+        places = reading.places_named(source)
+        here = reading.places_headed(source)
         if any(holds[p] >= min(0.6 * best, 0.5) for p in here) or any(
             source in reading.passages[p] for p in here for source in reading.about[i]
         ):

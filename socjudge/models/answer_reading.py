@@ -15,9 +15,9 @@ import numpy as np
 
 from ..base.texts import Unit, bigrams, containment, fold, jaccard, split_units
 from ..records import AssistantAnswer, EvalQuestion
-from ..rules.contradictions import Clause, clauses_of
+from ..rules.contradictions import Clause, Conflict, clauses_of, find_conflict, stance_of, turns_order
 from ..rules.dangers import Danger, recommends_danger
-from ..rules.facts import blank_facts, find_facts, neutral_facts, read_deadlines
+from ..rules.facts import blank_facts, find_facts, is_negative, neutral_facts, read_deadlines
 from ..rules.stance_words import ACTS
 from ..runbooks.bm25 import content_words
 from ..runbooks.embeddings import Vectors, cosines, embed_texts
@@ -52,6 +52,8 @@ _ASKS = re.compile(
     r"[?？]|(?:です|ます|ません|でしょう)か|(?:教えて|お知らせ|お聞かせ|提示|共有|記入して|示して).{0,4}(?:ください|いただ|ほしい|欲しい)|か。?$"
 )
 _EMPTY = frozenset({"実施", "対応", "実行", "必要", "注意", "場合"})  # 実施しないでください says nothing by itself
+# 「…」は行わないでください: what the answer turns down is named, not told.
+_REFUSAL = re.compile("」(?:は|を)[^。]{0,6}(?:行わ|実施し|実行し|し)ないでください")
 _ECHO = 0.8  # of the character pairs: what repeats the question or a keypoint says nothing
 # Below the first value the passages do not support a statement, from the second they do; likeness beyond counts a little,
 # so that what is quoted stands above what is put in other words.
@@ -292,6 +294,47 @@ class Reading:
             least = max(_ABOUT, near[best[0]] - 0.2) if best else 0
             found.append([self.sources[i].text for i in best if near[i] >= least])
         return found
+
+    def places_named(self, cited: str) -> list[int]:
+        """The places of the passages that a citation names by their file."""
+        return [i for i, (file, _) in enumerate(self.names) if file and file in cited.casefold()]
+
+    def places_headed(self, cited: str) -> list[int]:
+        """The places of the passages that a citation names by their file and heading."""
+        wanted = fold(cited.partition(">")[2])
+        headings = ((p, self.names[p][1]) for p in self.places_named(cited))
+        return [p for p, heading in headings if not wanted or wanted in heading or (heading and heading in wanted)]
+
+    @cached_property
+    def turned(self) -> list[Conflict]:
+        """How each claim goes against the passages, "" if it does not."""
+        return [self._turned_against(i) for i in range(len(self.claims))]
+
+    def _turned_against(self, i: int) -> Conflict:
+        claim = self.claims[i]
+        if claim.is_code or fold(claim.text) in self.source_texts or _REFUSAL.search(claim.text):
+            return ""
+        place, likeness = self.nearest[i]
+        if likeness >= 0.65:
+            source = self.sources[place].text
+            if is_negative(claim.text) != is_negative(source):
+                return "forbidden" if is_negative(source) else "denied"
+        about = self.about[i]
+        if not about and i and self.claims[i - 1].group == claim.group:  # これで対応は済みます。
+            about = self.about[i - 1]
+        cited = [
+            s for p in (p for source in claim.cited for p in self.places_headed(source)) for s in self.statements[p]
+        ]
+        if not about:
+            own = content_words(claim.text)
+            about = [source for source in cited if own & content_words(source)][:2]
+        follows = i + 1 < len(self.claims) and self.claims[i + 1].group == claim.group
+        pair = claim.text.replace("。", "、") + self.claims[i + 1].text if follows else ""
+        if not about and cited and all(map(is_negative, cited)) and stance_of(claim.text) == "permits":
+            return "loosened"  # what the bans that it cites do not say
+        if any(turns_order(text, source) for text in (claim.text, pair) for source in about[:2]):
+            return "late"
+        return find_conflict(claim.text, about, self.known, cited)
 
     @cached_property
     def origins(self) -> list[str]:

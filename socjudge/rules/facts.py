@@ -113,17 +113,20 @@ def _blank(statement: str) -> str:
 _blank_once = lru_cache(maxsize=8_000)(_blank)
 
 
+@lru_cache(maxsize=2_000)
 def neutral_facts(statement: str) -> str:
     """The statement with a placeholder for every fact, still fit to be embedded."""
     text = unicodedata.normalize("NFKC", statement)
     return _FACT.sub(lambda match: {"role": "役", "term": "語", "number": "数"}[match.lastgroup or "term"], text)
 
 
+@lru_cache(maxsize=2_000)
 def without_people(statement: str) -> str:
     """The statement without its roles and numbers: what is done, not by whom or when."""
     return _FACT.sub(lambda match: match[0] if match.lastgroup == "term" else "", statement)
 
 
+@lru_cache(maxsize=2_000)
 def is_negative(statement: str) -> bool:
     """Whether a statement forbids or denies something."""
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
