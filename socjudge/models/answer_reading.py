@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import log
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..base.texts import Unit, bigrams, containment, fold, jaccard, split_units
 from ..records import AssistantAnswer, EvalQuestion
-from ..rules.contradictions import Clause, Conflict, clauses_of, find_conflict, stance_of, turns_order
+from ..rules.contradictions import is_loosened, permits
 from ..rules.dangers import Danger, recommends_danger
-from ..rules.facts import blank_facts, find_facts, is_negative, neutral_facts, read_deadlines
+from ..rules.facts import blank_facts, find_facts, is_negative, neutral_facts
 from ..rules.stance_words import ACTS
 from ..runbooks.bm25 import content_words
 from ..runbooks.embeddings import Vectors, cosines, embed_texts
@@ -64,6 +64,9 @@ _LONGEST = 500  # characters of a statement that are embedded: the memory that i
 _REMEMBERED = 2_000  # characters of a passage whose vectors are remembered
 _STRANGE = 0.02  # what each word that no passage has takes off a statement's support
 _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences have 0.25 and more, lists of nouns 0.12
+
+
+Turned = Literal["", "forbidden", "denied", "loosened"]
 
 
 @dataclass(frozen=True)
@@ -214,16 +217,6 @@ class Reading:
         return {fold(unit.text) for unit in self.sources}
 
     @cached_property
-    def known(self) -> list[Clause]:
-        """The distinct clauses of the passages."""
-        return list(dict.fromkeys(clause for unit in self.sources for clause in clauses_of(unit.text)))
-
-    @cached_property
-    def deadlines(self) -> list[dict[tuple[str, str], frozenset[float]]]:
-        """Whom the tables of each passage have told within how many minutes, by severity and role."""
-        return [read_deadlines(passage) for passage in self.passages]
-
-    @cached_property
     def passage_words(self) -> set[str]:
         return content_words("\n".join(self.passages))
 
@@ -306,11 +299,11 @@ class Reading:
         return [p for p, heading in headings if not wanted or wanted in heading or (heading and heading in wanted)]
 
     @cached_property
-    def turned(self) -> list[Conflict]:
+    def turned(self) -> list[Turned]:
         """How each claim goes against the passages, "" if it does not."""
         return [self._turned_against(i) for i in range(len(self.claims))]
 
-    def _turned_against(self, i: int) -> Conflict:
+    def _turned_against(self, i: int) -> Turned:
         claim = self.claims[i]
         if claim.is_code or fold(claim.text) in self.source_texts or _REFUSAL.search(claim.text):
             return ""
@@ -328,13 +321,9 @@ class Reading:
         if not about:
             own = content_words(claim.text)
             about = [source for source in cited if own & content_words(source)][:2]
-        follows = i + 1 < len(self.claims) and self.claims[i + 1].group == claim.group
-        pair = claim.text.replace("。", "、") + self.claims[i + 1].text if follows else ""
-        if not about and cited and all(map(is_negative, cited)) and stance_of(claim.text) == "permits":
+        if not about and cited and all(map(is_negative, cited)) and permits(claim.text):
             return "loosened"  # what the bans that it cites do not say
-        if any(turns_order(text, source) for text in (claim.text, pair) for source in about[:2]):
-            return "late"
-        return find_conflict(claim.text, about, self.known, cited)
+        return "loosened" if is_loosened(claim.text, about, cited) else ""
 
     @cached_property
     def origins(self) -> list[str]:

@@ -1,9 +1,8 @@
-"""Whether a statement does what its sources forbid, spares or puts off what they ask for, or reverses their order.
+"""Whether a statement loosens what its sources ask for, skips an approval, or tells to do away with evidence.
 
-Sentence similarity cannot see a contradiction (docs/offline.md). Two kinds of rule can. What loosens (need not, may, later, on
-one's own) is a strong claim: it must stand in a source about the same thing, in whatever words. And what is forbidden
-or denied is compared clause by clause, by the act that it names. What they cannot see: a contradiction in words that
-`stance_words` has not, or one that takes knowledge.
+Sentence similarity cannot see a contradiction (docs/offline.md). What loosens (need not, may, later, on one's own) is a
+strong claim: it must stand in a source about the same thing, in whatever words. What they cannot see: a contradiction in
+words that `stance_words` has not, or one that takes knowledge.
 """
 
 from __future__ import annotations
@@ -11,140 +10,35 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal
 
-from ..base.texts import fold
 from ..runbooks.bm25 import content_words
 from . import stance_words as words
-from .facts import is_negative, without_people
+from .facts import is_negative
 
-Stance = Literal["does", "forbids", "spares", "permits", "tells"]
-Conflict = Literal["", "forbidden", "loosened", "denied", "late", "changed"]
-
-_BREAK = re.compile(
-    r"[。；;]|(?<=[しいきぎっん])て(?!は|も|い|お|く|し)|(?<=[しせ])、|(?<=[一-龠々][いきちりみびぎえけてねめれげべ])、|ほか|うえで|上で|ながら|(?<=ず)に|(?<=ず)、|(?<=[さかたなばまらわせ]ず)(?=[A-Za-z一-龠ァ-ヶ])|(?<=ない)で|(?<=控え)、|(?<=避け)、|(?<=[ァ-ヶー一-龠々])で、"
-)
-# A part that says when, not what.
-_CONDITION = re.compile(
-    r"(?:場合|とき|ため|ので|時点|たら|なら|れば|まで|限り|か(?=[、をは])|よりも?前|の?前)(?:は|に|には|で|も|を)?、?"
-)
-_TIME_BEHIND_OBJECT = re.compile(r"(?<=を)[一-龠々ァ-ヶー]{1,8}前に(?:は、?)?")  # キーを調査前に削除しない
-_RUN = re.compile(r"[一-龠々]+|[ァ-ヶー]+|[A-Za-z0-9_-]+")
-_STANCE_WORDS = frozenset({"必要", "不要", "禁止", "省略", "問題", "許可", "義務", "構わ", "場合", "実施", "可能"})
-# 確認せずに説明しない asks for the first rather than forbidding it.
-_WITHOUT = re.compile(r"[^、。]{0,60}ずに(?=[^。]{0,80}(?:ない|ません|禁))")
-_LONG_ASIDE = re.compile(r"\([^()]{12,}\)")  # a reason
-# 再起動して解除しようとせず denies both.
-_NOT_EVEN = re.compile(r"て(?=[^、。]{0,15}うと(?:せず|しない))")
-# しないよう伝える forbids; 記録を止めずに does not stop.
-_TELLS_NOT = re.compile("ないよう(?:に|、)*[^、。]{0,12}(?:伝え|依頼|求め|頼|指示|案内|言)[ぁ-ん]*")
-_GOES_ON = re.compile("(?<=記録|保全|報告|監視|発信|隔離|調査|取得|確認)(?P<of>[をはも])(?:止め|やめ)(?:ずに?|ないで?)")
 _ENOUGH = re.compile(r"(?:だけ|のみ)で(?:結構|よ|十分|足り)")
-_IF = re.compile(r"[^、。]{0,60}(?:と|れば|たら|場合|なら)(?:は|に|には)?、")
-_SERIES = re.compile(r"([^。「」]{1,120}?)(?:の順|順に|順で)")
-
-
 _ENDING = 10  # letters of a statement that say whether all of it is a ban
-_PREDICATE = 14  # letters of a statement that say what it comes to
 _STEM = 4  # letters by which two forms of one word are the same: そのままに, そのまま触らせず
 
 
-@dataclass(frozen=True)
-class Clause:
-    """A part of a statement: its content words without those that only say the stance; action: those of what is done."""
-
-    words: frozenset[str]
-    action: frozenset[str]
-    stance: Stance
-    acts: frozenset[int] = frozenset()
+def permits(text: str) -> bool:
+    """Whether a statement allows something."""
+    return bool(words.PERMITS.search(words.NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))))
 
 
-def stance_of(text: str) -> Stance:
-    """What a clause says about what it names: permits and spares come before forbids, whose words they share.
+def is_loosened(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> bool:
+    """Whether a statement spares or allows what its sources do not, and neither turns that down nor only says what may be.
 
-    "tells" is neither: what a thing is not."""
-    text = words.NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))
-    if words.SPARES.search(text):
-        return "spares"
-    if words.PERMITS.search(text):
-        return "permits"
-    if words.IS_NOT.search(text):
-        return "tells"
-    return "forbids" if is_negative(text) else "does"
-
-
-@lru_cache(maxsize=4096)
-def clauses_of(statement: str) -> tuple[Clause, ...]:
-    """The clauses of a statement that name something."""
-    text = _NOT_EVEN.sub("", _WITHOUT.sub("", unicodedata.normalize("NFKC", statement)))
-    text = words.HARM.split(_LONG_ASIDE.sub("", text))[-1]
-    text = _GOES_ON.sub(r"\g<of>続け", _TELLS_NOT.sub("ない", text))
-    found = (
-        Clause(
-            frozenset(content_words(without_people(part)) - _STANCE_WORDS), _action(part), stance_of(part), _acts(part)
-        )
-        for part in _parts(text)
-    )
-    return tuple(clause for clause in found if clause.words)
-
-
-def _action(part: str) -> frozenset[str]:
-    """The last word of a clause that says what is done: 再設定 in パスワードの再設定は必要ない."""
-    for run in reversed(_RUN.findall(part)):
-        if named := content_words(run) - _STANCE_WORDS:
-            return frozenset(named)
-    return frozenset()
-
-
-def _acts(part: str) -> frozenset[int]:
-    """The rows of ACTS of the last act that a clause names."""
-    ends = [(max((m.end() for m in row.finditer(part)), default=-1), i) for i, row in enumerate(words.ACTS)]
-    last = max(ends)[0]
-    return frozenset(i for end, i in ends if end == last >= 0)
-
-
-def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause], cited: Sequence[str] = ()) -> Conflict:
-    """How a statement goes against its sources, "" if it does not.
-
-    about: the sources about the same thing, nearest first; known: the clauses of all; cited: those of the sections that it cites."""
-    if words.REJECTS.search(unicodedata.normalize("NFKC", statement)) and "必要" not in statement:
-        return ""  # 必要なわけではない spares
-    if words.MAY_BE.search(unicodedata.normalize("NFKC", statement)):
-        return ""
-    if any(takes_the_other(statement, source) for source in about[:2]):
-        return "forbidden"
-    if turns_down(statement, about):
-        return "changed"
-    statement = words.ASIDE.sub("", statement)
-    if loosens(statement, about, cited):
-        return "loosened"
-    if puts_off(statement, about):
-        return "changed"
-    if disguises_destruction(statement, about) and any(is_negative(source) for source in about[:2]):
-        return "forbidden"
-    meets = bool(about) and _meets_condition(statement, about[0])
-    for found in () if meets else (find_contradicted(statement, known), _turned(statement, about, known)):
-        # What is denied on the way (…せず、…する) may only say how it is done.
-        if found == "forbidden" and words.ONLY_LEAVE.search(statement):
-            continue  # 申請できるのは確認が済んでから: a ban until then
-        if found and (found == "forbidden" or stance_of(statement[-_PREDICATE:]) in ("forbids", "spares")):
-            return found
-    if not about:
-        return ""
-    if has_opposite(statement, about, words.PROTECTING):
-        return "loosened"
-    if any(comes_late(statement, source) for source in about[:2]) or any(
-        swaps(statement, source) for source in about[:2]
-    ):
-        return "late"
-    return "changed" if has_opposite(statement, about, words.OPPOSITES) or reorders(statement, about) else ""
+    about, cited: as for `loosens`."""
+    text = unicodedata.normalize("NFKC", statement)
+    if (words.REJECTS.search(text) and "必要" not in text) or words.MAY_BE.search(text):  # 必要なわけではない spares
+        return False
+    return bool(loosens(words.ASIDE.sub("", statement), about, cited))
 
 
 def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> str:
-    """The words by which a statement spares, permits, puts off or decides alone what no source about it does; "" for none.
+    """The words by which a statement spares, permits or decides alone what no source about it does; "" for none.
 
+    about: the sources about the same thing, nearest first;
     cited: the sources of the sections that it cites; one of them that says so of the same thing will do, too."""
     own = content_words(statement)
     there = [source for source in cited if own & content_words(source)]
@@ -188,13 +82,6 @@ def _hurries(statement: str, about: Sequence[str]) -> bool:
     return any(words.NO_WAIT.search(source) for source in about[:2])
 
 
-def puts_off(statement: str, about: Sequence[str]) -> str:
-    """The words by which a statement puts off what a source about it does at once or within a deadline; "" for none."""
-    if not any(words.AT_ONCE.search(source) for source in about) or _hurries(statement, about):
-        return ""
-    return _unbacked(words.DELAYS, unicodedata.normalize("NFKC", statement), about)
-
-
 def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
     """What a pattern finds in a text that does not take it back, where no source about it has the like."""
     if not about or any(pattern.search(source) for source in about):
@@ -205,173 +92,6 @@ def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
         if not words.DENIES.search(re.split("[、。](?!と)", text[match.end() :])[0]):
             return match[0]
     return ""
-
-
-def _contradict(said: Stance, known: Stance) -> bool:
-    return (said in ("does", "permits") and known == "forbids") or (said in ("forbids", "spares") and known == "does")
-
-
-def find_contradicted(statement: str, known: Sequence[Clause]) -> Literal["", "forbidden", "denied"]:
-    """Whether a clause does or permits what the known clauses forbid ("forbidden"), or forbids or spares what they do
-    ("denied"). A clause that as near a known one agrees with is none."""
-    for clause in clauses_of(statement):
-        if len(clause.words) < 3:
-            continue
-        agrees, best, against = 0.0, 0.0, None
-        for other in known:
-            share = len(clause.words & other.words) / len(clause.words)
-            if share < 0.75 or not (clause.acts & other.acts or clause.action == other.action):
-                continue
-            # Of two that hold all the words the one that says little else is nearer.
-            share += len(clause.words & other.words) / len(clause.words | other.words)
-            if _contradict(clause.stance, other.stance):
-                if share > best:
-                    best, against = share, other
-            else:
-                agrees = max(agrees, share)
-        if against is not None and best > agrees:
-            return "forbidden" if against.stance == "forbids" else "denied"
-    return ""
-
-
-def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Literal["", "forbidden", "denied"]:
-    """Whether a clause does an act that the sources about it only forbid, or denies one that they only do."""
-    near = [clause for source in about[:2] for clause in clauses_of(source)]
-    own = clauses_of(statement)
-    for clause in own:
-        same = [other for other in near if _same_act(clause, other)]
-        # Far from every source: only one of the same act that shares two words.
-        same = same or [other for other in known if _same_act(clause, other, least=2)]
-        stances = {other.stance for other in same}
-        if clause.stance in ("does", "permits") and stances == {"forbids"}:
-            return "forbidden"
-        if clause.stance in ("forbids", "spares") and stances == {"does"} and near:
-            return "denied"
-    is_ban = bool(about) and bool(words.ENDS_IN_BAN.search(about[0])) and not words.HARM.search(statement)
-    if is_ban and not any(clause.stance in ("forbids", "spares") for clause in own):
-        named = frozenset(word for clause in own for word in clause.words)
-        for ban in clauses_of(about[0]):
-            if ban.stance == "forbids" and len(ban.words) > 2 and len(ban.words & named) >= 0.6 * len(ban.words):
-                return "forbidden"
-    return ""
-
-
-def _meets_condition(statement: str, ban: str) -> bool:
-    """Whether a ban holds only without or before a thing (承認なしに、確認するまで) that the statement has done first."""
-    match = words.UNLESS.search(ban)
-    if not match or not words.THEN.search(statement):
-        return False
-    return bool(content_words(match["thing"][-_PREDICATE:]) & content_words(statement))
-
-
-def _same_act(one: Clause, other: Clause, *, least: int = 1) -> bool:
-    """Whether two clauses name an act, and besides at least so many words of what it is done to."""
-    acts = one.acts & other.acts
-    things = [w for w in one.words & other.words if not any(words.ACTS[act].search(w) for act in acts)]
-    return bool(acts) and len(things) >= least
-
-
-def has_opposite(statement: str, about: Sequence[str], pairs: Sequence[tuple[re.Pattern[str], re.Pattern[str]]]) -> str:
-    """The words of a statement whose contrary its nearest source has, where no source about it has them; "" for none."""
-    if is_negative(statement[-_ENDING:]) or words.CONSEQUENCE.search(statement):
-        return ""
-    asked = [part for part in _parts(about[0]) if not is_negative(part)]
-    done = "、".join(part for part in _BREAK.split(statement) if not is_negative(part))
-    for one, other in pairs:
-        match = one.search(done)
-        told = match and any(map(other.search, asked)) and not other.search(statement)
-        if match and told and not any(one.search(source) for source in about):
-            return match[0]
-    return ""
-
-
-def takes_the_other(statement: str, source: str) -> bool:
-    """Whether a statement takes what its source sets aside for another: 業務端末 where it says 業務端末ではなく解析用端末."""
-    match = words.NOT_BUT.search(unicodedata.normalize("NFKC", source))
-    if not match or words.NOT_BUT.search(statement) or is_negative(statement):
-        return False
-    aside = content_words((_RUN.findall(match["aside"]) or [""])[-1])
-    instead, said = content_words(match["instead"]), content_words(statement)
-    return len(aside - instead) > 1 and aside - instead <= said and not (instead - aside) & said
-
-
-def turns_down(statement: str, about: Sequence[str]) -> bool:
-    """Whether a statement sets aside what its nearest source names for a thing that it does not: SentinelではなくEDRに."""
-    match = words.NOT_BUT.search(unicodedata.normalize("NFKC", statement))
-    if not match or not about or re.search("(?:だけ|のみ|ばかり|わけ|もの|こと)$", match["aside"]):
-        return False
-    aside = content_words((_RUN.findall(match["aside"]) or [""])[-1])
-    source = content_words(about[0])
-    denied = [
-        clause for text in about for clause in _parts(text) if is_negative(clause) and aside & content_words(clause)
-    ]
-    instead = content_words(match["instead"]) - aside
-    if any(aside & content_words(found["aside"]) for text in about if (found := words.NOT_BUT.search(text))):
-        return False
-    return bool(aside and aside <= source and not denied and instead and not instead & source)
-
-
-def _parts(text: str) -> list[str]:
-    """The clauses of a text, without what says when."""
-    return [part for whole in _BREAK.split(_TIME_BEHIND_OBJECT.sub("", text)) if (part := _CONDITION.split(whole)[-1])]
-
-
-def comes_late(statement: str, source: str) -> bool:
-    """Whether a statement does only after something else what its source does at once or within a deadline."""
-    return bool(
-        words.WAITS.search(statement)
-        and not words.AT_ONCE.search(statement)
-        and words.AT_ONCE.search(source)
-        and not words.WAITS.search(source)
-    )
-
-
-def swaps(statement: str, source: str) -> bool:
-    """Whether a statement does before a thing what its source does after it, or the other way round."""
-    if is_negative(statement) or is_negative(source):
-        return False
-    statement = _IF.sub("", statement)
-    before, after = _names(words.BEFORE, statement), _names(words.AFTER, statement)
-    known_before, known_after = _names(words.BEFORE, source), _names(words.AFTER, source)
-    return bool((before & known_after) - known_before - after or (after & known_before) - known_after - before)
-
-
-def order_of(statement: str) -> tuple[set[str], set[str]] | None:
-    """The words of what a statement does first and of what it does later; None where it puts nothing in order."""
-    text = unicodedata.normalize("NFKC", statement)
-    match = next((found for pattern in words.ORDERS if (found := pattern.search(text))), None)
-    if match is None:
-        return None
-    one, other = (content_words(without_people(match[part])) - _STANCE_WORDS for part in ("first", "later"))
-    return one - other, other - one
-
-
-def turns_order(statement: str, source: str) -> bool:
-    """Whether a statement does first what its source does later, and the other way round."""
-    own, known = order_of(statement), order_of(source)
-    if not own or not known or is_negative(source[-_ENDING:]) or _hurries(statement, [source]):
-        return False
-    turned = own[0] & known[1] and own[1] & known[0]
-    return bool(turned and not (own[0] & known[0] and own[1] & known[1]))
-
-
-def reorders(statement: str, about: Sequence[str]) -> bool:
-    """Whether a statement names a series (A、B、Cの順) in another order than a source about it."""
-    own = _series(statement)
-    for other in map(_series, about[:2]):
-        common = [item for item in own if item in other]
-        if len(common) > 1 and common != [item for item in other if item in own]:
-            return True
-    return False
-
-
-def _series(text: str) -> list[str]:
-    match = _SERIES.search(text)
-    return [item for part in re.split(r"[、,→/]|から", match[1]) if (item := fold(part)[-12:])] if match else []
-
-
-def _names(pattern: re.Pattern[str], text: str) -> set[str]:
-    return {(match[1] or match[match.lastindex or 1])[-2:] for match in pattern.finditer(text)}
 
 
 def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:

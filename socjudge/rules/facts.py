@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from ..base.texts import bigrams, fold, jaccard
-from ..runbooks.bm25 import content_words
 
 Kind = Literal["number", "term", "role", "pole"]
 _WINDOW = 10  # characters on each side that say what a number is about
@@ -33,36 +32,12 @@ for _pair in _OPPOSITES.split():
     _POLES.setdefault(_other, set()).add(_one)
 _POLE = re.compile("|".join(sorted(_POLES, key=len, reverse=True)))
 _BOUND = re.compile(r"間$")  # 5分間 is 5分
-ROLE = re.compile(_ROLE)
-# Who does a thing, and whom it is brought to or whose word it needs.
-_AGENT = re.compile(rf"({_ROLE})(?:\([^)]*\))?(?:[はが]|の(?:担当|仕事|役割|役目|受け持ち))")
-_CLEFT = re.compile(rf"のは、?[^、。]{{0,6}}?({_ROLE})")
-_RECIPIENT = re.compile(
-    rf"({_ROLE})(?:\([^)]*\))?(?:へ|に(?!従)|の(?:承認|判断|指示|許可|了承)|から(?:承認|許可|指示))"
-)
-_APPROVES = re.compile("承認|許可|決裁|了承|了解|認める|決め")
 EITHER_ROLE = re.compile(f"({_ROLE})または({_ROLE})")
 _FACT = re.compile(f"(?P<role>{_ROLE})|(?P<term>{_TERM})|(?P<number>{_NUMBER})")
 _CONTACT = re.compile(r"((?<=内線)\d{3,5}|[A-Za-z0-9._+-]{2,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
 _DURATION = re.compile(
     r"(?<![\d.])(\d+(?:\.\d+)?)\s*(分(?!の\d)|時間|営業日|日間|週間|[かヶケカ]月|(?:日|週)(?=以内|以降|後|前|間|ごと|おき|程度|で|の|、|。|は|を|に|まで|$))"
 )
-_SEVERITY = re.compile(r"(?<![A-Za-z0-9])S[1-4](?![A-Za-z0-9])")
-_COUNT = re.compile(
-    r"(?<![\d.])(\d+)\s*(回|名|人|件|台|項目|世代|つ)(?!目|(?:だけ)?(?:では|で)(?:足り|でき|不[足十可]|だめ|ダメ|進め(?:ない|ず)))"
-)
-_VALUES = (
-    (_DURATION, lambda match: ("時間", _minutes(match))),
-    (_COUNT, lambda match: (match[2].replace("人", "名"), match[1])),
-    (_SEVERITY, lambda match: ("重大度", match[0])),
-)
-_FOLLOWS = 0.25  # likeness from which a statement says what its nearest source says
-_FOLLOWS_WORDS = 3  # content words that it shares with it are as good
-_OPTION = re.compile(
-    r"(?<![\w-])(--?[A-Za-z][\w-]*)(?:[:=]|\s+)[\"']?(\$?(?:true|false)|active|inactive|enabled?|disabled?|allow|deny|on|off)\b",
-    re.I,
-)
-_PERSON = re.compile(r"([A-Za-z一-龠々ァ-ヶー・]{2,20}?)[(（]内線(\d{3,5})")
 _OBLIGATION = re.compile(r"な(?:けれ|くて)?[ばは]なら(?:ない|ず|ません)")
 _NEGATION = re.compile(
     r"禁止|禁じ|[^少つ]ない|なけれ|なかっ|ません|せず|(?:[らさわかたなばけれてべげじ]|(?<!とりあ)え)ず(?![つれ])|てはなら|不要|不可|避け|控え|やめ|厳禁"
@@ -132,113 +107,11 @@ def is_negative(statement: str) -> bool:
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
 
 
-def find_wrong_values(statement: str, about: Sequence[str], texts: str, severities: Collection[str] = ()) -> list[str]:
-    """The deadlines, counts, severities, options and people's extensions of a statement that its sources state otherwise.
-
-    about: the sources about the same thing, nearest first; texts: all of them and the question; severities: those that the
-    statement stands under. A value is wrong that no source has where those about it have another of its kind, or that
-    is known of another severity only."""
-    own, every = unicodedata.normalize("NFKC", statement), unicodedata.normalize("NFKC", texts)
-    near = unicodedata.normalize("NFKC", "\n".join(about))
-    nearest = unicodedata.normalize("NFKC", about[0]) if about else ""
-    wrong = []
-    for pattern, read in _VALUES:
-        known, there, first = ({read(m): m for m in pattern.finditer(text)} for text in (every, near, nearest))
-        for match in pattern.finditer(own):
-            value, kind = read(match), read(match)[0]
-            if value in there or kind not in {other[0] for other in there}:
-                continue
-            follows = jaccard(bigrams(blank_facts(own)), bigrams(blank_facts(nearest))) >= _FOLLOWS or (
-                len(content_words(own) & content_words(nearest)) >= _FOLLOWS_WORDS
-            )
-            if value not in known or (follows and kind in {other[0] for other in first}):
-                wrong.append(match[0])
-    if severities and not wrong:
-        rows = [line for line in every.splitlines() if _SEVERITY.search(line) and _DURATION.search(line)]
-        mine = [line for line in rows if set(_SEVERITY.findall(line)) & set(severities)]
-        other = [line for line in rows if line not in mine]
-        here, elsewhere = ({_minutes(m) for line in lines for m in _DURATION.finditer(line)} for lines in (mine, other))
-        wrong += [m[0] for m in _DURATION.finditer(own) if mine and _minutes(m) in elsewhere - here]
-    options: dict[str, set[str]] = {}
-    for match in _OPTION.finditer(every):
-        options.setdefault(match[1].lower(), set()).add(match[2].lower())
-    wrong += [m[0] for m in _OPTION.finditer(own) if m[2].lower() not in options.get(m[1].lower(), {m[2].lower()})]
-    people: dict[str, set[str]] = {}
-    for match in _PERSON.finditer(every):
-        people.setdefault(match[2], set()).add(match[1][-3:])
-    wrong += [m[0] for m in _PERSON.finditer(own) if m[1][-3:] not in people.get(m[2], {m[1][-3:]})]
-    return list(dict.fromkeys(wrong))
-
-
 _MINUTES = {"分": 1, "時": 60, "日": 1440, "週": 10080, "月": 43200, "年": 525600}
 
 
 def _minutes(match: re.Match[str]) -> float:
     return float(match[1]) * next(minutes for unit, minutes in _MINUTES.items() if unit in match[2])
-
-
-def find_roles(text: str) -> set[str]:
-    """The roles that a text names, without those who are only helped."""
-    return set(ROLE.findall(unicodedata.normalize("NFKC", text))) - {"利用者"}
-
-
-def find_approvers(text: str) -> set[str]:
-    """The roles whose approval a text names: the last ones before it, and those behind it (承認するのは…, 許可は…から)."""
-    text = unicodedata.normalize("NFKC", text)
-    found = set()
-    for match in _APPROVES.finditer(text):
-        before = re.split("[。、]|(?:は|に)(?=、)", text[: match.start()])[-1][-40:]
-        after = re.match(r"(?:する|を[^、。]{0,4})?(?:のは|は)、?([^。]{0,30})", text[match.end() :])
-        found |= {m[1] for m in re.finditer(rf"({_ROLE})(?:\([^)]*\))?(?!は)", before)}
-        found |= set(ROLE.findall(after[1])) if after else set()
-    return found - {"利用者"}
-
-
-def find_agents(text: str) -> set[str]:
-    """The roles of which a text says that they do what it tells."""
-    text = unicodedata.normalize("NFKC", text)
-    return set(_AGENT.findall(text)) | set(_CLEFT.findall(text))
-
-
-def find_recipients(text: str) -> set[str]:
-    """The roles to which a text brings something, or whose word it needs."""
-    return set(_RECIPIENT.findall(unicodedata.normalize("NFKC", text)))
-
-
-def is_same_role(one: str, other: str) -> bool:
-    """Whether two names are of one role: 当番 and SOC当番, 法務 and 法務・コンプライアンス室."""
-    return one.endswith(other[-4:]) or other.endswith(one[-4:]) or one.startswith(other) or other.startswith(one)
-
-
-def find_wrong_recipients(
-    statement: str, tables: Sequence[Mapping[tuple[str, str], frozenset[float]]], severity: str
-) -> list[str]:
-    """The deadlines of a statement that a table gives to another recipient at this severity, such as 60分 for 15分.
-
-    tables: what `read_deadlines` found in each passage."""
-    text = unicodedata.normalize("NFKC", statement)
-    to = find_recipients(text)
-    wrong = []
-    for table in tables:
-        stated = [minutes for (row, role), minutes in table.items() if row == severity and role in to]
-        if len(stated) == 1:
-            wrong += [m[0] for m in _DURATION.finditer(text) if stated[0] and _minutes(m) not in stated[0]]
-    return wrong
-
-
-def read_deadlines(passage: str) -> dict[tuple[str, str], frozenset[float]]:
-    """The minutes within which a table has each role told, by (severity, role): rows by severity, columns "…から…へ"."""
-    found: dict[tuple[str, str], frozenset[float]] = {}
-    recipients: list[str] = []
-    for line in unicodedata.normalize("NFKC", passage).splitlines():
-        cells = [cell.strip() for cell in line.strip("| ").split("|")] if line.startswith("|") else []
-        if any(cell.endswith("へ") for cell in cells):
-            recipients = [cell.rpartition("から")[2].removesuffix("へ") for cell in cells]
-        severities = _SEVERITY.findall(cells[0]) if cells else []
-        for role, cell in zip(recipients, cells, strict=False) if severities else ():
-            minutes = frozenset(_minutes(m) for m in _DURATION.finditer(cell))
-            found |= {(severity, role): minutes for severity in severities}
-    return found
 
 
 def find_wrong_contacts(statement: str, sources: str) -> list[str]:
