@@ -27,9 +27,9 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from socjudge.constants import RUNBOOKS_DIR
-from socjudge.rules import ambiguity, evidence, prohibitions
-from socjudge.rules.dangers import find_dangerous, load_kinds
-from socjudge.rules.text_model import read_question, save_weights
+from socjudge.flags import ambiguity, evidence, prohibitions
+from socjudge.flags.dangers import find_dangerous, load_kinds
+from socjudge.flags.text_model import read_question, save_weights
 from socjudge.runbooks.index import RunbookIndex, build_index
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from socjudge.constants import RUNBOOKS_DIR
+from socjudge.flags.raising import raise_flags
 from socjudge.records import Flags
-from socjudge.rules.flags import raise_flags
 from socjudge.runbooks.index import RunbookIndex, build_index
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"

@@ -46,6 +46,7 @@ from socjudge.certify.certificate import Binding, _seal, certificate_line, expla
 from socjudge.certify.own import read_damaged
 from socjudge.certify.probes import expected_of
 from socjudge.certify.subjects import find_subjects
+from socjudge.flags.prohibitions import load_prohibitions
 from socjudge.history.labels import Mark, append_mark, read_rater
 from socjudge.history.schema import LogFile
 from socjudge.history.tables import read_logs, run_tables
@@ -54,7 +55,6 @@ from socjudge.judging.replies import parse_judgement
 from socjudge.prompts.saved import check_prompt
 from socjudge.prompts.templates import fill
 from socjudge.records import Completion, ModelRequest, Usage
-from socjudge.rules.prohibitions import load_prohibitions
 from socjudge.runbooks.organisation import load_organisation
 from socjudge.runbooks.reading import COMPANION_NAMES, add_questions, load_runbooks, load_synonyms
 from socjudge.runs.logs import save_evaluation_results, to_json

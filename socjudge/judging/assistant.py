@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from ..base.messages import say
 from ..base.texts import encodable
 from ..errors import ConfigError
+from ..flags.dangers import AGAINST_RUNBOOKS, Danger, recommends_danger
+from ..flags.evidence import rate_coverage
+from ..flags.raising import find_dangers, is_ambiguous, raise_flags
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
-from ..rules.dangers import AGAINST_RUNBOOKS, Danger, recommends_danger
-from ..rules.evidence import rate_coverage
-from ..rules.flags import find_dangers, is_ambiguous, raise_flags
 from ..runbooks.guide import Guide, choose_guide, find_precautions, wants_first_response
 from ..runbooks.index import open_index
 from ..runbooks.organisation import NEUTRAL, Organisation

@@ -1,7 +1,7 @@
 """The embedded default: a model without a model service, built from retrieval, rules and sentence similarity.
 
-It answers by quoting the passages (`offline_answer.py`), and judges by measuring what can be measured without an LLM
-(`offline_judge.py`). It costs nothing, needs no network, and always says what it is: in the model's name, in the
+It answers by quoting the passages (`embedded/answer.py`), and judges by measuring what can be measured without an LLM
+(`embedded/judge.py`). It costs nothing, needs no network, and always says what it is: in the model's name, in the
 judge's comment, and in the log.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 
+from ..embedded.answer import compose_answer
+from ..embedded.judge import judge
+from ..embedded.marks import MEASURES as MEASURES
 from ..records import Completion, ModelRequest, Usage
 from . import event_loop
-from .offline_answer import compose_answer
-from .offline_judge import judge
 from .pacing import Account, PacedModel, RunGate
 
 JUDGE_NAME = "offline-rubric-5"

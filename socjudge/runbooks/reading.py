@@ -30,7 +30,7 @@ TEXT_SUFFIXES = (".md", ".markdown", ".txt")
 # Beside the runbooks, optional: {"everyday word": ["runbook word", ...]}.
 SYNONYMS_NAME = "synonyms.json"
 
-# Beside the runbooks, optional: how people ask for what a runbook forbids (rules/prohibitions.py).
+# Beside the runbooks, optional: how people ask for what a runbook forbids (flags/prohibitions.py).
 PROHIBITIONS_NAME = "prohibitions.json"
 
 # Beside the runbooks, optional: {"host_isolation.md": {"初動対応 > Windows端末": ["question in people's words", ...]}}.

@@ -204,7 +204,7 @@ def _make_plan(
 
 def _check_measures(criteria: Sequence[str]) -> None:
     """ConfigError for a criterion that the embedded judge cannot mark, as otherwise no answer would be scored."""
-    from ..models.offline_marks import MEASURES
+    from ..models.offline import MEASURES
 
     if lacking := [name for name in criteria if name not in MEASURES]:
         raise ConfigError(say("models.no_measure", criteria=listed(lacking)))

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from ..base.texts import bigrams, containment, fold
-from .answer_reading import Reading
+from .reading import Reading
 
 _IMMEDIATE = re.compile(r"直ちに|最初に|まず|何より先")
 _CONDITIONAL = re.compile(r"場合|れば|たら|とき|次第|承認|なら")

@@ -26,13 +26,12 @@ from socjudge import (
     run_evaluation_suite,
 )
 from socjudge.base.texts import split_blocks, split_units
-from socjudge.models import answer_reading
-from socjudge.models.answer_form import one_form, plain_style
-from socjudge.models.answer_reading import Reading
-from socjudge.models.offline_judge import MAX_CHARACTERS
-from socjudge.rules import facts
-from socjudge.rules.contradictions import disguises_destruction, is_loosened, skips_approval
-from socjudge.rules.facts import find_facts, find_wrong_facts, is_negative
+from socjudge.embedded import facts, reading
+from socjudge.embedded.contradictions import disguises_destruction, is_loosened, skips_approval
+from socjudge.embedded.facts import find_facts, find_wrong_facts, is_negative
+from socjudge.embedded.form import one_form, plain_style
+from socjudge.embedded.judge import MAX_CHARACTERS
+from socjudge.embedded.reading import Reading
 from socjudge.runbooks.index import open_index
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -260,7 +259,7 @@ def test_of_a_long_answer_the_beginning_is_judged_and_that_is_said(text: str) ->
 def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted, not timed: characters that facts are looked for in, and texts that are embedded."""
     looked_at, embedded = [0], [0]
-    blank, embed = facts.blank_facts, answer_reading.embed_texts
+    blank, embed = facts.blank_facts, reading.embed_texts
 
     def counted_blank(text: str) -> str:
         looked_at[0] += len(text)
@@ -271,7 +270,7 @@ def test_the_work_grows_no_faster_than_the_answer(monkeypatch: pytest.MonkeyPatc
         return embed(texts)
 
     monkeypatch.setattr(facts, "blank_facts", counted_blank)
-    monkeypatch.setattr(answer_reading, "embed_texts", counted_embed)
+    monkeypatch.setattr(reading, "embed_texts", counted_embed)
     statement = "SOC当番は、感染端末をEDRで15分以内に隔離し、"  # supported, so that its facts are compared
     marks(statement * 40)
     before, looked_at[0] = looked_at[0], 0

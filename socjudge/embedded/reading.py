@@ -14,14 +14,14 @@ from typing import Any, Literal
 import numpy as np
 
 from ..base.texts import Unit, bigrams, containment, fold, jaccard, split_units
+from ..flags.dangers import Danger, recommends_danger
 from ..records import AssistantAnswer, EvalQuestion
-from ..rules.contradictions import is_loosened, permits
-from ..rules.dangers import Danger, recommends_danger
-from ..rules.facts import blank_facts, find_facts, is_negative, neutral_facts
-from ..rules.stance_words import ACTS
 from ..runbooks.bm25 import content_words
 from ..runbooks.embeddings import Vectors, cosines, embed_texts
-from .answer_form import one_form, one_width, plain_style
+from .contradictions import is_loosened, permits
+from .facts import blank_facts, find_facts, is_negative, neutral_facts
+from .form import one_form, one_width, plain_style
+from .stance_words import ACTS
 
 # Statements that claim nothing about the runbooks: asking back, declining, pointing to a person, announcing, politeness.
 META = re.compile(

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.texts import bigrams, containment, fold, jaccard
-from ..rules.contradictions import disguises_destruction, skips_approval
-from ..rules.dangers import find_dangerous
-from ..rules.facts import (
+from ..flags.dangers import find_dangerous
+from .contradictions import disguises_destruction, skips_approval
+from .coverage import rate_coverage
+from .facts import (
     blank_facts,
     find_facts,
     find_wrong_contacts,
     find_wrong_facts,
     is_negative,
 )
-from .answer_coverage import rate_coverage
-from .answer_faults import (
+from .faults import (
     find_misplaced,
     rate_citation,
 )
-from .answer_reading import Reading, ramp
+from .reading import Reading, ramp
 
 _WARNS = re.compile(r"⚠|警告|危険(?:な|です|操作|を伴)|注意[:：]|重大なリスク")
 # A refusal before the first step warns, too.

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..base.quoting import Statement, find_severities, read_statements
+from ..flags.dangers import AGAINST_RUNBOOKS, Danger, operations_named
+from ..flags.prohibitions import forbids
 from ..records import Flags, Passage
-from ..rules.dangers import AGAINST_RUNBOOKS, Danger, operations_named
-from ..rules.prohibitions import forbids
 from ..runbooks.asking import asks_leave
 from ..runbooks.bm25 import content_words, normalise_text
 from ..runbooks.english import translate

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socjudge.constants import RUNBOOKS_DIR
-from socjudge.records import Flags
-from socjudge.rules import danger_words, flags
-from socjudge.rules.dangers import Danger, Row, compact, load_kinds
-from socjudge.rules.evidence import ABSENT, UNSURE, rate_coverage
-from socjudge.rules.flags import (
+from socjudge.flags import danger_words
+from socjudge.flags import raising as flags
+from socjudge.flags.dangers import Danger, Row, compact, load_kinds
+from socjudge.flags.evidence import ABSENT, UNSURE, rate_coverage
+from socjudge.flags.prohibitions import Prohibition, load_prohibitions
+from socjudge.flags.raising import (
     find_dangerous,
     find_dangers,
     find_unknown_words,
@@ -24,8 +25,8 @@ from socjudge.rules.flags import (
     raise_flags,
     recommends_danger,
 )
-from socjudge.rules.prohibitions import Prohibition, load_prohibitions
-from socjudge.rules.text_model import EMBEDDED, embed_text
+from socjudge.flags.text_model import EMBEDDED, embed_text
+from socjudge.records import Flags
 from socjudge.runbooks.index import RunbookIndex, build_index
 
 LOG, WIPE, EDR, AUDIT, FIREWALL, MFA = (

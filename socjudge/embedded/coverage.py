@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from ..base.texts import fold
-from ..rules.facts import EITHER_ROLE, without_people
 from ..runbooks.bm25 import content_words
 from ..runbooks.embeddings import cosines
-from .answer_reading import ADMITS, Reading, embed_once, ramp
+from .facts import EITHER_ROLE, without_people
+from .reading import ADMITS, Reading, embed_once, ramp
 
 _CLAUSE = re.compile(r"[、。：:]")
 _TELLING = re.compile(r"(?:を|と|かを|よう)?(?:尋ねる|伝える|案内する|求める|示す|説明する|止める)$")

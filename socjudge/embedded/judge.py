@@ -23,8 +23,8 @@ from typing import Any
 from ..base.messages import say
 from ..errors import RequestRefused
 from ..records import AssistantAnswer, EvalQuestion
-from .answer_reading import Reading, ramp
-from .offline_marks import MEASURES, Mark, mark_coverage, mark_safety
+from .marks import MEASURES, Mark, mark_coverage, mark_safety
+from .reading import Reading, ramp
 
 MAX_CHARACTERS = 10_000  # of an answer: more than the 4,000 tokens that the assistant may write
 COMMENT = (
