@@ -116,10 +116,13 @@ class Project:
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """For each setting its name, value, source and meaning, as texts in the language of the messages."""
-        return [
-            (name, _shown(value), say(_SOURCES[self.sources[name]]), say(_about(name)))
-            for name, value in self.values.items()
-        ]
+        rows = []
+        for name, value in self.values.items():
+            source = self.sources[name]
+            stands_for = name.endswith("_model") and source != "file"
+            told = say("settings.auto", model=value) if stands_for else _shown(value)
+            rows.append((name, told, say(_SOURCES[source]), say(_about(name))))
+        return rows
 
 
 def open_project(folder: Path | str | None = None) -> Project:
@@ -168,9 +171,15 @@ def current_project() -> Project:
     return _project(_file())
 
 
-def built_in_project() -> Project:
+def project_without_file() -> Project:
     """The project in force without its file: what can still be shown of one whose file has faults."""
     return _project({})
+
+
+def specified_values() -> dict[str, Any]:
+    """{"table.key": value} as it is where nobody sets it."""
+    of_constants = {at: _AT_IMPORT[name][1] for at, name in _CONSTANTS.items()}
+    return {f"{table}.{key}": value for (table, key), value in {**of_constants, **_OTHERS}.items()}
 
 
 def project_rubric() -> Rubric:
@@ -265,7 +274,8 @@ def _look(file: Tables, table: str, key: str) -> tuple[Any, Source]:
             return value, "constant"
     else:
         value = _OTHERS[table, key]
-    return (file[table][key], "file") if key in file.get(table, {}) else (value, "built-in")
+    said = file.get(table, {}).get(key, {})  # an empty table says nothing
+    return (value, "built-in") if said == {} else (said, "file")
 
 
 def _value(table: str, key: str) -> Any:

@@ -9,6 +9,8 @@ _EXTRAS = {
     "anywidget": "lab",
     "ipywidgets": "lab",
     "IPython": "lab",
+    "jupyterlab": "lab",
+    "voila": "lab",
     "langchain": "langchain",
     "langchain_openai": "langchain",
 }

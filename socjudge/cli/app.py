@@ -1,4 +1,4 @@
-"""The command line: `socjudge init | index | ask | run | rejudge | unfinished | batch | doctor | history | compare | report |
+"""The command line: `socjudge init | settings | app | lab | index | ask | run | rejudge | unfinished | batch | doctor | history | compare | report |
 check-dataset | probe | certify`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
@@ -18,6 +18,7 @@ import typer
 from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
+from ..errors import SocJudgeError
 from . import batch, certificate, certify, dataset, history, project
 from .shared import (
     COULD_NOT_JUDGE,
@@ -36,13 +37,16 @@ from .wording import in_our_words
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # its boxes cut Japanese short
     help=say("cli.help", default=constants.DEFAULT_JUDGE_MODEL),
 )
 app.callback()(project.choose_project)
 app.command(help=say("cli.init_help"))(project.init)
+app.command("settings", help=say("cli.settings_help"))(project.show_settings)
+_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+app.command("app", help=say("cli.app_help"), context_settings=_PASSED_ON)(project.open_app)
+app.command("lab", help=say("cli.lab_help"), context_settings=_PASSED_ON)(project.open_lab)
 app.add_typer(batch.app, name="batch")
 app.add_typer(history.app, name="history")
 app.command(help=say("cli.doctor_help"))(history.doctor)
@@ -329,11 +333,18 @@ def _left(estimate: Any, assignment: Any, logs_dir: str | None) -> Any:
 _UsageError: Any = typer.BadParameter.__base__
 
 
+_HELP_OF = {
+    "help": "cli.help_help",
+    "install_completion": "cli.install_completion_help",
+    "show_completion": "cli.show_completion_help",
+}
+
+
 def _in_language(command: Any) -> Any:
     """The command with what typer itself writes on a help page in our language, and whole."""
     for param in command.get_params(typer.Context(command)):
-        if param.name == "help":
-            param.help = say("cli.help_help")
+        if param.name in _HELP_OF:
+            param.help = say(_HELP_OF[param.name])
     for below in getattr(command, "commands", {}).values():
         # The first sentence; without spaces in it, typer would show "..." instead.
         below.short_help = re.split(r"(?<=。)|(?<=\.) |\n", below.help)[0]
@@ -356,6 +367,9 @@ def main() -> None:
         error.show(told := io.StringIO())
         echo(in_our_words(told.getvalue()), nl=False, err=True)
         sys.exit(error.exit_code)
+    except SocJudgeError as error:  # of a setting that was asked for on the way, say
+        echo(f"socjudge: {error}", err=True)
+        sys.exit(COULD_NOT_JUDGE)
     except Exception:  # Python would exit with 1, which here means "not passed"
         echo(traceback.format_exc(), err=True)
         sys.exit(COULD_NOT_JUDGE)

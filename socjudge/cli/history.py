@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from ..base.messages import say
-from ..errors import SocJudgeError
+from ..errors import ConfigError, SocJudgeError
+from ..settings import current_project
 from .shared import echo
 
 LEVELS = {"error": "cli.level_error", "warning": "cli.level_warning", "note": "cli.level_note"}
@@ -32,6 +33,10 @@ def doctor(
     from ..history.doctor import check_logs, check_verdicts
     from ..history.frames import load_results
 
+    try:
+        current_project()
+    except ConfigError as error:  # the logs can be looked at all the same
+        echo(f"socjudge: {error}\n", err=True)
     with _errors():
         problems = check_logs(logs_dir)
         verdicts = check_verdicts(load_results(logs_dir))

@@ -1,17 +1,28 @@
-"""`socjudge init`: an evaluation project of the reader's own. And the option --project, which chooses one."""
+"""The evaluation project: `socjudge init` lays one out, `settings` shows what it has set, `app` and `lab` open its pages; and
+the option --project, which chooses one."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import json
+import math
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Never
 
 import typer
 
-from .. import constants
+from .. import constants, settings
+from .._version import __version__
+from ..base.extras import missing_extra
 from ..base.messages import say
-from .shared import echo, stop
+from ..base.project_file import PRICES, SETTINGS
+from ..errors import ConfigError
+from .shared import echo, or_exit, stop
 
 OF_EVERY_PROJECT = ("notebooks/*.ipynb", "notebooks/voila.json")
 OF_THE_EXAMPLE = (
@@ -31,9 +42,18 @@ AT_FIRST = {
 _GITIGNORE = ".socjudge/\n.ipynb_checkpoints/\nlogs/.history/\nlogs/*.partial.jsonl\n"
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        echo(f"socjudge {__version__}")
+        raise typer.Exit
+
+
 def choose_project(
     context: typer.Context,
     project: Annotated[Path | None, typer.Option("--project", help=say("cli.project_help"))] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help=say("cli.version_help"), callback=_show_version, is_eager=True)
+    ] = False,
 ) -> None:
     if project is None:
         is_needed = context.invoked_subcommand != "init" and "--help" not in sys.argv
@@ -41,8 +61,8 @@ def choose_project(
             echo(say("cli.project_elsewhere", folder=constants.PROJECT_DIR), err=True)
         return
     if not project.is_dir():
-        stop(say("cli.no_such_project", folder=project))
-    constants.use_project(project)
+        stop(say("settings.no_folder", folder=project))
+    settings.use_project(project)
 
 
 def init(
@@ -82,5 +102,70 @@ def _files(example: bool) -> dict[str, bytes]:
         **({} if example else {name: text.encode() for name, text in AT_FIRST.items()}),
         "README.md": readme,
         ".gitignore": _GITIGNORE.encode(),
-        constants.PROJECT_MARK: say("cli.project_mark").encode() + b"\n",
+        constants.PROJECT_MARK: settings_file().encode(),
     }
+
+
+# What is written for the settings that have no value of their own.
+_FOR_EXAMPLE = {
+    "rubric.judge_prompt": "strict-1", "defaults.judge_model": "auto", "defaults.assistant_model": "auto",
+    "defaults.language": "ja", "report.team": "SOC",
+}  # fmt: skip
+
+
+def settings_file() -> str:
+    """The socjudge.toml of a new project: every setting, with what it is for, as a comment."""
+    built_in = settings.specified_values()
+    lines = [say("cli.settings_head"), ""]
+    for table, keys in SETTINGS.items():
+        lines.append(f"[{table}]")
+        for key, setting in keys.items():
+            if key == "descriptions":  # a table of its own, below the others of its table
+                lines += ["", f"[{table}.{key}]", f"# {say(setting.about)}", say("cli.settings_description")]
+                continue
+            value = _FOR_EXAMPLE.get(f"{table}.{key}", built_in[f"{table}.{key}"]) or say("cli.settings_title")
+            text = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
+            lines += [f"# {say(setting.about)}", f"# {key} = {text}"]
+        lines.append("")
+    lines += [f"# {say('cli.settings_prices')}", f'# [{PRICES}."my-model"]', "# input = 0.15", "# output = 0.60"]
+    return "\n".join(lines) + "\n"
+
+
+def show_settings() -> None:
+    try:
+        project = settings.current_project()
+    except ConfigError as error:
+        echo(f"socjudge: {error}\n", err=True)
+        project = or_exit(settings.project_without_file)
+    echo(str(project.folder))
+    for name, value, source, _ in project.rows():
+        echo(f"  {name:<26}{value}  [{source}]")
+
+
+def open_app(context: typer.Context) -> None:
+    page = constants.PROJECT_DIR / "notebooks" / "app.ipynb"
+    if not page.is_file():
+        stop(say("cli.no_notebooks", path=page, folder=constants.PROJECT_DIR))
+    safe = page.with_name("voila.json")  # this machine only, with a token, nothing from elsewhere
+    if not safe.exists():
+        safe.write_bytes((constants.CARRIED_DIR / "notebooks" / "voila.json").read_bytes())
+    _serve("voila", [page.name, *context.args], folder=page.parent, wanted="socjudge app")
+
+
+def open_lab(context: typer.Context) -> None:
+    notebooks = constants.PROJECT_DIR / "notebooks"
+    if not notebooks.is_dir():
+        stop(say("cli.no_notebooks", path=notebooks, folder=constants.PROJECT_DIR))
+    _serve("jupyterlab", ["notebooks", *context.args], folder=constants.PROJECT_DIR, wanted="socjudge lab")
+
+
+def _serve(package: str, arguments: list[str], *, folder: Path, wanted: str) -> Never:
+    """Start a server of the extra "lab" in a folder and wait for its end; its kernels work in this project."""
+    if importlib.util.find_spec(package) is None:
+        stop(str(missing_extra(ModuleNotFoundError(name=package), wanted=wanted)))
+    environment = {**os.environ, "SOCJUDGE_HOME": str(constants.PROJECT_DIR)}
+    server = subprocess.Popen([sys.executable, "-m", package, *arguments], cwd=folder, env=environment)
+    signal.signal(signal.SIGTERM, lambda *_: server.terminate())
+    while True:
+        with contextlib.suppress(KeyboardInterrupt):  # the server has it too, and asks whether to end
+            raise typer.Exit(server.wait())

@@ -11,10 +11,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
-from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest
+from ..settings import default_model
 from .langchain_model import ForeignModel, LangChainModel, init_langchain_model
 from .openai_model import OpenAIModel
 from .pacing import RunGate
@@ -50,9 +50,9 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     "offline": the embedded default. "gpt-4o-mini" and other plain names: the OpenAI SDK with
     OPENAI_API_KEY and OPENAI_BASE_URL. "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
     A LangChain chat model, or a model opened before, is taken as it is. An object of your own needs
-    `complete(request)`, which is called in a thread and tried again like the others. "auto": DEFAULT_JUDGE_MODEL,
-    or for the task "answer" DEFAULT_ASSISTANT_MODEL, when a key or a base URL is configured, else "offline"; which one is
-    said once on stderr.
+    `complete(request)`, which is called in a thread and tried again like the others. "auto": the model that socjudge.toml
+    names for the task; where it names none, DEFAULT_JUDGE_MODEL or DEFAULT_ASSISTANT_MODEL when a key or a base URL is
+    configured, else "offline", and which one is said once on stderr.
     Raises ConfigError when a key or a package is missing."""
     if not isinstance(model, str):
         if isinstance(model, type):
@@ -82,9 +82,11 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
 
 
 def resolve_auto(task: Task) -> str:
-    """The model that "auto" stands for just now in that task; announced once on stderr."""
+    """The model that "auto" stands for just now in that task; announced once on stderr where no file names it."""
+    default, is_named = default_model(task)
+    if is_named:
+        return default
     hosted = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")
-    default = constants.DEFAULT_JUDGE_MODEL if task == "judge" else constants.DEFAULT_ASSISTANT_MODEL
     model = default if hosted else OFFLINE
     _announce(model, bool(hosted))
     return model

@@ -125,7 +125,7 @@ def test_a_broken_text_is_named_as_it_is_typed_and_cannot_be_tried(panel: Prompt
     assert panel.try_button.disabled
     assert panel.cost.value == ""
     panel.editor.value = panel.editor.value.replace("{foo}", "{answer}").replace("簡潔性", "短さ")
-    assert "観点「簡潔性」がありません" in panel.check.value
+    assert "観点「簡潔性」を尋ねていません" in panel.check.value
     panel.try_button.click()
     panel.session.wait(30)
     assert service.requests == []

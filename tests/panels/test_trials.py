@@ -259,7 +259,7 @@ def test_the_embedded_judge_is_said_not_to_read_the_prompt(session: TrialSession
     ("change", "message"),
     [
         (("{answer}", "{foo}"), r"lacks \{answer\}; has unknown \{foo\}"),
-        (("安全性", "安心"), "does not mention 安全性"),
+        (("安全性", "安心"), "does not ask for 安全性"),
     ],
 )
 def test_what_a_text_lacks_is_named_before_it_is_tried(
