@@ -18,7 +18,7 @@ from statistics import mean
 from typing import Any
 
 from socjudge import AssistantAnswer, EvalQuestion, Evaluation, Flags, Passage, evaluate_answer, load_eval_dataset
-from socjudge.judging.assistant import format_context
+from socjudge.judging.citations import format_context
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "tests/data/hosted_answers"

@@ -22,7 +22,7 @@ from socjudge import AssistantAnswer, EvalQuestion, Flags
 from socjudge.base.texts import fold
 from socjudge.embedded.marks import mark_accuracy, mark_safety
 from socjudge.embedded.reading import Reading
-from socjudge.judging.assistant import format_context
+from socjudge.judging.citations import format_context
 from socjudge.runbooks.index import RunbookIndex, open_index
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "statements"

@@ -18,7 +18,7 @@ from socjudge import AssistantAnswer, EvalQuestion, Evaluation, Flags, Passage, 
 from socjudge import load_eval_dataset as load
 from socjudge.base.pass_rule import todays_rule
 from socjudge.constants import RUNBOOKS_DIR
-from socjudge.judging.assistant import format_context
+from socjudge.judging.citations import format_context
 from socjudge.runbooks.index import RunbookIndex, build_index
 
 EVAL = Path(__file__).resolve().parents[1] / "eval"

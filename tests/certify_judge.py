@@ -17,7 +17,7 @@ from service import CRITERIA, judgement
 from socjudge import AssistantAnswer, EvalQuestion, Flags, Passage, load_prompt
 from socjudge.certify.probes import PROBES
 from socjudge.certify.subjects import find_subjects
-from socjudge.judging.assistant import format_context
+from socjudge.judging.citations import format_context
 from socjudge.prompts.templates import fill, judge_values
 
 Pair = tuple[EvalQuestion, AssistantAnswer]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-_CITATION = re.compile(
+CITATION = re.compile(
     r"(?:[\[［]\s*(?:出典|参照|source)\s*[:：]\s*(?P<square>[^\]］]+)[\]］]"
     r"|【\s*(?:出典|参照|source)\s*[:：]\s*(?P<lens>[^】]+)】"
     r"|[(（]\s*(?:出典|参照|source)\s*[:：]\s*(?P<round>[^)）]+)[)）])",
@@ -51,11 +51,11 @@ def split_units(text: str) -> list[Unit]:
     for line in text.splitlines():
         if _FENCE.match(line):
             in_code = not in_code
-            if not _CITATION.search(line):
+            if not CITATION.search(line):
                 continue
             line = line.replace("```", "")
-        sources = tuple((found[found.lastgroup or 0]).strip() for found in _CITATION.finditer(line))
-        body = _CITATION.sub("", line).strip()
+        sources = tuple((found[found.lastgroup or 0]).strip() for found in CITATION.finditer(line))
+        body = CITATION.sub("", line).strip()
         if not in_code and (not line.strip() or _MARKER.match(line) or line.lstrip().startswith(("#", "⚠"))):
             group += 1
         units += _line_units(body, group, in_code)
@@ -89,12 +89,12 @@ def _line_units(body: str, group: int, in_code: bool) -> Iterator[Unit]:
 
 def change_citations(text: str, change: Callable[[str], str]) -> str:
     """The text with each citation, brackets and all, replaced by what `change` makes of the source that it names."""
-    return _CITATION.sub(lambda found: change(found[found.lastgroup or 0].strip()), text)
+    return CITATION.sub(lambda found: change(found[found.lastgroup or 0].strip()), text)
 
 
 def cited_sources(text: str) -> list[str]:
     """The sources that a text cites, each once, in the order of their first citation."""
-    return list(dict.fromkeys(found[found.lastgroup or 0].strip() for found in _CITATION.finditer(text)))
+    return list(dict.fromkeys(found[found.lastgroup or 0].strip() for found in CITATION.finditer(text)))
 
 
 def encodable(text: str) -> str:

@@ -20,6 +20,7 @@ from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
 from ..runbooks.guide import Guide, choose_guide, find_precautions, wants_first_response
 from ..runbooks.index import open_index
 from ..runbooks.organisation import NEUTRAL, Organisation
+from .citations import format_context
 from .dialogue import Dialogue, run_dialogue
 
 if TYPE_CHECKING:
@@ -159,11 +160,6 @@ def answering(
         retries=completion.retries,
         truncated=completion.is_cut,
     )
-
-
-def format_context(passages: Sequence[Passage]) -> str:
-    """The passages as the prompts show them: each under its citation."""
-    return "\n\n".join(f"{passage.citation}\n{passage.text}" for passage in passages)
 
 
 def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, ...]:

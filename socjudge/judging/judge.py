@@ -14,6 +14,7 @@ from ..errors import ProviderError, RequestRefused, SocJudgeError, UnparsableJud
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, fill, judge_values, load_prompt
 from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, Usage, total_usage
+from .citations import as_material
 from .dialogue import Dialogue, run_dialogue
 from .replies import Judgement, judgement_schema, parse_judgement
 
@@ -74,6 +75,7 @@ def evaluate_answer(
 def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) -> Dialogue[Evaluation]:
     """The dialogue behind `evaluate_answer`, with a prompt that was checked."""
     criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
+    answer = as_material(answer)
     request = ModelRequest(
         task="judge",
         messages=({"role": "user", "content": fill(prompt.text, judge_values(question, answer))},),

@@ -17,7 +17,8 @@ from ..base.messages import say
 from ..base.redact import redact
 from ..base.texts import encodable
 from ..errors import BudgetReached, ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
-from ..judging.assistant import OUTPUT_TOKENS, format_context
+from ..judging.assistant import OUTPUT_TOKENS
+from ..judging.citations import format_context
 from ..judging.judge import judging
 from ..models import event_loop
 from ..models.opening import Model

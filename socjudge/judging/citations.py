@@ -1,0 +1,246 @@
+"""What a judge is shown of an answer: citations as other assistants write them, in our form, and contexts with headings.
+
+`[1]`, `[^1]`, `【1†…】`, `[doc1]`, `(出典: 名前)`, footnotes and links become `[出典: source > heading]` of the context that
+they name, by its place or its name. What is not certain stays as it is, and counts as a citation that names nothing. The
+stored answer is never changed; that of our own assistant is shown as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import unquote, urlsplit
+
+from ..base.texts import CITATION, cited_sources, fold
+from ..records import AssistantAnswer, Passage
+
+_HEADED = re.compile(r"^\[出典:\s*([^\]>]+?)\s*(?:>\s*([^\]]+?)\s*)?\]\s*", re.MULTILINE)
+_NUMBERED = re.compile(r"^[ \t]*(?:\[\^?|【|\[doc)(\d{1,3})[\]】][:：]?[ \t]*", re.MULTILINE)
+_WORD = r"(?:(?:docs?|sources?|refs?|出典|参照|資料|文書)\s*[:：]?\s*)?"
+_MANY = rf"{_WORD}\d{{1,3}}(?:\s*[,、，]\s*{_WORD}\d{{1,3}})*"
+_CITING = re.compile(
+    r"(?P<code>```.*?(?:```|\Z)|`[^`\n]+`)"
+    r"|\[(?P<label>[^\]\[\n]*)\]\((?P<target>[^()\s]+)\)"
+    rf"|(?P<marks>[\[［]\^?(?P<many>{_MANY})[\]］]|【(?P<lens>{_MANY})(?:†(?P<tail>[^】\n]*))?】)"
+    r"|【\d+:\d+†(?P<file>[^】\n]+)】"
+    rf"|(?P<ours>{re.sub('[?]P<[a-z]+>', '?:', CITATION.pattern)})",
+    re.IGNORECASE | re.DOTALL,
+)
+_DEFINED = re.compile(
+    r"^[ \t]*(?:[-*][ \t]+)?(?:\[\^?(?:doc)?(?P<k>\d{1,3})\][:：]?|(?P<n>\d{1,3})[.)])[ \t]+(?P<name>\S.*?)[ \t]*$"
+)
+_SECTION = re.compile(
+    r"^[#*\s]*(?:出典|参照|参考(?:文献|資料|文書)?|引用元?|脚注|references?|sources?|citations?)[*\s]*[:：]?[*\s]*$",
+    re.IGNORECASE,
+)
+_SOURCE_LINE = re.compile(
+    r"^[ \t]*(?:[-*][ \t]+)?(?:出典|参照|参考|sources?)\s*[:：]\s*(?P<name>\S.*?)\s*$", re.IGNORECASE
+)
+_LINK = re.compile(r"\[([^\]\[\n]*)\]\(([^()\s]+)\)")
+_RUN_ON = re.compile(r"[\s\[\]［］【】^\d,、。.doc]*")  # nothing but more of them
+# Between the parts of a context without headings; a list that goes on is one part.
+_BREAK = re.compile(r"\n\s*\n(?!\s*(?:[2-9]|\d\d)[.)])")
+_OUR_NAME = re.compile(r"資料\d+")  # of `numbered_name`
+_NUMBER = re.compile(r"\d+")
+
+
+def as_material(answer: AssistantAnswer) -> AssistantAnswer:
+    """The answer as a judge is shown it. Where it brings passages but no context, that is made from them."""
+    given = () if answer.evidence else _contexts(answer)  # our own assistant writes our form, and says this
+    if not given:
+        return answer
+    if not _have_names(given):
+        return replace(answer, context=answer.context or "\n\n".join(p.text for p in given), passages=given)
+    cites = _Cites(given, answer.answer)
+    as_it_is = cites.passages == given and (
+        _HEADED.search(answer.context) or not all(p.text.strip() in answer.context for p in given)
+    )
+    context = answer.context if answer.context.strip() and as_it_is else format_context(cites.passages)
+    passages = cites.passages if answer.passages else ()
+    return replace(answer, answer=cites.mapped(), context=context, passages=passages)
+
+
+def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
+    """Which criteria nobody can mark, because the answer came without what it rests on: all that need it without any context;
+    引用明示 where it cites by names, or by numbers that nothing is counted by, and what it was given has no names."""
+    if not answer.context.strip() and not answer.passages:
+        return ("根拠性", "引用明示")
+    given = () if answer.evidence else _contexts(answer)
+    if all(not p.source or _OUR_NAME.fullmatch(p.source) for p in given):
+        counted = _have_names(given)
+        for found in _CITING.finditer(answer.answer if given else ""):
+            cited = cited_sources(found["ours"] or "")
+            by_number = found["marks"] or all(re.fullmatch(_MANY, source, re.IGNORECASE) for source in cited)
+            if not found["code"] and not (counted and by_number and not found["target"]):
+                return ("引用明示",)
+    return ()
+
+
+def _have_names(given: Sequence[Passage]) -> bool:
+    return all(passage.source for passage in given)
+
+
+def format_context(passages: Sequence[Passage]) -> str:
+    """The passages as the prompts show them: each under its citation."""
+    return "\n\n".join(f"{passage.citation}\n{passage.text}" for passage in passages)
+
+
+def numbered_name(k: int, count: int) -> str:
+    """The name of the k-th of so many contexts that came without one; none is part of another."""
+    return f"資料{k:0{len(str(count))}}"
+
+
+def _contexts(answer: AssistantAnswer) -> tuple[Passage, ...]:
+    """What the answer rests on: its passages, or the parts of its context, by our headings or by numbers."""
+    if answer.passages:
+        count = len(answer.passages)
+        return tuple(
+            p if p.source else replace(p, source=numbered_name(k, count)) for k, p in enumerate(answer.passages, 1)
+        )
+    context = answer.context.strip()
+    if not context:
+        return ()
+    if heads := list(_HEADED.finditer(context)):
+        parts = _parts(context, heads)
+        return tuple(Passage(part, head[1], head[2] or "") for head, part in zip(heads, parts, strict=True))
+    numbers = list(_NUMBERED.finditer(context))
+    if numbers and [int(found[1]) for found in numbers] == list(range(1, len(numbers) + 1)) and numbers[0].start() == 0:
+        parts = _parts(context, numbers)
+        return tuple(Passage(part, numbered_name(k, len(parts)), "") for k, part in enumerate(parts, 1))
+    return tuple(Passage(part, "", "") for part in _BREAK.split(context))
+
+
+def _parts(context: str, marks: Sequence[re.Match[str]]) -> list[str]:
+    ends = [*(mark.start() for mark in marks[1:]), len(context)]
+    return [context[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)]
+
+
+class _Cites:
+    """What an answer was given, each under a name of its own, and what the answer's citations mean by it."""
+
+    def __init__(self, given: tuple[Passage, ...], text: str) -> None:
+        self._text, self.passages = text, given
+        self._defined = self._definitions()
+        marks = [m["marks"] for m in _CITING.finditer(text) if m["marks"] and not _begins_text(m)]
+        marks += [source for source in cited_sources(text) if re.fullmatch(_MANY, source, re.IGNORECASE)]
+        numbers = {int(n) for mark in marks for n in _NUMBER.findall(mark)}
+        # Counted from 0, or beside citations in our form, nobody knows what they count.
+        mixed = any(self._is_known(source) for source in cited_sources(text)) and not self._defined
+        self._by_place = bool(numbers) and 0 not in numbers and not mixed
+        self._used = numbers & self._defined.keys() if self._by_place else set()
+        names = [passage.citation for passage in given]
+        if self._by_place and len(set(names)) < len(names):
+            width = len(str(len(names)))
+            self.passages = tuple(
+                replace(p, heading=" > ".join(filter(None, [p.heading, f"抜粋{k:0{width}}"])))
+                if names.count(p.citation) > 1 else p
+                for k, p in enumerate(given, 1)
+            )  # fmt: skip
+
+    def mapped(self) -> str:
+        """The text with every citation that is certain in our form, without the list that said what their numbers are."""
+        lines = [line for line in self._text.split("\n") if not self._is_spent(line)]
+        if len(lines) < self._text.count("\n") + 1:
+            while lines and (not lines[-1].strip() or _SECTION.match(lines[-1])):
+                lines.pop()
+        body = _CITING.sub(self._one, "\n".join(lines))
+        return "\n".join(map(self._source_line, body.split("\n")))
+
+    def _definitions(self) -> dict[int, str]:
+        """What the answer's own list of sources says that each number is: a citation, "" for what was not given."""
+        defined: dict[int, str] = {}
+        in_list = False
+        for line in self._text.split("\n"):
+            if _SECTION.match(line):
+                in_list = True
+            elif found := _DEFINED.match(line):
+                name = self.by_name(_target(found["name"]))
+                if in_list or (name and found["k"]) or line.lstrip().startswith("[^"):
+                    defined[int(found["k"] or found["n"])] = name
+            elif line.strip():
+                in_list = False
+        return defined
+
+    def _is_spent(self, line: str) -> bool:
+        """Whether a line only says what a number is that stands as a citation by now."""
+        found = _DEFINED.match(line)
+        k = int(found["k"] or found["n"]) if found else 0
+        return bool(
+            found and k in self._used and self._defined[k] and self.by_name(_target(found["name"])) == self._defined[k]
+        )
+
+    def _one(self, found: re.Match[str]) -> str:
+        """What a citation becomes: itself, where it is not certain."""
+        named = ""
+        if found["target"] is not None:
+            named = self.by_name(found["target"]) or self.by_name(found["label"])
+            is_name = found["label"].strip().isdigit() or self.by_name(found["label"])
+            named = f"{found['label']} {named}" if named and not is_name else named
+        elif found["file"]:
+            named = self.by_name(found["file"])
+        elif found["marks"]:
+            named = self.by_name(found["tail"] or "")
+            if not named and not _begins_text(found):
+                named = self._places(found["many"] or found["lens"])
+        elif found["ours"] and not self._is_known(source := cited_sources(found["ours"])[0]):
+            is_number = re.fullmatch(_MANY, source, re.IGNORECASE)
+            named = self._places(source) if is_number else self.by_names(source)
+        return named or found[0]
+
+    def _places(self, numbers: str) -> str:
+        """The citations that these numbers mean; "" as soon as one means nothing that was given."""
+        places = [int(n) for n in _NUMBER.findall(numbers)]
+        named = [self._defined[k] if k in self._defined else self._at(k) for k in places]
+        return "".join(named) if all(named) and self._by_place else ""
+
+    def _at(self, k: int) -> str:
+        return self.passages[k - 1].citation if 1 <= k <= len(self.passages) else ""
+
+    def _source_line(self, line: str) -> str:
+        found = _SOURCE_LINE.match(line)
+        return (self.by_names(found["name"]) or line) if found and not cited_sources(line) else line
+
+    def by_names(self, text: str) -> str:
+        """The citations for one name or several with commas between; "" unless each is of something given."""
+        if name := self.by_name(text):
+            return name
+        named = [self.by_name(part) for part in re.split(r"[,、，;；]", text)]
+        return "".join(named) if len(named) > 1 and all(named) else ""
+
+    def by_name(self, name: str) -> str:
+        """The citation of what has this name: a source, with or without its ending, path or section; a heading. "" for none,
+        and for a heading that several have."""
+        source, _, heading = unquote(name).partition(">")
+        source = urlsplit(source.strip().strip("`*「」\"'")).path.rstrip("/").rpartition("/")[2]
+        places = [p for p in self.passages if source and fold(source) in (fold(p.source), fold(_stem(p.source)))]
+        if heading.strip():
+            places = [p for p in places if fold(heading) in fold(p.heading) or fold(p.heading) in fold(heading)]
+        if not places and not heading:
+            wanted = fold(name)
+            places = [
+                p for p in self.passages if wanted and wanted in (fold(p.heading), fold(p.heading.split(">")[-1]))
+            ]
+            return places[0].citation if len(places) == 1 else ""
+        if len(places) == 1:
+            return places[0].citation
+        return f"[出典: {places[0].source}]" if places and len({p.source for p in places}) == 1 else ""
+
+    def _is_known(self, source: str) -> bool:
+        return any(p.source.casefold() in source.casefold() for p in self.passages)
+
+
+def _stem(source: str) -> str:
+    return re.sub(r"\.\w{1,5}$", "", source.rpartition("/")[2])
+
+
+def _target(text: str) -> str:
+    """What a definition names: of a link where it points."""
+    link = _LINK.search(text)
+    return link[2] if link else text
+
+
+def _begins_text(found: re.Match[str]) -> bool:
+    """Whether it numbers a line of text, as a list's mark does, rather than standing behind what it is the source of."""
+    before = found.string[: found.start()].rpartition("\n")[2]
+    after = found.string[found.end() :].partition("\n")[0]
+    return not before.strip(" \t-*・>") and not _RUN_ON.fullmatch(after)

@@ -1,0 +1,138 @@
+"""What a judge is shown of other people's answers: their citations in our form, their contexts with headings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import socjudge as sj
+from socjudge.base.texts import change_citations
+from socjudge.judging.citations import as_material, format_context, unmeasurable
+from socjudge.records import AssistantAnswer, Flags, Passage
+
+PASSAGES = (
+    Passage("端末を隔離する。", "malware.md", "初動"),
+    Passage("ログを残す。", "logs.md", "保全"),
+    Passage("SOCリーダーへ報告する。", "logs.md", "報告"),
+)
+FIRST, SECOND, THIRD = (passage.citation for passage in PASSAGES)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("隔離する[1]。残す [2, 3]。", f"隔離する{FIRST}。残す {SECOND}{THIRD}。"),
+        ("隔離する[doc1][doc2]。", f"隔離する{FIRST}{SECOND}。"),
+        ("隔離する［１］【2】。", f"隔離する{FIRST}{SECOND}。"),
+        ("隔離する[出典: 1]。", f"隔離する{FIRST}。"),
+        ("隔離する【1†source】。", f"隔離する{FIRST}。"),
+        ("隔離する【4:0†malware.md】。", f"隔離する{FIRST}。"),
+        ("残す【4:1†logs.md】。", "残す[出典: logs.md]。"),
+        ("隔離する[^1]。\n\n[^1]: logs.md > 報告", f"隔離する{THIRD}。"),
+        ("残す[1]。\n\n参考資料:\n[1] logs.md > 保全\n[2] malware.md", f"残す{SECOND}。\n\n参考資料:\n[2] malware.md"),
+        ("隔離する（出典: malware）。", f"隔離する{FIRST}。"),
+        ("隔離する。\n出典: malware.md、logs.md > 報告", f"隔離する。\n{FIRST}{THIRD}"),
+        ("[対応手順](docs/malware.md)のとおり。", f"対応手順 {FIRST}のとおり。"),
+        ("隔離する[1](https://wiki.example/malware.md)。", f"隔離する{FIRST}。"),
+    ],
+)
+def test_citations_of_others_are_shown_as_ours(written: str, shown: str) -> None:
+    assert as_material(AssistantAnswer("?", written, passages=PASSAGES)).answer == shown
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "隔離する[9]。",  # nothing has that number
+        "隔離する[1, 9]。",
+        "隔離する[0]、残す[1]。",  # counted from 0, or from 1?
+        "[1] 隔離する\n[2] 残す",  # the marks of a list
+        "`a[1]` を実行する。\n```\nx[2]\n```",
+        "隔離する[1]。\n\n[^1]: 別の手引き",  # it says itself that it is none of them
+        f"隔離する{FIRST}。残す[1]。",  # beside our own form, a number is none of our places
+        "隔離する【4:0†source】。",
+        "隔離する[出典: 存在しない.md > 初動]。",
+        f"隔離する{FIRST}。",
+        "隔離する[1-3]。",
+    ],
+)
+def test_what_is_not_certain_stays_as_it_is(written: str) -> None:
+    assert as_material(AssistantAnswer("?", written, passages=PASSAGES)).answer == written
+
+
+def test_contexts_without_our_headings_get_them() -> None:
+    named = as_material(AssistantAnswer("?", "隔離する。", passages=PASSAGES))
+    assert named.context == format_context(PASSAGES)
+    numbered = as_material(AssistantAnswer("?", "隔離する[2]。", "[1] 端末を隔離する。\n\n[2] ログを残す。"))
+    assert numbered.context == "[出典: 資料1]\n端末を隔離する。\n\n[出典: 資料2]\nログを残す。"
+    assert numbered.answer == "隔離する[出典: 資料2]。"
+
+
+def test_two_contexts_of_one_name_are_told_apart_where_numbers_cite_them() -> None:
+    twice = (Passage("端末を隔離する。", "a.md", ""), Passage("ログを残す。", "a.md", ""))
+    material = as_material(AssistantAnswer("?", "残す[2]。", passages=twice))
+    assert material.answer == "残す[出典: a.md > 抜粋2]。"
+    assert material.context == format_context(material.passages)
+
+
+def test_an_answer_of_ours_is_shown_as_it_is() -> None:
+    own = sj.handle_query("マルウェア検知アラートの初動を教えてください", model="offline")
+    strange = replace(own, answer=f"{own.answer}\n隔離する[1]。")
+    assert as_material(own) is own
+    assert as_material(strange) is strange
+
+
+@given(st.text(alphabet="[]【】()^†:.,0123456789\n` 出典隔離doc#-", max_size=80))
+def test_any_text_can_be_shown_and_twice_is_the_same(text: str) -> None:
+    once = as_material(AssistantAnswer("?", text, passages=PASSAGES))
+    for passage in PASSAGES:  # nothing of what was given is lost
+        assert passage.text in once.context
+    assert once.answer.count("隔離") == text.count("隔離")
+
+
+@pytest.mark.parametrize(
+    ("answer", "lacking"),
+    [
+        (AssistantAnswer("?", "隔離する。"), ("根拠性", "引用明示")),
+        (AssistantAnswer("?", "隔離する[出典: a.md]。", "端末を隔離する。"), ("引用明示",)),
+        (AssistantAnswer("?", "隔離する[1]。", "端末を隔離する。"), ("引用明示",)),
+        (AssistantAnswer("?", "隔離する。", "端末を隔離する。"), ()),  # it cites nothing: that can be told
+        (AssistantAnswer("?", "隔離する[1]。", "[1] 端末を隔離する。"), ()),
+        (AssistantAnswer("?", "隔離する（出典: a.md）。", "[1] 端末を隔離する。"), ("引用明示",)),
+        (AssistantAnswer("?", "隔離する[出典: b.md]。", passages=PASSAGES), ()),
+    ],
+)
+def test_what_was_not_given_cannot_be_marked(answer: AssistantAnswer, lacking: tuple[str, ...]) -> None:
+    assert unmeasurable(answer) == lacking
+
+
+def _numbers(answer: AssistantAnswer) -> str:
+    """The answer as another assistant would have written it, citing by numbers."""
+    names = [passage.citation.removeprefix("[出典: ").removesuffix("]") for passage in answer.passages]
+    return change_citations(answer.answer, lambda name: f"[{names.index(name) + 1 if name in names else 99}]")
+
+
+WRAPPINGS = {
+    "context only": lambda own: replace(own, passages=()),
+    "no flags": lambda own: replace(own, flags=Flags()),
+    "no headings": lambda own: replace(own, context="\n\n".join(passage.text for passage in own.passages)),
+    "numbers": lambda own: replace(
+        own, answer=_numbers(own), passages=(),
+        context="\n\n".join(f"[{k}] {passage.text}" for k, passage in enumerate(own.passages, 1)),
+    ),
+    "numbers and names": lambda own: replace(own, answer=_numbers(own), context=""),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_same_answer_is_marked_alike_however_it_is_wrapped() -> None:
+    for question in sj.load_eval_dataset():
+        own = sj.handle_query(question.question, model="offline")
+        as_made = sj.evaluate_answer(question, own, model="offline")
+        foreign = replace(own, evidence="", absence_probability=None)
+        for name, wrap in WRAPPINGS.items():
+            wrapped = sj.evaluate_answer(question, wrap(foreign), model="offline")
+            assert abs(wrapped.average_score - as_made.average_score) <= 1, (question.id, name)
