@@ -76,6 +76,7 @@ MATERIAL = {
     "certify/items.py",
     "certify/neutral.py",
     "judging/assistant.py",
+    "judging/citations.py",
     "judging/judge.py",
     "judging/question_writing.py",
     "judging/replies.py",
