@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,18 +58,37 @@ def _paid(result: EvaluationResult) -> EvaluationResult:
 
 
 def estimate_repair(run: EvaluationRun) -> Estimate:
-    """Calls, tokens and list price of `repair_run`: an answer that is in the log is not asked for again."""
-    failed = [result for result in run.results if result.evaluation.status == "failed"]
-    info, k = run.run, run.run.k or 5
-    unanswered = {(r.question.id, r.answer_repeat): r.question for r in failed if r.answer.is_empty}
-    given = [result for result in failed if not result.answer.is_empty or not asks_assistant(run)]
+    """Calls, tokens and list price of `repair_run`: an answer that is in the log is not asked for again.
+
+    Of a run until it is certain, the most and, as `lowest`, what failed: it goes on until it is certain."""
+    least = _estimate(run, lambda rows: sum(row.evaluation.status == "failed" for row in rows))
+    if not run.run.stopped_because:
+        return least
+
+    def most(rows: Sequence[EvaluationResult]) -> int:
+        known = [row.evaluation.status for row in rows if row.evaluation.status != "failed"]
+        return run.run.judge_repeats - len(known) + known.count("unparsable")  # which are asked for once more
+
+    return replace(_estimate(run, most), lowest=least)
+
+
+def _estimate(run: EvaluationRun, n_judgements: Callable[[Sequence[EvaluationResult]], int]) -> Estimate:
+    """What it takes to judge each answer so often. n_judgements: of an answer, from its rows."""
+    answers: dict[tuple[int | str, int], list[EvaluationResult]] = {}
+    for row in run.results:
+        answers.setdefault((row.question.id, row.answer_repeat), []).append(row)
+    info, given, unanswered = run.run, [], Estimate(0, 0, 0, 0.0)
     how: Any = {"judge_model": info.judge_model, "judge_prompt": info.judge_prompt_id}
-    estimate = estimate_run([r.question for r in given], answers=[r.answer for r in given], **how)
-    if not asks_assistant(run):
-        return estimate
-    answering: Any = {"assistant_model": info.assistant_model, "assistant_prompt": info.assistant_prompt_id, "k": k}
-    n_judged = (len(failed) - len(given)) // max(len(unanswered), 1)
-    return estimate + estimate_run(list(unanswered.values()), **how, **answering, judge_repeats=max(n_judged, 1))
+    answering: Any = {
+        "assistant_model": info.assistant_model, "assistant_prompt": info.assistant_prompt_id, "k": info.k or 5
+    }  # fmt: skip
+    for rows in answers.values():
+        count = n_judgements(rows)
+        if count and rows[0].answer.is_empty and asks_assistant(run):
+            unanswered += estimate_run([rows[0].question], **how, **answering, judge_repeats=count)
+        else:
+            given += rows[:1] * count
+    return unanswered + estimate_run([r.question for r in given], answers=[r.answer for r in given], **how)
 
 
 def asks_assistant(run: EvaluationRun) -> bool:
