@@ -275,10 +275,13 @@ def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int)
 def _how_to_go_on(journal: Journal, total: int) -> str:
     try:
         journal.sync()
-    except ConfigError as problem:
+        counted = count(journal.path)  # as `unfinished_runs` will have it
+    except (ConfigError, OSError) as problem:
         return say("runs.maybe_lost", done=journal.n_done, total=total, problem=problem)
     info = journal.info
+    unread = say("runs.safe_unread", count=counted.unread) if counted.unread else ""
+    kept = {"done": counted.done, "unread": unread, "total": total, "path": journal.path}
     for model, settings in ((info.judge_model, info.judge_settings), (info.assistant_model, info.assistant_settings)):
         if is_unknown(settings):
-            return say("runs.safe_only", done=journal.n_done, total=total, path=journal.path, model=model)
-    return say("runs.safe", done=journal.n_done, total=total, path=journal.path)
+            return say("runs.safe_only", **kept, model=model)
+    return say("runs.safe", **kept)
