@@ -318,6 +318,8 @@ def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
     if (
         not all(isinstance(text, str) for text in (*criteria, *bound.values(), *words, *not_tried, value["stopped"]))
         or not criteria
+        or len({*criteria}) < len(criteria)
+        or not _can_be_shown(value["basis"], value["tables"])
         or [(verdict.criterion, verdict.word) for verdict in verdicts]
         != [(criterion, each["word"]) for criterion, each in zip(criteria, value["verdicts"], strict=True)]
         or day.tzinfo is None
@@ -328,6 +330,29 @@ def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
         Binding(criteria=criteria, **bound), value["issued_at"], verdicts, {**value["basis"]}, {**value["tables"]},
         not_tried, value["stopped"], path,
     )  # fmt: skip
+
+
+# What a page shows, {table: (texts, counts, numbers that may be unknown)}, and the same of the basis.
+_SHOWN_ROWS: dict[str, tuple[str, str, str]] = {
+    "probes": ("title criterion", "n n_no_room", "mean_change detected detected_low detected_high"),
+    "neutral": ("title criterion", "n_forbidden n_cases", "mean_change"),
+    "injection": ("criterion", "n n_pairs", "mean_gain gain_low gain_high"),
+    "people": ("judge_model criterion", "n", "bias rank_agreement tpr tnr kappa"),
+    "raters": ("criterion", "n n_raters", "alpha alpha_low alpha_high"),
+    "hardening": ("words", "", ""),
+}
+_SHOWN_BASIS = ("log judge_prompt_id", "answers tried labels raters calls", "cost_usd")
+
+
+def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
+    """KeyError where something is missing."""
+    rows = [(row, shown) for name, shown in _SHOWN_ROWS.items() for row in tables[name]]
+    return all(
+        type(row[name]) in kinds
+        for row, shown in [(basis, _SHOWN_BASIS), *rows]
+        for names, kinds in zip(shown, ((str,), (int,), (int, float, type(None))), strict=True)
+        for name in names.split()
+    )
 
 
 # -- what a run says of it

@@ -280,7 +280,7 @@ def _how_to_go_on(journal: Journal, total: int) -> str:
         return say("runs.maybe_lost", done=journal.n_done, total=total, problem=problem)
     info = journal.info
     unread = say("runs.safe_unread", count=counted.unread) if counted.unread else ""
-    kept = {"done": counted.done, "unread": unread, "total": total, "path": journal.path}
+    kept: dict[str, Any] = {"done": counted.done, "unread": unread, "total": total, "path": journal.path}
     for model, settings in ((info.judge_model, info.judge_settings), (info.assistant_model, info.assistant_settings)):
         if is_unknown(settings):
             return say("runs.safe_only", **kept, model=model)

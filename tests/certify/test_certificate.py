@@ -35,6 +35,8 @@ from socjudge.base.verdict import summarise_results
 from socjudge.certify.certificate import (
     Binding,
     Certificate,
+    _seal,
+    _value,
     binding_of_run,
     certificate_line,
     certificates_folder,
@@ -521,8 +523,12 @@ def test_words_that_do_not_follow_from_their_findings_are_no_certificate(made: C
         "one verdict too few": replace(made, verdicts=made.verdicts[1:]),
         "one verdict twice": replace(made, verdicts=(*made.verdicts, made.verdicts[0])),
         "answered by a list": replace(made, binding=replace(made.binding, judge_model_resolved=["x"])),  # type: ignore[arg-type]
+        "a criterion twice": replace(
+            made, verdicts=(*made.verdicts, made.verdicts[0]),
+            binding=replace(made.binding, criteria=(*made.binding.criteria, made.binding.criteria[0])),
+        ),
         "year 1": replace(made, issued_at="0001-01-01T00:00:00+00:00"),
-    }
+    }  # fmt: skip
     for name, other in forged.items():
         path = tmp_path / f"{name}.json"
         path.write_bytes(save_certificate(other, tmp_path / "saved").read_bytes())
@@ -531,6 +537,28 @@ def test_words_that_do_not_follow_from_their_findings_are_no_certificate(made: C
     assert not replace(made, verdicts=()).holds
     honest = without(made, findings=against, word="信頼できない")
     assert "Shown to be broken" in load_certificate(save_certificate(honest, tmp_path / "honest")).verdicts[0].why
+
+
+@pytest.mark.parametrize("odd", [None, {}])
+def test_what_is_sealed_is_refused_by_name_or_can_be_shown(made: Certificate, tmp_path: Path, odd: Any) -> None:
+    made = replace(made, tables={name: list(rows[:1]) for name, rows in made.tables.items()})
+    forged = {f"basis {name}": replace(made, basis={**made.basis, name: odd}) for name in made.basis}
+    for table, rows in made.tables.items():
+        others = {"all": odd, "row": [odd], **{name: [{**row, name: odd}] for row in rows for name in row}}
+        forged |= {f"{table} {name}": replace(made, tables={**made.tables, table: odd}) for name, odd in others.items()}
+    refused = set()
+    for name, other in forged.items():
+        value = _value(other)
+        (path := tmp_path / "forged.json").write_text(json.dumps({**value, "sha256": _seal(value)}), "utf-8")
+        try:
+            certificate = load_certificate(path)
+        except ConfigError as error:
+            assert "is no certificate" in str(error)
+            refused.add(name)
+        else:
+            write_certificate_page(tmp_path / "page.html", certificate)
+    assert {"basis answers", "probes row", "probes n", "people judge_model", "injection criterion"} <= refused
+    assert not refused & {"basis run_id", "noise criterion"}
 
 
 def test_layout_of_the_file_does_not_matter(made: Certificate, tmp_path: Path) -> None:
