@@ -28,6 +28,11 @@ from typing import IO, Any
 import filelock
 import orjson
 
+try:
+    import fcntl
+except ImportError:  # Windows: there the lock beside the file is all
+    fcntl = None  # type: ignore[assignment]
+
 from ..base.messages import os_reason, say
 from ..base.pass_rule import reaches, run_rule
 from ..base.storage import is_remote
@@ -210,6 +215,7 @@ class Journal:
     def close(self, *, discard: bool = False) -> None:
         """Let go of it. discard: also remove the file, because a log holds it all or nothing was paid for."""
         if self._handle >= 0:
+            _unlock(self._handle)
             os.close(self._handle)
             self._handle = -1
         if discard:
@@ -332,6 +338,7 @@ class Journal:
         self.info, self.key = info, dict(key)
         self.path, self._handle = _create_file(folder, info)
         self.hold(self.path)
+        _lock(self._handle)
         home = str(self.folder.resolve())
         self._append(
             {"journal": FORMAT, "run": asdict(info), "key": self.key, "total": len(self._rows), "folder": home}
@@ -344,7 +351,12 @@ class Journal:
             raise
         except OSError:  # a folder that can only be read
             pass
-        self.path = path
+        self.path, problem = path, None
+        try:
+            self._handle = os.open(path, _FLAGS)
+        except OSError as error:  # it can only be read now
+            self._handle, problem = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)), error
+        _lock(self._handle)  # it may have another name elsewhere
         header: dict[str, Any] = {}
         for number, (start, line) in enumerate(lines(path, to_go_on=True), start=1):
             header = header or line
@@ -356,11 +368,9 @@ class Journal:
                 raise ConfigError(say("runs.journal_damaged", path=path, number=number, reason=reason)) from None
         self.wall_time_s += self._in_session_s
         self.info, self.key = run_info_from_dict(header["run"], where=str(path)), header["key"]
-        try:
-            self._handle = os.open(path, _FLAGS)
+        if problem is None:
             os.ftruncate(self._handle, self._size)  # half a line that was being written when the process was killed
-        except OSError as problem:  # it can only be read now
-            self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        else:
             self._move(problem)
 
     def _note(self, start: int, line: dict[str, Any]) -> None:
@@ -408,7 +418,8 @@ def open_journal(
     try:
         # So that two processes that begin the same run at once find each other; from then on the journal's own holds.
         journal.hold(place / f".judge_eval_{_short(key)}")
-        found = fitting(path, key) if path is not None else None if fresh else newest(folder, key)
+        # Of a link, the file itself: it is removed when the run is finished.
+        found = fitting(path.resolve(), key) if path is not None else None if fresh else newest(folder, key)
         if found is None:
             journal._create(place, info, key)
         else:
@@ -441,6 +452,24 @@ def _create_file(folder: Path, info: RunInfo) -> tuple[Path, int]:
         path = new_log_name(folder, info.started_at, SUFFIX)
         with contextlib.suppress(FileExistsError):  # another run of the same second took the name just now
             return path, os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o644)
+
+
+def _lock(handle: int) -> None:
+    """Keep others from the file, by whatever name they reach it; filelock.Timeout if another process has it."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise filelock.Timeout("journal") from None
+        except OSError:  # a network drive that knows no locks
+            pass
+
+
+def _unlock(handle: int) -> None:
+    """At once, although a forked process may still have the file open."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def _write_all(handle: int, data: bytes) -> None:

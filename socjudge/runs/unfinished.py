@@ -179,9 +179,11 @@ def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Every file that is a journal of this folder, with its header: those in the folder, then those elsewhere."""
+    """Every file that is a journal of this folder, with its header: those in the folder, then those elsewhere.
+
+    A link is none: what it leads to is a journal where it lies, and is removed there."""
     for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
-        if header := _read_header(path):
+        if not path.is_symlink() and (header := _read_header(path)):
             yield path, header
     home = str(folder.resolve())
     if home != str(fallback_folder().resolve()):

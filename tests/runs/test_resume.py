@@ -754,14 +754,18 @@ def test_ctrl_c_lets_calls_in_flight_finish_and_says_how_to_go_on(service: Servi
     assert len(service.requests) == 40
 
 
-def test_a_journal_under_way_is_held_wherever_the_log_is_to_go(
-    service: Service, questions: list[EvalQuestion], tmp_path: Path
+@pytest.mark.parametrize("link", ["", "symlink_to", "hardlink_to"])
+def test_a_journal_under_way_is_held_wherever_the_log_is_to_go_and_by_whatever_name(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, link: str
 ) -> None:
-    """Two writers of one journal broke it: the lock lay beside the log."""
+    """Two writers of one journal broke it: the lock lay beside the log, and then beside each name."""
     refused: list[str] = []
 
     def start_another(result: EvaluationResult) -> None:
         (journal,) = journals(tmp_path)
+        if link and not refused:
+            getattr(tmp_path / "another.partial.jsonl", link)(journal)
+        journal = tmp_path / "another.partial.jsonl" if link else journal
         with pytest.raises(ConfigError) as caught:
             run_evaluation_suite(
                 questions[:2], answers=stored(questions[:2]), judge_model="gpt-4o-mini", resume=journal, progress=False,
@@ -773,6 +777,25 @@ def test_a_journal_under_way_is_held_wherever_the_log_is_to_go(
     assert len(refused) == len(run.results) == len(service.requests) == 2
     assert all("under way in another process" in message for message in refused)
     assert [path.name for path in (tmp_path / "logs").iterdir()] == [run.log_path.name]  # type: ignore[union-attr]
+
+
+def test_a_journal_behind_a_link_is_taken_up_only_when_it_is_named_and_goes_when_the_run_is_finished(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    other, kept = tmp_path / "other", tmp_path / "kept"
+    kept.mkdir()
+    with pytest.raises(RunStopped):
+        run_suite(questions[:4], other, answers=stored(questions[:4]), stop=stop_after(service, 2))
+    (journal,) = journals(other)
+    (link := kept / journal.name).symlink_to(journal)
+    assert unfinished_runs(kept) == []
+    how: dict[str, Any] = {"answers": stored(questions[:4]), "judge_model": "gpt-4o-mini", "progress": False}
+    run = run_evaluation_suite(questions[:4], **how, logs_dir=kept, resume=link)
+    assert len(service.requests) == 4 and run.run.sessions == 2
+    assert not journal.exists()
+    assert (
+        run_evaluation_suite(questions[:4], **how, logs_dir=kept).run.sessions == 1
+    )  # the link to nowhere is no obstacle
 
 
 @pytest.mark.filterwarnings("ignore:.*cannot be written:UserWarning")
