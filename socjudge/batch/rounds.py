@@ -86,8 +86,7 @@ def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
         return answer is None
     return (
         answer is not None
-        and line.repeat < assignment.plan.judge_repeats
-        and not journal.is_done(line.sample, line.repeat)
+        and line.repeat in _repeats(assignment, journal, line.sample)
         and line.turn == len(journal.replies(line.sample, line.repeat))
     )
 
@@ -108,6 +107,10 @@ def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: 
             journal.add_answer(line.sample, value, 0.0)
         else:
             _add_result(assignment, journal, line.sample, line.repeat, value)
+    except RequestRefused as refusal:  # the reply was withheld, and would be again
+        assert line.repeat is not None
+        evaluation = failed_evaluation(refusal, model=assignment.plan.judge.name)
+        _add_result(assignment, journal, line.sample, line.repeat, evaluation)
     else:
         assert line.repeat is not None  # the assistant asks once
         journal.add_reply(line.sample, line.repeat, completion, 0.0)
@@ -143,7 +146,9 @@ def _give_up(assignment: Assignment, journal: Journal, line: Line, reasons: Sequ
 
 
 def _repeats(assignment: Assignment, journal: Journal, i: int) -> list[int]:
-    return [repeat for repeat in range(assignment.plan.judge_repeats) if not journal.is_done(i, repeat)]
+    """The judgements that are still to be asked for. What was refused is not: a round may take a day."""
+    repeats = range(assignment.plan.judge_repeats)
+    return [each for each in repeats if not journal.is_done(i, each) and not journal.is_refused(i, each)]
 
 
 def _get_answer(assignment: Assignment, journal: Journal, i: int) -> AssistantAnswer | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -97,7 +98,9 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) 
                 raise
             doubts.append(str(error))  # what was paid for before is kept
             lost = _lost(error)
-            broken_off = not isinstance(error, RequestRefused)  # it replied, and refuses to do it again
+            if isinstance(error, RequestRefused):  # it replied, and refuses to do it again
+                raise _refused(doubts, completions, lost) from None
+            broken_off = True
             break
         completions.append(completion)
         doubts += [say("judging.retried", cause=cause) for cause in completion.retries]
@@ -105,9 +108,9 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) 
             judgement = parse_judgement(completion.text, criteria, finish_reason=completion.finish_reason, quoted=shown)
             doubts += judgement.notes
         except UnparsableJudgement as error:
-            if completion.is_refused and len(completions) == 1:  # it would be withheld again
-                withheld = say("judging.withheld", reason=completion.finish_reason)
-                raise RequestRefused(withheld, about_content=True, usage=completion.usage) from None
+            if completion.is_refused:  # it would be withheld again
+                doubts.append(say("judging.withheld", reason=completion.finish_reason))
+                raise _refused(doubts, completions, Usage()) from None
             doubts.append(say("judging.reply_number", number=len(completions), reason=error))
             request = _ask_again(request, completion, error)
 
@@ -152,6 +155,12 @@ def failed_evaluation(error: SocJudgeError, *, model: str) -> Evaluation:
 def count_retries(error: str) -> int:
     """How many retries the `error` of an evaluation tells of, in whichever language it was written."""
     return sum(error.count(say("judging.retried", lang=lang, cause="")) for lang in get_args(Language))
+
+
+def _refused(doubts: Sequence[str], completions: Sequence[Completion], lost: Usage) -> RequestRefused:
+    """A refusal to mark this answer, with what all was paid for."""
+    usage = total_usage([*(completion.usage for completion in completions), lost])
+    return RequestRefused("; ".join(doubts), about_content=True, usage=usage)
 
 
 def _lost(error: SocJudgeError) -> Usage:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 OBJECT = "object"  # the service of an object of somebody's own that names none
+_LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")  # what chat models call their output limit
 _SENT = ("default_headers", "default_query")  # with each request, whatever LangChain says that a model is made with
 # LangChain's providers by name, for when it is not installed.
 PROVIDERS = frozenset(
@@ -103,11 +104,14 @@ class LangChainModel(PacedModel):
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """The most that one call can cost, US dollars; None where its price or its output limit cannot be seen."""
-        name = _limit_name(self._chat_model)
-        if name is None:
+        if _limit_name(self._chat_model) is None:
             return None
-        limit = getattr(self._chat_model, name) or request.max_output_tokens
-        return most_usd_of(self.name, replace(request, max_output_tokens=limit))
+        limits = [limit for name in _LIMITS if (limit := _setting(self._chat_model, name))]
+        limit, n = (
+            max(limits, default=request.max_output_tokens),
+            _setting(self._chat_model, "n") or 1,
+        )  # n replies to each
+        return most_usd_of(self.name, replace(request, max_output_tokens=limit * n))
 
     def counted_usd(self, completion: Completion) -> float | None:
         """At the dearer of the names that were asked for and answered."""
@@ -117,7 +121,7 @@ class LangChainModel(PacedModel):
         # Its maker may have set no output limit: a small model then writes without end, and nobody can say what a call
         # costs at most.
         name = _limit_name(self._chat_model)
-        limit = {name: request.max_output_tokens} if name and not getattr(self._chat_model, name) else {}
+        limit = {name: request.max_output_tokens} if name and not _setting(self._chat_model, name) else {}
         return await event_loop.in_thread(self._invoke, request, limit)  # type: ignore[no-any-return]
 
     def _invoke(self, request: ModelRequest, limit: Mapping[str, int]) -> Completion:
@@ -269,4 +273,16 @@ def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
 
 def _limit_name(chat_model: Any) -> str | None:
     """What the chat model calls its output limit."""
-    return next((name for name in ("max_tokens", "max_output_tokens") if hasattr(chat_model, name)), None)
+    return next((name for name in _LIMITS if hasattr(chat_model, name)), None)
+
+
+def _setting(chat_model: Any, name: str) -> Any:
+    """What is sent under this name: what was bound last, else what is added to each request, else the model's own field."""
+    while hasattr(chat_model, "bound"):  # of `bind`
+        if name in chat_model.kwargs:
+            return chat_model.kwargs[name]
+        chat_model = chat_model.bound
+    for added in ("extra_body", "model_kwargs"):
+        if name in (more := getattr(chat_model, added, None) or {}):
+            return more[name]
+    return getattr(chat_model, name, None)

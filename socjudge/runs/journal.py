@@ -97,14 +97,20 @@ class Journal:
         return None if start == _MISSING else answer_from_dict(self._line(start)["answer"], where=str(self.path))
 
     def replies(self, sample: int, repeat: int) -> list[Completion]:
-        """The replies that were paid for but could not be read, in order."""
-        starts = self._replies.get(sample * self.judge_repeats + repeat, ())
+        """The replies that were paid for but could not be read, in order; none of those that led to a refusal."""
+        row = sample * self.judge_repeats + repeat
+        starts = [start for start in self._replies.get(row, ()) if start > self._rows[row]]
         return [completion_from_dict(self._line(start)["reply"], where=str(self.path)) for start in starts]
 
     def has_failed(self, sample: int) -> bool:
         """Whether a judgement of the sample was asked for in vain, and so is to be asked for anew."""
         first = sample * self.judge_repeats
         return any(self._failed[first : first + self.judge_repeats])
+
+    def is_refused(self, sample: int, repeat: int) -> bool:
+        """Whether the judgement was refused when it was asked for last."""
+        row = sample * self.judge_repeats + repeat
+        return bool(self._failed[row]) and self._line(self._rows[row])["row"]["evaluation"]["status"] == "failed"
 
     @property
     def has_judgements(self) -> bool:

@@ -254,6 +254,19 @@ def test_three_unreadable_replies_are_an_unparsable_row(service: BatchService, a
     assert run.usage.calls == len(service.bodies) == 6
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_reply_that_is_withheld_is_a_failed_row_and_is_not_asked_for_again(
+    service: BatchService, answered: Path, tmp_path: Path, rounds: int
+) -> None:
+    shown = load_run(answered).results[1].answer.answer
+    replies = iter(["採点できません"] * (rounds - 1) + [Reply("", finish_reason="content_filter")])
+    service.reply = lambda request: next(replies) if shown in request["messages"][0]["content"] else judgement(80)
+    run = finish(prepare(tmp_path, log=answered), rounds=rounds)
+    assert [r.evaluation.status for r in run.results] == ["ok", "failed", "ok", "ok"]
+    assert run.usage.calls == len(service.bodies) == 3 + rounds
+    assert run.run.judge_usage.cost_usd == pytest.approx(len(service.bodies) * CALL_USD / 2)
+
+
 def test_a_failed_line_is_sent_again_and_says_so(service: BatchService, answered: Path, tmp_path: Path) -> None:
     down = iter([error(500, "The server had an error")])
     service.reply = lambda request: next(down, judgement(80))

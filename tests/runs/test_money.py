@@ -183,6 +183,22 @@ def test_fewer_tokens_than_the_texts_can_have_are_unknown(
     assert most_usd(service.requests) <= 0.4
 
 
+@pytest.mark.parametrize(
+    "made", [{"n": 5}, {"extra_body": {"n": 5}}, {"bind": {"n": 5}}, {"bind": {"max_tokens": 20_000}}]
+)  # fmt: skip
+def test_the_cap_counts_what_a_langchain_model_is_set_to_send(
+    service: Service, tmp_path: Path, made: dict[str, Any]
+) -> None:
+    from langchain_openai import ChatOpenAI
+
+    service.default = silent
+    bound = made.pop("bind", {})
+    judge = ChatOpenAI(model="gpt-4o", max_tokens=4000, **made).bind(**bound)  # type: ignore[call-arg]
+    with pytest.raises(BudgetReached):
+        judge_all(tmp_path, judge, max_cost_usd=0.5, max_concurrency=1)
+    assert len(service.requests) == 2  # 20,000 tokens come to $0.20
+
+
 def test_a_finished_judge_whose_cost_nobody_knows_is_no_free_one(service: Service, tmp_path: Path) -> None:
     """Two judges without a price; one is finished when a cap and a price come."""
     service.default = lambda request: error(401, "no") if request["model"] == "my-b" else reply(request)

@@ -270,6 +270,28 @@ def test_what_a_refused_question_cost_before_is_in_the_log_after_a_resume(servic
     assert run.run.judge_usage.calls == len(service.requests)
 
 
+@pytest.mark.parametrize(
+    "refusal", [FILTERED, error(400, "the request is not valid"), Reply("", finish_reason="content_filter")]
+)
+def test_a_judge_that_refuses_to_mark_again_what_could_not_be_read_has_refused_the_question(
+    service: Service, tmp_path: Path, refusal: Reply
+) -> None:
+    def reply(request: dict[str, Any]) -> Reply:
+        if asked(request) != 5:
+            return Reply(judgement(80))
+        return refusal if len(request["messages"]) > 1 else Reply("採点できません")
+
+    service.default = reply
+    break_off(service.requests, 9, tmp_path)
+    run = judge_all(tmp_path)
+    assert statuses(run) == {5: "failed"}
+    assert "reply 1:" in run.results[4].evaluation.error
+    charged = [request for request in service.requests if refusal.status == 200 or len(request["messages"]) == 1]
+    assert run.run.judge_usage.calls == len(charged) == 19 + 2 * (2 if refusal.status == 200 else 1)
+    service.default = refusing(())
+    assert statuses(repair_run(run, RunOptions(logs_dir=tmp_path / "logs", progress=False))) == {}
+
+
 def test_a_block_that_cannot_be_read_after_a_break_is_not_an_unfit_judge(service: Service, tmp_path: Path) -> None:
     service.default = refusing(())
     break_off(service.requests, 8, tmp_path)
