@@ -45,7 +45,7 @@ from .log_json import (
     result_to_dict,
     run_info_from_dict,
 )
-from .logs import fallback_folder, find_log, new_log_name, to_json
+from .logs import fallback_folder, find_log, is_ours, make_fallback_folder, new_log_name, to_json
 from .unfinished import SUFFIX, count, fitting, headers, is_done, lines, newest
 
 FORMAT = 1
@@ -302,8 +302,7 @@ class Journal:
         """Go on in the fallback folder, with a warning. data: a line that could not be written."""
         old = self.path
         try:
-            fallback_folder().mkdir(parents=True, exist_ok=True)
-            path, handle = _create_file(fallback_folder(), self.info)
+            path, handle = _create_file(make_fallback_folder(), self.info, mode=0o600)
             try:
                 with self._open() as file:
                     file.seek(0)
@@ -342,7 +341,7 @@ class Journal:
 
     def _create(self, folder: Path, info: RunInfo, key: Mapping[str, Any]) -> None:
         self.info, self.key = info, dict(key)
-        self.path, self._handle = _create_file(folder, info)
+        self.path, self._handle = _create_file(folder, info, mode=0o600 if folder == fallback_folder() else 0o644)
         self.hold(self.path)
         _lock(self._handle)
         home = str(self.folder.resolve())
@@ -418,7 +417,7 @@ def open_journal(
     log goes, if not into this folder. fresh: do not look for an unfinished one. path: take up this one; ConfigError
     that names the difference if it is another run. in_fallback: the folder cannot be written, so use the fallback
     folder. ConfigError if another process has the run."""
-    place = fallback_folder() if in_fallback else folder
+    place = make_fallback_folder() if in_fallback else folder
     place.mkdir(parents=True, exist_ok=True)
     journal = Journal(folder, total=total, judge_repeats=info.judge_repeats)
     try:
@@ -430,7 +429,7 @@ def open_journal(
             journal._create(place, info, key)
         else:
             journal._take_up(found)
-            places = [logs_dir or folder, fallback_folder()]
+            places = [logs_dir or folder, *filter(is_ours, [fallback_folder()])]
             if not journal.is_over and journal.n_done < total:  # only by a power cut, and a URL is slow to look through
                 places = [place for place in places if not is_remote(place)]
             if find_log(journal.info.run_id, *places, started_at=journal.info.started_at):
@@ -452,12 +451,12 @@ def open_journal(
         raise
 
 
-def _create_file(folder: Path, info: RunInfo) -> tuple[Path, int]:
+def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
     """A new file for a journal, named after the run's start, and its handle."""
     while True:
         path = new_log_name(folder, info.started_at, SUFFIX)
         with contextlib.suppress(FileExistsError):  # another run of the same second took the name just now
-            return path, os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o644)
+            return path, os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, mode)
 
 
 def _lock(handle: int) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import io
 import json
 import os
 import re
+import stat
 import tempfile
 import warnings
 import zlib
@@ -94,7 +96,8 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
         return write(place, started_at, chunks())
     except OSError as problem:
         try:
-            path = _write_new(fallback_folder(), started_at, chunks())
+            path = _write_new(make_fallback_folder(), started_at, chunks())
+            path.chmod(0o600)
         except OSError as error:
             raise ConfigError(
                 say(
@@ -110,8 +113,29 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
 
 
 def fallback_folder() -> Path:
-    """Where logs and journals go when their own folder cannot be written."""
-    return Path(tempfile.gettempdir()) / "socjudge-logs"
+    """Where logs and journals of this user go when their own folder cannot be written."""
+    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # Windows has a temporary folder for each
+    return Path(tempfile.gettempdir()) / f"socjudge-logs{user}"
+
+
+def make_fallback_folder() -> Path:
+    """That folder, made if it is not there, for this user alone; OSError if somebody else has taken its name."""
+    folder = fallback_folder()
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    if not is_ours(folder):
+        raise PermissionError(errno.EPERM, say("runs.fallback_taken"))
+    folder.chmod(0o700)
+    return folder
+
+
+def is_ours(path: Path, *, beside: Path | None = None) -> bool:
+    """Whether a file or folder belongs to this user, or to the owner of the folder `beside`; a link or a pipe never does."""
+    try:
+        there = os.lstat(path)
+        owners = {os.geteuid(), *([] if beside is None else [beside.stat().st_uid])} if hasattr(os, "geteuid") else {0}
+    except OSError:
+        return False
+    return stat.S_IFMT(there.st_mode) in (stat.S_IFREG, stat.S_IFDIR) and there.st_uid in owners
 
 
 class LoggedResults(Sequence[EvaluationResult]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import EvaluationRun, RunInfo, Usage
 from .log_json import result_from_dict, run_info_from_dict
-from .logs import fallback_folder
+from .logs import fallback_folder, is_ours
 
 SUFFIX = ".partial.jsonl"
 
@@ -181,20 +182,26 @@ def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
 def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Every file that is a journal of this folder, with its header: those in the folder, then those elsewhere.
 
-    A link is none: what it leads to is a journal where it lies, and is removed there."""
+    A link is none: what it leads to is a journal where it lies, and is removed there. What is another user's is none
+    either: it would become the run."""
     for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
-        if not path.is_symlink() and (header := _read_header(path)):
-            yield path, header
-    home = str(folder.resolve())
-    if home != str(fallback_folder().resolve()):
-        for path in sorted(fallback_folder().glob(f"judge_eval_*{SUFFIX}")):
-            with contextlib.suppress(ConfigError):  # it may be another user's
+        if is_ours(path, beside=folder):
+            if header := _read_header(path):
+                yield path, header
+        elif path.exists() and not path.is_symlink():
+            warnings.warn(say("runs.journal_not_ours", path=path), stacklevel=2)
+    home, fallback = str(folder.resolve()), fallback_folder()
+    if home != str(fallback.resolve()) and is_ours(fallback):
+        for path in filter(is_ours, sorted(fallback.glob(f"judge_eval_*{SUFFIX}"))):
+            with contextlib.suppress(ConfigError):
                 if (header := _read_header(path)).get("folder") == home:
                     yield path, header
 
 
 def fitting(path: Path, key: Mapping[str, Any]) -> Path:
     """The journal at the path; ConfigError that names the difference if it is of another run than that with this key."""
+    if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
+        raise ConfigError(say("runs.journal_not_ours", path=path))
     there = _read_header(path).get("key")
     if not isinstance(there, dict):
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))

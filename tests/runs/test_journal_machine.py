@@ -37,6 +37,7 @@ from socjudge import (
     unfinished_runs,
 )
 from socjudge.records import EvaluationResult
+from socjudge.runs.logs import fallback_folder
 
 EXAMPLES = int(os.environ.get("SOCJUDGE_EXAMPLES", "15"))
 COUNT = 5
@@ -55,8 +56,8 @@ class RunMachine(RuleBasedStateMachine):
         super().__init__()
         self.service, self.patch = service, monkeypatch
         self.folder = Path(tempfile.mkdtemp(dir=folder))
-        self.logs, self.fallback = self.folder / "logs", self.folder / "socjudge-logs"
         monkeypatch.setattr("tempfile.tempdir", str(self.folder))
+        self.logs, self.fallback = self.folder / "logs", fallback_folder()
         service.requests.clear()
         service.default = self.reply
         self.unreadable: set[int] = set()
@@ -172,7 +173,7 @@ class RunMachine(RuleBasedStateMachine):
     def killed_before_the_journal_is_removed(self) -> None:
         kept = self.folder / "kept"
         self.session(on_result=lambda result: (shutil.rmtree(kept, ignore_errors=True), self.copy(self.folder, kept)))
-        for place in ("logs", "socjudge-logs"):
+        for place in ("logs", fallback_folder().name):
             for path in (kept / place).glob("*.partial.jsonl"):
                 if not (self.folder / place / path.name).exists():
                     shutil.copy(path, self.folder / place)
@@ -216,7 +217,7 @@ class RunMachine(RuleBasedStateMachine):
 
     @staticmethod
     def copy(source: Path, target: Path) -> None:
-        for place in ("logs", "socjudge-logs"):
+        for place in ("logs", fallback_folder().name):
             if (source / place).is_dir():
                 shutil.copytree(source / place, target / place, dirs_exist_ok=True)
 

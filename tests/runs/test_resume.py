@@ -49,6 +49,7 @@ from socjudge.runs import assignment, finishing
 from socjudge.runs import journal as journal_module
 from socjudge.runs.assignment import assign_suite
 from socjudge.runs.journal import open_journal
+from socjudge.runs.logs import fallback_folder
 
 Default = Callable[[dict[str, Any]], Reply | str]
 
@@ -447,7 +448,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path, *, 
         return real(handle, data)
 
     monkeypatch.setattr(os, "write", write)
-    return tmp_path / "socjudge-logs"
+    return fallback_folder()
 
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -464,7 +465,7 @@ def test_a_run_whose_disk_was_full_is_found_again_and_listed_once(
     (unfinished,) = unfinished_runs(tmp_path / "logs")
     assert (unfinished.done, unfinished.path.parent) == (5, fallback)
     assert journals(tmp_path) == []
-    assert unfinished_runs(tmp_path / "other") == []  # the fallback folder is everybody's
+    assert unfinished_runs(tmp_path / "other") == []  # the fallback folder is that of all projects
     run_suite(questions, tmp_path, answers=answers)
     assert len(service.requests) == 10
     assert unfinished_runs(tmp_path / "logs") == []
@@ -804,14 +805,13 @@ def test_a_journal_that_had_to_go_elsewhere_is_held_there(
 ) -> None:
     home, can_be_written, real = tmp_path / "logs", [False], journal_module._create_file
 
-    def create(folder: Path, info: RunInfo) -> tuple[Path, int]:
+    def create(folder: Path, info: RunInfo, **mode: int) -> tuple[Path, int]:
         if folder == home and not can_be_written[0]:
             raise PermissionError(errno.EACCES, "Permission denied")
-        return real(folder, info)
+        return real(folder, info, **mode)
 
     monkeypatch.setattr(journal_module, "_create_file", create)
-    monkeypatch.setattr(journal_module, "fallback_folder", lambda: tmp_path / "fallback")
-    monkeypatch.setattr("socjudge.runs.unfinished.fallback_folder", lambda: tmp_path / "fallback")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     refused: list[str] = []
 
     def start_another(result: EvaluationResult) -> None:
