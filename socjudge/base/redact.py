@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import hashlib
+import json
 import os
 import re
-from urllib.parse import parse_qsl, urlsplit
+from collections.abc import Iterable
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from .messages import say
 
@@ -13,17 +17,39 @@ _KEY_LIKE = re.compile(
     r"\b(?:sk|pk|key|api)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|\b(?:Bearer|Basic)\s+[\w.~+/=-]{8,}|\b[0-9a-fA-F]{32,}\b"
     r"|(?<=//)[^/\s@]+@|(?<=key=)[^&\s\"']+"
 )
+_LEAST = 6  # characters of a secret: fewer are in too many texts by chance
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SECRET_PARAMETER = re.compile(r"key|token|secret|password|sig|code", re.IGNORECASE)
+_URL_SAFE = str.maketrans("+/", "-_")
 _USUAL_PORTS = {"http": 80, "https": 443}
 
 
 def redact(text: str) -> str:
     """The text without the values of environment variables that hold secrets, or anything that looks like a key."""
-    for name, value in os.environ.items():
-        if _SECRET_NAME.search(name) and len(value.strip()) >= 6:
-            text = text.replace(value.strip(), "[key]")
-    return _KEY_LIKE.sub("[key]", text)
+    secrets = [value.strip() for name, value in os.environ.items() if _SECRET_NAME.search(name)]
+    return _KEY_LIKE.sub("[key]", without_secrets(text, secrets))
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """The text without these secrets, in whatever case, and also as base64 or a URL has them; all else stays as it is."""
+    lower = text.lower()  # to see quickly that there is none
+    for secret in secrets:
+        forms = _forms(secret) if len(secret) >= _LEAST else ()
+        if forms and any(form in lower for form in forms):
+            text = re.sub("|".join(map(re.escape, forms)), "[key]", text, flags=re.IGNORECASE)
+    return text
+
+
+@functools.lru_cache(maxsize=64)
+def _forms(secret: str) -> tuple[str, ...]:
+    """What a secret may look like, in lower case, the longest first."""
+    raw = secret.encode(errors="replace")
+    forms = {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1]}
+    for before in range(3):  # what stands before it, such as "user:", moves it in base64
+        code = base64.b64encode(bytes(before) + raw).decode().rstrip("=")
+        whole = code[-(-before * 8 // 6) : len(code) - (-(before + len(raw)) % 3 > 0)]  # without what neighbours decide
+        forms |= {whole, whole.translate(_URL_SAFE)} if len(whole) >= 8 else set()
+    return tuple(sorted({form.lower() for form in forms}, key=len, reverse=True))
 
 
 def surprise_text(error: BaseException) -> str:

@@ -9,6 +9,7 @@ import math
 import re
 import weakref
 from collections.abc import Iterator, Mapping, Set
+from types import SimpleNamespace
 from typing import Any, Never
 from urllib.parse import urljoin, urlsplit
 
@@ -23,9 +24,10 @@ from . import event_loop
 from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get_account
 from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 
-CONNECT_S = 30.0  # however short the wait for a reply: connecting takes long where the machine is busy, not the service
+CONNECT_S = 30.0  # of the wait for a reply
 MAX_BYTES = 16 * 2**20  # of a response; a reply of 100,000 tokens takes half of one MB
 LEAST_OUTPUT_TOKENS = 256  # with less room than that, no answer or judgement gets to its end
+_KEY = re.compile(r"sk-[\w-]{16,}")
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _UNSUPPORTED = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|invalid|extra|does not",
@@ -64,6 +66,8 @@ class OpenAIModel(PacedModel):
     holds a key, so it cannot be pickled."""
 
     def __init__(self, name: str, *, api_key: str = "", base_url: str = "", timeout_s: float | None = None) -> None:
+        if _KEY.match(name):
+            raise ConfigError(say("models.name_is_key"))
         if not api_key and not base_url:
             near = difflib.get_close_matches(name, ("offline", *_COMMON_NAMES), n=1, cutoff=0.7)
             hint = say("models.did_you_mean", name=near[0]) if near and near[0] != name else ""
@@ -72,6 +76,8 @@ class OpenAIModel(PacedModel):
             raise ConfigError(say("models.key_garbled"))
         if base_url and not _is_url(base_url):
             raise ConfigError(say("models.base_url_scheme"))
+        if "@" in urlsplit(base_url).netloc:
+            raise ConfigError(say("models.base_url_password"))
         import openai
 
         at = show_url(base_url)
@@ -112,7 +118,9 @@ class OpenAIModel(PacedModel):
             while True:
                 body = self.body(request, learned, limit)
                 try:
-                    completion = self.read(await self._post(body, run.settings), count_bytes(request.messages))
+                    response = await self._post(body, run.settings)
+                    _check_error(response)
+                    completion = self.read(response, count_bytes(request.messages))
                 except openai.APIStatusError as error:
                     if error.status_code not in (400, 422, 500):
                         raise self._status_error(error) from None
@@ -151,7 +159,7 @@ class OpenAIModel(PacedModel):
         wait_s = self._timeout_s or settings.timeout_s
         options: Any = {} if wait_s == TIMEOUT_S else {"timeout": _timeout(wait_s)}
         try:
-            async with asyncio.timeout(CONNECT_S + wait_s):  # the other one begins anew with each byte
+            async with asyncio.timeout(wait_s):  # in all: the other one begins anew with each byte
                 return await self._client.post(
                     "/chat/completions", content=orjson.dumps(body), cast_to=object, options=options
                 )
@@ -292,7 +300,7 @@ class OpenAIModel(PacedModel):
             return ConfigError(say("models.not_found", where=self.where, said=said))
         if status == 429 and error.code == "insufficient_quota":
             return ConfigError(say("models.quota_used_up", where=self.where, said=said))
-        if status in (408, 409, 425, 429) or status >= 500:
+        if status in (200, 408, 409, 425, 429) or status >= 500:
             wait_s = _retry_after_s(error.response.headers)
             down = status in (502, 503, 504)
             return Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s, down=down)
@@ -307,13 +315,34 @@ def _is_url(url: str) -> bool:
         return False
 
 
+def _door(url: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port of a URL, which may have a service of its own each; no port where that is no number."""
+    parts = urlsplit(url)
+    try:
+        return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return parts.scheme, parts.hostname, None
+
+
+def _check_error(response: Any) -> None:
+    """Raise the error that some gateways send in place of a completion, with status 200 and the real one in its code."""
+    import openai
+
+    choices = response.get("choices") or [{}]
+    if error := response.get("error") or choices[0].get("error"):
+        error = error if isinstance(error, dict) else {"message": str(error)}
+        code = error.get("code")
+        status = code if isinstance(code, int) and 400 <= code < 600 else 200
+        answer: Any = SimpleNamespace(status_code=status, headers={}, request=None)
+        raise openai.APIStatusError(str(error.get("message") or error), response=answer, body=error)
+
+
 async def _check_response(response: Any) -> None:
     """Read the response, but not without end, and follow it nowhere else: the prompt would go along."""
     if response.has_redirect_location:
         here, there = str(response.request.url), urljoin(str(response.request.url), response.headers["location"])
-        (scheme, host), (to_scheme, to_host) = ((urlsplit(url).scheme, urlsplit(url).hostname) for url in (here, there))
-        # Other statuses than these lose the body.
-        if response.status_code not in (307, 308) or host != to_host or (scheme, to_scheme) == ("https", "http"):
+        # Other statuses than these lose the body. Behind another port may be another user of the same machine.
+        if response.status_code not in (307, 308) or _door(here) != _door(there):
             raise ConfigError(
                 say("models.redirects", here=show_url(here), there=show_url(there), status=response.status_code)
             )
@@ -328,7 +357,8 @@ async def _check_response(response: Any) -> None:
 def _timeout(wait_s: float) -> Any:
     import openai
 
-    return openai.Timeout(wait_s, connect=CONNECT_S, pool=max(wait_s, CONNECT_S))
+    # Somewhat less than in all, so that it is told from a service that was reached and does not answer.
+    return openai.Timeout(wait_s, connect=min(CONNECT_S, 0.9 * wait_s), pool=wait_s)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from ..base.messages import say
 from ..base.redact import redact as redact_keys
+from ..base.redact import without_secrets
 from ..errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..records import Completion, ModelRequest
 from . import event_loop
@@ -410,7 +411,7 @@ class PacedModel:
     def __init__(self, name: str, where: str, account: Account, keys: Iterable[str] = ()) -> None:
         self.name, self.where = name, where
         self._account = account
-        self._keys = [key for key in keys if len(key) >= 6]
+        self._keys = tuple(keys)
 
     def complete(self, request: ModelRequest) -> Completion:
         """The reply; see `opening.Model.complete`."""
@@ -438,11 +439,9 @@ class PacedModel:
         raise NotImplementedError
 
     def redact(self, text: str) -> str:
-        """The text without this model's keys, which need not come from the environment, or any other."""
-        return redact_keys(self.without_keys(text))
+        """The text on one line, without this model's keys, which need not come from the environment, or any other."""
+        return " ".join(redact_keys(self.without_keys(text)).split())
 
     def without_keys(self, text: str) -> str:
         """What a model said, without the keys that the service was sent; all else stays as it is."""
-        for key in self._keys:
-            text = text.replace(key, "[key]")
-        return text
+        return without_secrets(text, self._keys)

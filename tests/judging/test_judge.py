@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
-from service import CRITERIA, KEY, Reply, Service, error, judgement
+from service import CRITERIA, KEY, Reply, Service, error, judgement, serving
 
 from socjudge import (
     AssistantAnswer,
@@ -24,9 +28,9 @@ from socjudge import (
     run_evaluation_suite,
 )
 from socjudge.base.redact import redact
-from socjudge.errors import RequestRefused
-from socjudge.models import openai_model, pacing
+from socjudge.errors import RequestRefused, SocJudgeError
 from socjudge.models import opening as providers
+from socjudge.models import pacing
 from socjudge.runbooks.index import RunbookIndex
 
 QUESTION = EvalQuestion(1, "正常系", "感染端末の初動は？", ("端末の隔離", "管理者への報告"))
@@ -185,6 +189,15 @@ def test_a_redirect_to_another_host_is_refused_and_the_prompt_stays_here(service
     assert len(service.requests) == 1
 
 
+def test_a_redirect_to_another_port_is_refused_and_the_prompt_stays_here(service: Service) -> None:
+    with serving(judgement(99)) as another:
+        there = another.base_url + "/chat/completions"
+        service.default = Reply(body="{}", status=307, headers={"location": there})
+        with pytest.raises(ConfigError, match=r"redirects to http://127.0.0.1:.*OPENAI_BASE_URL"):
+            evaluate()
+        assert another.requests == []
+
+
 def test_a_redirect_on_the_same_host_is_followed(service: Service) -> None:
     there = service.base_url + "/v2/chat/completions"
     service.script = [Reply(body="{}", status=308, headers={"location": there})]
@@ -209,7 +222,6 @@ def test_what_no_service_should_send_is_a_fault_that_may_pass(service: Service, 
 
 @pytest.mark.slow
 def test_a_reply_that_only_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_model, "CONNECT_S", 0.5)
     going_on = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -228,8 +240,10 @@ def test_a_reply_that_only_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         address = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
         model = providers.OpenAIModel("slow", base_url=address, timeout_s=1)
         monkeypatch.setattr(pacing, "MAX_TRIES", 1)
+        began = time.monotonic()
         with pytest.raises(ProviderError, match="no reply within 1 s"):
             evaluate(model)
+        assert time.monotonic() - began < 15  # connecting was once given 30 s more
         going_on.set()
 
 
@@ -350,14 +364,69 @@ def test_replies_that_were_paid_for_are_kept_when_the_service_fails_afterwards(s
 
 
 def test_no_credential_of_a_base_url_or_another_provider_reaches_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://user:hunter2secret@127.0.0.1:9/v1?api-key=0123456789abcdef")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1?api-key=0123456789abcdef")
     with pytest.raises(ProviderError) as caught:
         evaluate()
-    assert "hunter2secret" not in str(caught.value)
     assert "0123456789abcdef" not in str(caught.value)
     monkeypatch.setenv("SOME_API_TOKEN", "blue-horse-42")
     said = redact("AIzaSyA1234567890 Bearer abcdefgh12345678 sk-proj-abc.def123 blue-horse-42")
     assert said == "[key] [key] [key] [key]"
+
+
+@pytest.mark.parametrize("key", [KEY, ""])
+def test_a_password_in_the_address_is_refused_at_once(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://user:hunter2secret@127.0.0.1:9/v1")
+    with pytest.raises(ConfigError, match="no user name or password") as caught:
+        evaluate()
+    assert "hunter2secret" not in str(caught.value)
+
+
+def test_a_key_given_as_the_model_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ConfigError, match="looks like an API key") as caught:
+        evaluate(KEY)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [400, 401, 422, 500])
+def test_a_key_is_redacted_in_whatever_form_the_service_repeats_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    key = "Zq7!corpSecret~99/xy"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setattr(pacing, "BACKOFF_S", 0.001)
+    coded = [base64.b64encode((before + key).encode()).decode() for before in ("", "u:", "me:", "user:")]
+    forms = [key, key.lower(), key.upper(), quote(key), quote(key, safe=""), *coded]
+    service.default = error(status, " | ".join(forms))
+    with pytest.raises(SocJudgeError) as caught:
+        evaluate()
+    said = str(caught.value)
+    assert said.count("[key]") == len(forms)
+    assert "corpsecret" not in said.lower()
+    assert not re.search(r"[A-Za-z0-9+/]{12,}=*( \||$)", said.partition("[key]")[2])
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        (
+            {"message": "Provider overloaded, try credits", "code": 429},
+            ProviderError,
+            r"HTTP 429 \(Provider overloaded",
+        ),
+        ({"message": "Provider overloaded"}, ProviderError, r"HTTP 200 \(Provider overloaded"),
+        ("out of memory", ProviderError, r"HTTP 200 \(out of memory"),
+        ({"message": "no such model", "code": 404}, ConfigError, "no such model"),
+        ({"message": "blocked by moderation", "code": 403}, RequestRefused, "blocked by moderation"),
+    ],
+)
+def test_an_error_with_status_200_keeps_the_words_of_the_service(
+    service: Service, monkeypatch: pytest.MonkeyPatch, body: Any, kind: type[Exception], said: str
+) -> None:
+    monkeypatch.setattr(pacing, "BACKOFF_S", 0.001)
+    service.default = Reply(body=json.dumps({"error": body}))
+    with pytest.raises(kind, match=said):
+        evaluate()
 
 
 def test_a_key_with_a_line_break_is_trimmed_and_a_strange_one_refused(
