@@ -264,7 +264,7 @@ def test_a_reply_that_is_withheld_is_a_failed_row_and_is_not_asked_for_again(
     run = finish(prepare(tmp_path, log=answered), rounds=rounds)
     assert [r.evaluation.status for r in run.results] == ["ok", "failed", "ok", "ok"]
     assert run.usage.calls == len(service.bodies) == 3 + rounds
-    assert run.run.judge_usage.cost_usd == pytest.approx(len(service.bodies) * CALL_USD / 2)
+    assert run.results[1].evaluation.usage.cost_usd == pytest.approx(rounds * CALL_USD / 2)
 
 
 def test_a_failed_line_is_sent_again_and_says_so(service: BatchService, answered: Path, tmp_path: Path) -> None:
