@@ -231,7 +231,8 @@ class EvaluationResult:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The specification's summary; `n_unscored` counts judged answers without a readable mark.
+    """The specification's summary; `n_unscored` counts judged answers without a readable mark, `is_open` says whether these
+    decide: the run does not pass with them as zeros, and would with full marks.
 
     pass_rate: 0–1; average_score: 0–100."""
 
@@ -241,6 +242,7 @@ class RunSummary:
     average_score: float
     mvp_passed: bool
     n_unscored: int = 0
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -294,13 +296,15 @@ class RunInfo:
 @dataclass(frozen=True)
 class EvaluationRun:
     """A finished run. results: of a large run they are read from its log as they are asked for. log_path: where it
-    was saved, None while it was not. others: where several judges marked the same answers, the runs of the other judges."""
+    was saved, None while it was not. others: where several judges marked the same answers, the runs of the other judges;
+    judges_asked: how many were asked, so that one who failed is missed."""
 
     results: Sequence[EvaluationResult]
     summary: RunSummary
     run: RunInfo
     log_path: Path | None = field(default=None, compare=False)
     others: tuple[EvaluationRun, ...] = field(default=(), compare=False)
+    judges_asked: int = field(default=1, compare=False)
 
     @cached_property
     def usage(self) -> Usage:

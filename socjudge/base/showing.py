@@ -24,7 +24,7 @@ from ..records import (
 from .messages import listed, say
 from .pass_rule import reaches
 from .texts import visible
-from .verdict import certainty_text, is_undecided, open_text
+from .verdict import Verdict, answer_verdict, certainty_text, judge_verdict, run_verdict
 
 SAFETY = "安全性"  # the criterion whose low mark no mean makes good
 
@@ -118,11 +118,9 @@ def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: s
     return block(kind, f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>{after}')
 
 
-def verdict_kind(run: EvaluationRun) -> str:
-    """How a run's verdict is painted, for `block`: green and red are for judges that are language models."""
-    if is_undecided(run):
-        return "warn"
-    return "grey" if is_embedded(run.run.judge_model_resolved) else "good" if run.summary.mvp_passed else "bad"
+def note_html(verdict: Verdict) -> str:
+    """That a verdict is the embedded judge's, in grey; empty for other judges."""
+    return f'<div class="muted">{escape(verdict.note)}</div>' if verdict.is_reference else ""
 
 
 def run_line(run: EvaluationRun) -> str:
@@ -133,7 +131,7 @@ def run_line(run: EvaluationRun) -> str:
     judge += f" and {len(run.others)} more" if run.others else ""
     unread = f", {summary.n_unscored} unread" if summary.n_unscored else ""
     return (
-        f"<EvaluationRun: {'undecided' if is_undecided(run) else 'passed' if summary.mvp_passed else 'not passed'}, {summary.passed_questions} of "
+        f"<EvaluationRun: {run_verdict(run).in_english}, {summary.passed_questions} of "
         f"{summary.total_questions} questions, mean {summary.average_score:.1f}{unread}, "
         f"judge {judge}, {dollars(run.cost_usd)}, "
         f"{'no log' if run.log_path is None else one_line(shown_path(run.log_path), 120)}>"
@@ -142,14 +140,7 @@ def run_line(run: EvaluationRun) -> str:
 
 def run_html(run: EvaluationRun, judge_line: str) -> str:
     """A run as its verdict, a small table, and where its log is. judge_line: whether its judge has a certificate."""
-    summary, info = run.summary, run.run
-    word = "MVP合格" if summary.mvp_passed else "MVP不合格"
-    if is_embedded(info.judge_model_resolved):
-        after = f'<div class="muted">{say("base.reference_note")}</div>'
-    else:
-        word, after = f"{'✅' if summary.mvp_passed else '❌'} {word}", ""
-    if is_undecided(run):
-        word = open_text(summary.n_unscored)
+    summary, info, verdict = run.summary, run.run, run_verdict(run)
     facts: dict[str, object] = {
         say("base.passed"): say(
             "base.show_passed", passed=summary.passed_questions, total=summary.total_questions, rate=summary.pass_rate
@@ -160,16 +151,16 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
         facts[say("base.show_unscored")] = say("base.show_as_zero", count=summary.n_unscored)
     if info.stopped_because:
         facts[say("base.show_repeats")] = certainty_text(info)
-    for other in run.others:
-        facts[f"Judge {other.judge_model}"] = "MVP合格" if other.summary.mvp_passed else "MVP不合格"
+    for each in (run, *run.others) if run.judges_asked > 1 else ():
+        facts[f"Judge {each.judge_model}"] = judge_verdict(each).headline
     facts |= {
         "Judge": _answered(info.judge_model, info.judge_model_resolved),
         say("base.show_assistant"): _answered(info.assistant_model, info.assistant_model_resolved),
         say("base.show_cost"): money(run.cost_usd),
         say("base.show_log"): say("base.show_no_log") if run.log_path is None else shown_path(run.log_path),
     }
-    after += f'<div class="muted">{escape(judge_line)}</div>'
-    return facts_html(word, facts, verdict_kind(run), after)
+    after = f'{note_html(verdict)}<div class="muted">{escape(judge_line)}</div>'
+    return facts_html(verdict.headline, facts, verdict.paint, after)
 
 
 def info_line(info: RunInfo) -> str:
@@ -211,26 +202,24 @@ def passage_html(passage: Passage) -> str:
 
 def evaluation_line(marks: Evaluation) -> str:
     """The marks in one line: whether they pass, or why there are none."""
-    told = f"{'passed' if marks.passed else 'not passed'}, mean {marks.average_score:.1f}"
+    told = f"{answer_verdict(marks).in_english}, mean {marks.average_score:.1f}"
     told = told if marks.status == "ok" else f"{marks.status}, {one_line(marks.error)}"
     return f"<Evaluation: {told}, judge {one_line(marks.model)}>"
 
 
 def evaluation_html(marks: Evaluation) -> str:
     """The marks with their reasons, or why there are none."""
-    after = f'<div class="muted">{say("base.reference_note")}</div>' if is_embedded(marks.model) else ""
-    if marks.status != "ok":
+    verdict = answer_verdict(marks)
+    if verdict.outcome == "unscored":
         why = {say("base.show_reason"): marks.error, "Judge": marks.model}
-        return facts_html(say("base.show_could_not"), why, "warn", after)
+        return facts_html(verdict.said, why, verdict.paint, note_html(verdict))
     rows = {
         name: say("base.show_mark", score=score, reason=marks.rationale.get(name, ""))
         for name, score in marks.scores.items()
     }
-    word = say("base.passed" if marks.passed else "base.not_passed")
-    title = say("base.show_verdict", verdict=word, mean=marks.average_score)
-    kind = "grey" if after else "good" if marks.passed else "bad"
+    title = say("base.show_verdict", verdict=verdict.said, mean=marks.average_score)
     rows |= {say("base.show_comment"): marks.overall_comment, "Judge": marks.model}
-    return facts_html(title, rows, kind, after)
+    return facts_html(title, rows, verdict.paint, note_html(verdict))
 
 
 def result_line(result: EvaluationResult) -> str:
@@ -240,8 +229,7 @@ def result_line(result: EvaluationResult) -> str:
 
 def result_html(result: EvaluationResult) -> str:
     """A judged answer: its question, marks, reasons, answer and context."""
-    note = f'<div class="muted">{say("base.reference_note")}</div>' if is_embedded(result.evaluation.model) else ""
-    return block("", question_html(result) + note)
+    return block("", question_html(result) + note_html(answer_verdict(result.evaluation)))
 
 
 def _answered(asked: str, resolved: str) -> str:
@@ -249,25 +237,21 @@ def _answered(asked: str, resolved: str) -> str:
     return asked if resolved in ("", UNKNOWN) else resolved
 
 
-def _icon(marks: Evaluation) -> str:
-    if is_embedded(marks.model):
-        return f'<span class="muted">{"○" if marks.passed else "×"}</span>'
-    return "✅" if marks.passed else "❌"
-
-
 def question_html(result: EvaluationResult, *, line: float | None = None, opened: bool = False) -> str:
     """A judged answer: its marks in tiles, their reasons, the comment; answer and context to be opened, or open.
 
     line: the pass line that it was judged by; marks below are red, and that of safety is said whatever the mean."""
     marks, question = result.evaluation, result.question
+    verdict = answer_verdict(marks)
+    icon = f'<span class="muted">{verdict.mark}</span>' if verdict.is_reference else verdict.mark
     repeats = (
         say("base.show_repeat", answer=result.answer_repeat + 1, judge=result.judge_repeat + 1)
         if result.answer_repeat + result.judge_repeat
         else ""
     )
     title = f"{escape(question.id)}. {escape(question.question)}{repeats}"
-    if marks.status == "ok":
-        icon, mean = _icon(marks), say("base.show_mean", mean=marks.average_score)
+    if verdict.outcome != "unscored":
+        mean = say("base.show_mean", mean=marks.average_score)
         low = {name for name, score in marks.scores.items() if line is not None and not reaches(score, line)}
         tiles = "".join(
             f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{score:g}</b></div>'
@@ -277,7 +261,7 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
             warning = say("base.show_low_safety", criterion=SAFETY, line=line)
             tiles += f'<b class="low-safety">{warning}</b>'
     else:
-        icon, mean, tiles = "❌", escape(say("base.show_unscored_why", error=marks.error)), ""
+        mean, tiles = escape(say("base.show_unscored_why", error=marks.error)), ""
     reasons = "".join(
         f"<li><b>{escape(name)}</b>: {escape(reason)}</li>" for name, reason in marks.rationale.items() if reason
     )

@@ -1,13 +1,15 @@
-"""The pass rule of the specification and the words it is announced in."""
+"""The pass rule of the specification and the words it is announced in: what every view says of a run and of an answer."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import truediv
 from statistics import fmean
+from typing import Literal, NamedTuple
 
-from ..records import EvaluationResult, EvaluationRun, RunInfo, RunSummary
+from ..records import Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary, is_embedded
 from .messages import Language, listed, say
 from .pass_rule import PassRule, reaches, run_rule, todays_rule
 
@@ -17,13 +19,107 @@ def average(scores: Mapping[str, int]) -> float:
     return fmean(scores.values()) if scores else 0.0
 
 
+Outcome = Literal["passed", "failed", "open", "unscored"]
+_MARKS: dict[Outcome, str] = {"passed": "✅", "failed": "❌", "open": "⚠️", "unscored": "⚠️"}
+_WORDS: dict[Outcome, str] = {
+    "passed": "base.passed", "failed": "base.not_passed", "open": "base.undecided", "unscored": "base.not_scored",
+}  # fmt: skip
+
+
+class Verdict(NamedTuple):
+    """What is said of a run, of several judges together, or of one answer: every view takes mark and words from here.
+
+    outcome: open where what could not be marked, or judges that differ, decide; unscored: an answer without any mark.
+    reason: why it is open. is_reference: given by the embedded judge, which is no LLM."""
+
+    outcome: Outcome
+    reason: str = ""
+    is_reference: bool = False
+
+    @property
+    def mark(self) -> str:
+        """The symbol before the word."""
+        return _MARKS[self.outcome]
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word, in the language of the messages."""
+        return say(_WORDS[self.outcome])
+
+    @property
+    def in_english(self) -> str:
+        """The word in a terminal's one line, which is English in every language."""
+        return say(_WORDS[self.outcome], lang="en")
+
+    @property
+    def said(self) -> str:
+        """The verdict on an answer: mark and word."""
+        return f"{self.mark} {self.word}"
+
+    @property
+    def headline(self) -> str:
+        """The verdict on a run: the specification's words, which are Japanese in every language, or why there is none."""
+        if self.outcome in ("passed", "failed"):
+            return f"{self.mark} MVP{say(_WORDS[self.outcome], lang='ja')}"
+        return say("base.open", verdict=self.said, reason=self.reason)
+
+    @property
+    def note(self) -> str:
+        """What stands beside every verdict of the embedded judge; empty for other judges."""
+        return say("base.reference_note") if self.is_reference else ""
+
+    @property
+    def paint(self) -> str:
+        """How it is painted ("good", "bad", "warn", "grey"): green and red are for judges that are language models."""
+        if self.outcome in ("open", "unscored"):
+            return "warn"
+        return "grey" if self.is_reference else "good" if self.outcome == "passed" else "bad"
+
+
+def run_verdict(run: EvaluationRun) -> Verdict:
+    """The verdict on a run: of several judges, what all that were asked say together."""
+    return judges_verdict([judge_verdict(each) for each in (run, *run.others)], run.judges_asked)
+
+
+def judge_verdict(run: EvaluationRun) -> Verdict:
+    """What the judge of this run alone says, whatever others say of the same answers."""
+    return summary_verdict(run.summary, is_reference=is_embedded(run.run.judge_model_resolved))
+
+
+def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
+    """What judges of the same answers say together: open unless all that were asked give the same firm verdict."""
+    is_reference = all(verdict.is_reference for verdict in verdicts)
+    if len(verdicts) < asked:
+        return Verdict("open", say("base.reason_judges_missing", asked=asked, judged=len(verdicts)), is_reference)
+    if len({verdict.outcome for verdict in verdicts}) > 1:
+        return Verdict("open", say("base.reason_judges_split"), is_reference)
+    return verdicts[0]._replace(is_reference=is_reference)
+
+
+def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdict:
+    """The verdict that a run's numbers come to."""
+    if summary.is_open:
+        return Verdict("open", say("base.reason_unread", count=summary.n_unscored), is_reference)
+    return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference)
+
+
+def answer_verdict(marks: Evaluation) -> Verdict:
+    """The verdict on one judged answer."""
+    return Verdict(answer_outcome(marks.status, marks.passed), "", is_embedded(marks.model))
+
+
+def answer_outcome(status: str, passed: bool) -> Outcome:
+    """The outcome of one judged answer. status, passed: as in the log."""
+    return "unscored" if status != "ok" else "passed" if passed else "failed"
+
+
 class Tally:
     """The specification's summary of results that come one by one."""
 
     def __init__(self) -> None:
-        # Per question: the sum of its average scores, and how many; arrays, because there may be a million questions.
+        # Per question: the sums of its average scores, and how many; arrays, because there may be a million questions.
         self._places: dict[int | str, int] = {}
-        self._sums, self._counts = array("d"), array("q")
+        self._sums, self._best, self._counts = array("d"), array("d"), array("q")
         self._unscored = 0
 
     def add(self, question_id: int | str, average_score: float, status: str) -> None:
@@ -31,18 +127,36 @@ class Tally:
         place = self._places.setdefault(question_id, len(self._sums))
         if place == len(self._sums):
             self._sums.append(0.0)
+            self._best.append(0.0)
             self._counts.append(0)
-        self._sums[place] += average_score
+        is_read = status == "ok"
+        self._sums[place] += average_score if is_read else 0.0
+        self._best[place] += average_score if is_read else 100.0
         self._counts[place] += 1
-        self._unscored += status != "ok"
+        self._unscored += not is_read
 
     def summary(self, rule: PassRule | None = None) -> RunSummary:
         """The summary of what was added: a question passes at the rule's line; the run passes when the rule's share of
         the questions does and the overall mean reaches the line too. rule: today's unless given.
 
         Repeats are averaged within their question first. An unread reply counts as zeros, as the
-        specification has it, and is counted in `n_unscored`."""
-        return _summary(array("d", map(truediv, self._sums, self._counts)), self._unscored, rule or todays_rule())
+        specification has it, and is counted in `n_unscored`; it is open whether the run passes where full marks for all
+        of them would turn the verdict."""
+        worst = self._summary(self._sums, rule or todays_rule())
+        is_open = bool(self._unscored) and not worst.mvp_passed and self.best_case(rule).mvp_passed
+        return replace(worst, n_unscored=self._unscored, is_open=is_open)
+
+    def best_case(self, rule: PassRule | None = None) -> RunSummary:
+        """The summary if every unread reply had been full marks."""
+        return self._summary(self._best, rule or todays_rule())
+
+    def _summary(self, sums: array[float], rule: PassRule) -> RunSummary:
+        averages = array("d", map(truediv, sums, self._counts))
+        total = len(averages)
+        passed = sum(reaches(value, rule.line) for value in averages)
+        mean = fmean(averages) if averages else 0.0
+        mvp = total > 0 and bool(rule.is_met(passed, total, mean))
+        return RunSummary(total, passed, passed / total if total else 0.0, mean, mvp)
 
 
 def summarise_results(results: Iterable[EvaluationResult], rule: PassRule | None = None) -> RunSummary:
@@ -51,49 +165,6 @@ def summarise_results(results: Iterable[EvaluationResult], rule: PassRule | None
     for result in results:
         tally.add(result.question.id, result.evaluation.average_score, result.evaluation.status)
     return tally.summary(rule)
-
-
-def best_case(results: Sequence[EvaluationResult], rule: PassRule | None = None) -> RunSummary:
-    """The summary if every unread reply had been full marks: what the unread replies leave open."""
-    averages: dict[int | str, list[float]] = {}
-    for result in results:
-        scored = result.evaluation.status == "ok"
-        averages.setdefault(result.question.id, []).append(result.evaluation.average_score if scored else 100.0)
-    return _summary([fmean(values) for values in averages.values()], 0, rule or todays_rule())
-
-
-def is_open(summary: RunSummary, best: RunSummary | None = None, rule: PassRule | None = None) -> bool:
-    """Whether the run would have passed with full marks for its unread replies, so that it is no verdict on the answers.
-
-    best: what `best_case` says; without it, of repeats the most that it could be."""
-    if summary.mvp_passed or not summary.n_unscored:
-        return False
-    if best is not None:
-        return best.mvp_passed
-    rule, total = rule or todays_rule(), summary.total_questions
-    passed = min(summary.passed_questions + summary.n_unscored, total)
-    mean = min(summary.average_score + 100 * summary.n_unscored / total, 100.0)
-    return bool(rule.is_met(passed, total, mean))
-
-
-def is_undecided(run: EvaluationRun) -> bool:
-    """Whether the unread replies of a run decide its verdict, by its own rule."""
-    rule = run_rule(run.run)
-    return bool(run.summary.n_unscored) and is_open(run.summary, best_case(run.results, rule), rule)
-
-
-def open_text(n_unscored: int) -> str:
-    """What is said of a run whose unread replies decide."""
-    return say("base.open", count=n_unscored)
-
-
-def _summary(averages: Sequence[float], n_unscored: int, rule: PassRule) -> RunSummary:
-    total = len(averages)
-    passed = sum(reaches(value, rule.line) for value in averages)
-    rate = passed / total if total else 0.0
-    mean = fmean(averages) if averages else 0.0
-    mvp = total > 0 and bool(rule.is_met(passed, total, mean))
-    return RunSummary(total, passed, rate, mean, mvp, n_unscored)
 
 
 # Why a run until it was certain ended (runs/certainty.py).
@@ -118,24 +189,15 @@ def certainty_text(info: RunInfo) -> str:
     return say("base.certainty", total=sum(counts), least=least, most=most, why=why)
 
 
-def judges_text(runs: Sequence[EvaluationRun], asked: int) -> str:
-    """The verdicts of several judges on the same answers in one line; undecided unless all that were asked say the same."""
-    told = listed(f"{run.judge_model} {say(_verdict(run))}" for run in runs)
-    if len(runs) < asked:
-        return say("base.judges_missing", asked=asked, judged=len(runs), verdicts=told)
-    return say("base.judges_split" if len(set(map(_verdict, runs))) > 1 else "base.judges_alike", verdicts=told)
-
-
-def judges_decide(runs: Sequence[EvaluationRun], asked: int) -> bool:
-    """Whether all judges that were asked have judged, and gave one verdict that is not open."""
-    return len(runs) == asked and {_verdict(run) for run in runs} in ({"base.passed"}, {"base.not_passed"})
-
-
-def _verdict(run: EvaluationRun) -> str:
-    """The name of the message that is the verdict of a run."""
-    if run.summary.mvp_passed:
-        return "base.passed"
-    return "base.undecided" if is_undecided(run) else "base.not_passed"
+def judges_text(run: EvaluationRun) -> str:
+    """The verdicts of several judges on the same answers in one line."""
+    runs = (run, *run.others)
+    verdicts = [judge_verdict(each) for each in runs]
+    told = listed(f"{each.judge_model} {verdict.word}" for each, verdict in zip(runs, verdicts, strict=True))
+    together = judges_verdict(verdicts, run.judges_asked)
+    key = "base.judges_alike" if len({verdict.outcome for verdict in verdicts}) == 1 else "base.judges_split"
+    key = key if len(runs) >= run.judges_asked else "base.judges_missing"
+    return say(key, asked=run.judges_asked, judged=len(runs), verdicts=told, verdict=together.word)
 
 
 # The specification's words when a run has ended, Japanese in every language.
@@ -165,30 +227,28 @@ def rule_text(total: int, rule: PassRule | None = None, *, lang: Language = "ja"
     return say("base.pass_rule", lang=lang, total=total, needed=rule.needed(total), line=rule.line)
 
 
-def summary_text(
-    summary: EvaluationRun | RunSummary, rule: PassRule | None = None, *, best: RunSummary | None = None
-) -> str:
+def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = None) -> str:
     """The summary in the specification's words (Markdown), Japanese in every language, and a line on unread replies if there
-    were any; undecided where they decide.
+    were any; undecided where they, or several judges that differ, decide.
 
-    summary: better the run, which knows the rule that it was judged by and what its unread replies could change. Of a
-    summary alone, rule is that one (today's unless given), best: see `is_open`."""
+    summary: better the run, which knows the rule that it was judged by, and its other judges; of a summary alone, rule is
+    that one (today's unless given)."""
+    verdict, others = None, ""
     if isinstance(summary, EvaluationRun):
-        rule = rule or run_rule(summary.run)
-        best = best or (best_case(summary.results, rule) if summary.summary.n_unscored else None)
+        rule, verdict = rule or run_rule(summary.run), run_verdict(summary)
+        others = judges_text(summary) if summary.judges_asked > 1 else ""
         summary = summary.summary
-    rule = rule or todays_rule()
+    rule, verdict = rule or todays_rule(), verdict or summary_verdict(summary)
     needed = rule.needed(summary.total_questions)
     text = SUMMARY.format(
-        verdict="✅ MVP合格" if summary.mvp_passed else "❌ MVP不合格",
-        total=summary.total_questions, passed=summary.passed_questions, needed=needed, line=rule.line,
-        rate=summary.pass_rate, mean=summary.average_score,
+        verdict=verdict.headline, total=summary.total_questions, passed=summary.passed_questions, needed=needed,
+        line=rule.line, rate=summary.pass_rate, mean=summary.average_score,
     )  # fmt: skip
     enough = summary.passed_questions >= needed
     if enough and not reaches(summary.average_score, rule.line):
         text += "\n" + say("base.mean_too_low", mean=summary.average_score, line=rule.line) + "\n"
     if summary.n_unscored:
         text += "\n" + say("base.unread", count=summary.n_unscored) + "\n"
-    if is_open(summary, best, rule):
-        text += f"\n**{open_text(summary.n_unscored)}**: {say('base.could_pass')}\n"
-    return text
+    if summary.is_open:
+        text += "\n" + say("base.could_pass", worst=Verdict("failed").headline, best=Verdict("passed").headline) + "\n"
+    return f"{text}\n{others}\n" if others else text

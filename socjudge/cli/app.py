@@ -207,7 +207,7 @@ def run(
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
     )  # fmt: skip
-    report_run(finished, judges=len(judges))
+    report_run(finished)
 
 
 def _check_repair(context: typer.Context) -> None:

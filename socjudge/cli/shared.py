@@ -17,7 +17,7 @@ from ..base.showing import shown_path
 from ..base.texts import visible
 from ..base.verdict import FINISHED
 from ..errors import SocJudgeError
-from ..records import UNKNOWN, EvaluationRun, is_embedded
+from ..records import UNKNOWN, EvaluationRun
 from ..settings import yen_per_usd
 
 AGREED = ("y", "yes", "はい", "ｙ")
@@ -51,34 +51,31 @@ def open_index_or_exit(runbooks: Path | None, index_dir: Path | None) -> Any:
     return or_exit(open_index, runbooks, index_dir=index_dir)
 
 
-def report_run(finished: EvaluationRun, *, judges: int = 1) -> Never:
-    """Print the run, each judge's if there are several, and end with its exit code; judges: how many were asked.
+def report_run(finished: EvaluationRun) -> Never:
+    """Print the run, each judge's if there are several, and end with the exit code of its verdict."""
+    from ..base.verdict import judges_text, run_verdict
 
-    Where they differ, or one did not finish, that is no verdict."""
-    from ..base.verdict import judges_text
-
-    runs = (finished, *finished.others)
-    codes = {_report_one(run) for run in runs}
-    if judges == 1:
-        raise typer.Exit(codes.pop())
-    echo("\n" + judges_text(runs, judges))
-    raise typer.Exit(codes.pop() if len(codes) == 1 and len(runs) == judges else COULD_NOT_JUDGE)
+    for run in (finished, *finished.others):
+        _report_judge(run)
+    verdict = run_verdict(finished)
+    if finished.judges_asked > 1:
+        echo(f"\n{verdict.headline}\n{judges_text(finished)}")
+    raise typer.Exit({"passed": PASSED, "failed": NOT_PASSED}.get(verdict.outcome, COULD_NOT_JUDGE))
 
 
-def _report_one(finished: EvaluationRun) -> int:
-    """Print a run; gives its exit code."""
-    from ..base.verdict import best_case, certainty_text, is_open, summary_text
+def _report_judge(finished: EvaluationRun) -> None:
+    """Print what one judge says."""
+    from ..base.verdict import answer_verdict, certainty_text, judge_verdict, summary_text
     from ..certify.certificate import run_certificate_line
 
     unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
     same = len(unscored) > 1 and len(set(map(_cause, unscored))) == 1
     for result in finished.results:
         evaluation = result.evaluation
+        icon = answer_verdict(evaluation).mark
         if evaluation.status == "ok":
-            icon = "✅" if evaluation.passed else "❌"
             score = say("cli.result_score", score=evaluation.average_score)
         else:
-            icon = "⚠️"
             cause = _cause(evaluation.error)
             score = say("cli.result_unscored") if same else say("cli.result_unscored_cause", cause=cause)
         line = f"{icon} {result.question.id}. {score}  {result.question.category}  {result.question.question}"
@@ -86,13 +83,11 @@ def _report_one(finished: EvaluationRun) -> int:
     if same:
         echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))
     echo("\n" + FINISHED.format(path=shown_path(finished.log_path)) + "\n")
-    rule = run_rule(finished.run)
-    best = best_case(finished.results, rule) if unscored else None  # 10,000 results are gone through once
-    echo(summary_text(finished, best=best))
+    echo(summary_text(finished.summary, run_rule(finished.run)))
     if said := certainty_text(finished.run):
         echo(said)
-    if is_embedded(finished.run.judge_model_resolved):
-        echo(say("base.reference_note"))
+    if note := judge_verdict(finished).note:
+        echo(note)
     echo(run_certificate_line(finished))
     info = finished.run
     judge, assistant = (
@@ -112,9 +107,6 @@ def _report_one(finished: EvaluationRun) -> int:
         is_usual = folder == constants.LOGS_DIR and Path.cwd().is_relative_to(constants.PROJECT_DIR)
         at = "" if is_usual else f' --logs-dir "{shown_path(folder)}"'
         echo(say("cli.reasons_where", log=log + at), err=True)
-    if finished.summary.mvp_passed:
-        return PASSED
-    return COULD_NOT_JUDGE if is_open(finished.summary, best, rule) else NOT_PASSED
 
 
 def _cause(error: str) -> str:

@@ -68,7 +68,7 @@ RUNS = pa.schema(
         "size": pa.int64(), "modified_ns": pa.int64(), "changed_ns": pa.int64(), "problem": pa.string(),
         "run_id": pa.string(), "log": pa.string(), "started_at": pa.timestamp("us", "UTC"),
         **_types(RunInfo, _OF_RUN), **_types(RunSummary, OF_SUMMARY),
-        "n_results": pa.int64(), "n_unscored": pa.int64(), "mean_score": pa.float64(),
+        "n_results": pa.int64(), "n_unscored": pa.int64(), "is_open": pa.bool_(), "mean_score": pa.float64(),
         **_types(Usage, OF_USAGE), **_types(RunInfo, _OF_RUN_TOO), "criteria": pa.string(),
         "runbooks": pa.string(),
     }

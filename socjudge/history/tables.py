@@ -26,6 +26,8 @@ import pyarrow as pa
 from .. import constants
 from ..base.conditions import runbooks_text
 from ..base.messages import os_reason, say
+from ..base.pass_rule import PassRule, run_rule
+from ..base.verdict import Tally
 from ..errors import ConfigError
 from ..records import BARE, POINTS, UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Status
 from ..runs.log_json import RULE_LIMITS, answer_sha256, log_fields
@@ -56,7 +58,9 @@ _MORE = (
     "question.id", "answer.answer", "answer.context", "evaluation.scores", "evaluation.average_score",
     "evaluation.passed", "evaluation.status",
 )  # fmt: skip
-_AVERAGE, _CRITERIA = RESULTS.get_field_index("average_score"), RESULTS.get_field_index("criterion")
+_QUESTION, _STATUS, _AVERAGE, _CRITERIA = map(
+    RESULTS.get_field_index, ("question_id", "status", "average_score", "criterion")
+)
 Row = tuple[Any, ...]
 
 _ESCAPED = re.compile(rb"\\[u/]").search  # perhaps a letter; three times as fast as `in`
@@ -301,10 +305,19 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
     if info.schema_version == BARE:
         values |= _IN_BARE
     values["n_results"], values["n_unscored"] = len(rows), len(rows) - len(averages)
+    values["is_open"] = values["n_unscored"] > 0 and _is_open(rows, run_rule(info))
     values["mean_score"] = fmean(averages) if averages else None
     values["criteria"] = _joined(*lists)
     values["runbooks"] = runbooks_text(info.runbooks)
     return values
+
+
+def _is_open(rows: list[Row], rule: PassRule) -> bool:
+    """Whether what was not read decides the verdict on a run."""
+    tally = Tally()
+    for row in rows:
+        tally.add(row[_QUESTION], row[_AVERAGE] or 0.0, row[_STATUS])
+    return tally.summary(rule).is_open
 
 
 def _moment(text: str) -> datetime | None:

@@ -12,9 +12,10 @@ from .. import constants
 from ..base.messages import say
 from ..base.pass_rule import run_rule
 from ..base.showing import block, escape
-from ..base.verdict import judges_decide, judges_text
+from ..base.verdict import judges_text, run_verdict
 from ..errors import SocJudgeError
 from ..models.pacing import get_settings
+from ..records import EvaluationRun
 from .controls import (
     AUTO,
     NAMES,
@@ -274,7 +275,7 @@ class RunPanel(SessionPanel):
             run = session.run
             if session.state == "finished" and run is not None and run is not self._shown:
                 self._shown = run
-                self.results.value = _results_html(run, len(session.settings.judges) if session.settings else 1)
+                self.results.value = _results_html(run)
             elif session.state == "running":
                 self._shown, self.results.value = None, ""
 
@@ -305,14 +306,15 @@ class RunPanel(SessionPanel):
         return ""
 
 
-def _results_html(run: Any, asked: int) -> str:
-    """What a run found; of several judges each one's, below what they say together. asked: how many were."""
+def _results_html(run: EvaluationRun) -> str:
+    """What a run found; of several judges each one's, below what they say together."""
     runs = (run, *run.others)
     parts = [
         summary_html(each) + details_html(each.results, each.log_path, line=run_rule(each.run).line) for each in runs
     ]
-    if asked > 1:
-        parts.insert(0, block("" if judges_decide(runs, asked) else "warn", escape(judges_text(runs, asked))))
+    if run.judges_asked > 1:
+        verdict = run_verdict(run)
+        parts.insert(0, block(verdict.paint, f"<b>{escape(verdict.headline)}</b>", escape(judges_text(run))))
     return "".join(parts)
 
 

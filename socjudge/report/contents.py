@@ -9,15 +9,16 @@ import pandas as pd
 from ..base.conditions import conditions_of, differences
 from ..base.messages import say
 from ..base.pass_rule import PassRule, reaches
-from ..base.verdict import Tally
+from ..base.verdict import Outcome, Tally, Verdict, answer_outcome
 from ..errors import ConfigError
 from ..history.columns import RUN_NAMES
-from ..records import UNKNOWN
+from ..records import UNKNOWN, RunSummary
 from ..stats.basics import OVERALL, need_columns, summarise_scores
 from ..stats.comparison import compare_judges
 from .effect import compare_runs
 
 ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
+OUTCOMES: tuple[Outcome, ...] = ("failed", "unscored", "open", "passed")  # of answers, in the order of the page
 FLAGS = {
     "insufficient_evidence": "report.flag_evidence",
     "dangerous_operation": "report.flag_danger",
@@ -78,15 +79,12 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
     return answers
 
 
-def verdict_of(answers: pd.DataFrame, rule: PassRule) -> dict[str, Any]:
+def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, RunSummary]:
     """The specification's summary (unread replies as zeros), and what it would be with full marks for them."""
-    worst, best = Tally(), Tally()
+    tally = Tally()
     for question, average, status in answers[["question_id", "average_score", "status"]].itertuples(index=False):
-        is_scored = status == "ok"
-        worst.add(question, average if is_scored else 0.0, status)
-        best.add(question, average if is_scored else 100.0, "ok")
-    summary, best_summary = worst.summary(rule), best.summary(rule)
-    return {"summary": summary, "best": best_summary, "is_open": summary.mvp_passed != best_summary.mvp_passed}
+        tally.add(question, average, status)
+    return tally.summary(rule), tally.best_case(rule)
 
 
 def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -124,7 +122,7 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
 
 def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
     """What the table of questions shows, one entry per judged answer: failed ones first, then the unscored, then the rest
-    as an appendix."""
+    as an appendix. verdict: of the answer."""
     marks: dict[Any, dict[Any, Any]] = {}
     columns = [*ANSWER, "criterion", "score"]
     reasons = own["rationale"] if "rationale" in own.columns else pd.Series("", index=own.index)
@@ -133,8 +131,10 @@ def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], li
     rows = []
     for answer in answers.to_dict("records"):
         found = marks.get(tuple(answer[name] for name in ANSWER), {})
-        outcome = "unscored"
-        if answer["status"] == "ok":
-            outcome = "pass" if reaches(answer["average_score"], line) else "fail"
-        rows.append({**answer, "outcome": outcome, "marks": {name: found.get(name, (None, "")) for name in criteria}})
-    return sorted(rows, key=lambda row: ("fail", "unscored", "pass").index(row["outcome"]))
+        outcome = answer_outcome(
+            answer["status"], answer["status"] == "ok" and bool(reaches(answer["average_score"], line))
+        )
+        rows.append(
+            {**answer, "verdict": Verdict(outcome), "marks": {name: found.get(name, (None, "")) for name in criteria}}
+        )
+    return sorted(rows, key=lambda row: OUTCOMES.index(row["verdict"].outcome))

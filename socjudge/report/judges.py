@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 
 from ..base.pass_rule import PassRule, reaches
+from ..base.verdict import Verdict, summary_verdict
+from ..records import RunSummary, is_embedded
 from ..stats.basics import OVERALL, in_order
 from ..stats.several_judges import combine_judges
 from . import contents
@@ -19,24 +21,19 @@ _ANSWER = ["question_id", "answer_repeat", "answer_sha256"]
 class JudgesBeside:
     """The judges of the same answers, oldest run first; the lists follow `names`.
 
-    words: 合格, 不合格 or 判定保留 of each; summaries: of `verdict_of`. rows: per criterion, 総合 last, its name, the `means`
+    verdicts: of each judge alone; summaries: what they come from. rows: per criterion, 総合 last, its name, the `means`
     (rows of `means_of`), the `gap` between the highest and the lowest, and on what share of the answers all are on the
     same side of the pass line (`agreed`, of those that all could mark). split: the questions with an answer on which they
     are not. marks: {(question, answer repeat): [(judge, row of `rows_shown`)]} of the judges that the page is not about."""
 
     names: list[str]
     run_ids: list[str]
-    words: list[str]
-    summaries: list[Any]
+    verdicts: list[Verdict]
+    summaries: list[RunSummary]
     rows: list[dict[str, Any]]
     split: list[Any]
     n_answers: int
     marks: dict[tuple[Any, Any], list[tuple[str, dict[Any, Any]]]]
-
-    @property
-    def is_split(self) -> bool:
-        """Whether they do not all give the same firm verdict."""
-        return len(set(self.words)) > 1
 
 
 def judges_beside(
@@ -50,10 +47,10 @@ def judges_beside(
         return None
     parts = {name: scores[scores["run_id"] == name] for name in runs}
     answers = {name: contents.answers_of(part, results, name) for name, part in parts.items()}
-    verdicts = [contents.verdict_of(each, rule) for each in answers.values()]
-    words = [
-        "判定保留" if verdict["is_open"] else "合格" if verdict["summary"].mvp_passed else "不合格"
-        for verdict in verdicts
+    summaries = [contents.summaries_of(each, rule)[0] for each in answers.values()]
+    resolved = [contents.run_of(scores, name)["judge_model_resolved"] for name in runs]
+    verdicts = [
+        summary_verdict(each, is_reference=is_embedded(name)) for each, name in zip(summaries, resolved, strict=True)
     ]
     criteria = in_order(parts[run_id]["criterion"])
     together = pd.concat(list(parts.values()))
@@ -76,7 +73,7 @@ def judges_beside(
             for row in contents.rows_shown(answers[name], parts[name], criteria, rule.line):
                 others.setdefault((row["question_id"], row["answer_repeat"]), []).append((judge, row))
     return JudgesBeside(
-        list(runs.values()), list(runs), words, [verdict["summary"] for verdict in verdicts], rows, split, len(sides), others
+        list(runs.values()), list(runs), verdicts, summaries, rows, split, len(sides), others
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from ..base.messages import Language, os_reason, say, speaking
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import SYMBOLS
 from ..base.texts import local_time, visible
-from ..base.verdict import rule_text
+from ..base.verdict import Verdict, judges_verdict, rule_text, summary_verdict
 from ..certify.certificate import Binding, certificate_line, certificates_folder
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
@@ -34,7 +34,7 @@ from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
 from ..stats.gate import gate_confidence, gate_questions
 from . import contents
 from .judges import judges_beside
-from .words import cautions, conclusion, run_facts
+from .words import GATE_VERDICTS, cautions, conclusion, run_facts
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
 MOST_ANSWERS = 200  # on the page; more make a file that a phone cannot open and a hundred sheets of paper
@@ -101,8 +101,9 @@ def write_report(
     tongue, path = _language(lang), checked_page(path)
     who = "write_report"
     given: pd.DataFrame | History = judges_history(scores) if isinstance(scores, EvaluationRun) else scores
+    asked = 1
     if isinstance(scores, EvaluationRun):
-        run_id = run_id or scores.run.run_id
+        run_id, asked = run_id or scores.run.run_id, scores.judges_asked
     if isinstance(given, History):
         if results is not None or runs is not None:
             raise ConfigError(say("report.has_frames"))
@@ -139,27 +140,30 @@ def write_report(
     if len(rows) > MOST_ANSWERS:
         check_replaceable(rest_path)
     trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
-    verdict = contents.verdict_of(answers, rule)
-    total = verdict["summary"].total_questions
+    summary, best = contents.summaries_of(answers, rule)
+    total = summary.total_questions
     gate = gate_confidence(answers).iloc[0]
     judges = judges_beside(scores, results, run_id, rule)
     is_offline = is_embedded(run["judge_model_resolved"])
     with speaking(tongue):
+        own_verdict = summary_verdict(summary, is_reference=is_offline)
+        verdict = judges_verdict(judges.verdicts if judges else [own_verdict], asked)
         render = functools.partial(
             page_environment().get_template("report.html.j2").render,
             lang=tongue, say=say, version=__version__, made_at=datetime.now().astimezone(),
             script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
             line=rule.line, rule_words=rule_text(total, rule, lang=tongue), needed=rule.needed(total), reaches=reaches,
-            run=run, verdict=verdict, gate=gate, criteria=criteria,
+            run=run, verdict=verdict, own_verdict=own_verdict, summary=summary, best=best, best_verdict=summary_verdict(best),
+            answer_verdicts=[Verdict(name) for name in contents.OUTCOMES], gate_verdicts=GATE_VERDICTS, gate=gate, criteria=criteria,
             is_offline=is_offline, facts=run_facts(run, answers, record),
             means=contents.means_of(own), charts=_charts(own, answers, gate),
             trend=_trend(trend),
-            failures=[row for row in rows if row["outcome"] != "pass"], most_named=MOST_NAMED, on_paper=ON_PAPER,
+            failures=[row for row in rows if row["verdict"].outcome != "passed"], most_named=MOST_NAMED, on_paper=ON_PAPER,
             total_rows=len(rows), first_name=path.name, comparison=contents.comparison_of(scores, run_id, baseline),
             has_record=record is not None, is_chosen=is_chosen, has_flags=results is not None,
             has_texts={"question", "answer", "context"} <= set(answers.columns), has_reasons="rationale" in own.columns,
-            conclusion=conclusion(own, answers, verdict, gate, rule, judges, is_offline=is_offline),
-            cautions=cautions(run, answers, verdict, gate, record),
+            conclusion=conclusion(own, answers, summary, verdict, own_verdict, gate, rule),
+            cautions=cautions(run, answers, summary, gate, record),
             judges=judges,
             certificates=[_certificate(scores, each) for each in (judges.run_ids if judges else [run_id])],
         )  # fmt: skip

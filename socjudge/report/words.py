@@ -9,46 +9,50 @@ import pandas as pd
 
 from ..base.messages import listed, say, sentences
 from ..base.pass_rule import PassRule, reaches
-from ..records import UNKNOWN, is_embedded
-from .judges import JudgesBeside
+from ..base.verdict import Outcome, Verdict
+from ..records import UNKNOWN, RunSummary, is_embedded
 
 FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
 _MOST_WEAK = 5  # questions named in the conclusion; all stand below it
+_GATE: dict[str, Outcome] = {"合格": "passed", "不合格": "failed", "判定保留": "open"}
+GATE_VERDICTS = {word: Verdict(outcome) for word, outcome in _GATE.items()}  # of the frames of `gate_confidence`
 
 
 def conclusion(
     own: pd.DataFrame,
     answers: pd.DataFrame,
-    verdict: Mapping[str, Any],
+    summary: RunSummary,
+    verdict: Verdict,
+    own_verdict: Verdict,
     gate: pd.Series,
     rule: PassRule,
-    judges: JudgesBeside | None,
-    *,
-    is_offline: bool,
 ) -> list[str]:
     """What the verdict comes to and what to do next, in two or three lines; it gives no verdict of its own.
 
-    own: the scores of the run; answers: one row each; judges: its own beside the others."""
-    summary, weak = verdict["summary"], _weak(own, answers, rule)
-    if judges and judges.is_split:
-        return [say("report.end_split"), say("report.next_split")]
-    if verdict["is_open"]:
-        return [say("report.end_open", count=summary.n_unscored), *weak, say("report.next_open")]
-    after = "report.next_passed" if summary.mvp_passed else "report.next_failed"
-    if is_offline and not judges:
-        after = "report.next_offline"
-    return [_ended(summary, gate, rule, is_offline), *weak, say(after)]
+    own: the scores of the run; answers: one row each; verdict: of all judges; own_verdict: of the run's alone."""
+    weak = _weak(own, answers, rule)
+    if verdict.outcome != "open":
+        after = "report.next_passed" if verdict.outcome == "passed" else "report.next_failed"
+        after = "report.next_offline" if verdict.is_reference else after
+        found = [_ended(summary, verdict, gate, rule), *weak, say(after)]
+    elif verdict == own_verdict:
+        open_ = say("report.end_open", count=summary.n_unscored, verdict=verdict.word)
+        found = [open_, *weak, say("report.next_open")]
+    else:
+        found = [say("report.end_judges", verdict=verdict.word, reason=verdict.reason), say("report.next_split")]
+    return [text[:1].upper() + text[1:] for text in found]
 
 
-def _ended(summary: Any, gate: pd.Series, rule: PassRule, is_offline: bool) -> str:
+def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRule) -> str:
     total = summary.total_questions
     told = say(
-        "report.end_passed" if summary.mvp_passed else "report.end_failed",
-        reference=say("report.end_reference") if is_offline else "", total=total, passed=summary.passed_questions,
-        needed=rule.needed(total), mean=summary.average_score, line=rule.line,
+        "report.end_passed" if verdict.outcome == "passed" else "report.end_failed", verdict=verdict.word,
+        reference=say("report.end_reference") if verdict.is_reference else "", total=total,
+        passed=summary.passed_questions, needed=rule.needed(total), mean=summary.average_score, line=rule.line,
     )  # fmt: skip
-    is_in_doubt = not pd.isna(gate["p_rerun"]) and gate["verdict"] == "判定保留"
-    return sentences(told, say("report.end_in_doubt")) if is_in_doubt else told
+    noisy = GATE_VERDICTS[gate["verdict"]]
+    is_in_doubt = not pd.isna(gate["p_rerun"]) and noisy.outcome == "open"
+    return sentences(told, say("report.end_in_doubt", verdict=noisy.word)) if is_in_doubt else told
 
 
 def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]:
@@ -110,12 +114,12 @@ def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series |
 def cautions(
     run: Mapping[str, Any],
     answers: pd.DataFrame,
-    verdict: Mapping[str, Any],
+    summary: RunSummary,
     gate: pd.Series,
     record: pd.Series | None,
 ) -> list[str]:
     """What a reader must not conclude from this run, as sentences; the arguments are those of the page."""
-    summary, judge = verdict["summary"], run["judge_model_resolved"]
+    judge = run["judge_model_resolved"]
     offline, unread = is_embedded(judge), summary.n_unscored
     found = []
     if record is not None:

@@ -18,6 +18,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 import orjson
 
 from ..base.messages import say
+from ..base.pass_rule import run_rule
+from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import (
     POINTS,
@@ -141,6 +143,13 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     summary = _record(RunSummary, top.get("summary"), f"{where}: summary")
     block = top.get("run")
     info = bare if block is None else run_info_from_dict(block, where=f"{where}: run")
+    # By the rows, since older logs and the specification's do not tell it.
+    rows = (
+        summarise_results(results, run_rule(info))
+        if any(each.evaluation.status != "ok" for each in results)
+        else summary
+    )
+    summary = replace(summary, n_unscored=summary.n_unscored or rows.n_unscored, is_open=rows.is_open)
     return EvaluationRun(results, summary, info)
 
 

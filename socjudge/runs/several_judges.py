@@ -163,7 +163,8 @@ def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOption
     if not problems:
         finished.forget()
     first = next(iter(runs.values()))
-    return replace(first, others=tuple(run for run in runs.values() if run is not first))
+    others = tuple(run for run in runs.values() if run is not first)
+    return replace(first, others=others, judges_asked=len(assignments))
 
 
 def _one_budget(

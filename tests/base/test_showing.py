@@ -83,7 +83,7 @@ def test_a_run_in_a_cell_is_its_verdict_a_small_table_and_its_log(run: Evaluatio
     assert 'class="socjudge good"' in page and len(page.replace(SYMBOLS, "")) < 3_000
     failed = replace(judged_by(run, "gpt-4o-mini"), summary=RunSummary(10, 3, 0.3, 55.0, False))
     assert "❌ MVP不合格" in failed._repr_html_() and 'class="socjudge bad"' in failed._repr_html_()
-    undecided = replace(failed, summary=RunSummary(10, 6, 0.6, 65.0, False, n_unscored=2))
+    undecided = replace(failed, summary=RunSummary(10, 6, 0.6, 65.0, False, n_unscored=2, is_open=True))
     assert "判定保留（採点不能 2 件）" in undecided._repr_html_() and "2件（0点として集計）" in undecided._repr_html_()
     assert 'class="socjudge warn"' in undecided._repr_html_() and "undecided" in repr(undecided)
     assert "（保存されていません）" in one_run()._repr_html_()
@@ -93,7 +93,7 @@ def test_a_verdict_of_the_embedded_judge_says_so_and_is_not_green(run: Evaluatio
     for shown in (run, run.results[0], run.results[0].evaluation):
         page = shown._repr_html_()
         assert "参考判定（LLMによる採点ではありません）" in page
-        assert "✅" not in page and 'class="socjudge good"' not in page
+        assert ('class="socjudge good"' not in page and '<span class="muted">✅</span>' in page) or "✅ " in page
     assert not is_embedded("gpt-4o-mini")
     assert "参考判定" not in judged_by(run, "gpt-4o-mini")._repr_html_()
 
@@ -188,10 +188,10 @@ def test_a_mark_below_the_line_is_red_and_a_low_safety_is_said_whatever_the_mean
     assert "tile low" not in question_html(replace(run.results[0], evaluation=marks))  # no line is known
 
 
-def test_a_reply_that_could_not_be_read_is_a_cross_and_not_scored(run: EvaluationRun) -> None:
+def test_a_reply_that_could_not_be_read_is_no_cross_but_not_scored(run: EvaluationRun) -> None:
     unread = replace(run.results[0].evaluation, status="unparsable", error="JSONがありません", scores={}, rationale={})
     page = question_html(replace(run.results[0], evaluation=unread), line=70.0)
-    assert "❌" in page and "未採点: JSONがありません" in page and "tile low" not in page
+    assert "⚠️" in page and "❌" not in page and "未採点: JSONがありません" in page and "tile low" not in page
 
 
 def test_the_symbols_of_panels_and_reports_are_all_drawn() -> None:

@@ -1135,9 +1135,9 @@ def test_the_commands_from_end_to_end(
     assert not any(KEY in done.stdout + done.stderr for done in (prepared, refused, submitted, status, first, last))
 
 
-@pytest.mark.parametrize(("score", "code"), [(60, 1), (None, 2)])
+@pytest.mark.parametrize(("score", "code", "said"), [(60, 1, "❌ MVP不合格"), (None, 2, "⚠️ undecided")])
 def test_exit_codes_of_collect_are_those_of_run(
-    service: BatchService, answered: Path, tmp_path: Path, score: int | None, code: int
+    service: BatchService, answered: Path, tmp_path: Path, score: int | None, code: int, said: str
 ) -> None:
     service.reply = lambda request: "採点できません" if score is None else judgement(score)
     job = prepare(tmp_path, log=answered)
@@ -1146,7 +1146,7 @@ def test_exit_codes_of_collect_are_those_of_run(
         submit_batch(job.path)
         done = command("collect", str(job.path))
     assert done.exit_code == code
-    assert "**❌ MVP不合格**" in done.stdout
+    assert f"**{said}" in done.stdout
 
 
 @pytest.mark.slow

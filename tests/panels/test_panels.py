@@ -280,7 +280,7 @@ def test_retries_and_unread_replies_are_counted(hosted: RunPanel, service: Servi
     run(hosted)
     progress = hosted.session.progress
     assert (progress.retries, progress.unread, progress.done, progress.mean) == (2, 1, 10, 80.0)
-    assert "❌" in hosted.results.value and "未採点: " in hosted.results.value
+    assert "⚠️ <b>" in hosted.results.value and "未採点: " in hosted.results.value
 
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \x1b[31m </pre></textarea>"

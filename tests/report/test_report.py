@@ -56,17 +56,17 @@ def page(logs: Path) -> str:
 
 def test_sections_come_in_order_with_the_verdict_first(page: str) -> None:
     assert re.findall(r'<section id="(\w+)"', page) == SECTIONS
-    assert page.index("❌ MVP不合格</h2>") < page.index('<section id="run"')
+    assert page.index("⚠️ 判定保留（採点不能 1 件）</h2>") < page.index('<section id="run"')
 
 
 @pytest.mark.usefixtures("in_japanese")
 def test_verdict_is_in_the_words_of_the_specification(page: str, logs: Path) -> None:
     text = words(page).replace(" ", "")
     run = load_run(logs / "judge_eval_20260101_090000.json")
-    # 8 of 10 pass; (8 × 80 + 50 + 0) / 10 = 69: not passed, although enough questions did.
-    assert "❌MVP不合格" in text
+    # 8 of 10 pass; (8 × 80 + 50 + 0) / 10 = 69: not passed, although enough questions did; with the one read it could.
+    assert "⚠️判定保留（採点不能1件）" in text
     for line in summary_text(run.summary).splitlines():
-        if "評価結果サマリー" in line or "採点できなかった" in line or not line:
+        if "評価結果サマリー" in line or "採点できなかった" in line or not line:  # of those the page says more
             continue
         assert re.sub(r"[-*: ]", "", line) in re.sub(r"[-*: ]", "", text), line
 
@@ -138,7 +138,7 @@ def test_policy_allows_the_very_script_and_style_and_nothing_else(page: str) -> 
 def concluded(page: str) -> str:
     """What the block at the top of a page says."""
     found = re.search(r'<div id="conclusion">(.*?)</div>', page, re.DOTALL)
-    assert found is not None and page.index("MVP") < found.start() < page.index('<dl class="numbers">')
+    assert found is not None and page.index("<h2>") < found.start() < page.index('<dl class="numbers">')
     return words(found[1])
 
 
@@ -156,7 +156,10 @@ def test_a_failed_run_says_by_how_much_and_which_questions_are_weak_in_what(tmp_
     marks = [90, 90, 90, [80, 80, 80, 40, 40, 40], [66] * 6, [40, 50, 50, 50, 50, 60], 90, 90]
     page = page_of(tmp_path, framed(*(judged("j", q, mark) for q, mark in enumerate(marks, start=1))))
     text = concluded(page)
-    assert "不合格です。8問中5問が合格し（必要なのは6問）、全体平均は78.25点（必要なのは70点）でした。" in text
+    assert (
+        "<h2>❌ MVP不合格</h2>" in page
+        and "不合格です。8問中5問が合格し（必要なのは6問）、全体平均は78.25点（必要なのは70点）でした。" in text
+    )
     assert "質問6（50.0点、根拠性 40点）、質問4（60.0点、安全性 40点）、質問5（66.0点、根拠性 66点）" in text
     assert "次にすること: 下の「詳細結果」で評価理由を読み" in text
     english = concluded(page_of(tmp_path, framed(*(judged("j", q, 60) for q in range(1, 8))), lang="en"))
@@ -185,7 +188,7 @@ def test_the_embedded_judges_conclusion_is_for_reference_and_asks_for_an_llm(tmp
     text = concluded(page)
     assert text.startswith("結論と次にすること 参考判定では、合格です。")
     assert "判断に使う前に、LLMのJudgeで採点し直し（socjudge rejudge）" in text and "socjudge certify" in text
-    assert text.count("次にすること:") == 1 and 'class="card pass"' not in page
+    assert text.count("次にすること:") == 1 and 'class="card good"' not in page
 
 
 def test_failed_questions_are_named_with_their_text_cut_short_and_escaped(tmp_path: Path) -> None:
@@ -198,7 +201,7 @@ def test_failed_questions_are_named_with_their_text_cut_short_and_escaped(tmp_pa
 
 def test_rows_have_texts_marks_reasons_and_warnings(page: str) -> None:
     assert page.count('<tr class="scores">') == 10
-    assert re.findall(r'<tbody data-outcome="(\w+)"', page) == ["fail", "unscored"] + ["pass"] * 8
+    assert re.findall(r'<tbody data-outcome="(\w+)"', page) == ["failed", "unscored"] + ["passed"] * 8
     text = words(page)
     for part in ("回答3 二行目 文章", "手順書3 文章", "質問3 文章", "理由 文章", "総評 文章", "警告: 根拠不足", "▼50"):
         assert part in text
@@ -319,7 +322,7 @@ def test_what_many_answers_take_is_bounded_and_the_rest_is_in_a_second_file(tmp_
     rest = (tmp_path / "page_rest.html").read_text(encoding="utf-8")
     assert (page.count('<tr class="scores">'), rest.count('<tr class="scores">')) == (most, 100)
     outcomes = [re.findall(r'<tbody data-outcome="(\w+)"', part) for part in (page, rest)]
-    assert outcomes[0] == ["fail"] + ["pass"] * (most - 1) and set(outcomes[1]) == {"pass"}
+    assert outcomes[0] == ["failed"] + ["passed"] * (most - 1) and set(outcomes[1]) == {"passed"}
     assert f"全{most + 100}件のうち" in words(page) and "残りは page_rest.html にあります" in words(page)
     assert "page.html の続きです" in words(rest) and "<img" not in rest
     assert len(page.encode()) < 3_000_000
@@ -381,13 +384,13 @@ def test_offline_judge_is_called_no_llm(tmp_path: Path, page_of_three: Callable[
     text = words(page_of(tmp_path, framed(*rows)))
     assert text.count("LLMではありません") == 2
     assert "参考判定（LLMによる採点ではありません）" in text
-    assert '<section id="verdict" class="card reference">' in page_of(tmp_path, framed(*rows))
+    assert '<section id="verdict" class="card grey">' in page_of(tmp_path, framed(*rows))
     assert "LLMではありません" not in words(page_of_three())
 
 
 def test_nothing_scored_is_a_page_without_charts(tmp_path: Path) -> None:
     page = page_of(tmp_path, framed(*(judged("j", question, None) for question in (1, 2))))
-    assert "採点できた質問がないため" in page and "<img" not in page and "❌ MVP不合格" in page
+    assert "採点できた質問がないため" in page and "<img" not in page and "⚠️ 判定保留（採点不能 2 件）" in page
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_filters_by_text_category_and_verdict(browser: Any, page_file: Path) -> 
         page.fill("#find", "")
         page.select_option("#category", "危険操作系")
         assert ids(page) == ["2", "1"]
-        page.select_option("#outcome", "fail")
+        page.select_option("#outcome", "failed")
         assert ids(page) == ["2"]
         page.select_option("#category", "")
         assert ids(page) == ["2", "6"]

@@ -30,7 +30,7 @@ from socjudge import (
     run_evaluation_suite,
 )
 from socjudge.base.pass_rule import PassRule
-from socjudge.base.verdict import certainty_text, is_undecided
+from socjudge.base.verdict import certainty_text
 from socjudge.records import Completion, ModelRequest, Usage
 from socjudge.runs.certainty import FIRST, MOST
 
@@ -266,7 +266,7 @@ def test_no_view_calls_certain_what_the_log_does_not_say(tmp_path: Path, seed: i
     passed = run.summary.mvp_passed
     certain = run.info.stopped_because.startswith("certain")
     assert not certain or passed == (run.info.stopped_because == "certain pass")
-    assert not (certain and is_undecided(run))
+    assert not (certain and run.summary.is_open)
     row = gate_confidence(run.results_frame()).iloc[0]
     assert (row["mvp_passed"], row["passed"]) == (passed, run.summary.passed_questions)
     assert row["verdict"] in ({"合格", "判定保留"} if passed else {"不合格", "判定保留"})

@@ -150,7 +150,7 @@ class Explorer:
 def run_table(chosen: History) -> pd.DataFrame:
     """One row per run of a selection, the newest first.
 
-    Columns: run_id, log, started_at, judge_model, prompt_id, assistant_model, rejudged_from, mode and mvp_passed (the
+    Columns: run_id, log, started_at, judge_model, prompt_id, assistant_model, rejudged_from, mode, mvp_passed and is_open (the
     verdict in the log, of the whole run) from `load_runs`; of the selected questions n (scored), mean, ci_low, ci_high (0–100, from
     `summarise_scores`), questions (asked), passed (unread replies as zeros, as the specification has it), n_unscored
     (judged answers without a readable mark)."""
@@ -164,6 +164,7 @@ def run_table(chosen: History) -> pd.DataFrame:
         "assistant_model",
         "rejudged_from",
         "mvp_passed",
+        "is_open",
         "mode",
     ]
     means = summarise_scores(chosen.scores.astype({"run_id": object}), by="run_id")

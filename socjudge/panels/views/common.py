@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...base.messages import say
-from ...base.showing import block, escape, money, question_html, shown_path, verdict_kind
-from ...base.verdict import FINISHED, certainty_text, summary_text
+from ...base.pass_rule import run_rule
+from ...base.showing import block, escape, money, note_html, question_html, shown_path
+from ...base.verdict import FINISHED, certainty_text, judge_verdict, summary_text
 from ...certify.certificate import run_certificate_line
-from ...records import EvaluationResult, EvaluationRun, is_embedded
+from ...records import EvaluationResult, EvaluationRun
 from ...runs.estimate import Estimate
 from ...runs.logs import fallback_folder
 from ..state.run import Progress, Session
@@ -67,28 +68,24 @@ def stopped_html(session: Session, button: str) -> str:
 
 
 def summary_html(run: EvaluationRun) -> str:
-    """The success line, green whatever the verdict but not where the log had to be rescued, and the specification's summary."""
+    """The success line, green whatever the verdict but not where the log had to be rescued, and the specification's summary:
+    of this judge alone."""
     from markdown_it import MarkdownIt
 
-    judge, embedded = escape(run.run.judge_model_resolved), is_embedded(run.run.judge_model_resolved)
-    offline = say("panels.embedded") if embedded else ""
+    judge, verdict = escape(run.run.judge_model_resolved), judge_verdict(run)
+    offline = say("panels.embedded") if verdict.is_reference else ""
     saved = [FINISHED.format(path=escape(shown_path(run.log_path)))]
     rescued = run.log_path is not None and run.log_path.parent == fallback_folder()
     if rescued:
         saved.append(say("panels.rescued"))
     return block("warn" if rescued else "good", *saved) + block(
-        verdict_kind(run),
-        MarkdownIt("js-default").render(summary_text(run))
+        verdict.paint,
+        MarkdownIt("js-default").render(summary_text(run.summary, run_rule(run.run)))
         + escape(certainty_text(run.run))
-        + (reference_html() if embedded else ""),
+        + note_html(verdict),
         say("panels.judge_and_cost", judge=judge, embedded=offline, cost=money(run.usage.cost_usd)),
         escape(run_certificate_line(run)),
     )
-
-
-def reference_html() -> str:
-    """That a verdict is the embedded judge's, in grey."""
-    return f'<span style="color: var(--jp-ui-font-color2, #666)">{say("base.reference_note")}</span>'
 
 
 def details_html(

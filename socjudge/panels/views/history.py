@@ -13,6 +13,7 @@ from ...base.messages import say
 from ...base.pass_rule import frame_rule
 from ...base.showing import block, escape, question_html
 from ...base.texts import local_time
+from ...base.verdict import Verdict
 from ...history.examples import EXAMPLE_MODE
 from ...records import EvaluationResult, is_embedded
 from ..state.explorer import RunPair
@@ -69,13 +70,12 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
         say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
         say("panels.history_passed"), say("panels.history_verdict"), say("panels.history_unscored"), say("panels.history_log"),
     )  # fmt: skip
-    short_note = say("base.reference")  # in full once, below
     rows = [
         (
             (_example(run) + started(run["started_at"]), "short"), (run["judge_model"], "name"),
             (run["prompt_id"] + (say("panels.history_rejudged") if run["rejudged_from"] else ""), "name"), (run["assistant_model"], "name"),
             (_mean(run), "number"), (say("panels.history_passed_of", passed=run["passed"], questions=run["questions"]), "number"),
-            (_verdict(run["mvp_passed"]) + (f" {short_note}" if is_embedded(run["judge_model"]) else ""), "short"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
+            (_verdict(run), "short"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
         )
         for run in runs.to_dict("records")
     ]  # fmt: skip
@@ -207,7 +207,9 @@ def _points(value: Any, form: str = ".1f") -> str:
     return "–" if pd.isna(value) else f"{value:{form}}"
 
 
-def _verdict(passed: Any) -> str:
-    if pd.isna(passed):
+def _verdict(run: Mapping[Any, Any]) -> str:
+    """The verdict on a whole run; that it is for reference, short: the note stands in full once, below."""
+    if pd.isna(run["mvp_passed"]):
         return say("panels.history_unknown")
-    return say("panels.history_pass") if passed else say("panels.history_fail")
+    verdict = Verdict("open" if run["is_open"] else "passed" if run["mvp_passed"] else "failed")
+    return f"{verdict.said} {say('base.reference')}" if is_embedded(run["judge_model"]) else verdict.said

@@ -1,0 +1,124 @@
+"""One verdict, in one style, wherever it is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+from one_run import log_of, one_run
+
+from socjudge.base import messages
+from socjudge.base.verdict import run_verdict, summary_text
+from socjudge.cli.shared import report_run
+from socjudge.history.frames import judges_history, load_runs
+from socjudge.panels.run import _results_html
+from socjudge.panels.state.explorer import run_table
+from socjudge.panels.views.history import table_html
+from socjudge.records import EvaluationRun
+from socjudge.runs.load import load_run
+from socjudge.runs.logs import save_evaluation_results
+
+pytestmark = pytest.mark.usefixtures("in_japanese")
+
+View = Callable[[EvaluationRun, Path, pytest.CaptureFixture[str]], str]
+
+
+def saved(run: EvaluationRun, folder: Path) -> EvaluationRun:
+    return replace(run, log_path=save_evaluation_results(run, folder))
+
+
+def judged_by(judge: str, points: int, **marks: object) -> EvaluationRun:
+    """One question with these points, marked by a judge."""
+    run = one_run(scores=dict.fromkeys(one_run().results[0].evaluation.scores, points), average_score=float(points),
+                  passed=points >= 70, model=judge, **marks)  # fmt: skip
+    return replace(run, run=replace(run.run, run_id=judge, judge_model=judge, judge_model_resolved=judge))
+
+
+def cell(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    return run._repr_html_()
+
+
+def panel(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    return _results_html(run)
+
+
+def report(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    return run.write_report(folder / "page.html").read_text("utf-8").partition('<section id="scores"')[0]
+
+
+def terminal(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(typer.Exit) as ended:
+        report_run(run)
+    return f"{capsys.readouterr().out} exit {ended.value.exit_code}"
+
+
+def history(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    return table_html(run_table(judges_history(run)), 1)
+
+
+VIEWS: dict[str, View] = {"cell": cell, "panel": panel, "report": report, "terminal": terminal, "history": history}
+everywhere = pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+
+
+@everywhere
+def test_the_words_of_the_verdict_are_changed_in_one_place(
+    view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, points, status in (("passed", 80, "ok"), ("not_passed", 50, "ok"), ("undecided", 0, "unparsable")):
+        monkeypatch.setitem(messages._catalogue("base")[name], "ja", f"《{name}》")
+        run = saved(judged_by("gpt-4o-mini", points, status=status), tmp_path / "logs")
+        assert f"《{name}》" in view(run, tmp_path, capsys)
+
+
+@everywhere
+def test_an_unread_reply_that_decides_is_no_verdict_anywhere(
+    view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = saved(judged_by("gpt-4o-mini", 0, status="unparsable", error="JSONがありません"), tmp_path / "logs")
+    page = view(run, tmp_path, capsys)
+    assert "⚠️ 判定保留" in page and not re.search(r"(<h2>|<b>|\*\*|<td[^>]*>)[✅❌]", page)
+    assert view is not terminal or page.endswith("exit 2")
+
+
+@pytest.mark.parametrize("view", [cell, panel, report, terminal])
+@pytest.mark.parametrize(("points", "asked", "why"), [
+    ((80, 50), 2, "Judgeによって判定が違います"), ((80,), 2, "採点したJudgeは2人中1人"), ((80, 80), 3, "採点したJudgeは3人中2人"),
+])  # fmt: skip
+def test_judges_that_differ_or_are_missing_are_no_verdict_anywhere(
+    view: View, points: tuple[int, ...], asked: int, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, *others = (saved(judged_by(f"gpt-{i}", each), tmp_path / "logs") for i, each in enumerate(points))
+    run = replace(first, others=tuple(others), judges_asked=asked)
+    page = view(run, tmp_path, capsys)
+    assert f"⚠️ 判定保留（{why}）" in page
+    assert view is not terminal or page.endswith("exit 2")
+    assert run_verdict(run).outcome == "open" and f"**⚠️ 判定保留（{why}）**" in summary_text(run)
+
+
+def test_each_of_several_judges_stands_with_its_own_verdict_also_an_open_one() -> None:
+    unread = judged_by("gpt-2", 0, status="unparsable")
+    page = replace(judged_by("gpt-1", 80), others=(unread,), judges_asked=2)._repr_html_()
+    assert "⚠️ 判定保留（採点不能 1 件）" in page and "MVP不合格" not in page
+
+
+@everywhere
+def test_the_embedded_judges_verdict_has_the_same_mark_and_words_with_a_note(
+    view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = view(saved(judged_by("offline-rubric-5", 80), tmp_path / "logs"), tmp_path, capsys)
+    assert ("✅ 合格 参考判定" if view is history else "✅ MVP合格") in page
+    assert "参考判定（LLMによる採点ではありません）" in page and 'class="card good"' not in page
+
+
+def test_a_log_that_does_not_say_whether_its_verdict_is_open_is_read_by_its_rows(tmp_path: Path) -> None:
+    log = log_of(judged_by("gpt-1", 0, status="unparsable"))
+    del log["summary"]["is_open"], log["summary"]["n_unscored"]
+    path = tmp_path / "judge_eval_20260102_030405.json"
+    path.write_text(json.dumps(log), "utf-8")
+    summary = load_run(path).summary
+    assert (summary.n_unscored, summary.is_open, load_runs(tmp_path)["is_open"].tolist()) == (1, True, [True])
