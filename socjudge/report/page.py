@@ -21,7 +21,7 @@ from ..base.messages import Language, os_reason, say, speaking
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import SYMBOLS
 from ..base.texts import local_time, visible
-from ..base.verdict import Verdict, judges_verdict, rule_text, summary_verdict
+from ..base.verdict import judges_verdict, rule_text, summary_verdict
 from ..certify.certificate import Binding, certificate_line, certificates_folder
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
@@ -154,7 +154,7 @@ def write_report(
             script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
             line=rule.line, rule_words=rule_text(total, rule, lang=tongue), needed=rule.needed(total), reaches=reaches,
             run=run, verdict=verdict, own_verdict=own_verdict, summary=summary, best=best, best_verdict=summary_verdict(best),
-            answer_verdicts=[Verdict(name) for name in contents.OUTCOMES], gate_verdicts=GATE_VERDICTS, gate=gate, criteria=criteria,
+            answer_verdicts=list(dict.fromkeys(row["verdict"] for row in rows)), gate_verdicts=GATE_VERDICTS, gate=gate, criteria=criteria,
             is_offline=is_offline, facts=run_facts(run, answers, record),
             means=contents.means_of(own), charts=_charts(own, answers, gate),
             trend=_trend(trend),

@@ -73,14 +73,17 @@ def test_judges_that_differ_are_no_verdict_and_the_questions_are_named(
     page = run.write_report(tmp_path / "page.html").read_text("utf-8")
     text = words(page)
     assert text.index("⚠️ 判定保留（Judgeによって判定が違います）") < text.index("✅ MVP合格 gpt-4o-mini の採点")
-    assert "<title>⚠️" in page and 'id="verdict" class="card reference"' in page
+    assert "<title>⚠️" in page and 'id="verdict" class="card warn"' in page
     assert (
-        "Judgeの判定が割れたため、判定保留です。 見出しのMVP判定、下の図、質問ごとの表は gpt-4o-mini の採点によるもので"
+        "⚠️ 判定保留（Judgeによって判定が違います） 合格問題数などの数値、下の図、質問ごとの表は gpt-4o-mini の採点によるもので"
         in text
     )
     assert "合否が割れた質問: 1、3。" in text
     english = words(run.write_report(tmp_path / "page.html", lang="en").read_text("utf-8"))
-    assert "Undecided (the judges' verdicts differ)" in english and "Questions on which they differ: 1, 3." in english
+    assert (
+        "⚠️ undecided (the judges give different verdicts)" in english
+        and "Questions on which they differ: 1, 3." in english
+    )
 
 
 @pytest.mark.slow
