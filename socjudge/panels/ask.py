@@ -12,7 +12,7 @@ from ..base.messages import say
 from ..base.redact import surprise_text
 from ..base.showing import answer_html, block, escape, one_line
 from ..errors import SocJudgeError
-from .controls import NAMES, WIDE, elsewhere, heading, model_box
+from .controls import NAMES, WIDE, elsewhere, heading, model_box, usual_model
 
 MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
 
@@ -38,7 +38,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
             layout=WIDE,
             rows=2,
         )
-        self.model = model_box(say("panels.assistant"), model)
+        self.model = model_box(say("panels.assistant"), usual_model("answer") if model == "auto" else model)
         self.ask_button = widgets.Button(
             description=say("panels.ask_button"), icon="paper-plane", button_style="primary"
         )

@@ -28,6 +28,7 @@ from .controls import (
     model_box,
     prompt_box,
     tick_box,
+    usual_model,
 )
 
 
@@ -51,7 +52,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         self._stop = threading.Event()
         self._estimate: Estimate | None = None  # of what the controls say; None where they are unfit
         self.log_file = widgets.Dropdown(description=say("certify.panel_log"), style=NAMES, layout=WIDE)
-        self.judge_model = model_box("Judge")
+        self.judge_model = model_box("Judge", usual_model("judge"))
         self.judge_prompt = prompt_box(say("certify.panel_prompt"), "judge")
         self.labels = widgets.Text(
             value=str(labels_dir or constants.LABELS_DIR), description=say("certify.panel_labels"),

@@ -16,10 +16,11 @@ from ..base.messages import say
 from ..base.redact import show_url
 from ..base.showing import block, escape
 from ..base.texts import visible
-from ..models.opening import OFFLINE
+from ..models.opening import OFFLINE, Task
 from ..prompts.saved import list_prompts
-from ..prompts.templates import Kind
+from ..prompts.templates import Kind, default_prompt_id
 from ..runs.logs import log_files
+from ..settings import default_model
 from .state.run import Session
 
 # As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
@@ -126,9 +127,15 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
         self._on_change()
 
 
+def usual_model(task: Task) -> str:
+    """The model that the project names for a task, or "auto"."""
+    model, is_named = default_model(task)
+    return model if is_named else "auto"
+
+
 def model_box(name: str, value: str = "auto") -> Any:
     """A box for the name of a model, with some to choose from."""
-    models = dict.fromkeys(["auto", OFFLINE, constants.DEFAULT_JUDGE_MODEL, *constants.OTHER_MODELS])
+    models = dict.fromkeys(["auto", OFFLINE, default_model("judge")[0], *constants.OTHER_MODELS])
     return widgets.Combobox(
         value=value, options=list(models), description=name, ensure_option=False, style=NAMES, layout=WIDE
     )
@@ -149,7 +156,7 @@ def dataset_box(name: str, dataset: Path | str | None) -> Any:
 
 
 def prompt_box(name: str, kind: Kind) -> Any:
-    """A list of the prompts of a kind; the built-in one is chosen."""
+    """A list of the prompts of a kind; the one that the project uses is chosen."""
     box = widgets.Dropdown(description=name, style=NAMES, layout=WIDE)
     list_prompts_in(box, kind)
     return box
@@ -157,10 +164,12 @@ def prompt_box(name: str, kind: Kind) -> Any:
 
 def list_prompts_in(box: Any, kind: Kind) -> None:
     """Bring the list up to date; what is chosen stays chosen, if it is still there."""
-    known, chosen = [prompt.id for prompt in list_prompts(kind)], box.value
+    usual, chosen = default_prompt_id(kind), box.value
+    # The usual one also where it cannot be had: why is said when it is to be used.
+    known = list(dict.fromkeys([usual, *(prompt.id for prompt in list_prompts(kind))]))
     if list(box.options) != known:
         box.options = known
-        box.value = chosen if chosen in known else known[0]
+        box.value = chosen if chosen in known else usual
 
 
 def number_box(name: str, value: int, most: int = 1000) -> Any:

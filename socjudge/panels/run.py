@@ -16,6 +16,7 @@ from ..base.verdict import judges_text, run_verdict
 from ..errors import SocJudgeError
 from ..models.pacing import get_settings
 from ..records import EvaluationRun
+from ..settings import default_k
 from .controls import (
     AUTO,
     NAMES,
@@ -35,6 +36,7 @@ from .controls import (
     prompt_box,
     seconds_box,
     tick_box,
+    usual_model,
 )
 from .state.run import HOW, RunPreview, RunSession, Settings, get_session
 from .views.common import cost_html, details_html, progress_text, stopped_html, summary_html
@@ -66,12 +68,12 @@ class RunPanel(SessionPanel):
         index_dir = index_dir or constants.INDEX_DIR
         logs_dir = logs_dir or constants.LOGS_DIR
         self.session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
-        self.judge_model = model_box("Judge")
+        self.judge_model = model_box("Judge", usual_model("judge"))
         self.more_judges = [model_box(say(name), "") for name in ("panels.run_second_judge", "panels.run_third_judge")]
         for box in self.more_judges:
             box.placeholder = say("panels.run_no_judge")
             box.tooltip = say("panels.run_more_judges_hint")
-        self.assistant_model = model_box(say("panels.assistant"))
+        self.assistant_model = model_box(say("panels.assistant"), usual_model("answer"))
         self.judge_prompt = prompt_box(say("panels.judge_prompt"), "judge")
         self.assistant_prompt = prompt_box(say("panels.assistant_prompt"), "assistant")
         self.dataset = dataset_box(say("panels.run_dataset"), dataset)
@@ -83,7 +85,7 @@ class RunPanel(SessionPanel):
         self.answer_repeats = number_box(say("panels.run_answer_repeats"), 1)
         self.judge_repeats = number_box(say("panels.run_judge_repeats"), 1)
         self.until_certain = tick_box(say("panels.run_until_certain"))
-        self.k = number_box(say("panels.run_k"), 5)
+        self.k = number_box(say("panels.run_k"), default_k())
         self.max_concurrency = number_box(say("panels.run_concurrency"), 8)
         self.max_cost_usd = dollar_box()
         usual = get_settings()  # of the environment

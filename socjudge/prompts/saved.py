@@ -115,8 +115,8 @@ def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
 
 def find_prompt(sha256: str, kind: Kind) -> Prompt | None:
     """The prompt of that hash, if there still is one."""
-    prompts = (load_prompt(known.id) for known in list_prompts(kind))
-    return next((prompt for prompt in prompts if prompt.sha256 == sha256), None)
+    names = [*sorted(built_in_ids() - {OF_RUBRIC}), *(known.id for known in list_prompts(kind))]
+    return next((prompt for prompt in map(load_prompt, names) if prompt.sha256 == sha256), None)
 
 
 def _info(name: str, saved: Mapping[str, str], text: str) -> PromptInfo:

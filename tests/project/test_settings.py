@@ -14,7 +14,9 @@ from conftest import ROOT
 
 import socjudge as sj
 from socjudge import constants, settings
+from socjudge.models.opening import open_model
 from socjudge.models.prices import price_usd
+from socjudge.prompts.saved import find_prompt
 
 SEVEN = """[rubric]
 criteria = ["根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性", "迅速性"]
@@ -198,3 +200,34 @@ def test_who_edits_constants_py_gets_what_they_wrote(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert told.stdout.split() == ["80.0", "5", "mine-1", "built-in"]
+
+
+def test_the_panels_begin_with_what_the_project_has_set(folder: Path) -> None:
+    opened(folder, SEVEN + '[defaults]\njudge_model = "gpt-4o"\nassistant_model = "offline"\nk = 3\n')
+    panel, certificate = sj.RunPanel(), sj.CertificatePanel()
+    assert (panel.judge_model.value, panel.judge_prompt.value, panel.k.value) == ("gpt-4o", "rubric-1", 3)
+    assert panel.assistant_model.value == sj.AskPanel().model.value == "offline"
+    assert (certificate.judge_model.value, certificate.judge_prompt.value) == ("gpt-4o", "rubric-1")
+    constants.DEFAULT_JUDGE_PROMPT, constants.DEFAULT_ASSISTANT_PROMPT = "mine-1", "mine-2"
+    panel = sj.RunPanel()  # also where there is no such prompt, which is said when it is to be used
+    assert (panel.judge_prompt.value, panel.assistant_prompt.value) == ("mine-1", "mine-2")
+
+
+def test_a_model_that_the_file_names_is_never_replaced_by_the_embedded_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(folder, '[defaults]\njudge_model = "gpt-4o"\nassistant_model = "auto"\n')
+    with pytest.raises(sj.ConfigError, match="OPENAI_API_KEY"):
+        open_model("auto")
+    assert open_model("auto", task="answer").name == "offline"  # "auto" may be
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    assert open_model("auto").name == "gpt-4o"
+    assert open_model("offline").name == "offline"  # an argument goes first
+    assert open_model("auto", task="answer").name == "gpt-4o-mini"
+
+
+def test_the_prompt_of_an_older_run_is_found_under_other_criteria(folder: Path) -> None:
+    before = sj.load_prompt("guide-1")
+    opened(folder, SEVEN)
+    assert find_prompt(before.sha256, "judge") == before
+    assert find_prompt(sj.load_prompt(None).sha256, "judge") == sj.load_prompt("rubric-1")
