@@ -71,7 +71,8 @@ def _rubric_fault(**values: Any) -> str:
 
 
 def _texts(value: Any) -> str:
-    return "" if isinstance(value, dict) and all(map(_is_text, value.values())) else say("settings.descriptions")
+    fits = isinstance(value, dict) and all(isinstance(text, str) and text.strip() for text in value.values())
+    return "" if fits else say("settings.descriptions")
 
 
 def _count(value: Any) -> str:

@@ -202,6 +202,12 @@ def test_who_edits_constants_py_gets_what_they_wrote(tmp_path: Path) -> None:
     assert told.stdout.split() == ["80.0", "5", "mine-1", "built-in"]
 
 
+def test_a_description_may_have_several_lines(folder: Path) -> None:
+    text = '[rubric]\ncriteria = ["迅速性"]\n[rubric.descriptions]\n"迅速性" = """\n早いか\n- 100点: 5分以内\n"""\n'
+    opened(folder, text)
+    assert "1. **迅速性**: 早いか\n   - 100点: 5分以内\n\n【評価対象】" in sj.load_prompt(None).text
+
+
 def test_the_panels_begin_with_what_the_project_has_set(folder: Path) -> None:
     opened(folder, SEVEN + '[defaults]\njudge_model = "gpt-4o"\nassistant_model = "offline"\nk = 3\n')
     panel, certificate = sj.RunPanel(), sj.CertificatePanel()
