@@ -24,6 +24,7 @@ from .shared import (
     COULD_NOT_JUDGE,
     PLAIN_SYMBOLS,
     ask_to_run,
+    cap_of,
     confirm,
     cost_text,
     echo,
@@ -68,6 +69,7 @@ UntilCertain = Annotated[bool, typer.Option("--until-certain", help=say("cli.unt
 Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))]
 MaxCost = Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))]
+NoCap = Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))]
 MaxFailures = Annotated[int, typer.Option(min=1, help=say("cli.max_failures_option"))]
 OutputTokens = Annotated[int | None, typer.Option(min=1, help=say("cli.output_tokens_option"))]
 TimeoutS = Annotated[float | None, typer.Option(min=0.1, help=say("cli.timeout_option"))]
@@ -90,6 +92,7 @@ def index(
     ] = False,
     model: Annotated[str | None, typer.Option(help=say("cli.write_questions_model"))] = None,
     max_cost_usd: MaxCost = None,
+    no_cap: NoCap = False,
     yes: Yes = False,
 ) -> None:
     """Build the search index of the runbooks; only what changed is embedded again."""
@@ -98,7 +101,7 @@ def index(
     from tqdm.auto import tqdm
 
     if write_questions:
-        _write_questions(runbooks, model, max_cost_usd, yes)
+        _write_questions(runbooks, model, cap_of(max_cost_usd, no_cap), yes)
 
     from ..runbooks.index import build_index
 
@@ -152,6 +155,7 @@ def run(
     k: Annotated[int, typer.Option(min=1, help=say("cli.k_option"))] = 5,
     max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8,
     max_cost_usd: MaxCost = None,
+    no_cap: NoCap = False,
     max_failures: MaxFailures = 10,
     output_tokens: OutputTokens = None,
     timeout_s: TimeoutS = None,
@@ -175,6 +179,7 @@ def run(
     from ..runs.several_judges import assign_judges, estimate_judges_left, judged_already
     from ..runs.suite import run_evaluation_suite
 
+    max_cost_usd = cap_of(max_cost_usd, no_cap)
     if repair is not None:
         _check_repair(context)
         options = RunOptions(
@@ -239,6 +244,7 @@ def rejudge(
     until_certain: UntilCertain = False,
     max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8,
     max_cost_usd: MaxCost = None,
+    no_cap: NoCap = False,
     max_failures: MaxFailures = 10,
     output_tokens: OutputTokens = None,
     timeout_s: TimeoutS = None,
@@ -258,6 +264,7 @@ def rejudge(
     from ..runs.estimate import estimate_run
     from ..runs.load import load_run
 
+    max_cost_usd = cap_of(max_cost_usd, no_cap)
     earlier = or_exit(load_run, log)
     judge_repeats = most_repeats(judge_repeats, until_certain)
     stored = [result for result in earlier.results if result.judge_repeat == 0]

@@ -9,7 +9,7 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from .shared import COULD_NOT_JUDGE, confirm, echo, or_exit
+from .shared import COULD_NOT_JUDGE, cap_of, confirm, echo, or_exit
 
 
 def probe(
@@ -22,6 +22,7 @@ def probe(
     anchoring: Annotated[bool, typer.Option("--anchoring", help=say("cli.probe_anchoring"))] = False,
     hardening: Annotated[bool, typer.Option("--hardening", help=say("cli.probe_hardening"))] = False,
     max_cost_usd: Annotated[float | None, typer.Option(min=0, help=say("cli.probe_max_cost"))] = None,
+    no_cap: Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))] = False,
     logs_dir: Annotated[str | None, typer.Option(help=say("cli.probe_logs_dir"))] = None,
     chart: Annotated[Path | None, typer.Option(help=say("cli.probe_chart"))] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.probe_yes"))] = False,
@@ -33,7 +34,7 @@ def probe(
     from ..certify import injection as attacks
     from ..certify import probes
     from ..certify.findings import explain_probes, summarise_probes
-    from ..models.budget import Budget
+    from ..models.budget import as_budget
     from ..runs.finished_parts import forget_parts
     from ..runs.load import load_run
     from ..runs.unfinished import journal_folder
@@ -50,7 +51,7 @@ def probe(
         estimate += or_exit(prompts.estimate_prompts, run, **both)
     confirm(estimate, yes)
 
-    budget = Budget(max_cost_usd)
+    budget = as_budget(cap_of(max_cost_usd, no_cap))
     options: dict[str, Any] = {
         "max_cost_usd": budget, "logs_dir": logs_dir or constants.LOGS_DIR / "certify", "progress": not quiet,
     }  # fmt: skip

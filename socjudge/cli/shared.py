@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import math
 import re
 import sys
 from pathlib import Path
@@ -129,6 +130,13 @@ def or_exit(function: Any, *args: Any, **keywords: Any) -> Any:
 def stop(message: str) -> Never:
     echo(f"socjudge: {message}", err=True)
     raise typer.Exit(COULD_NOT_JUDGE)
+
+
+def cap_of(max_cost_usd: float | None, no_cap: bool) -> float | None:
+    """What two options say together: none at all, so much, or what the project has set (None)."""
+    if no_cap and max_cost_usd is not None:
+        stop(say("cli.cap_and_none"))
+    return math.inf if no_cap else max_cost_usd
 
 
 def confirm(estimate: Any, yes: bool) -> None:

@@ -17,6 +17,7 @@ from ..models.opening import OFFLINE, Model
 from ..models.pacing import RunGate
 from ..records import ModelRequest
 from ..runbooks.reading import QUESTIONS_NAME, load_questions, load_runbooks
+from ..settings import cost_cap
 
 N_QUESTIONS = 8
 _PROMPT = """あなたはSOCの運用手順書の検索を良くするために、利用者の質問を書きます。
@@ -72,6 +73,7 @@ def write_questions(
         raise ConfigError(say("judging.embedded_writes_none"))
     sections = find_sections(runbooks)
     questions = load_questions(runbooks)
+    max_cost_usd = cost_cap(max_cost_usd)
     gate = RunGate(budget=max_cost_usd)
     for done, section in enumerate(sections):
         cost = model.most_usd(section.request)

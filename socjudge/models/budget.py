@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..settings import cost_cap
+
 
 @dataclass
 class Budget:
@@ -38,5 +40,5 @@ class Budget:
 
 
 def as_budget(given: Budget | float | None) -> Budget:
-    """A budget as it is, or a new one with this limit in US dollars."""
-    return given if isinstance(given, Budget) else Budget(given)
+    """A budget as it is, or a new one with this limit in US dollars: the project's for None, none for infinity."""
+    return given if isinstance(given, Budget) else Budget(cost_cap(given))

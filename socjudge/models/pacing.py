@@ -25,7 +25,7 @@ from ..base.redact import without_secrets
 from ..errors import BudgetReached, ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..records import Completion, ModelRequest
 from . import event_loop
-from .budget import Budget, as_budget
+from .budget import Budget
 
 MAX_TRIES = 5
 MAX_REFUSALS = 10  # of 429 in a row; the account slows down meanwhile
@@ -231,7 +231,7 @@ class RunGate:
         self.retries = self.in_trouble = 0
         self.cause = ""
         self.limit = math.inf
-        self.budget, self._run_id = as_budget(budget), run_id
+        self.budget, self._run_id = budget if isinstance(budget, Budget) else Budget(budget), run_id
         self.in_flight = 0
         self.reason: SocJudgeError | None = None
         self._signal = signal

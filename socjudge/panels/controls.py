@@ -20,7 +20,7 @@ from ..models.opening import OFFLINE, Task
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Kind, default_prompt_id
 from ..runs.logs import log_files
-from ..settings import default_model
+from ..settings import cost_cap, default_model
 from .state.run import Session
 
 # As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
@@ -184,8 +184,11 @@ def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
     )
 
 
-def dollar_box(value: float = 0.5) -> Any:
-    """A box for the most that a run may cost; 0 means no limit."""
+def dollar_box(usual: float | None = None) -> Any:
+    """A box for the most that a run may cost, which begins with what the project has set; 0 means no limit. usual: what
+    this kind of run may cost, if the project does not set less."""
+    cap = cost_cap(None)
+    value = (usual or 0.5) if cap is None else min(cap, usual or cap)
     return widgets.BoundedFloatText(
         value=value, min=0, max=1e6, step=0.1, description=say("panels.max_cost"), style=NAMES, layout=WIDE
     )

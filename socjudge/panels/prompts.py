@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -177,7 +178,7 @@ class PromptLab(SessionPanel):
         self._settle()  # a click may come before the page has followed a change
         if not self.try_button.disabled:
             self.allow_cost.value = False  # each paid trial is a decision of its own
-            limit = self.max_cost_usd.value or None
+            limit = self.max_cost_usd.value or math.inf
             self.session.start(note=self.note.value.strip(), max_cost_usd=limit if self._costs else None)
 
     def _check_name(self) -> None:

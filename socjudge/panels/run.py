@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -163,7 +164,7 @@ class RunPanel(SessionPanel):
             until_certain=self.until_certain.value,
             max_concurrency=self.max_concurrency.value, output_tokens=self.output_tokens.value,
             timeout_s=self.timeout_s.value, patience_s=self.patience_s.value, fresh=self.fresh.value,
-            max_cost_usd=self.max_cost_usd.value or None if self._costs else None,
+            max_cost_usd=self.max_cost_usd.value or math.inf if self._costs else None,
         )  # fmt: skip
 
     def _take(self, settings: Settings) -> None:
@@ -181,7 +182,7 @@ class RunPanel(SessionPanel):
             if str(settings.answers) in [value for _, value in self.answers.options]:
                 self.answers.value = str(settings.answers)
         if settings.max_cost_usd is not None:
-            self.max_cost_usd.value = settings.max_cost_usd
+            self.max_cost_usd.value = 0 if settings.max_cost_usd == math.inf else settings.max_cost_usd
         for name in ("judge_prompt", "assistant_prompt"):
             if getattr(settings, name) in getattr(self, name).options:
                 getattr(self, name).value = getattr(settings, name)

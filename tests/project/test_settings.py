@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from service import Service
 
 import socjudge as sj
 from socjudge import constants, settings
@@ -237,3 +238,21 @@ def test_the_prompt_of_an_older_run_is_found_under_other_criteria(folder: Path) 
     opened(folder, SEVEN)
     assert find_prompt(before.sha256, "judge") == before
     assert find_prompt(sj.load_prompt(None).sha256, "judge") == sj.load_prompt("rubric-1")
+
+
+def test_the_projects_cap_holds_where_no_other_is_given_and_infinity_is_none(
+    folder: Path, service: Service, questions: list[sj.EvalQuestion]
+) -> None:
+    opened(folder, "[defaults]\nmax_cost_usd = 0.000001\n")
+    stored = [sj.AssistantAnswer(question.question, "端末を隔離します。") for question in questions]
+    run = {"answers": stored, "judge_model": "gpt-4o-mini", "progress": False}
+    with pytest.raises(sj.BudgetReached):
+        sj.run_evaluation_suite(questions, **run)
+    assert service.requests == []
+    done = sj.run_evaluation_suite(questions[:1], **run | {"answers": stored[:1]}, max_cost_usd=1.0)
+    with pytest.raises(sj.BudgetReached):
+        sj.rejudge(done, judge_model="gpt-4o", progress=False)
+    assert sj.run_probes(done, judge_model="gpt-4o-mini", progress=False).judged.stopped
+    assert len(service.requests) == 1
+    sj.rejudge(done, judge_model="my-own", max_cost_usd=float("inf"), progress=False)  # also where no price is known
+    assert (sj.RunPanel().max_cost_usd.value, sj.CertificatePanel().budget_usd.value) == (0.000001, 0.000001)

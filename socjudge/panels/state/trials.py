@@ -14,7 +14,7 @@ from ... import constants
 from ...base.messages import say
 from ...base.texts import encodable
 from ...errors import ConfigError, RunStopped
-from ...models.budget import Budget
+from ...models.budget import as_budget
 from ...prompts.saved import check_prompt, check_prompt_name, save_prompt
 from ...prompts.templates import Prompt, default_prompt_id, load_prompt
 from ...records import UNKNOWN, EvaluationResult, EvaluationRun, is_embedded
@@ -181,7 +181,7 @@ class TrialSession(Session):
         self.progress = Progress(done, sum(side.assignment.total for side in sides), before=done)
         self._notify()
         own = self._known(before)
-        budget = Budget(max_cost_usd)
+        budget = as_budget(max_cost_usd)
         if own is not None and trial.before:  # judged in an earlier start of this trial
             note_run(budget, own)
         for side in sides:  # broken off in an earlier start
