@@ -20,6 +20,9 @@ _HOMES = {
     "load_eval_dataset": "judging.dataset",
     "save_eval_dataset": "judging.dataset",
     "dataset_notes": "judging.dataset",
+    "Assistant": "judging.own_assistant",
+    "as_answer": "judging.own_answers",
+    "load_answers": "judging.stored_answers",
     "evaluate_answer": "judging.judge",
     "run_evaluation_suite": "runs.suite",
     "rejudge": "runs.suite",
@@ -159,6 +162,9 @@ if TYPE_CHECKING:
     from .judging.assistant import handle_query
     from .judging.dataset import dataset_notes, load_eval_dataset, save_eval_dataset
     from .judging.judge import evaluate_answer
+    from .judging.own_answers import as_answer
+    from .judging.own_assistant import Assistant
+    from .judging.stored_answers import load_answers
     from .panels.app import app
     from .panels.ask import AskPanel
     from .panels.certificate import CertificatePanel

@@ -51,6 +51,14 @@ class RequestRefused(ProviderError):
         self.usage = usage
 
 
+class NoAnswer(RequestRefused):
+    """An assistant of somebody's own gave no answer to this question. That is no quality of its answers: the question is not
+    judged, and is asked again when the run is taken up."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, about_content=True)
+
+
 class UnparsableJudgement(SocJudgeError):
     """The judge replied, but not with the six scores.
 

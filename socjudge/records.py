@@ -175,7 +175,8 @@ class AssistantAnswer:
     """The assistant's answer to one question. processing_time: seconds of the model's call; context: the passages as
     text; retries: what went wrong before the model answered, in order; truncated: whether the model stopped at its
     output limit, None where nobody said. evidence: covered, unsure (a near runbook, that may not apply) or absent, empty in
-    logs from before it was known; absence_probability: that the runbooks have nothing on the question, 0–1."""
+    logs from before it was known; absence_probability: that the runbooks have nothing on the question, 0–1. version: of
+    somebody's own assistant, as it tells it. contexts_from: "runbooks" where it brought none, and the index's were taken."""
 
     question: str
     answer: str
@@ -189,6 +190,8 @@ class AssistantAnswer:
     truncated: bool | None = field(default=None, metadata=_ASSISTANT)
     evidence: str = field(default="", metadata=_ASSISTANT)
     absence_probability: float | None = field(default=None, metadata=_ASSISTANT)
+    version: str = field(default="", metadata=_ASSISTANT)
+    contexts_from: str = field(default="", metadata=_ASSISTANT)
 
     @property
     def is_empty(self) -> bool:

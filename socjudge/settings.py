@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 
 from . import constants
 from .base.messages import Language, say
-from .base.project_file import PRICES, SETTINGS, Tables, read_project_file
+from .base.project_file import ASSISTANTS, PRICES, SETTINGS, Tables, read_project_file
 from .base.showing import escape, facts_html, one_line
 from .errors import ConfigError
 from .records import Rubric
@@ -42,6 +42,7 @@ _CONSTANTS = {
 }
 _OTHERS: dict[tuple[str, str], Any] = {
     ("rubric", "descriptions"): {},
+    ("defaults", "answers"): "",
     ("defaults", "k"): 5,
     ("defaults", "max_cost_usd"): math.inf,
     ("defaults", "language"): None,
@@ -234,6 +235,16 @@ def report_team() -> str:
 def project_prices() -> Mapping[str, Mapping[str, float]]:
     """{model: US dollars per million tokens, `input` and `output`} of socjudge.toml."""
     return _last_good().get(PRICES, {})
+
+
+def assistant_tables() -> Mapping[str, Mapping[str, Any]]:
+    """{name: table} of the assistants of one's own in socjudge.toml."""
+    return _file().get(ASSISTANTS, {})
+
+
+def default_answers() -> str:
+    """Whose answers are judged where nobody says: a name of `assistant_tables`, a file; empty for our own assistant's."""
+    return str(_value("defaults", "answers"))
 
 
 def _file() -> Tables:

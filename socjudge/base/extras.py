@@ -11,6 +11,7 @@ _EXTRAS = {
     "IPython": "lab",
     "jupyterlab": "lab",
     "voila": "lab",
+    "openpyxl": "convert",
     "langchain": "langchain",
     "langchain_openai": "langchain",
 }

@@ -112,6 +112,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         "judge_model": Setting(_text, "settings.about_judge_model"),
         "assistant_model": Setting(_text, "settings.about_assistant_model"),
         "assistant_prompt": Setting(_text, "settings.about_assistant_prompt"),
+        "answers": Setting(_text, "settings.about_answers"),
         "k": Setting(_count, "settings.about_k"),
         "max_cost_usd": Setting(_dollars, "settings.about_max_cost"),
         "language": Setting(_language, "settings.about_language"),
@@ -122,6 +123,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
         "team": Setting(_text, "settings.about_team"),
     },
 }
+ASSISTANTS = "assistants"  # a table for each, whose keys are checked when it is opened (judging/own_assistant.py)
 PRICES = "prices"  # a table for each model, with these two
 _PRICE = {name: Setting(_dollars, "settings.price") for name in ("input", "output")}
 
@@ -129,11 +131,17 @@ _PRICE = {name: Setting(_dollars, "settings.price") for name in ("input", "outpu
 def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
     """[(path of keys, what is wrong there)]"""
     faults: list[tuple[Sequence[str], str]] = []
-    tables = {name: table for name, table in found.items() if name in SETTINGS or name == PRICES}
-    faults += [((name,), _unknown(name, [*SETTINGS, PRICES], "settings.no_table")) for name in found.keys() - tables]
+    tables = {name: table for name, table in found.items() if name in SETTINGS or name in (PRICES, ASSISTANTS)}
+    faults += [
+        ((name,), _unknown(name, [*SETTINGS, PRICES, ASSISTANTS], "settings.no_table"))
+        for name in found.keys() - tables
+    ]
     for name, table in tables.items():
         if not isinstance(table, dict):
             faults.append(((name,), say("settings.table", name=name)))
+        elif name == ASSISTANTS:
+            strange = [key for key, inner in table.items() if not isinstance(inner, dict)]
+            faults += [((name, key), say("settings.table", name=f"{name}.{key}")) for key in strange]
         elif name == PRICES:
             for model, row in table.items():
                 faults += _price_faults(model, row)

@@ -301,7 +301,7 @@ class OpenAIModel(PacedModel):
         if status == 429 and error.code == "insufficient_quota":
             return ConfigError(say("models.quota_used_up", where=self.where, said=said))
         if status in (200, 408, 409, 425, 429) or status >= 500:
-            wait_s = _retry_after_s(error.response.headers)
+            wait_s = retry_after_s(error.response.headers)
             down = status in (502, 503, 504)
             return Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s, down=down)
         return self._refusal(error)
@@ -367,7 +367,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _retry_after_s(headers: Any) -> float | None:
+def retry_after_s(headers: Any) -> float | None:
     """Seconds that a Retry-After header asks for; None without one, or for none. A date is left to the backoff."""
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:

@@ -77,6 +77,8 @@ MATERIAL = {
     "certify/neutral.py",
     "judging/assistant.py",
     "judging/citations.py",
+    "judging/own_answers.py",
+    "judging/stored_answers.py",
     "judging/judge.py",
     "judging/question_writing.py",
     "judging/replies.py",

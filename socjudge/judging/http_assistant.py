@@ -1,0 +1,271 @@
+"""Somebody's assistant behind HTTP, as a table says: where it is, what it is sent, and where in its reply things stand.
+
+Names in braces ({question}) and variables (${BOT_KEY}) are filled in once, in one pass; a path is `a.b[0].c`, `[*]` for each
+of a list, `$` for the whole reply. Nothing is evaluated. Values of variables are in no record, error or fingerprint."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+
+from ..base.messages import say
+from ..base.redact import hash_query, redact, show_url
+from ..base.showing import one_line
+from ..errors import ConfigError, NoAnswer
+from ..models.openai_model import CONNECT_S, MAX_BYTES, retry_after_s
+from ..models.pacing import Retryable
+
+_NAME = re.compile(r"\{(question|question_id|category|repeat)\}|\$\{([A-Za-z_]\w*)\}")
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\*)\]")
+_IS_PATH = re.compile(r"[A-Za-z_][\w-]*(?:\[(?:\d+|\*)\]|\.[A-Za-z_][\w-]*)+|path:.+")
+_SECRET = re.compile(r"auth|key|token|cookie|secret|password|credential", re.IGNORECASE)
+_OF_REPLY = ("contexts", "sources", "headings", "model", "input_tokens", "output_tokens", "cost_usd")
+KEYS = ("url", "like", "method", "headers", "body", "answer", *_OF_REPLY, "version", "timeout_s", "concurrency")
+
+
+class HttpAssistant:
+    """A table of socjudge.toml with a `url`, checked and ready to be asked; ConfigError says what is wrong with it."""
+
+    def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
+        table = _with_ready_made(table, where)
+        if unknown := [key for key in table if key not in KEYS]:
+            raise ConfigError(say("judging.table_keys", where=where, found=", ".join(unknown), known=", ".join(KEYS)))
+        self._where, self._table = where, table
+        self._url, self._answer = str(table["url"]), str(table.get("answer") or "")
+        if not self._answer:
+            raise ConfigError(say("judging.table_no_answer", where=where))
+        for name in ("answer", *_OF_REPLY):
+            if (path := table.get(name)) is not None and path != "runbooks" and _steps(path) is None:
+                raise ConfigError(say("judging.table_path", where=where, name=name, path=path))
+        if "sources" in table and "contexts" not in table:
+            raise ConfigError(say("judging.table_sources", where=where))
+        texts = list(_strings([self._url, table.get("headers", {}), table.get("body", {})]))
+        self.variables = sorted({found[2] for text in texts for found in _NAME.finditer(text) if found[2]})
+        if not any("{question}" in text for text in texts):
+            raise ConfigError(say("judging.table_no_question", where=where))
+        if unset := [name for name in self.variables if not os.environ.get(name)]:
+            raise ConfigError(say("judging.variable_unset", where=where, names=", ".join(unset)))
+        url = self._fill(self._url, {}, quoted=True)
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(say("judging.table_url", where=where, url=self._hide(show_url(url))))
+        self.host = parts.netloc.rpartition("@")[2]
+        self.service = self._hide(show_url(url))
+        version = str(table.get("version", ""))
+        self.version = "" if version.startswith("header:") or _IS_PATH.fullmatch(version) else version
+        self._told_version = "" if self.version else version
+
+    @property
+    def decides(self) -> dict[str, Any]:
+        """What decides its answers: method, address, header templates without secrets, body template and paths."""
+        table = self._table
+        headers = {name: text for name, text in table.get("headers", {}).items() if not _SECRET.search(name)}
+        told = {name: table.get(name) for name in ("method", "body", "answer", *_OF_REPLY)}
+        return {**told, "url": show_url(self._url), "query": hash_query(self._url), "headers": headers}
+
+    async def ask(self, values: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        """What it replies to one question, as `as_answer` takes it. NoAnswer if that is none; Retryable if it asks to wait."""
+        import aiohttp
+
+        body = self._fill_all(self._table.get("body"), values)
+        method = str(self._table.get("method") or ("GET" if body is None else "POST")).upper()
+        headers = {name: self._fill(text, values) for name, text in self._table.get("headers", {}).items()}
+        url = self._fill(self._url, values, quoted=True)
+        try:
+            async with (
+                asyncio.timeout(CONNECT_S + timeout_s),
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S)) as session,
+                session.request(method, url, json=body, headers=headers, allow_redirects=False) as response,
+            ):
+                raw = await self._read(response)
+                told = dict(response.headers)
+                status, kind = response.status, response.content_type
+        except TimeoutError:
+            raise NoAnswer(say("judging.app_timeout", seconds=timeout_s)) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            said = self._hide(str(error) or type(error).__name__)
+            raise NoAnswer(say("judging.app_unreachable", where=self.service, reason=one_line(said, 200))) from None
+        text = raw.decode("utf-8", "replace")
+        if 300 <= status < 400:
+            there = show_url(urljoin(url, told.get("Location", "")))
+            raise NoAnswer(say("judging.app_redirects", here=self.service, there=self._hide(there), status=status))
+        if status >= 400:
+            said = one_line(self._hide(text), 200)
+            wait_s = retry_after_s({name.lower(): value for name, value in told.items()})
+            if status in (429, 503) and wait_s is not None:
+                raise Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
+            raise NoAnswer(say("judging.app_status", status=status, said=said))
+        events = list(_events(text)) if kind == "text/event-stream" else None
+        return self._mapped(events if events is not None else [_json(text, kind)], told, streams=events is not None)
+
+    async def _read(self, response: Any) -> bytes:
+        content = bytearray()
+        async for part in response.content.iter_chunked(65_536):
+            content += part
+            if len(content) > MAX_BYTES:
+                raise NoAnswer(say("models.too_large", limit=MAX_BYTES >> 20))
+        return bytes(content)
+
+    def _mapped(self, replies: list[Any], headers: Mapping[str, str], *, streams: bool) -> dict[str, Any]:
+        """Of a stream the answer's pieces one after the other, and the last of all else."""
+        for reply in replies:
+            if streams and isinstance(reply, dict) and (reply.get("event") == "error" or reply.get("error")):
+                raise NoAnswer(
+                    say("judging.app_says", said=one_line(self._hide(json.dumps(reply, ensure_ascii=False)), 200))
+                )
+        pieces = [found for reply in replies if isinstance(found := _find(reply, self._answer), str)]
+        if not pieces:
+            reply = replies[-1] if replies else ""
+            raise NoAnswer(
+                say("judging.app_no_path", path=self._answer, found=one_line(self._hide(_outline(reply)), 200))
+            )
+        reply_of: dict[str, Any] = {"answer": self._hide("".join(pieces), keep=True)}
+        told = {name: self._last(replies, name) for name in _OF_REPLY if self._table.get(name) != "runbooks"}
+        reply_of |= {
+            name: told[name] for name in ("model", "input_tokens", "output_tokens", "cost_usd") if told.get(name)
+        }
+        if told.get("contexts") is not None:
+            reply_of["contexts"] = self._contexts(told)
+        if self._told_version.startswith("header:"):
+            named = self._told_version.removeprefix("header:").lower()
+            reply_of["version"] = next((value for name, value in headers.items() if name.lower() == named), None)
+        elif self._told_version:
+            path = self._told_version.removeprefix("path:")
+            reply_of["version"] = next((v for r in reversed(replies) if (v := _find(r, path)) is not None), None)
+        if self._told_version and not reply_of["version"]:
+            raise NoAnswer(say("judging.app_no_version", version=self._told_version))
+        return reply_of
+
+    def _last(self, replies: list[Any], name: str) -> Any:
+        path = self._table.get(name)
+        return next((v for r in reversed(replies) if (v := _find(r, path)) is not None), None) if path else None
+
+    def _contexts(self, told: Mapping[str, Any]) -> list[Any]:
+        texts = told["contexts"] if isinstance(told["contexts"], list) else [told["contexts"]]
+        names = {}
+        for name in ("sources", "headings"):
+            given = told.get(name)
+            names[name] = given if isinstance(given, list) else [given]
+            if given is not None and len(names[name]) != len(texts):
+                counts = {"count": len(names[name]), "contexts": len(texts)}
+                raise NoAnswer(say("judging.app_counts_differ", lang=None, name=name, **counts))
+            if given is None:
+                names[name] = [None] * len(texts)
+        return [
+            {"text": self._hide(text or "", keep=True), "source": source, "heading": heading}
+            if isinstance(text, str | None) else text
+            for text, source, heading in zip(texts, names["sources"], names["headings"], strict=True)
+        ]  # fmt: skip
+
+    def _fill(self, text: str, values: Mapping[str, Any], *, quoted: bool = False) -> str:
+        def value(found: re.Match[str]) -> str:
+            if found[2]:
+                return os.environ.get(found[2], "").strip()
+            return quote(str(values.get(found[1], "")), safe="") if quoted else str(values.get(found[1], ""))
+
+        return _NAME.sub(value, text)
+
+    def _fill_all(self, template: Any, values: Mapping[str, Any]) -> Any:
+        if isinstance(template, str):
+            return self._fill(template, values)
+        if isinstance(template, Mapping):
+            return {key: self._fill_all(value, values) for key, value in template.items()}
+        return [self._fill_all(item, values) for item in template] if isinstance(template, list) else template
+
+    def _hide(self, text: str, *, keep: bool = False) -> str:
+        """The text without the values of its variables; keep: all else as it is, as in an answer."""
+        for name in self.variables:
+            if len(value := os.environ.get(name, "").strip()) >= 6:
+                text = text.replace(value, "[key]")
+        return text if keep else redact(text)
+
+
+@functools.cache
+def ready_made() -> dict[str, dict[str, Any]]:
+    """The tables that come with the package, by name."""
+    return tomllib.loads((files("socjudge.judging") / "services.toml").read_text(encoding="utf-8"))
+
+
+def _with_ready_made(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if (like := table.get("like")) is None:
+        return dict(table)
+    if like not in ready_made():
+        raise ConfigError(say("judging.table_like", where=where, like=like, known=", ".join(ready_made())))
+    given = {name: value for name, value in table.items() if name != "like"}
+    whole = {**ready_made()[like], **given}
+    if isinstance(given.get("body"), Mapping):
+        whole["body"] = {**ready_made()[like]["body"], **given["body"]}
+    return whole
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _strings(inner)
+
+
+def _steps(path: Any) -> list[str | int] | None:
+    """The steps of a path: names, places, "*"; None for what is no path."""
+    if not isinstance(path, str) or not path:
+        return None
+    if path == "$":
+        return []
+    steps: list[str | int] = []
+    end = 0
+    for found in _STEP.finditer(path):
+        if found.start() != end:
+            return None
+        end = found.end()
+        steps.append(found[1] if found[1] is not None else "*" if found[2] == "*" else int(found[2]))
+    return steps if end == len(path) else None
+
+
+def _find(data: Any, path: str) -> Any:
+    """What stands there; of `[*]` a list, with None where one of its items has nothing; None if there is nothing."""
+    steps = _steps(path) or []
+    for i, step in enumerate(steps):
+        if step == "*":
+            rest = "$" if i + 1 == len(steps) else _joined(steps[i + 1 :])
+            return [_find(item, rest) for item in data] if isinstance(data, list) else None
+        if isinstance(step, int):
+            data = data[step] if isinstance(data, list) and step < len(data) else None
+        else:
+            data = data.get(step) if isinstance(data, Mapping) else None
+    return data
+
+
+def _joined(steps: list[str | int]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) or step == "*" else f".{step}" for step in steps)
+
+
+def _json(text: str, kind: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        if kind == "application/json":
+            raise NoAnswer(say("judging.app_no_json", found=one_line(redact(text), 120))) from None
+        return text
+
+
+def _events(text: str) -> Iterator[Any]:
+    """The data of server-sent events, in order; what is no JSON (such as [DONE]) is passed over."""
+    for block in re.split(r"\r?\n\r?\n", text):
+        data = "\n".join(line[5:].lstrip(" ") for line in block.splitlines() if line.startswith("data:"))
+        try:
+            yield json.loads(data)
+        except ValueError:
+            continue
+
+
+def _outline(reply: Any) -> str:
+    return ", ".join(map(str, reply)) if isinstance(reply, Mapping) else repr(reply)

@@ -1,0 +1,157 @@
+"""Answers that somebody else's assistant gave, as records: what a function, a service or a file may say of one."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..base.messages import listed, say
+from ..base.showing import one_line
+from ..base.texts import encodable
+from ..errors import ConfigError, NoAnswer
+from ..records import UNKNOWN, AssistantAnswer, Flags, Passage, Usage
+from .citations import format_context, numbered_name
+
+KEYS = (
+    "answer", "error", "contexts", "flags", "model", "version", "input_tokens", "output_tokens", "cost_usd",
+)  # fmt: skip
+_OF_CONTEXT = ("text", "source", "heading")
+_FLAGS = tuple(Flags.__dataclass_fields__)
+# What chains of LangChain call the answer and what it was made from.
+_ANSWERS = ("answer", "output", "result", "output_text", "text")
+_SOURCES = ("contexts", "context", "source_documents", "documents")
+
+
+def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str = "") -> AssistantAnswer:
+    """What becomes of an answer of your own assistant: the record that is judged and logged.
+
+    Parameters
+    ----------
+    given
+        A text, or a dict with `answer` (or `error`, where there is none) and what else is known: `contexts`, the texts that
+        it was made from, in the order in which `[1]`, `[2]` … cite them, each a text or {"text", "source", "heading"};
+        `flags`, {"insufficient_evidence", "dangerous_operation", "ambiguous_query": bool}; `model`, `version`,
+        `input_tokens`, `output_tokens`, `cost_usd`.
+    question
+        What was asked.
+
+    Returns
+    -------
+    AssistantAnswer
+        Without contexts nobody can mark 根拠性 and 引用明示; the judge is told so.
+
+    Raises
+    ------
+    ConfigError
+        For another key, or a value of another kind.
+    NoAnswer
+        With the reason in `error`.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.as_answer({"answer": "隔離します[1]。", "contexts": ["端末を隔離する。"]}).context
+    '[出典: 資料1]\\n端末を隔離する。'
+    """
+    if isinstance(given, AssistantAnswer):
+        return given
+    if isinstance(given, str):
+        return AssistantAnswer(encodable(question), encodable(given))
+    if not isinstance(given, Mapping):
+        raise ConfigError(say("judging.answer_kind", kind=type(given).__name__, keys=", ".join(KEYS)))
+    if unknown := [str(key) for key in given if key not in KEYS]:
+        near = difflib.get_close_matches(unknown[0], KEYS, n=1)
+        raise ConfigError(
+            say("judging.answer_keys", found=listed(unknown), near=near[0] if near else KEYS[0], keys=", ".join(KEYS))
+        )
+    if given.get("error"):
+        raise NoAnswer(say("judging.app_says", said=one_line(given["error"], 300)))
+    if not isinstance(given.get("answer"), str):
+        raise ConfigError(say("judging.answer_missing", keys=", ".join(map(str, given)) or "{}"))
+    passages = _passages(given.get("contexts"))
+    tokens_in, tokens_out, cost_usd = (
+        _number(name, given.get(name)) for name in ("input_tokens", "output_tokens", "cost_usd")
+    )
+    return AssistantAnswer(
+        question=encodable(question),
+        answer=encodable(given["answer"]),
+        context=format_context(passages),
+        passages=passages,
+        flags=_flags(given.get("flags")),
+        model=_text("model", given.get("model")) or UNKNOWN,
+        version=_text("version", given.get("version")),
+        usage=Usage(1, int(tokens_in or 0), int(tokens_out or 0), cost_usd),
+    )
+
+
+def from_runnable(given: Any) -> Any:
+    """What a chain of LangChain returned, as `as_answer` takes it."""
+    if isinstance(content := getattr(given, "content", None), list):
+        return "".join(part if isinstance(part, str) else str(part.get("text", "")) for part in content)
+    if isinstance(content, str):
+        return content
+    if not isinstance(given, Mapping) or set(given) <= set(KEYS):
+        return given
+    answer = next((given[key] for key in _ANSWERS if key in given), None)
+    contexts = next((given[key] for key in _SOURCES if key in given), None)
+    return {"answer": from_runnable(answer), "contexts": contexts}
+
+
+def _passages(given: Any) -> tuple[Passage, ...]:
+    if given is None:
+        return ()
+    items = [given] if isinstance(given, str | Mapping) else given
+    if not isinstance(items, Sequence):
+        raise ConfigError(say("judging.contexts_kind", kind=type(given).__name__))
+    return tuple(_passage(item, k, len(items)) for k, item in enumerate(items, 1))
+
+
+def _passage(item: Any, k: int, count: int) -> Passage:
+    if hasattr(item, "page_content"):  # a document of LangChain
+        item = {"text": item.page_content, "source": (getattr(item, "metadata", None) or {}).get("source")}
+    parts = {"text": item} if isinstance(item, str) else item
+    if not isinstance(parts, Mapping) or not isinstance(parts.get("text"), str) or set(parts) - set(_OF_CONTEXT):
+        raise ConfigError(say("judging.context_kind", place=k, found=one_line(repr(item))))
+    text, source, heading = (encodable(str(parts.get(name) or "")).strip() for name in _OF_CONTEXT)
+    # Brackets would end the citation in which it stands.
+    source, heading = (" ".join(name.translate(_NO_BRACKETS).split()) for name in (source, heading))
+    return Passage(text, source.replace(">", "›") or numbered_name(k, count), heading)
+
+
+_NO_BRACKETS = str.maketrans("[]［］", "()（）")
+
+
+def _flags(given: Any) -> Flags:
+    if given is None:
+        return Flags()
+    names = (
+        given
+        if isinstance(given, Mapping)
+        else dict.fromkeys(given, True)
+        if isinstance(given, list | tuple | set)
+        else None
+    )
+    if names is None or set(names) - set(_FLAGS) or not all(isinstance(value, bool) for value in names.values()):
+        raise ConfigError(say("judging.flags_kind", found=one_line(repr(given)), known=", ".join(_FLAGS)))
+    return Flags(**names)
+
+
+def _text(name: str, given: Any) -> str:
+    if given is None or isinstance(given, str | int | float):
+        return "" if given is None else encodable(str(given))
+    raise ConfigError(say("judging.field_of_answer", name=name, found=one_line(repr(given))))
+
+
+def _number(name: str, given: Any) -> float | None:
+    """A number, also as text (services send prices so); None where it is not told."""
+    if given is None or given == "":
+        return None
+    try:
+        number = math.nan if isinstance(given, bool) else float(given)
+    except (TypeError, ValueError):
+        number = math.nan
+    if 0 <= number < math.inf:
+        return number
+    raise ConfigError(say("judging.field_of_answer", name=name, found=one_line(repr(given))))

@@ -1,0 +1,327 @@
+"""Anybody's assistant: a function, a chain of LangChain, or a service, asked once for each question, under a name of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import inspect
+import json
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from .. import constants
+from ..base.conditions import UNTOLD
+from ..base.messages import listed, say
+from ..base.redact import redact
+from ..base.showing import one_line
+from ..errors import BudgetReached, ConfigError, NoAnswer, RunStopped, SocJudgeError
+from ..models import event_loop
+from ..models.pacing import Account, RunGate, send_with_retries
+from ..records import AssistantAnswer, Completion, EvalQuestion
+from ..runbooks.index import RunbookIndex
+from ..settings import assistant_tables
+from .http_assistant import HttpAssistant
+from .own_answers import as_answer, from_runnable
+from .retrieved import with_contexts
+
+_ASKABLE = ("question_id", "category", "repeat", "previous")  # beside the question; never what is expected
+_PLAIN = (str, int, float, bool, type(None))  # defaults that a fingerprint can tell
+
+
+class Assistant:
+    """An assistant of your own for `answers=` of `run_evaluation_suite`.
+
+    Parameters
+    ----------
+    ask
+        A function or async function: one parameter is the question; `question_id`, `category`, `repeat` and `previous` are
+        given where it asks for them. It returns what `as_answer` takes. Or a Runnable of LangChain, "mybot.py:ask", the name
+        of a table in socjudge.toml, or such a table as a dict.
+    name, version
+        Under which it stands in logs and comparisons. The version is needed of what has no fingerprint (a lambda, a
+        closure, a partial, a bound method, an object): without it the run can be made, but not be taken up.
+    concurrency
+        The most calls at once; one until it has answered.
+    contexts
+        "runbooks": where an answer brings no contexts, what this project's index finds for it is taken, and the log says so.
+    timeout_s
+        The longest wait for an answer, the run's unless given.
+
+    Raises
+    ------
+    ConfigError
+        For what cannot be asked, a parameter that nothing is known for, or an unset variable of a table.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.Assistant(lambda question: "隔離します。", name="my-bot", version="3.2")
+    <Assistant my-bot, version 3.2>
+    """
+
+    def __init__(
+        self,
+        ask: Callable[..., Any] | str | Mapping[str, Any],
+        *,
+        name: str = "",
+        version: str = "",
+        concurrency: int | None = None,
+        contexts: Literal["", "runbooks"] = "",
+        timeout_s: float | None = None,
+    ) -> None:
+        table: Mapping[str, Any] = {}
+        if isinstance(ask, str):
+            ask, table, name = _named(ask, name)
+        elif isinstance(ask, Mapping):
+            ask, table = _of_table(ask, name or "assistant")
+        self._contexts = contexts or ("runbooks" if table.get("contexts") == "runbooks" else "")
+        if self._contexts not in ("", "runbooks"):
+            raise ConfigError(say("judging.contexts_option", found=one_line(repr(contexts))))
+        concurrency = concurrency or table.get("concurrency")
+        if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
+            raise ConfigError(say("runs.count_too_small", name="concurrency", count=concurrency))
+        self.concurrency: int | None = concurrency
+        self._timeout_s = timeout_s or table.get("timeout_s")
+        target: Any = ask
+        self._http = target if isinstance(target, HttpAssistant) else None
+        self._runnable = hasattr(target, "ainvoke") and hasattr(target, "invoke")
+        self._bound: dict[str, str] = {}
+        self.name, self.service = name or "assistant", ""
+        own_version = str(table.get("version", ""))
+        if self._http is not None:
+            self.service, own_version = self._http.service, self._http.version
+            known, self.covers = self._http.decides, say("judging.covers_table")
+        elif callable(target) or self._runnable:
+            self._bound = {} if self._runnable else _bound(target)
+            self.name = name or _name_of(target)
+            known, self.covers = _identity(target)
+        else:
+            raise ConfigError(say("judging.not_askable", found=one_line(repr(target), 80)))
+        self._target = target
+        self.version = str(version or own_version)
+        self.is_known = known is not None or bool(self.version)
+        # Of what tells nothing of itself: another one each time.
+        told = {"what": known, "contexts": self._contexts}
+        digest = hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        self.fingerprint = digest if self.is_known else f"{UNTOLD}{secrets.token_hex(8)}"
+        self._account = Account()
+        self._account.room = 1.0
+        self._places: asyncio.Semaphore | None = None
+
+    def __repr__(self) -> str:
+        return f"<Assistant {one_line(self.name)[1:-1]}" + (
+            f", version {one_line(self.version)[1:-1]}>" if self.version else ">"
+        )
+
+    @property
+    def takes_runbooks(self) -> bool:
+        """Whether contexts come from the project's index where it brings none."""
+        return self._contexts == "runbooks"
+
+    @property
+    def told_before(self) -> str:
+        """What is said before the first call: which variables go to which host, and what the fingerprint covers."""
+        lines = []
+        if self._http is not None and self._http.variables:
+            lines.append(say("judging.variables_go", names=listed(self._http.variables), host=self._http.host))
+        if not self.is_known:
+            lines.append(say("judging.no_fingerprint", name=self.name))
+        else:
+            lines.append(say("judging.fingerprint_covers", name=self.name, covers=self.covers))
+        return "\n".join(lines)
+
+    def ask(self, question: str, *, index: RunbookIndex | None = None) -> AssistantAnswer:
+        """Its answer to one question, as it would be judged; NoAnswer with the reason if it gives none."""
+        asked = EvalQuestion("", "", question, ())
+        return event_loop.wait(self.answer(asked, 0, RunGate(), index=index))
+
+    async def answer(
+        self, question: EvalQuestion, repeat: int, run: RunGate, *, index: RunbookIndex | None = None, k: int = 5
+    ) -> AssistantAnswer:
+        """Its answer, asked for once; again only where it says when (429, 503 with Retry-After). NoAnswer for whatever keeps it
+        from answering; ConfigError for a reply that is no answer in form."""
+        self._places = self._places or (asyncio.Semaphore(self.concurrency) if self.concurrency else None)
+        made: list[AssistantAnswer] = []
+        values = {
+            "question": question.question, "question_id": question.id, "category": question.category, "repeat": repeat,
+            "previous": None,
+        }  # fmt: skip
+        timeout_s = self._timeout_s or run.settings.timeout_s
+
+        async def send() -> Completion:
+            reply = await self._reply(values, timeout_s)
+            made.append(replace(as_answer(reply, question=question.question), question=question.question))
+            return Completion("", self.name, made[-1].usage)
+
+        try:
+            if self._places is not None:
+                await self._places.acquire()
+            try:
+                done = await send_with_retries(
+                    send, what=self.name, account=self._account, run=run, timeout_s=timeout_s
+                )
+            finally:
+                if self._places is not None:
+                    self._places.release()
+        except (ConfigError, RunStopped, BudgetReached, NoAnswer):
+            raise
+        except SocJudgeError as error:
+            raise NoAnswer(str(error)) from None
+        answer = replace(made[-1], processing_time=done.seconds, retries=done.retries)
+        if answer.is_empty:
+            raise NoAnswer(say("judging.app_empty"))
+        if self.takes_runbooks and not answer.context:
+            answer = await event_loop.in_thread(with_contexts, answer, index, k)
+        return answer
+
+    async def _reply(self, values: Mapping[str, Any], timeout_s: float) -> Any:
+        if self._http is not None:
+            return await self._http.ask(values, timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                if self._runnable:
+                    return from_runnable(await self._target.ainvoke(_input_of(self._target, values["question"])))
+                keywords = {name: values[told] for name, told in self._bound.items()}
+                if inspect.iscoroutinefunction(self._target):
+                    return await self._target(**keywords)
+                reply = await event_loop.in_thread(_called, self._target, keywords)
+                return await reply if inspect.isawaitable(reply) else reply
+        except TimeoutError:
+            raise NoAnswer(say("judging.app_timeout", seconds=timeout_s)) from None
+        except SocJudgeError:
+            raise
+        except Exception as error:
+            if "attached to a different loop" in str(error) or "bound to a different event loop" in str(error):
+                raise NoAnswer(say("judging.app_other_loop")) from None
+            said = one_line(redact(f"{type(error).__name__}: {error}"), 300)
+            raise NoAnswer(say("judging.app_failed", said=said)) from None
+
+
+def _called(ask: Callable[..., Any], keywords: Mapping[str, Any]) -> Any:
+    try:
+        return ask(**keywords)
+    except (SystemExit, KeyboardInterrupt, StopIteration) as error:  # would end, or hang, the thread's future
+        raise RuntimeError(f"{type(error).__name__}: {error}") from None
+
+
+def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
+    """What a text names: `file.py:name`, or a table of socjudge.toml; with its table and name."""
+    path, colon, function = ask.rpartition(":")
+    tables = assistant_tables()
+    is_code = bool(colon) and path.endswith(".py") and function.isidentifier()
+    if is_code and ask in tables:
+        raise ConfigError(say("judging.named_twice", name=ask))
+    if is_code:
+        return _load(path, function), {}, name or ask
+    if ask not in tables:
+        known = listed(tables) if tables else say("judging.no_tables")
+        raise ConfigError(say("judging.no_such_assistant", name=one_line(ask), known=known))
+    found, table = _of_table(tables[ask], ask)
+    return found, table, name or ask
+
+
+def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, Any]]:
+    where = f"[assistants.{name}]"
+    if ("python" in table) == ("url" in table):
+        raise ConfigError(say("judging.table_kind", where=where))
+    if "url" in table:
+        return HttpAssistant(table, where=where), table
+    allowed = ("python", "version", "contexts", "concurrency", "timeout_s")
+    if unknown := [key for key in table if key not in allowed]:
+        raise ConfigError(say("judging.table_keys", where=where, found=", ".join(unknown), known=", ".join(allowed)))
+    path, _, function = str(table["python"]).rpartition(":")
+    return _load(path, function), table
+
+
+def _load(path: str, function: str) -> Any:
+    """The function of a file, which is run for that; of the project where the path is relative and it is there."""
+    place = next((p for p in (Path(path), constants.PROJECT_DIR / path) if p.is_file()), None)
+    if place is None:
+        raise ConfigError(say("judging.no_code_file", path=path))
+    spec = importlib.util.spec_from_file_location(place.stem, place)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    folder = str(place.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)  # what stands beside it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        said = one_line(redact(f"{type(error).__name__}: {error}"), 200)
+        raise ConfigError(say("judging.code_fails", path=path, said=said)) from None
+    if not hasattr(module, function):
+        raise ConfigError(say("judging.no_function", path=path, name=function))
+    return getattr(module, function)
+
+
+def _bound(ask: Callable[..., Any]) -> dict[str, str]:
+    """What each parameter of a function is given, by its name."""
+    try:
+        parameters = [
+            p for p in inspect.signature(ask).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        parameters = []
+    for parameter in parameters:
+        if parameter.name.lower().startswith(("expected", "keypoint")):
+            raise ConfigError(say("judging.parameter_expected", name=parameter.name))
+    if any(p.kind is p.POSITIONAL_ONLY for p in parameters) or not parameters:
+        raise ConfigError(say("judging.parameter_none", found=one_line(repr(ask), 80)))
+    needed = [p.name for p in parameters if p.default is p.empty]
+    if len(parameters) == 1:
+        return {parameters[0].name: "question"}
+    asked = [name for name in needed if name not in _ASKABLE]
+    if not asked:
+        asked = [p.name for p in parameters if p.name == "question"] or [
+            p.name for p in parameters if p.name not in _ASKABLE
+        ][:1]
+    if len(asked) != 1:
+        raise ConfigError(say("judging.parameters", found=listed(asked), known=listed(("question", *_ASKABLE))))
+    return {asked[0]: "question"} | {p.name: p.name for p in parameters if p.name in _ASKABLE}
+
+
+def _name_of(ask: Any) -> str:
+    name = getattr(ask, "__name__", "")
+    return name if name and name != "<lambda>" else type(ask).__name__ if not name else "function"
+
+
+def _identity(ask: Any) -> tuple[Any, str]:
+    """What decides a function's answers, as far as its code tells it, and in words what that covers; None where it does not:
+    what a lambda, a closure, a partial, a bound method or an object does stands elsewhere, too."""
+    plain = (
+        inspect.isfunction(ask)
+        and ask.__name__ != "<lambda>"
+        and not ask.__closure__
+        and not hasattr(ask, "__wrapped__")
+    )
+    if not plain:
+        return None, say("judging.covers_version")
+    defaults = [*(ask.__defaults__ or ()), *(ask.__kwdefaults__ or {}).values()]
+    if not all(isinstance(value, _PLAIN) for value in defaults):
+        return None, say("judging.covers_version")
+    file = Path(ask.__code__.co_filename)
+    try:  # helpers stand in the same file; a cell of a notebook has none
+        is_file = file.is_file()
+        source = file.read_bytes() if is_file else inspect.getsource(ask).encode()
+    except (OSError, TypeError):
+        return None, say("judging.covers_version")
+    module = file.stem if is_file else "__main__"
+    covers = say("judging.covers_file", file=file.name) if is_file else say("judging.covers_cell")
+    told = [module, ask.__qualname__, hashlib.sha256(source).hexdigest(), [repr(value) for value in defaults]]
+    return told, covers
+
+
+def _input_of(chain: Any, question: str) -> Any:
+    """The question as a chain takes it: a text, or a dict with its one key."""
+    try:
+        schema = chain.get_input_jsonschema()
+    except Exception:
+        return question
+    names = list(schema.get("properties", {})) if schema.get("type") == "object" else []
+    wanted = [name for name in ("question", "input", "query") if name in names] or (names if len(names) == 1 else [])
+    return {wanted[0]: question} if wanted else question

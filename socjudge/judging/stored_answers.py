@@ -1,0 +1,220 @@
+"""Answers that stand in a file or a frame, matched to the questions that they answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ..base.json_files import decoded
+from ..base.messages import listed, say
+from ..base.showing import one_line
+from ..base.texts import fold
+from ..errors import ConfigError, NoAnswer
+from ..records import AssistantAnswer, EvalQuestion
+from .own_answers import KEYS, as_answer
+from .retrieved import with_contexts
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".xlsx")
+_PLACE = ("question_id", "question")
+# What other tools call the columns; ours go before.
+_OTHER_NAMES = {
+    "question_id": ("id",), "question": ("input", "query", "user_input", "質問"),
+    "answer": ("output", "response", "actual_output", "reply", "回答"),
+    "contexts": ("context", "retrieved_contexts", "retrieval_context"),
+}  # fmt: skip
+_TOLD = 20  # of what does not match
+
+
+@dataclass(frozen=True)
+class StoredAnswers:
+    """Answers by the id or the text of their questions: `load_answers`, for `answers=` of `run_evaluation_suite`."""
+
+    rows: tuple[tuple[str, str, AssistantAnswer], ...]
+    where: str
+
+    def __repr__(self) -> str:
+        return f"<StoredAnswers: {len(self.rows)} of {one_line(self.where)}>"
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def for_questions(self, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer]:
+        """The answer to each question; ConfigError that lists the questions without one, or with several. Answers to other
+        questions are left."""
+        by_id: dict[str, list[AssistantAnswer]] = {}
+        by_text: dict[str, list[AssistantAnswer]] = {}
+        for question_id, text, answer in self.rows:
+            if question_id:
+                by_id.setdefault(question_id, []).append(answer)
+            elif text:
+                by_text.setdefault(fold(text), []).append(answer)
+        found, problems = [], []
+        for question in questions:
+            answers = by_id.get(str(question.id), []) or by_text.get(fold(question.question), [])
+            if len(answers) == 1:
+                found.append(replace(answers[0], question=question.question))
+            else:
+                key = "judging.question_unanswered" if not answers else "judging.question_answered_twice"
+                problems.append(say(key, id=question.id, question=one_line(question.question, 40)))
+        if problems:
+            more = [say("judging.more_problems", count=len(problems) - _TOLD)] * (len(problems) > _TOLD)
+            told = "\n  ".join([*problems[:_TOLD], *more])
+            raise ConfigError(say("judging.answers_do_not_match", where=self.where, problems=told))
+        return found
+
+
+def load_answers(
+    source: Path | str | Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    contexts: Literal["", "runbooks"] = "",
+) -> StoredAnswers:
+    """Answers that were given before, from a CSV, JSONL, JSON or Excel file, or from a DataFrame.
+
+    Parameters
+    ----------
+    source
+        A path, or a DataFrame. Text is UTF-8, with a mark or without, or cp932, as Excel writes CSV in Japan.
+    columns
+        {our name: the file's} where they differ. Ours: `question_id` or `question`, which say to which question an answer
+        belongs, and those of `as_answer`. `contexts` in one cell: a JSON list, or one text.
+    contexts
+        "runbooks": where an answer has none, what this project's index finds for it; the log says so.
+
+    Returns
+    -------
+    StoredAnswers
+        For `answers=` of `run_evaluation_suite`, which lists what does not match before anything is paid for.
+
+    Raises
+    ------
+    ConfigError
+        Naming the file, the row and the column.
+    """
+    if hasattr(source, "to_dict") and hasattr(source, "columns"):
+        where = say("judging.the_frame")
+        rows: list[Mapping[str, Any]] = source.to_dict("records")
+    else:
+        path = Path(source)
+        where = str(path)
+        rows = _read(path)
+    if not rows:
+        raise ConfigError(say("judging.answers_empty", where=where))
+    names = _names(rows, columns or {}, where)
+    answers = []
+    for number, row in enumerate(rows, start=1):
+        values = {ours: _plain(row.get(theirs)) for ours, theirs in names.items()}
+        values = {name: value for name, value in values.items() if value is not None}
+        place = {name: _id_text(values.pop(name, "")) for name in _PLACE}
+        if isinstance(cell := values.get("contexts"), str):
+            values["contexts"] = _cell(cell)
+        try:
+            answer = as_answer({"answer": "", **values}, question=place["question"])
+        except NoAnswer:
+            answer = AssistantAnswer(place["question"], "")
+        except ConfigError as error:
+            raise ConfigError(say("judging.answer_row", where=where, number=number, reason=error)) from None
+        if contexts == "runbooks" and not answer.context and not answer.is_empty:
+            answer = with_contexts(answer)
+        answers.append((place["question_id"], place["question"], answer))
+    return StoredAnswers(tuple(answers), where)
+
+
+def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where: str) -> dict[str, str]:
+    """{our name: the column}; ConfigError where there is none for the answer, or for its question."""
+    there = list(dict.fromkeys(str(name) for row in rows for name in row))
+    if unknown := [name for name in columns if name not in (*_PLACE, *KEYS)]:
+        raise ConfigError(say("judging.columns_unknown", found=listed(unknown), known=", ".join((*_PLACE, *KEYS))))
+    if missing := [theirs for theirs in columns.values() if theirs not in there]:
+        raise ConfigError(say("judging.columns_missing", where=where, found=listed(missing), there=listed(there)))
+    names = dict(columns)
+    for ours in (*_PLACE, *KEYS):
+        candidates = [ours, *_OTHER_NAMES.get(ours, ())]
+        if ours not in names and (found := next((name for name in candidates if name in there), None)):
+            names[ours] = found
+    if "answer" not in names or not set(_PLACE) & set(names):
+        raise ConfigError(say("judging.columns_needed", where=where, there=listed(there)))
+    return names
+
+
+def _read(path: Path) -> list[Mapping[str, Any]]:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ConfigError(say("judging.answers_suffix", path=path, known=", ".join(SUFFIXES)))
+    try:
+        if suffix == ".xlsx":
+            return _sheet(path)
+        text = _text(path.read_bytes(), path)
+    except OSError as error:
+        raise ConfigError(say("judging.answers_unreadable", path=path, reason=error)) from None
+    if suffix in (".csv", ".tsv"):
+        return list(
+            csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if suffix == ".tsv" else ",", restkey="…")
+        )
+    try:
+        data = (
+            json.loads(text) if suffix == ".json" else [json.loads(line) for line in text.splitlines() if line.strip()]
+        )
+    except ValueError as error:
+        raise ConfigError(say("judging.answers_unreadable", path=path, reason=error)) from None
+    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
+        raise ConfigError(say("judging.answers_no_rows", path=path))
+    return data
+
+
+def _text(raw: bytes, path: Path) -> str:
+    try:
+        return decoded(raw)
+    except ValueError as error:
+        try:
+            return raw.decode("cp932")
+        except UnicodeDecodeError:
+            raise ConfigError(say("judging.answers_unreadable", path=path, reason=error)) from None
+
+
+def _sheet(path: Path) -> list[Mapping[str, Any]]:
+    try:
+        import openpyxl
+    except ImportError as error:
+        from ..base.extras import missing_extra
+
+        raise missing_extra(error, wanted=str(path)) from error
+    try:
+        rows = list(
+            openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets[0].iter_rows(values_only=True)
+        )
+    except Exception as error:  # a damaged file raises whatever its reader stumbles over
+        raise ConfigError(
+            say("judging.answers_unreadable", path=path, reason=f"{type(error).__name__}: {error}")
+        ) from None
+    head = [str(cell).strip() if cell is not None else "" for cell in rows[0]] if rows else []
+    return [
+        {name: cell for name, cell in zip(head, row, strict=False) if name}
+        for row in rows[1:] if any(cell is not None for cell in row)
+    ]  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """A cell's value; None for an empty one, and for the NaN of a frame."""
+    if value is None or value == "" or (isinstance(value, float) and value != value):
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+def _id_text(value: Any) -> str:
+    """An id as text: 3 of a sheet, which has it as 3.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+
+
+def _cell(cell: str) -> Any:
+    if cell.lstrip().startswith("["):
+        try:
+            return json.loads(cell)
+        except ValueError:
+            return [cell]
+    return [cell]

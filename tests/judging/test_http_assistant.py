@@ -1,0 +1,199 @@
+"""Assistants behind HTTP: what they are sent, and what becomes of their replies."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from socjudge.errors import ConfigError, NoAnswer
+from socjudge.judging.own_assistant import Assistant
+from tests.own_bot import Said, running
+
+KEY = "bot-key-0123456789"
+QUESTION = "マルウェアの初動は。{category} ${BOT_KEY}"
+ANSWER = "端末を隔離します[1]。"
+CITED = [{"text": "端末を隔離する。", "source": "malware.md"}, {"text": "報告する。", "source": "report.md"}]
+
+
+def table(url: str, **more: Any) -> dict[str, Any]:
+    return {"url": f"{url}/ask", "body": {"q": "{question}"}, "answer": "reply.text", **more}
+
+
+def said(reply: Any, **how: Any) -> Any:
+    return lambda asked: Said(reply, **how)
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOT_KEY", KEY)
+
+
+def test_a_plain_service_is_asked_as_the_table_says() -> None:
+    reply = {"reply": {"text": ANSWER}, "sources": [{"body": c["text"], "name": c["source"]} for c in CITED], "v": "7"}
+    with running(said(reply)) as bot:
+        described = table(
+            bot.url, headers={"Authorization": "Bearer ${BOT_KEY}"}, contexts="sources[*].body",
+            sources="sources[*].name", version="path:v",
+        )  # fmt: skip
+        answer = Assistant(described, name="bot").ask(QUESTION)
+    assert bot.asked == [{"q": QUESTION}]  # once, and nothing in it was filled in a second time
+    assert bot.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert (answer.answer, answer.version) == (ANSWER, "7")
+    assert [(p.text, p.source) for p in answer.passages] == [(c["text"], c["source"]) for c in CITED]
+
+
+def dify(asked: Any) -> Said:
+    resources = [{"position": k, "document_name": c["source"], "content": c["text"]} for k, c in enumerate(CITED, 1)]
+    usage = {
+        "prompt_tokens": 1033,
+        "completion_tokens": 128,
+        "total_tokens": 1161,
+        "total_price": "0.0012890",
+        "currency": "USD",
+    }
+    metadata = {"usage": usage, "retriever_resources": resources}
+    if asked["response_mode"] == "blocking":
+        return Said({"event": "message", "message_id": "m", "mode": "chat", "answer": ANSWER, "metadata": metadata})
+    events = [{"event": "message", "answer": piece} for piece in (ANSWER[:4], ANSWER[4:])]
+    events.append({"event": "message_end", "metadata": metadata})
+    ping = "event: ping\n\n"
+    body = ping.join(f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events)
+    return Said(body, kind="text/event-stream")
+
+
+def azure(asked: Any) -> Said:
+    citations = [
+        {"content": c["text"], "title": "", "filepath": c["source"], "url": None, "chunk_id": "0"} for c in CITED
+    ]
+    message = {
+        "role": "assistant",
+        "content": "端末を隔離します[doc1]。",
+        "context": {"citations": citations, "intent": "[]"},
+    }
+    usage = {"prompt_tokens": 1033, "completion_tokens": 128}
+    choices = [{"index": 0, "finish_reason": "stop", "message": message}]
+    return Said({"id": "x", "model": "gpt-4o", "choices": choices, "usage": usage})
+
+
+def chat(asked: Any) -> Said:
+    usage = {"prompt_tokens": 1033, "completion_tokens": 128}
+    if not asked.get("stream"):
+        message = {"role": "assistant", "content": ANSWER}
+        return Said({"model": "bot-1", "choices": [{"index": 0, "message": message}], "usage": usage})
+    chunks: list[Any] = [{"model": "bot-1", "choices": [{"delta": {"role": "assistant", "content": ""}}]}]
+    chunks += [{"model": "bot-1", "choices": [{"delta": {"content": piece}}]} for piece in (ANSWER[:3], ANSWER[3:])]
+    chunks += [{"model": "bot-1", "choices": [{"delta": {}, "finish_reason": "stop"}]}, {"choices": [], "usage": usage}]
+    body = "".join(f"data: {json.dumps(chunk, ensure_ascii=False)}\r\n\r\n" for chunk in chunks)
+    return Said(f"{body}data: [DONE]\r\n\r\n", kind="text/event-stream")
+
+
+@pytest.mark.parametrize(
+    ("like", "reply", "contexts"),
+    [
+        ("dify", dify, True),
+        ("dify-stream", dify, True),
+        ("azure-on-your-data", azure, True),
+        ("openai-chat", chat, False),
+        ("openai-stream", chat, False),
+    ],
+)
+def test_the_ready_made_tables_read_their_services(
+    like: str, reply: Any, contexts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DIFY_API_KEY", "OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_SEARCH_KEY"):
+        monkeypatch.setenv(name, KEY)
+    monkeypatch.setenv("AZURE_SEARCH_ENDPOINT", "https://search.example")
+    monkeypatch.setenv("AZURE_SEARCH_INDEX", "runbooks")
+    with running(reply) as bot:
+        answer = Assistant({"like": like, "url": bot.url, "body": {"extra": 1}}, name="bot").ask("初動は。")
+    assert answer.answer.startswith("端末を隔離します[")
+    assert [p.source for p in answer.passages] == ([c["source"] for c in CITED] if contexts else [])
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (1033, 128)
+    assert bot.asked[0]["extra"] == 1
+    assert answer.usage.cost_usd == (pytest.approx(0.001289) if like.startswith("dify") else None)
+
+
+@pytest.mark.parametrize(
+    ("reply", "cause"),
+    [
+        (Said({"reply": {}}), "reply.text"),
+        (Said('{"reply": '), "JSON"),
+        (Said("busy", status=503), "503"),
+        (Said(f"no right for {KEY}", status=403), "403"),
+        (Said({"reply": {"text": "  "}}), "empty"),
+        (Said(status=302, headers={"Location": "http://elsewhere.example/"}), "elsewhere.example"),
+        (Said('data: {"event": "error", "message": "out of credit"}\n\n', kind="text/event-stream"), "out of credit"),
+    ],
+)
+def test_what_is_no_answer_is_told_with_its_cause_and_no_key(reply: Said, cause: str) -> None:
+    with running(lambda asked: reply) as bot:
+        described = table(bot.url, headers={"X-Key": "${BOT_KEY}"})
+        with pytest.raises(NoAnswer, match=cause) as told:
+            Assistant(described, name="bot").ask("初動は。")
+    assert len(bot.asked) == 1
+    assert KEY not in str(told.value)
+
+
+def test_a_key_that_comes_back_is_taken_out_of_the_answer() -> None:
+    with running(said({"reply": {"text": f"鍵は{KEY}です。"}})) as bot:
+        answer = Assistant(table(bot.url, headers={"X-Key": "${BOT_KEY}"}), name="bot").ask("初動は。")
+    assert answer.answer == "鍵は[key]です。"
+
+
+def test_who_asks_to_wait_is_asked_again() -> None:
+    waits = iter([Said(status=429, headers={"Retry-After": "0.01"}), Said(status=503, headers={"Retry-After": "0.01"})])
+    with running(lambda asked: next(waits, Said({"reply": {"text": "はい。"}}))) as bot:
+        answer = Assistant(table(bot.url), name="bot").ask("初動は。")
+    assert len(bot.asked) == 3
+    assert len(answer.retries) == 2
+
+
+def test_an_unset_variable_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BOT_KEY")
+    with pytest.raises(ConfigError, match="BOT_KEY"):
+        Assistant(table("http://127.0.0.1:9", headers={"X-Key": "${BOT_KEY}"}), name="bot")
+
+
+def test_what_goes_where_is_said_before_the_first_call() -> None:
+    assistant = Assistant(table("http://127.0.0.1:9", headers={"X-Key": "${BOT_KEY}"}), name="bot")
+    assert "BOT_KEY" in assistant.told_before
+    assert "127.0.0.1:9" in assistant.told_before
+    assert KEY not in assistant.told_before
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"answer": "a..b"}, "a..b"),
+        ({"answers": "x"}, "answers"),
+        ({"body": {"q": "fixed"}}, "question"),
+        ({"url": "ftp://bot/{question}"}, "ftp"),
+        ({"sources": "s[*]"}, "contexts"),
+        ({"like": "difi"}, "dify"),
+    ],
+)
+def test_a_wrong_table_is_told(change: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        Assistant(table("http://127.0.0.1:9") | change, name="bot")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"url": "http://127.0.0.1:9/other"}, {"body": {"q": "{question}", "mode": "fast"}}, {"answer": "reply"},
+        {"contexts": "sources[*].body"}, {"headers": {"X-Mode": "fast"}}, {"url": "http://127.0.0.1:9/ask?style=short"},
+        {"method": "PUT"}, {"contexts": "runbooks"},
+    ],
+)  # fmt: skip
+def test_what_decides_its_answers_is_in_the_fingerprint(change: dict[str, Any]) -> None:
+    first = Assistant(table("http://127.0.0.1:9"), name="bot")
+    assert first.fingerprint == Assistant(table("http://127.0.0.1:9"), name="bot").fingerprint
+    assert first.fingerprint != Assistant(table("http://127.0.0.1:9") | change, name="bot").fingerprint
+
+
+def test_how_it_is_called_and_its_keys_are_not() -> None:
+    first = Assistant(table("http://127.0.0.1:9"), name="bot")
+    same = {"timeout_s": 5, "concurrency": 3, "headers": {"Authorization": "Bearer ${BOT_KEY}"}}
+    assert first.fingerprint == Assistant(table("http://127.0.0.1:9") | same, name="bot").fingerprint
