@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import inspect
 import json
+import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping
@@ -196,7 +197,7 @@ class Assistant:
         except SocJudgeError:
             raise
         except Exception as error:
-            if "attached to a different loop" in str(error) or "bound to a different event loop" in str(error):
+            if re.search(r"different\s(?:event\s)?loop", str(error)):
                 raise NoAnswer(say("judging.app_other_loop")) from None
             said = one_line(redact(f"{type(error).__name__}: {error}"), 300)
             raise NoAnswer(say("judging.app_failed", said=said)) from None

@@ -98,7 +98,7 @@ def test_the_hash_of_the_settings_follows_the_values_and_not_the_layout_of_the_f
 
 def test_a_project_shows_where_each_value_comes_from(folder: Path) -> None:
     project = opened(folder, SEVEN)
-    assert repr(project) == f"<Project '{folder}': 3 of 15 settings of its own>"
+    assert repr(project) == f"<Project '{folder}': 3 of 16 settings of its own>"
     assert "<td>rubric.pass_threshold</td><td>80</td><td>socjudge.toml</td>" in project._repr_html_()
     shown = opened(folder, SEVEN.replace("着手", "<b>着手"))._repr_html_()
     assert "<b>着手" not in shown and "&lt;b&gt;着手" in shown
