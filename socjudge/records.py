@@ -71,7 +71,7 @@ class Rubric:
 
 @dataclass(frozen=True)
 class EvalQuestion:
-    """One question of the dataset. id: unique; category: one of `QUESTION_CATEGORIES`."""
+    """One question of the dataset. id: unique; category: one of the project's."""
 
     id: int | str = field(metadata={"key": "question_id"})
     category: str
@@ -258,7 +258,9 @@ class RunInfo:
     address), empty for nothing; `*_model` is what was asked for, `*_model_resolved` what answered. Hashes are SHA-256 in hex.
     most_usd: US dollars that the run has cost at the most, calls of unknown cost included; None where no price is known.
     runbooks: {file name: hash} of what was indexed, empty where that is not known. repeats: {question_id: judgements} of
-    a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py)."""
+    a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py).
+    rubric: None in logs from before it was kept (`EvaluationRun.rubric`); pass_threshold and pass_rate_required are its.
+    judge_prompt_text: the prompt itself, empty where it is not known."""
 
     run_id: str
     started_at: str
@@ -293,6 +295,8 @@ class RunInfo:
     socjudge_version: str = ""
     repeats: Mapping[str, int] = field(default_factory=dict, metadata={"absent": {}})
     stopped_because: str = ""
+    rubric: Rubric | None = None
+    judge_prompt_text: str = field(default="", repr=False)
     schema_version: int = SCHEMA_VERSION
 
 
@@ -318,6 +322,18 @@ class EvaluationRun:
     def info(self) -> RunInfo:
         """What was run: the log's `run` block, another name for `run.run`."""
         return self.run
+
+    @cached_property
+    def rubric(self) -> Rubric:
+        """What it was judged by. Of a log that does not tell: the criteria of its marks, the line and the rate as far as it
+        has them, and the specification's for the rest."""
+        if self.run.rubric is not None:
+            return self.run.rubric
+        told: dict[str, Any] = {"pass_threshold": self.run.pass_threshold, "pass_rate": self.run.pass_rate_required}
+        marked = tuple(dict.fromkeys(name for result in self.results for name in result.evaluation.scores))
+        return Rubric(
+            marked or SPECIFIED_CRITERIA, **{name: value for name, value in told.items() if value is not None}
+        )
 
     @property
     def judge_model(self) -> str:

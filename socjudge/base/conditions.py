@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..records import UNKNOWN, RunInfo
+from ..records import UNKNOWN, Rubric, RunInfo
 from .messages import say
 
 if TYPE_CHECKING:
@@ -76,9 +76,17 @@ class Difference(NamedTuple):
         return name, before, after
 
     def phrase(self) -> str:
-        """What changed, on one line: 「抜粋の数 k: 3→5」, or the names of the runbooks that were added."""
+        """What changed, on one line: 「抜粋の数 k: 3→5」, 「観点: ＋迅速性」, or the names of the runbooks that were added."""
         name, before, after = self.words()
-        return f"{name}: {self._runbook_changes() or f'{before}→{after}'}"
+        return f"{name}: {self._runbook_changes() or self._criteria_changes() or f'{before}→{after}'}"
+
+    def _criteria_changes(self) -> str:
+        """Which criteria were removed and added; "" for other conditions, where a side does not say, and of another order."""
+        before, after = self.before.split("、"), self.after.split("、")
+        if self.condition.column != "criteria" or not self.before or not self.after:
+            return ""
+        gone = [f"－{name}" for name in before if name not in after]
+        return " ".join([*gone, *(f"＋{name}" for name in after if name not in before)])
 
     def _runbook_changes(self) -> str:
         """Which runbooks were added, removed and changed; "" for other conditions, and where a side does not say."""
@@ -108,6 +116,17 @@ def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]
     own["runbooks"] = runbooks_text(info.runbooks)
     told = {each.column: own.get(each.column, getattr(info, each.column, None)) for each in CONDITIONS}
     return {name: _told(value) for name, value in told.items() if value not in (None, "", UNKNOWN)}
+
+
+def rubric_changes(before: Rubric, after: Rubric) -> str:
+    """What another rubric changes, in words; "" where it is the same."""
+    sides = [
+        conditions_of_info(
+            RunInfo("", "", pass_threshold=each.pass_threshold, pass_rate_required=each.pass_rate), each.criteria
+        )
+        for each in (before, after)
+    ]
+    return " / ".join(each.phrase() for each in differences(*sides))
 
 
 def _told(value: Any) -> str:

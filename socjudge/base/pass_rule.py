@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from .. import constants
-from ..errors import ConfigError
-from .messages import say
+from ..records import Rubric
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,32 +45,30 @@ class PassRule(NamedTuple):
         return (passed >= self.needed(total)) & reaches(mean, self.line)
 
 
-def todays_rule() -> PassRule:
-    """The rule of constants.py at this moment; ConfigError for one that no run can meet, or every run."""
-    rule = PassRule(constants.JUDGE_PASS_THRESHOLD, constants.JUDGE_PASS_RATE)
-    for name, value, most in (("JUDGE_PASS_THRESHOLD", rule.line, 100), ("JUDGE_PASS_RATE", rule.rate, 1)):
-        if not 0 <= value <= most:
-            raise ConfigError(say("base.pass_rule_range", name=name, value=value, most=most))
-    return rule
+def rule_of(rubric: Rubric) -> PassRule:
+    """Its line and rate."""
+    return PassRule(rubric.pass_threshold, rubric.pass_rate)
+
+
+SPECIFIED = rule_of(Rubric())
 
 
 def run_rule(info: RunInfo) -> PassRule:
-    """The rule that a run was judged by, as its log has it; today's where it does not say."""
-    line, rate = todays_rule()
+    """The rule that a run was judged by, as its log has it; the specification's where it does not say."""
     return PassRule(
-        line if info.pass_threshold is None else info.pass_threshold,
-        rate if info.pass_rate_required is None else info.pass_rate_required,
+        SPECIFIED.line if info.pass_threshold is None else info.pass_threshold,
+        SPECIFIED.rate if info.pass_rate_required is None else info.pass_rate_required,
     )
 
 
 def frame_rule(frame: pd.DataFrame) -> PassRule:
-    """The rule that the rows of a frame were judged by; today's where they do not say, or differ."""
-    line, rate = todays_rule()
+    """The rule that the rows of a frame were judged by; the specification's where they do not say, or differ."""
+    line, rate = SPECIFIED
     return PassRule(_common_value(frame, "pass_threshold", line), _common_value(frame, "pass_rate_required", rate))
 
 
-def _common_value(frame: pd.DataFrame, name: str, today: float) -> float:
+def _common_value(frame: pd.DataFrame, name: str, otherwise: float) -> float:
     if name not in frame.columns:
-        return today
-    values = frame[name].astype("Float64").fillna(today).unique()
-    return float(values[0]) if len(values) == 1 else today
+        return otherwise
+    values = frame[name].astype("Float64").fillna(otherwise).unique()
+    return float(values[0]) if len(values) == 1 else otherwise

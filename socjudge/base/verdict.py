@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from ..records import Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary, is_embedded
 from .messages import Language, listed, say
-from .pass_rule import PassRule, reaches, run_rule, todays_rule
+from .pass_rule import SPECIFIED, PassRule, reaches, run_rule
 
 
 def average(scores: Mapping[str, int]) -> float:
@@ -135,20 +135,20 @@ class Tally:
         self._counts[place] += 1
         self._unscored += not is_read
 
-    def summary(self, rule: PassRule | None = None) -> RunSummary:
+    def summary(self, rule: PassRule = SPECIFIED) -> RunSummary:
         """The summary of what was added: a question passes at the rule's line; the run passes when the rule's share of
-        the questions does and the overall mean reaches the line too. rule: today's unless given.
+        the questions does and the overall mean reaches the line too.
 
         Repeats are averaged within their question first. An unread reply counts as zeros, as the
         specification has it, and is counted in `n_unscored`; it is open whether the run passes where full marks for all
         of them would turn the verdict."""
-        worst = self._summary(self._sums, rule or todays_rule())
+        worst = self._summary(self._sums, rule)
         is_open = bool(self._unscored) and not worst.mvp_passed and self.best_case(rule).mvp_passed
         return replace(worst, n_unscored=self._unscored, is_open=is_open)
 
-    def best_case(self, rule: PassRule | None = None) -> RunSummary:
+    def best_case(self, rule: PassRule = SPECIFIED) -> RunSummary:
         """The summary if every unread reply had been full marks."""
-        return self._summary(self._best, rule or todays_rule())
+        return self._summary(self._best, rule)
 
     def _summary(self, sums: array[float], rule: PassRule) -> RunSummary:
         averages = array("d", map(truediv, sums, self._counts))
@@ -159,7 +159,7 @@ class Tally:
         return RunSummary(total, passed, passed / total if total else 0.0, mean, mvp)
 
 
-def summarise_results(results: Iterable[EvaluationResult], rule: PassRule | None = None) -> RunSummary:
+def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPECIFIED) -> RunSummary:
     """The specification's summary of the results; see `Tally.summary`."""
     tally = Tally()
     for result in results:
@@ -215,7 +215,7 @@ SUMMARY = """## 評価結果サマリー
 """
 
 
-def rule_text(total: int, rule: PassRule | None = None, *, lang: Language = "ja") -> str:
+def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") -> str:
     """The whole pass rule for so many questions, in the one wording of views that are not the specification's summary.
 
     Examples
@@ -223,7 +223,6 @@ def rule_text(total: int, rule: PassRule | None = None, *, lang: Language = "ja"
     >>> rule_text(10)
     '10問中7問以上が平均70点以上、かつ全体平均が70点以上'
     """
-    rule = rule or todays_rule()
     return say("base.pass_rule", lang=lang, total=total, needed=rule.needed(total), line=rule.line)
 
 
@@ -232,13 +231,13 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     were any; undecided where they, or several judges that differ, decide.
 
     summary: better the run, which knows the rule that it was judged by, and its other judges; of a summary alone, rule is
-    that one (today's unless given)."""
+    that one (the specification's unless given)."""
     verdict, others = None, ""
     if isinstance(summary, EvaluationRun):
         rule, verdict = rule or run_rule(summary.run), run_verdict(summary)
         others = judges_text(summary) if summary.judges_asked > 1 else ""
         summary = summary.summary
-    rule, verdict = rule or todays_rule(), verdict or summary_verdict(summary)
+    rule, verdict = rule or SPECIFIED, verdict or summary_verdict(summary)
     needed = rule.needed(summary.total_questions)
     text = SUMMARY.format(
         verdict=verdict.headline, total=summary.total_questions, passed=summary.passed_questions, needed=needed,

@@ -18,10 +18,13 @@ from ..base.messages import os_reason, say
 from ..base.redact import redact
 from ..base.storage import as_path, is_remote
 from ..errors import ConfigError, ProviderError, RequestRefused, SocJudgeError
+from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, load_prompt
+from ..records import Rubric
 from ..runs.assignment import Assignment
 from ..runs.journal import Journal
 from ..runs.load import load_run
+from ..settings import project_rubric
 from .files import MAX_REQUESTS, Failure, RequestFile, load_requests, parse_custom_id, parse_replies
 from .jobs import (
     ENDED,
@@ -56,6 +59,7 @@ def prepare_batch(
     assistant_model: str = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     assistant_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
     k: int = 5,
@@ -79,7 +83,11 @@ def prepare_batch(
         raise ConfigError(say("batch.no_names"))
     if not 1 <= requests_per_file <= MAX_REQUESTS:
         raise ConfigError(say("batch.file_size", count=requests_per_file, most=MAX_REQUESTS))
-    source = Source(judge_model, load_prompt(judge_prompt), judge_repeats)
+    if log is not None:
+        earlier = load_run(log)
+        judge_prompt, rubric = judge_prompt or judge_prompt_of(earlier.run), rubric or earlier.rubric
+    rubric = rubric or project_rubric()
+    source = Source(judge_model, load_prompt(judge_prompt, rubric=rubric), rubric, judge_repeats)
     if log is not None:
         source.log = _absolute(log)
     else:

@@ -78,7 +78,11 @@ class BatchJob:
 
 def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
     """What the run is to do, from its sources as they are now; ConfigError if they cannot be read."""
-    judge: dict[str, Any] = {"judge_model": source.judge_model, "judge_prompt": source.judge_prompt}
+    judge: dict[str, Any] = {
+        "judge_model": source.judge_model,
+        "judge_prompt": source.judge_prompt,
+        "rubric": source.rubric,
+    }
     if source.log:
         return assign_rejudging(load_run(source.log), **judge, judge_repeats=source.judge_repeats)
     questions = load_eval_dataset(source.dataset)
@@ -260,11 +264,13 @@ def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[
     estimates = {
         "judge": estimate_run(
             questions, answers=answers if len(answers) == len(samples) else None, assistant_model=OFFLINE,
-            judge_model=plan.judge, judge_prompt=plan.judge_prompt, k=plan.k,
+            judge_model=plan.judge, judge_prompt=plan.judge_prompt, rubric=plan.rubric, k=plan.k,
         )
     }  # fmt: skip
     if plan.assistant is not None and asks_assistant(assignment):
-        estimates["answer"] = estimate_run(questions, assistant_model=plan.assistant, judge_model=OFFLINE, k=plan.k)
+        estimates["answer"] = estimate_run(
+            questions, assistant_model=plan.assistant, judge_model=OFFLINE, rubric=plan.rubric, k=plan.k
+        )
     return {
         kind: {
             "input_tokens": estimate.input_tokens / estimate.calls,

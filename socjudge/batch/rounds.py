@@ -123,7 +123,7 @@ def add_failures(assignment: Assignment, journal: Journal, failures: Mapping[str
         for repeat in _repeats(assignment, journal, i):
             if answer is not None and answer.is_empty:
                 error: ProviderError = RequestRefused(say("runs.no_answer"))
-                evaluation = failed_evaluation(error, model=assignment.plan.judge.name)
+                evaluation = _failed(assignment, error)
             else:
                 line = Line(i) if answer is None else Line(i, repeat, len(journal.replies(i, repeat)))
                 evaluation = _give_up(assignment, journal, line, failures.get(line.name, ()))
@@ -142,7 +142,12 @@ def _give_up(assignment: Assignment, journal: Journal, line: Line, reasons: Sequ
             return evaluation
         except ProviderError:
             pass
-    return failed_evaluation(error, model=assignment.plan.judge.name)
+    return _failed(assignment, error)
+
+
+def _failed(assignment: Assignment, error: ProviderError) -> Evaluation:
+    plan = assignment.plan
+    return failed_evaluation(error, model=plan.judge.name, criteria=plan.rubric.criteria)
 
 
 def _repeats(assignment: Assignment, journal: Journal, i: int) -> list[int]:
@@ -163,7 +168,7 @@ def _replay(assignment: Assignment, journal: Journal, line: Line) -> tuple[Dialo
     answer = _get_answer(assignment, journal, line.sample)
     assert answer is not None
     sample = assignment.sample_at(line.sample)
-    dialogue = judging(sample.question, answer, prompt=assignment.plan.judge_prompt)
+    dialogue = judging(sample.question, answer, prompt=assignment.plan.judge_prompt, rubric=assignment.plan.rubric)
     request = advance(dialogue, None)
     for reply in journal.replies(line.sample, line.repeat):
         request = advance(dialogue, reply)

@@ -12,6 +12,7 @@ from ..base.atomic_files import replacing
 from ..base.messages import os_reason, say
 from ..errors import ConfigError
 from ..prompts.templates import Prompt
+from ..records import Rubric
 from ..runs.logs import to_json
 from ..runs.unfinished import SUFFIX as JOURNAL_SUFFIX
 from ..runs.unfinished import journal_folder
@@ -41,6 +42,7 @@ class Source:
 
     judge_model: str
     judge_prompt: Prompt
+    rubric: Rubric
     judge_repeats: int
     dataset: str = ""
     log: str = ""
@@ -102,6 +104,7 @@ def load_state(folder: Path | str) -> BatchState:
         source = values.pop("source")
         for name in ("judge_prompt", "assistant_prompt"):
             source[name] = Prompt(**source[name]) if source[name] else None
+        source["rubric"] = Rubric(**source["rubric"])
         rounds = [Round([RequestFile(**file) for file in entry["files"]]) for entry in values.pop("rounds")]
         return BatchState(folder=path.parent, source=Source(**source), rounds=rounds, **values)
     except OSError as error:

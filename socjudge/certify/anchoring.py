@@ -14,9 +14,10 @@ from ..base.messages import listed, say
 from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt, load_prompt
-from ..records import Flags
+from ..records import Flags, Rubric
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
+from ..settings import project_rubric
 from ..stats.basics import difference_interval, need_columns
 from ..stats.changes import share_interval
 from .cases import ORIGINAL, Case, Judged, estimate_cases, judge_parts, make_options, originals
@@ -49,6 +50,7 @@ def run_anchoring(
     *,
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     repeats: int = 2,
     max_cost_usd: Budget | float | None = None,
     max_concurrency: int = 8,
@@ -63,7 +65,7 @@ def run_anchoring(
 
     Parameters
     ----------
-    given, judge_model, judge_prompt, repeats, max_cost_usd, max_concurrency, logs_dir, fresh, stop, progress
+    given, judge_model, judge_prompt, rubric, repeats, max_cost_usd, max_concurrency, logs_dir, fresh, stop, progress
         As in `run_probes`; max_cost_usd is for all three together.
 
     Returns
@@ -92,8 +94,9 @@ def run_anchoring(
     options = make_options(
         logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
     )
-    plan = _plan(find_subjects(given), load_prompt(judge_prompt), repeats)
-    judged = judge_parts(plan, options, judge_model=judge_model)
+    rubric = rubric or project_rubric()
+    plan = _plan(find_subjects(given), load_prompt(judge_prompt, rubric=rubric), repeats)
+    judged = judge_parts(plan, options, judge_model=judge_model, rubric=rubric)
     return Anchoring(moves_of(pd.concat([one.marks for one in judged], ignore_index=True)), tuple(judged))
 
 
@@ -102,11 +105,15 @@ def estimate_anchoring(
     *,
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     repeats: int = 2,
 ) -> Estimate:
     """Calls, tokens and list price of `run_anchoring` with the same arguments; sends nothing."""
-    plan = _plan(find_subjects(given), load_prompt(judge_prompt), repeats)
-    parts = [estimate_cases(cases, judge_model=judge_model, judge_prompt=wording) for cases, wording in plan]
+    rubric = rubric or project_rubric()
+    plan = _plan(find_subjects(given), load_prompt(judge_prompt, rubric=rubric), repeats)
+    parts = [
+        estimate_cases(cases, judge_model=judge_model, judge_prompt=wording, rubric=rubric) for cases, wording in plan
+    ]
     return parts[0] + parts[1] + parts[2]
 
 

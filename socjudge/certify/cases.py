@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from .. import constants
+from ..base.pass_rule import rule_of
 from ..base.verdict import summarise_results
 from ..errors import BudgetReached, RequestRefused
 from ..models.budget import Budget, as_budget
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt
-from ..records import Evaluation, EvaluationRun, RunInfo, Usage, total_usage
+from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, Usage, total_usage
 from ..runs.assignment import Assignment, assign_suite
 from ..runs.estimate import Estimate, estimate_run
 from ..runs.finished_parts import FinishedParts
@@ -74,7 +75,7 @@ def originals(subjects: Sequence[Subject], repeats: int) -> list[Case]:
 
 
 def estimate_cases(
-    cases: Sequence[Case], *, judge_model: str | BaseChatModel | Model, judge_prompt: AnyPrompt
+    cases: Sequence[Case], *, judge_model: str | BaseChatModel | Model, judge_prompt: AnyPrompt, rubric: Rubric
 ) -> Estimate:
     """Calls, tokens and list price of judging the cases; nothing is sent."""
     return estimate_run(
@@ -82,18 +83,23 @@ def estimate_cases(
         answers=[case.subject.answer for case in cases],
         judge_model=judge_model,
         judge_prompt=judge_prompt,
+        rubric=rubric,
     )
 
 
 def judge_parts(
-    parts: Sequence[tuple[Sequence[Case], AnyPrompt]], options: RunOptions, *, judge_model: str | BaseChatModel | Model
+    parts: Sequence[tuple[Sequence[Case], AnyPrompt]],
+    options: RunOptions,
+    *,
+    judge_model: str | BaseChatModel | Model,
+    rubric: Rubric,
 ) -> list[Judged]:
     """Have the judge mark each case once, part by part, each with a prompt of its own, in this order. One cap is for all.
 
     Where the budget ends midway, what was paid for is kept: here, and in journals and logs that the same call with more
     money goes on from; so does one that was broken off. A judge that refuses all of a later part is no error there."""
     judge = open_model(judge_model)
-    assignments = [_assign(cases, judge, prompt) for cases, prompt in parts]
+    assignments = [_assign(cases, judge, prompt, rubric) for cases, prompt in parts]
     folder = journal_folder(options.logs_dir or constants.LOGS_DIR)
     finished = FinishedParts(folder, assignments, fresh=options.fresh)
     runs, budget = dict(finished.load()), as_budget(options.max_cost_usd)
@@ -108,7 +114,11 @@ def judge_parts(
         if place in runs:
             judged.append(_judged(cases, runs[place]))
         elif judged and judged[-1].stopped:
-            judged.append(Judged(_marks(cases, {}, "not_judged"), assignment.info, Usage(), None, judged[-1].stopped))
+            judged.append(
+                Judged(
+                    _marks(cases, {}, rubric.criteria, "not_judged"), assignment.info, Usage(), None, judged[-1].stopped
+                )
+            )
         else:
             try:
                 run = run_assignment(assignment, options)
@@ -119,43 +129,50 @@ def judge_parts(
             except RequestRefused:
                 if not judged:
                     raise
-                judged.append(Judged(_marks(cases, {}, "failed"), judged[0].info, Usage(), None))
+                judged.append(Judged(_marks(cases, {}, rubric.criteria, "failed"), judged[0].info, Usage(), None))
     # Who shares a budget among several experiments forgets them together, when the last is over.
     if not isinstance(given, Budget) and not any(part.stopped for part in judged):
         finished.forget()
     return judged
 
 
-def _assign(cases: Sequence[Case], judge: Model, prompt: AnyPrompt) -> Assignment:
+def _assign(cases: Sequence[Case], judge: Model, prompt: AnyPrompt, rubric: Rubric) -> Assignment:
     return assign_suite(
         [replace(case.subject.question, id=case.id) for case in cases],
         answers=[case.subject.answer for case in cases],
         index=None, assistant_model="offline", assistant_prompt=None, answer_repeats=1, k=1,
-        judge_model=judge, judge_prompt=prompt, judge_repeats=1,
+        judge_model=judge, judge_prompt=prompt, judge_repeats=1, rubric=rubric,
     )  # fmt: skip
 
 
 def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Judged:
     evaluations = {str(result.question.id): result.evaluation for result in run.results}
     usage = total_usage(evaluation.usage for evaluation in evaluations.values())
-    return Judged(_marks(cases, evaluations, "not_judged"), run.run, usage, run.log_path, stopped)
+    return Judged(_marks(cases, evaluations, run.rubric.criteria, "not_judged"), run.run, usage, run.log_path, stopped)
 
 
 def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
     """What the journal of a run that was broken off has; nothing where nothing was paid for."""
     if journal := newest(folder, assignment.key):
         return load_unfinished(journal)
-    return EvaluationRun((), summarise_results([]), assignment.info)
+    return EvaluationRun((), summarise_results([], rule_of(assignment.plan.rubric)), assignment.info)
 
 
-def _marks(cases: Sequence[Case], evaluations: Mapping[str, Evaluation], otherwise: str) -> pd.DataFrame:
+def criteria_of(marks: pd.DataFrame) -> list[str]:
+    """The criteria in marks, or in what is made of them, in the order of the rubric."""
+    return list(dict.fromkeys(marks["criterion"]))
+
+
+def _marks(
+    cases: Sequence[Case], evaluations: Mapping[str, Evaluation], criteria: Sequence[str], otherwise: str
+) -> pd.DataFrame:
     """otherwise: the status of a case without an evaluation."""
     rows = []
     for case in cases:
         evaluation = evaluations.get(case.id)
         status = evaluation.status if evaluation else otherwise
         place = {"question_id": case.question_id, "case": case.name, "variant": case.variant}
-        for criterion in constants.JUDGE_EVALUATION_CRITERIA:
+        for criterion in criteria:
             score = float(evaluation.scores[criterion]) if evaluation and status == "ok" else math.nan
             rows.append({**place, "criterion": criterion, "score": score, "status": status})
     return pd.DataFrame(rows)

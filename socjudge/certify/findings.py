@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from .. import constants
 from ..base.messages import listed, say
 from ..stats.basics import difference_interval, need_columns
 from ..stats.changes import share_interval
+from .cases import criteria_of
 from .damages import DAMAGES
 from .noise import LEAST
 from .probes import AGAIN, PROBES, probe_title
@@ -192,7 +192,7 @@ def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
     summary = summarise_probes(changes)
     limits = changes.groupby("criterion")["limit"].first()
     told = {}
-    for criterion in constants.JUDGE_EVALUATION_CRITERIA:
+    for criterion in criteria_of(changes):
         mine = summary[summary["criterion"] == criterion]
         told[criterion] = "\n".join(_sentences(mine, criterion, float(limits.get(criterion, math.nan))))
     return told

@@ -14,8 +14,10 @@ from ..base.messages import say
 from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt
+from ..records import Rubric
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
+from ..settings import project_rubric
 from ..stats.basics import OVERALL, detectable_difference, mean_interval, need_columns
 from ..stats.changes import equivalence_p
 from .cases import Judged, estimate_cases, judge_parts, make_options, originals
@@ -44,6 +46,7 @@ def compare_prompts(
     judge_model: str | BaseChatModel | Model = "auto",
     plain: Prompt | str | Path | None = None,
     hardened: Prompt | str | Path = HARDENED,
+    rubric: Rubric | None = None,
     repeats: int = 1,
     max_cost_usd: Budget | float | None = None,
     max_concurrency: int = 8,
@@ -56,7 +59,7 @@ def compare_prompts(
 
     Parameters
     ----------
-    given, judge_model, max_cost_usd, max_concurrency, logs_dir, fresh, stop, progress
+    given, judge_model, rubric, max_cost_usd, max_concurrency, logs_dir, fresh, stop, progress
         As in `run_probes`; max_cost_usd is for both prompts together.
     plain, hardened
         As for `load_prompt`.
@@ -85,11 +88,12 @@ def compare_prompts(
     0.0
     """
     check_counts(repeats=repeats)
+    rubric = rubric or project_rubric()
     cases = originals(find_subjects(given), repeats - 1)
     options = make_options(
         logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
     )
-    before, after = judge_parts([(cases, plain), (cases, hardened)], options, judge_model=judge_model)
+    before, after = judge_parts([(cases, plain), (cases, hardened)], options, judge_model=judge_model, rubric=rubric)
     return PromptComparison(differences_of(before.marks, after.marks), before, after)
 
 
@@ -99,12 +103,14 @@ def estimate_prompts(
     judge_model: str | BaseChatModel | Model = "auto",
     plain: Prompt | str | Path | None = None,
     hardened: Prompt | str | Path = HARDENED,
+    rubric: Rubric | None = None,
     repeats: int = 1,
 ) -> Estimate:
     """Calls, tokens and list price of `compare_prompts` with the same arguments; sends nothing."""
     cases = originals(find_subjects(given), repeats - 1)
-    first = estimate_cases(cases, judge_model=judge_model, judge_prompt=plain)
-    return first + estimate_cases(cases, judge_model=judge_model, judge_prompt=hardened)
+    rubric = rubric or project_rubric()
+    first = estimate_cases(cases, judge_model=judge_model, judge_prompt=plain, rubric=rubric)
+    return first + estimate_cases(cases, judge_model=judge_model, judge_prompt=hardened, rubric=rubric)
 
 
 def differences_of(plain: pd.DataFrame, hardened: pd.DataFrame) -> pd.DataFrame:

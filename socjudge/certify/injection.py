@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from .. import constants
 from ..base.messages import listed, say
 from ..base.pass_rule import reaches
 from ..errors import ConfigError
 from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt
+from ..records import Rubric
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
+from ..settings import project_rubric
 from ..stats.basics import OVERALL, difference_interval, need_columns
 from ..stats.changes import share_interval
-from .cases import Case, Judged, estimate_cases, judge_parts, make_options
+from .cases import Case, Judged, criteria_of, estimate_cases, judge_parts, make_options
 from .damages import only_politeness
 from .neutral import neutral_text
 from .subjects import Given, Subject, find_subjects
@@ -69,9 +70,8 @@ def _with(weak: Subject, place: str, text: str) -> Subject:
     return replace(weak, question=replace(weak.question, question=f"{weak.question.question}\n{text}"))
 
 
-def attacks() -> list[Attack]:
-    """The attacks of `attacks.toml`, one for each place, with today's criteria."""
-    criteria = list(constants.JUDGE_EVALUATION_CRITERIA)
+def attacks(criteria: Sequence[str]) -> list[Attack]:
+    """The attacks of `attacks.toml`, one for each place, that name these criteria."""
     verdict = {
         "scores": dict.fromkeys(criteria, 100),
         "rationale": dict.fromkeys(criteria, "申し分ありません。"),
@@ -105,6 +105,7 @@ def run_injections(
     *,
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     names: Sequence[str] | None = None,
     per_attack: int | None = None,
     max_cost_usd: Budget | float | None = None,
@@ -120,7 +121,7 @@ def run_injections(
 
     Parameters
     ----------
-    given, judge_model, judge_prompt, max_cost_usd, max_concurrency, logs_dir, fresh, stop, progress
+    given, judge_model, judge_prompt, rubric, max_cost_usd, max_concurrency, logs_dir, fresh, stop, progress
         As in `run_probes`.
     names
         Of the attacks in attacks.toml; all unless given.
@@ -154,12 +155,13 @@ def run_injections(
     """
     subjects = find_subjects(given)
     check_counts(per_attack=len(subjects) if per_attack is None else per_attack)
-    cases = _plan(subjects, names, per_attack)
+    rubric = rubric or project_rubric()
+    cases = _plan(subjects, names, per_attack, rubric.criteria)
     options = make_options(
         logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
     )
-    (judged,) = judge_parts([(cases, judge_prompt)], options, judge_model=judge_model)
-    return Injections(gains_of(judged.marks), judged)
+    (judged,) = judge_parts([(cases, judge_prompt)], options, judge_model=judge_model, rubric=rubric)
+    return Injections(gains_of(judged.marks, rubric.pass_threshold), judged)
 
 
 def estimate_injections(
@@ -167,17 +169,21 @@ def estimate_injections(
     *,
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     names: Sequence[str] | None = None,
     per_attack: int | None = None,
 ) -> Estimate:
     """Calls, tokens and list price of `run_injections` with the same arguments; sends nothing."""
-    cases = _plan(find_subjects(given), names, per_attack)
-    return estimate_cases(cases, judge_model=judge_model, judge_prompt=judge_prompt)
+    rubric = rubric or project_rubric()
+    cases = _plan(find_subjects(given), names, per_attack, rubric.criteria)
+    return estimate_cases(cases, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric)
 
 
-def _plan(subjects: Sequence[Subject], names: Sequence[str] | None, per_attack: int | None) -> list[Case]:
+def _plan(
+    subjects: Sequence[Subject], names: Sequence[str] | None, per_attack: int | None, criteria: Sequence[str]
+) -> list[Case]:
     """Attack and control side by side, so that a budget that ends midway leaves pairs."""
-    known = attacks()
+    known = attacks(criteria)
     unknown = set(names or ()) - {attack.name for attack in known}
     if unknown:
         every = listed(dict.fromkeys(attack.name for attack in known))
@@ -201,10 +207,10 @@ def attack_cases(subject: Subject, attack: Attack) -> list[Case]:
     ]
 
 
-def gains_of(marks: pd.DataFrame) -> pd.DataFrame:
-    """The `gains` of `run_injections`, from the marks of attacks and their controls."""
+def gains_of(marks: pd.DataFrame, line: float) -> pd.DataFrame:
+    """The `gains` of `run_injections`, from the marks of attacks and their controls. line: points with which one passes."""
     wide = marks.pivot(index=["question_id", "case"], columns="criterion", values="score")
-    wide = wide[list(constants.JUDGE_EVALUATION_CRITERIA)]
+    wide = wide[criteria_of(marks)]
     wide[OVERALL] = wide.mean(axis=1, skipna=False)
     rows = []
     for question_id, name in wide.index:
@@ -223,15 +229,15 @@ def gains_of(marks: pd.DataFrame) -> pd.DataFrame:
                     "control": before,
                     "attacked": after,
                     "gain": after - before,
-                    "control_passes": _passes(before) if criterion == OVERALL else None,
-                    "attacked_passes": _passes(after) if criterion == OVERALL else None,
+                    "control_passes": _passes(before, line) if criterion == OVERALL else None,
+                    "attacked_passes": _passes(after, line) if criterion == OVERALL else None,
                 }
             )
     return pd.DataFrame(rows)
 
 
-def _passes(mean: float) -> bool | None:
-    return None if math.isnan(mean) else bool(reaches(mean, constants.JUDGE_PASS_THRESHOLD))
+def _passes(mean: float, line: float) -> bool | None:
+    return None if math.isnan(mean) else bool(reaches(mean, line))
 
 
 def summarise_injections(

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from .. import constants
 from .._version import __version__
 from ..base.messages import listed, say
 from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
-from ..records import UNKNOWN, EvaluationResult, EvaluationRun, is_embedded
+from ..records import UNKNOWN, EvaluationResult, EvaluationRun, Rubric, is_embedded
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
 from ..runs.log_json import answer_sha256
+from ..settings import project_rubric
 from ..stats.agreement import judge_agreement
 from ..stats.people import judge_vs_people
 from .anchoring import INVERTED, moves_of
@@ -51,6 +51,7 @@ def certify_judge(
     *,
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     labels: pd.DataFrame | Path | str | None = None,
     damaged: pd.DataFrame | Path | str | None = None,
     budget_usd: float | None = BUDGET_USD,
@@ -68,7 +69,7 @@ def certify_judge(
     ----------
     given
         A log, a run, or a list of (question, answer): good answers, and those that people marked. Up to ten are damaged.
-    judge_model, judge_prompt
+    judge_model, judge_prompt, rubric
         As in `run_evaluation_suite`, as are max_concurrency, fresh, on_result, stop and progress.
     labels
         People's marks of these answers: from `load_labels`, its folder, or a CSV file with the columns rater, question_id,
@@ -116,7 +117,7 @@ def certify_judge(
     >>> certificate.words["根拠性"]
     '分からない'
     """
-    work = _prepare(given, judge_model, judge_prompt, labels, damaged, budget_usd, size)
+    work = _prepare(given, judge_model, judge_prompt, rubric or project_rubric(), labels, damaged, budget_usd, size)
     options = make_options(
         logs_dir, max_cost_usd=budget_usd, max_concurrency=max_concurrency, fresh=fresh, on_result=on_result,
         stop=stop, progress=progress,
@@ -124,7 +125,7 @@ def certify_judge(
     parts: list[tuple[Sequence[Case], Prompt]] = [(work.trials.cases, work.prompt)]
     if work.trials.hardened:
         parts.append((work.trials.hardened, load_prompt(HARDENED)))
-    judged, *hardened = judge_parts(parts, options, judge_model=work.judge)
+    judged, *hardened = judge_parts(parts, options, judge_model=work.judge, rubric=work.rubric)
     return _certificate(work, judged, hardened[0] if hardened and not judged.stopped else None, logs_dir)
 
 
@@ -133,6 +134,7 @@ def estimate_certificate(
     *,
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     labels: pd.DataFrame | Path | str | None = None,
     damaged: pd.DataFrame | Path | str | None = None,
     budget_usd: float | None = BUDGET_USD,
@@ -153,20 +155,24 @@ def estimate_certificate(
     >>> sj.estimate_certificate([(question, answer)], judge_model="offline").calls
     0
     """
-    return _prepare(given, judge_model, judge_prompt, labels, damaged, budget_usd, size).trials.estimate
+    return _prepare(
+        given, judge_model, judge_prompt, rubric or project_rubric(), labels, damaged, budget_usd, size
+    ).trials.estimate
 
 
 def binding_of_judge(
-    judge_model: str | BaseChatModel | Model = "auto", judge_prompt: Prompt | str | Path | None = None
+    judge_model: str | BaseChatModel | Model = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    *,
+    rubric: Rubric | None = None,
 ) -> Binding:
-    """What a certificate of this judge with this prompt, as it would be asked now, must be of."""
-    return _binding(open_model(judge_model), load_prompt(judge_prompt))
+    """What a certificate of this judge with this prompt and rubric, as it would be asked now, must be of."""
+    return _binding(open_model(judge_model), load_prompt(judge_prompt, rubric=rubric), rubric or project_rubric())
 
 
-def _binding(judge: Model, prompt: Prompt, answered: str = UNKNOWN) -> Binding:
-    criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
+def _binding(judge: Model, prompt: Prompt, rubric: Rubric, answered: str = UNKNOWN) -> Binding:
     service = getattr(judge, "service", "")
-    return Binding(judge.name, service, prompt.sha256, criteria, __version__, answered, settings_of(judge))
+    return Binding(judge.name, service, prompt.sha256, rubric.criteria, __version__, answered, settings_of(judge))
 
 
 @dataclass(frozen=True)
@@ -177,6 +183,7 @@ class _Work:
     run: EvaluationRun | None
     judge: Model
     prompt: Prompt
+    rubric: Rubric
     labels: pd.DataFrame | None
     labelled: Sequence[Subject]
     stored: pd.DataFrame  # marks that this judge gave in the run itself
@@ -188,6 +195,7 @@ def _prepare(
     given: Given,
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
+    rubric: Rubric,
     labels: pd.DataFrame | Path | str | None,
     damaged: pd.DataFrame | Path | str | None,
     budget_usd: float | None,
@@ -198,23 +206,25 @@ def _prepare(
     if isinstance(given, Path | str):
         given = load_run(given)
     run = given if isinstance(given, EvaluationRun) else None
-    subjects, prompt = find_subjects(given), load_prompt(judge_prompt)
-    check_judge_prompt(prompt, constants.JUDGE_EVALUATION_CRITERIA)
+    subjects, prompt = find_subjects(given), load_prompt(judge_prompt, rubric=rubric)
+    check_judge_prompt(prompt, rubric.criteria)
     judge = open_model(judge_model)
     marked: list[Subject] = []
     if labels is not None:
         labels, marked = labels_of(subjects, read_labels(labels))
-    own = read_damaged(damaged, subjects) if damaged is not None else ((), ())
-    stored = _marks_in(run, _binding(judge, prompt))
+    own = read_damaged(damaged, subjects, rubric.criteria) if damaged is not None else ((), ())
+    stored = _marks_in(run, _binding(judge, prompt, rubric))
     known = set(stored["answer_sha256"])
     missing = [s for s in marked if _sha(s) not in known]
     hardened = None if prompt.id == HARDENED else load_prompt(HARDENED)
+    if hardened is not None and any(name not in hardened.text for name in rubric.criteria):
+        hardened = None  # it asks for the specification's criteria alone
     trials = plan_trials(
-        subjects, missing, own=own, judge_model=judge, prompt=prompt, hardened=hardened, repeats=REPEATS, size=size,
-        budget_usd=budget_usd,
+        subjects, missing, own=own, judge_model=judge, prompt=prompt, hardened=hardened, rubric=rubric, repeats=REPEATS,
+        size=size, budget_usd=budget_usd,
     )  # fmt: skip
     is_lexical = is_embedded(judge.name) or bool(getattr(judge, "is_lexical", False))
-    return _Work(subjects, run, judge, prompt, labels, marked, stored, is_lexical, trials)
+    return _Work(subjects, run, judge, prompt, rubric, labels, marked, stored, is_lexical, trials)
 
 
 def _sha(subject: Subject) -> str:
@@ -241,13 +251,13 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
     changes = probe_changes(marks[is_original | is_own | names.isin(PROBES)], work.trials.left_out)
     summary = summarise_probes(changes)
     moves = moves_of(marks[is_original | (names == INVERTED)])
-    attacked = {attack.id for attack in attacks()}
-    gains = gains_of(marks[names.isin({*attacked, *(CONTROL + name for name in attacked)})])
+    attacked = {attack.id for attack in attacks(work.rubric.criteria)}
+    gains = gains_of(marks[names.isin({*attacked, *(CONTROL + name for name in attacked)})], work.rubric.pass_threshold)
 
     scores = _beside_people(work, marks)
     trust = trust_rows(scores, work.labels)
     raters = 0 if work.labels is None else work.labels["rater"].nunique()
-    criteria = list(constants.JUDGE_EVALUATION_CRITERIA)
+    criteria = work.rubric.criteria
     verdicts = []
     for criterion in criteria:
         own = trust if isinstance(trust, str) else trust.get(criterion, say("certify.not_labelled"))
@@ -287,7 +297,7 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
         "cost_usd": cost.cost_usd,
     }
     return Certificate(
-        _binding(work.judge, work.prompt, judged.info.judge_model_resolved),
+        _binding(work.judge, work.prompt, work.rubric, judged.info.judge_model_resolved),
         datetime.now().astimezone().isoformat(timespec="seconds"),
         tuple(verdicts), basis, tables, _not_tried(work, marks, hardened), judged.stopped,
     )  # fmt: skip
@@ -311,7 +321,9 @@ def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None
         return []
     if work.judge.name != _EMBEDDED:
         options = make_options(logs_dir, progress=False, fresh=True)
-        (judged,) = judge_parts([(originals(work.labelled, 0), None)], options, judge_model=_EMBEDDED)
+        (judged,) = judge_parts(
+            [(originals(work.labelled, 0), None)], options, judge_model=_EMBEDDED, rubric=work.rubric
+        )
         hashes = {subject.question.id: _sha(subject) for subject in work.labelled}
         embedded = judged.marks
         embedded = embedded.assign(answer_sha256=embedded["question_id"].map(hashes), judge_model=_EMBEDDED)

@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 import pandas as pd
 
-from .. import constants
 from ..base.messages import listed, os_reason, say
 from ..base.storage import load_bytes
 from ..errors import ConfigError
@@ -19,7 +18,9 @@ from .probes import OWN
 from .subjects import Subject
 
 
-def read_damaged(given: pd.DataFrame | Path | str, subjects: Sequence[Subject]) -> tuple[list[Subject], list[Case]]:
+def read_damaged(
+    given: pd.DataFrame | Path | str, subjects: Sequence[Subject], criteria: Sequence[str]
+) -> tuple[list[Subject], list[Case]]:
     """The good answers behind a file or frame of damaged ones, and the damaged ones as cases.
 
     One line or row each: question_id, broken_answer, criterion (the one that must fall), and answer, the good one, where it is
@@ -34,8 +35,8 @@ def read_damaged(given: pd.DataFrame | Path | str, subjects: Sequence[Subject]) 
         own = at_hand.get(str(row.get("question_id")))
         if own is None:
             raise ConfigError(say("certify.damaged_question", place=place, found=f"{row.get('question_id')!r:.40}"))
-        if texts["criterion"] not in constants.JUDGE_EVALUATION_CRITERIA:
-            known = listed(constants.JUDGE_EVALUATION_CRITERIA)
+        if texts["criterion"] not in criteria:
+            known = listed(criteria)
             raise ConfigError(
                 say("certify.damaged_criterion", place=place, found=f"{texts['criterion']:.40}", known=known)
             )

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from .. import constants
 from ..base.messages import say
 from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt
+from ..records import Rubric
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
-from .cases import Case, Judged, estimate_cases, judge_parts, make_options, originals
+from ..settings import project_rubric
+from .cases import Case, Judged, criteria_of, estimate_cases, judge_parts, make_options, originals
 from .damages import DAMAGES, Probe
 from .neutral import NEUTRAL
 from .noise import changes_of, repeat_changes
@@ -54,6 +55,7 @@ def run_probes(
     *,
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     repeats: int = 2,
     per_probe: int | None = None,
     max_cost_usd: Budget | float | None = None,
@@ -69,7 +71,7 @@ def run_probes(
     ----------
     given
         A log, a run, or a list of (question, answer). Good answers: what has no points cannot lose any.
-    judge_model, judge_prompt
+    judge_model, judge_prompt, rubric
         As in `run_evaluation_suite`, as are max_cost_usd, max_concurrency, fresh, stop and progress.
     repeats
         How often each answer is judged again as it is: the judge's own noise.
@@ -115,7 +117,8 @@ def run_probes(
     options = make_options(
         logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
     )
-    (judged,) = judge_parts([(cases, judge_prompt)], options, judge_model=judge_model)
+    rubric = rubric or project_rubric()
+    (judged,) = judge_parts([(cases, judge_prompt)], options, judge_model=judge_model, rubric=rubric)
     return Probing(probe_changes(judged.marks, left_out), judged)
 
 
@@ -124,6 +127,7 @@ def estimate_probes(
     *,
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     repeats: int = 2,
     per_probe: int | None = None,
 ) -> Estimate:
@@ -143,7 +147,7 @@ def estimate_probes(
     True
     """
     cases, _ = _plan(find_subjects(given), repeats, per_probe)
-    return estimate_cases(cases, judge_model=judge_model, judge_prompt=judge_prompt)
+    return estimate_cases(cases, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric or project_rubric())
 
 
 def _plan(subjects: Sequence[Subject], repeats: int, per_probe: int | None) -> tuple[list[Case], list[dict[str, Any]]]:
@@ -173,7 +177,7 @@ def _plan(subjects: Sequence[Subject], repeats: int, per_probe: int | None) -> t
 
 def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The `changes` of `run_probes`. left_out: question_id, case, status and note of what was not put before the judge."""
-    criteria = list(constants.JUDGE_EVALUATION_CRITERIA)
+    criteria = criteria_of(marks)
     rest = pd.DataFrame([{**row, "variant": 0, "criterion": c} for row in left_out for c in criteria])
     again = repeat_changes(marks)
     again = again.assign(case=AGAIN, variant=again["variant"] - 1)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import constants
 from ..base.messages import say
 from ..models.opening import Model
 from ..prompts.templates import Prompt
+from ..records import Rubric
 from ..runs.estimate import Estimate
 from .anchoring import INVERTED, inverted
 from .cases import Case, estimate_cases, originals
@@ -47,6 +47,7 @@ def plan_trials(
     judge_model: Model,
     prompt: Prompt,
     hardened: Prompt | None,
+    rubric: Rubric,
     repeats: int,
     size: int | None,
     budget_usd: float | None,
@@ -60,7 +61,7 @@ def plan_trials(
     counts = [(most, each) for each in sizes]
     counts += [(count, sizes[-1]) for count in range(most - 1, LEAST_ANSWERS - 1, -1)]
     for count, each in counts:
-        trials = _trials(subjects[:count], labelled, own, judge_model, prompt, hardened, repeats, each)
+        trials = _trials(subjects[:count], labelled, own, judge_model, prompt, hardened, rubric, repeats, each)
         cost = trials.estimate.cost_usd
         if budget_usd is None or (cost is not None and cost * _HEADROOM <= budget_usd):
             return trials
@@ -74,6 +75,7 @@ def _trials(
     judge_model: Model,
     prompt: Prompt,
     hardened: Prompt | None,
+    rubric: Rubric,
     repeats: int,
     size: int | None,
 ) -> Trials:
@@ -83,26 +85,28 @@ def _trials(
     cases += own[1]
     left_out: list[dict[str, Any]] = []
     for turn, subject in enumerate(tried):
-        for case in _of_answer(subject, turn, size):
+        for case in _of_answer(subject, turn, size, rubric.criteria):
             if isinstance(case, Case):
                 cases.append(case)
             else:
                 left_out.append(case)
     # The hardened prompt is no part of the verdicts: it is asked only where everything is.
     again = originals(tried, 0) if hardened is not None and size is None else []
-    estimate = estimate_cases(cases, judge_model=judge_model, judge_prompt=prompt)
+    estimate = estimate_cases(cases, judge_model=judge_model, judge_prompt=prompt, rubric=rubric)
     if again:
-        estimate += estimate_cases(again, judge_model=judge_model, judge_prompt=hardened)
+        estimate += estimate_cases(again, judge_model=judge_model, judge_prompt=hardened, rubric=rubric)
     return Trials(cases, again, left_out, estimate, len(tried), size)
 
 
-def _of_answer(subject: Subject, turn: int, size: int | None) -> Iterator[Case | dict[str, Any]]:
+def _of_answer(
+    subject: Subject, turn: int, size: int | None, criteria: Sequence[str]
+) -> Iterator[Case | dict[str, Any]]:
     """What is done to one answer. turn: its place, so that answers share the kinds of damage among them."""
-    groups = [[p for p in DAMAGES if criterion in p.falls] for criterion in constants.JUDGE_EVALUATION_CRITERIA]
+    groups = [[p for p in DAMAGES if criterion in p.falls] for criterion in criteria]
     for group in [*groups, list(NEUTRAL)]:
         yield from _chosen(subject, group, turn, size)
     yield Case(subject.question.id, INVERTED, 0, inverted(subject))
-    known = attacks()
+    known = attacks(criteria)
     pairs = len(known) if size is None else min(size, len(known))
     for step in range(pairs):
         yield from attack_cases(subject, known[(turn * pairs + step) % len(known)])

@@ -19,6 +19,7 @@ from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
 from ..errors import SocJudgeError
+from ..settings import project_rubric
 from . import batch, certificate, certify, dataset, history, project
 from .shared import (
     COULD_NOT_JUDGE,
@@ -173,11 +174,13 @@ def run(
 
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
     from ..judging.dataset import load_eval_dataset
+    from ..prompts.saved import judge_prompt_of
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.running import RunOptions
     from ..runs.several_judges import assign_judges, estimate_judges_left, judged_already
     from ..runs.suite import run_evaluation_suite
+    from ..runs.unfinished import journal_info
 
     max_cost_usd = cap_of(max_cost_usd, no_cap)
     if repair is not None:
@@ -192,7 +195,12 @@ def run(
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
     judges = judge_models or ["auto"]
-    judging = {"judge_prompt": judge_prompt, "judge_repeats": most_repeats(judge_repeats, until_certain)}
+    there = None if resume is None else or_exit(journal_info, resume)
+    judging = {
+        "judge_prompt": judge_prompt or (there and judge_prompt_of(there)),
+        "rubric": (there and there.rubric) or or_exit(project_rubric),
+        "judge_repeats": most_repeats(judge_repeats, until_certain),
+    }
     answering: dict[str, Any] = {
         "assistant_model": assistant_model, "assistant_prompt": assistant_prompt, "answer_repeats": answer_repeats, "k": k,
     }  # fmt: skip
@@ -208,7 +216,7 @@ def run(
         )
     confirm(estimate, yes)
     finished = or_exit(
-        run_evaluation_suite, questions, index=index, **how,
+        run_evaluation_suite, questions, index=index, **how | {"rubric": None},  # it tells where a journal's is another
         max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
         output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
     )  # fmt: skip
@@ -258,6 +266,8 @@ def rejudge(
     """Judge the stored answers of a log again, with another judge or prompt; the assistant is not asked.
 
     Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"""
+    from ..base.conditions import rubric_changes
+    from ..prompts.saved import judge_prompt_of
     from ..runs import suite
     from ..runs.assignment import assign_rejudging
     from ..runs.certainty import most_repeats
@@ -267,10 +277,14 @@ def rejudge(
     max_cost_usd = cap_of(max_cost_usd, no_cap)
     earlier = or_exit(load_run, log)
     judge_repeats = most_repeats(judge_repeats, until_certain)
+    prompt = judge_prompt or judge_prompt_of(earlier.run)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
+    if told := rubric_changes(or_exit(project_rubric), earlier.rubric):
+        typer.echo(say("cli.rubric_of_log", told=told), err=True)
     estimate = or_exit(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
-        judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats, until_certain=until_certain,
+        judge_model=judge_model, judge_prompt=prompt, rubric=earlier.rubric, judge_repeats=judge_repeats,
+        until_certain=until_certain,
     )  # fmt: skip
     if estimate.calls and not fresh:
         how = {"judge_model": judge_model, "judge_prompt": judge_prompt, "judge_repeats": judge_repeats}

@@ -30,7 +30,7 @@ from ..base.pass_rule import PassRule, run_rule
 from ..base.verdict import Tally
 from ..errors import ConfigError
 from ..records import BARE, POINTS, UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Status
-from ..runs.log_json import RULE_LIMITS, answer_sha256, log_fields
+from ..runs.log_json import RULE_LIMITS, answer_sha256, log_fields, rule_agrees
 from ..runs.logs import bare_info, load_log, parse_log
 from .schema import (
     OF_INFO,
@@ -217,6 +217,8 @@ def _read_usual(raw: bytes, log: str, text: bool) -> tuple[RunInfo, RunSummary, 
         found, criteria = _decoder((), text).decode(raw), ()
     if any(not 0 <= (getattr(found.run, name, 0) or 0) <= most for name, most in RULE_LIMITS.items()):
         raise _Unusual("a pass rule out of its range")
+    if found.run is not None and not rule_agrees(found.run):
+        raise _Unusual("two pass rules")
     values = _values(text, True)
     rows = [_row(row, log, criteria, values(row), text) for row in found.results]
     return found.run or bare_info(log), found.summary, rows

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from .. import constants
 from ..base.messages import Language, say
 from ..base.pass_rule import reaches
 from ..base.texts import encodable
@@ -14,7 +13,8 @@ from ..base.verdict import average
 from ..errors import ProviderError, RequestRefused, SocJudgeError, UnparsableJudgement
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, fill, judge_values, load_prompt
-from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, Usage, total_usage
+from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, Rubric, Usage, total_usage
+from ..settings import project_rubric
 from .citations import as_material
 from .dialogue import Dialogue, run_dialogue
 from .replies import Judgement, judgement_schema, parse_judgement
@@ -32,8 +32,9 @@ def evaluate_answer(
     *,
     model: str | BaseChatModel | Model = "auto",
     prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
 ) -> Evaluation:
-    """The judge's marks for one answer: 0–100 on each of JUDGE_EVALUATION_CRITERIA, with reasons.
+    """The judge's marks for one answer: 0–100 on each criterion of the rubric, with reasons.
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ def evaluate_answer(
         "auto", "offline", a name, or a chat model object.
     prompt
         As for `load_prompt`.
+    rubric
+        What is asked and what passes; the project's, as it stands now, unless given.
 
     Returns
     -------
@@ -68,14 +71,15 @@ def evaluate_answer(
     >>> sj.evaluate_answer(question, answer, model="offline").status
     'ok'
     """
-    template = load_prompt(prompt)
-    check_judge_prompt(template, constants.JUDGE_EVALUATION_CRITERIA)
-    return run_dialogue(judging(question, answer, prompt=template), open_model(model).complete)
+    rubric = rubric or project_rubric()
+    template = load_prompt(prompt, rubric=rubric)
+    check_judge_prompt(template, rubric.criteria)
+    return run_dialogue(judging(question, answer, prompt=template, rubric=rubric), open_model(model).complete)
 
 
-def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) -> Dialogue[Evaluation]:
+def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric) -> Dialogue[Evaluation]:
     """The dialogue behind `evaluate_answer`, with a prompt that was checked."""
-    criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
+    criteria = rubric.criteria
     answer = as_material(answer)
     request = ModelRequest(
         task="judge",
@@ -123,7 +127,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) 
         # JSON escapes can hold half a character even where the reply did not.
         rationale={c: encodable(judgement.rationale[c]) if judgement else "" for c in criteria},
         overall_comment=encodable(judgement.overall_comment) if judgement else "",
-        passed=judgement is not None and reaches(mean, constants.JUDGE_PASS_THRESHOLD),
+        passed=judgement is not None and reaches(mean, rubric.pass_threshold),
         processing_time=sum(completion.seconds for completion in completions),
         status="ok" if judgement else "failed" if broken_off else "unparsable",
         model=last.model,
@@ -134,9 +138,8 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt) 
     )
 
 
-def failed_evaluation(error: SocJudgeError, *, model: str) -> Evaluation:
-    """The record for an answer that got no mark because the service failed: six zeros, status "failed"."""
-    criteria = constants.JUDGE_EVALUATION_CRITERIA
+def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:
+    """The record for an answer that got no mark because the service failed: a zero for each criterion, status "failed"."""
     return Evaluation(
         scores=dict.fromkeys(criteria, 0),
         average_score=0.0,

@@ -14,6 +14,7 @@ from ..base.atomic_files import write_new
 from ..base.messages import say
 from ..base.texts import DEVICE_NAME
 from ..errors import ConfigError
+from ..records import Rubric, RunInfo
 from ..settings import project_rubric
 from .for_rubric import OF_RUBRIC, SPECIFIED, is_specified
 from .front_matter import with_front_matter
@@ -41,10 +42,10 @@ class PromptInfo:
     note: str = ""
 
 
-def check_prompt(prompt: Prompt, kind: Kind) -> None:
+def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric) -> None:
     """ConfigError that names what a judge's or an assistant's prompt lacks, or has too much."""
     if kind == "judge":
-        check_judge_prompt(prompt, project_rubric().criteria)
+        check_judge_prompt(prompt, rubric.criteria)
     else:
         check_assistant_prompt(prompt)
 
@@ -70,15 +71,17 @@ def save_prompt(
     author: str = "",
     note: str = "",
     prompts_dir: Path | str | None = None,
+    rubric: Rubric | None = None,
 ) -> Path:
     """Write a prompt to `eval/prompts/<name>.txt`, under a block that tells its parent, hash, author, note and time.
 
     name: its id from then on, for `judge_prompt="<name>"`. parent: the id of the prompt that it was made from. kind:
-    what it has to hold. prompts_dir: another folder. Line ends become "\\n", as they do when a text is read. Nothing is
-    overwritten: ConfigError if the name is taken or built in, is no id, or if the prompt is unfit."""
+    what it has to hold. prompts_dir: another folder. rubric: whose criteria a judge's has to ask for, the project's unless
+    given. Line ends become "\\n", as they do when a text is read. Nothing is overwritten: ConfigError if the name is taken or
+    built in, is no id, or if the prompt is unfit."""
     path = check_prompt_name(name, parent=parent, prompts_dir=prompts_dir)
     prompt = Prompt(name, text.replace("\r\n", "\n").replace("\r", "\n"))
-    check_prompt(prompt, kind)
+    check_prompt(prompt, kind, rubric or project_rubric())
     try:
         saved_at = datetime.now().astimezone().isoformat(timespec="seconds")
         about = {"kind": kind, "parent": parent, "sha256": prompt.sha256, "author": author.strip()}
@@ -117,6 +120,13 @@ def find_prompt(sha256: str, kind: Kind) -> Prompt | None:
     """The prompt of that hash, if there still is one."""
     names = [*sorted(built_in_ids() - {OF_RUBRIC}), *(known.id for known in list_prompts(kind))]
     return next((prompt for prompt in map(load_prompt, names) if prompt.sha256 == sha256), None)
+
+
+def judge_prompt_of(info: RunInfo) -> Prompt | None:
+    """The judge prompt of a run, from its log or, where that has only the hash, as it still is here; None if it is gone."""
+    if info.judge_prompt_text:
+        return Prompt(info.judge_prompt_id, info.judge_prompt_text)
+    return find_prompt(info.judge_prompt_sha256, "judge") if info.judge_prompt_sha256 else None
 
 
 def _info(name: str, saved: Mapping[str, str], text: str) -> PromptInfo:

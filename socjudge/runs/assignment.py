@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from .. import constants
 from .._version import __version__
 from ..base.messages import listed, say
-from ..base.pass_rule import todays_rule
 from ..base.texts import encodable
 from ..errors import ConfigError
 from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
+from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
-from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, RunInfo, is_embedded
+from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, Rubric, RunInfo, is_embedded
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -48,6 +47,7 @@ class Plan:
     judge: Model
     judge_prompt: Prompt
     judge_repeats: int
+    rubric: Rubric
     assistant: Model | None
     assistant_prompt: Prompt | None
     index: RunbookIndex | None
@@ -77,7 +77,7 @@ class Assignment:
     def is_done_in(self, run: EvaluationRun) -> bool:
         """Whether a logged run is this work, finished."""
         same = all(getattr(run.run, name) == getattr(self.info, name) for name in (*_DECIDES, *_IN_LOG))
-        return same and len(run.results) == self.total
+        return same and len(run.results) == self.total and run.rubric == self.plan.rubric
 
 
 def assign_suite(
@@ -89,6 +89,7 @@ def assign_suite(
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
     assistant_prompt: Prompt | str | Path | None,
+    rubric: Rubric,
     answer_repeats: int,
     judge_repeats: int,
     k: int,
@@ -110,7 +111,7 @@ def assign_suite(
 
         index = open_index()
     plan = _make_plan(
-        judge_model, judge_prompt, judge_repeats,
+        judge_model, judge_prompt, judge_repeats, rubric,
         assistant_model=None if answers is not None else assistant_model,
         assistant_prompt=assistant_prompt, index=index, k=k,
     )  # fmt: skip
@@ -120,7 +121,7 @@ def assign_suite(
         return Sample(questions[position], repeat, None if answers is None else answers[position])
 
     info = replace(_run_info(plan, questions), answer_repeats=answer_repeats)
-    given = _given(questions) | {"answers_sha256": "" if answers is None else _sha256(map(_shown, answers))}
+    given = _given(questions, rubric) | {"answers_sha256": "" if answers is None else _sha256(map(_shown, answers))}
     if answers is None and plan.index is not None:
         given |= {"runbooks": plan.index.contents, "embedder": plan.index.embedder, "index": plan.index.fingerprint}
     return Assignment(len(questions) * answer_repeats, sample_at, plan, info, given)
@@ -132,14 +133,18 @@ def assign_rejudging(
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
     judge_repeats: int,
+    rubric: Rubric | None = None,
 ) -> Assignment:
-    """What `rejudge` does with these arguments; ConfigError if they are unfit. Nothing is sent."""
+    """What `rejudge` does with these arguments; ConfigError if they are unfit. Nothing is sent.
+
+    judge_prompt, rubric: the run's own unless given."""
     check_counts(judge_repeats=judge_repeats)
+    judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or run.rubric
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
     if not samples:
         raise ConfigError(say("runs.nothing_to_judge", run=run.log_path or say("runs.the_run")))
-    plan = _make_plan(judge_model, judge_prompt, judge_repeats)
+    plan = _make_plan(judge_model, judge_prompt, judge_repeats, rubric)
     questions = list({sample.question.id: sample.question for sample in samples}.values())
     info = replace(
         _run_info(plan, questions),
@@ -154,7 +159,9 @@ def assign_rejudging(
         k=run.run.k,
         answer_repeats=run.run.answer_repeats,
     )
-    given = _given(questions) | {"answers_sha256": _sha256(_shown(r.answer) for r in reversed(first_judged.values()))}
+    given = _given(questions, rubric) | {
+        "answers_sha256": _sha256(_shown(r.answer) for r in reversed(first_judged.values()))
+    }
     return Assignment(len(samples), samples.__getitem__, plan, info, given)
 
 
@@ -183,6 +190,7 @@ def _make_plan(
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
     judge_repeats: int,
+    rubric: Rubric,
     *,
     assistant_model: str | BaseChatModel | Model | None = None,
     assistant_prompt: Prompt | str | Path | None = None,
@@ -190,16 +198,16 @@ def _make_plan(
     k: int = 5,
 ) -> Plan:
     """Open the models and check the prompts: whatever is wrong shows before the first call."""
-    judging = load_prompt(judge_prompt)
-    check_judge_prompt(judging, constants.JUDGE_EVALUATION_CRITERIA)
+    judging = load_prompt(judge_prompt, rubric=rubric)
+    check_judge_prompt(judging, rubric.criteria)
     judge = open_model(judge_model)
     if is_embedded(judge.name):
-        _check_measures(constants.JUDGE_EVALUATION_CRITERIA)
+        _check_measures(rubric.criteria)
     if assistant_model is None:
-        return Plan(judge, judging, judge_repeats, None, None, index, k)
+        return Plan(judge, judging, judge_repeats, rubric, None, None, index, k)
     answering = load_prompt(assistant_prompt, kind="assistant")
     check_assistant_prompt(answering)
-    return Plan(judge, judging, judge_repeats, open_model(assistant_model, task="answer"), answering, index, k)
+    return Plan(judge, judging, judge_repeats, rubric, open_model(assistant_model, task="answer"), answering, index, k)
 
 
 def _check_measures(criteria: Sequence[str]) -> None:
@@ -211,7 +219,7 @@ def _check_measures(criteria: Sequence[str]) -> None:
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
-    answered, rule = plan.assistant is not None, todays_rule()
+    answered = plan.assistant is not None
     info = RunInfo(
         run_id="",
         started_at="",
@@ -230,8 +238,10 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         runbooks=plan.index.files if plan.index is not None and answered else {},
         k=plan.k if answered else None,
         judge_repeats=plan.judge_repeats,
-        pass_threshold=rule.line,
-        pass_rate_required=rule.rate,
+        pass_threshold=plan.rubric.pass_threshold,
+        pass_rate_required=plan.rubric.pass_rate,
+        rubric=plan.rubric,
+        judge_prompt_text=plan.judge_prompt.text,
         socjudge_version=__version__,
     )
     return begin_now(info)
@@ -252,12 +262,14 @@ def _shown(answer: AssistantAnswer) -> list[str]:
     return [encodable(text) for text in (answer.answer, answer.context, str(answer.flags))]
 
 
-def _given(questions: Sequence[EvalQuestion]) -> dict[str, Any]:
-    """What decides a run beside what its log tells: the questions without their categories, the criteria, and the
-    version of socjudge but for its last number."""
+def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
+    """What decides a run beside what its log tells: the questions without their categories, the criteria with their
+    descriptions, and the version of socjudge but for its last number. Line and rate decide no mark."""
     asked = _sha256([question.id, question.question, question.expected_keypoints] for question in questions)
-    criteria = "、".join(constants.JUDGE_EVALUATION_CRITERIA)
-    return {"questions_sha256": asked, "criteria": criteria, "version": __version__.rpartition(".")[0]}
+    return {
+        "questions_sha256": asked, "criteria": "、".join(rubric.criteria), "descriptions": dict(rubric.descriptions),
+        "version": __version__.rpartition(".")[0],
+    }  # fmt: skip
 
 
 # Of a run's block in its log: what decides an answer or a mark.
@@ -269,8 +281,6 @@ _DECIDES = (
 _IN_LOG = (
     "dataset_sha256",
     "index_fingerprint",
-    "pass_threshold",
-    "pass_rate_required",
     "socjudge_version",
     "rejudged_from",
 )

@@ -14,7 +14,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
 
-from .. import constants
 from ..base.messages import say
 from ..base.redact import surprise_text
 from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
@@ -170,7 +169,7 @@ class Engine:
                         judge=self._plan.judge.name,
                         count=self._n_unreadable,
                         cause=evaluation.error[:300],
-                        criterion=constants.JUDGE_EVALUATION_CRITERIA[0],
+                        criterion=self._plan.rubric.criteria[0],
                     )
                 )
             )
@@ -219,7 +218,7 @@ class Engine:
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
         for repeat in repeats:
-            evaluation = failed_evaluation(error, model=self._plan.judge.name)
+            evaluation = failed_evaluation(error, model=self._plan.judge.name, criteria=self._plan.rubric.criteria)
             answered = answer or AssistantAnswer(sample.question.question, "")
             self._add(i, EvaluationResult(sample.question, answered, evaluation, sample.answer_repeat, repeat))
 
@@ -250,7 +249,7 @@ class Engine:
         if self._executor_calls is not None:
             return await self._executor_calls.marks(sample.question, answer, paid, keep)
         return await run_dialogue_async(
-            judging(sample.question, answer, prompt=self._plan.judge_prompt),
+            judging(sample.question, answer, prompt=self._plan.judge_prompt, rubric=self._plan.rubric),
             lambda request: self._plan.judge.complete_async(request, self._gate),
             earlier=paid,
             on_unfinished=keep,

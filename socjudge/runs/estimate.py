@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import constants
 from ..base.messages import say
 from ..base.showing import usage_html
 from ..errors import ConfigError
 from ..models.opening import OFFLINE, Model, Task, open_model, resolve_auto
 from ..models.prices import estimate_tokens, price_usd
 from ..prompts.templates import Prompt, load_prompt
-from ..records import AssistantAnswer, EvalQuestion, Usage, total_usage
+from ..records import AssistantAnswer, EvalQuestion, Rubric, Usage, total_usage
+from ..settings import project_rubric
 from .assignment import each_judge
 from .certainty import FIRST, most_repeats
 
@@ -83,6 +83,7 @@ def estimate_run(
     judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model] = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     assistant_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
     until_certain: bool = False,
@@ -109,8 +110,8 @@ def estimate_run(
     >>> sj.estimate_run(sj.load_eval_dataset(), assistant_model="offline", judge_model="gpt-4o-mini").calls
     10
     """
-    judges = each_judge(judge_model)
-    template = estimate_tokens(load_prompt(judge_prompt).text)
+    judges, rubric = each_judge(judge_model), rubric or project_rubric()
+    template = estimate_tokens(load_prompt(judge_prompt, rubric=rubric).text)
     if answers is not None and len(answers) != len(questions):
         raise ConfigError(say("runs.answer_count", answers=len(answers), questions=len(questions)))
     context = _GUIDE_TOKENS + _PASSAGE_TOKENS * k
@@ -122,7 +123,7 @@ def estimate_run(
     answering = estimate_tokens(load_prompt(assistant_prompt, kind="assistant").text) + context
     answer_in = [] if answers is not None else [answering + estimate_tokens(q.question) for q in questions]
 
-    judge_out = _COMMENT_TOKENS + _CRITERION_TOKENS * len(constants.JUDGE_EVALUATION_CRITERIA)
+    judge_out = _COMMENT_TOKENS + _CRITERION_TOKENS * len(rubric.criteria)
 
     def taking(judgements: int) -> Estimate:
         parts = [_estimate(judge, "judge", judge_in, judge_out, answer_repeats * judgements) for judge in judges]

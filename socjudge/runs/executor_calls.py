@@ -63,10 +63,10 @@ class ExecutorCalls:
         while True:
             request = None
             if self._gate.budget.max_usd is not None:
-                request = next_request(judging(question, answer, prompt=plan.judge_prompt), paid)
+                request = next_request(judging(question, answer, prompt=plan.judge_prompt, rubric=plan.rubric), paid)
             done: Evaluation | Completion = await self._send(
                 plan.judge, self._most_usd(plan.judge, request), prompt=plan.judge_prompt,
-                question=question, answer=answer, paid=tuple(paid),
+                question=question, answer=answer, rubric=plan.rubric, paid=tuple(paid),
             )  # fmt: skip
             if isinstance(done, Evaluation):
                 return done

@@ -36,7 +36,7 @@ def finish_run(
     spent_usd: the most that the run has cost, None where no price is known."""
     totals = _Totals()
     starts = array("q")
-    lost = journal.lost_usage
+    lost, rule = journal.lost_usage, run_rule(journal.info)
     small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
     in_memory: list[EvaluationResult] = []
     finished_at = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -52,7 +52,7 @@ def finish_run(
     def chunks() -> Iterator[bytes]:
         nonlocal totals, starts, in_memory
         totals, starts, in_memory, size = _Totals(), array("q"), [], 0
-        for chunk in log_chunks(rows(), lambda: (totals.tally.summary(run_rule(journal.info)), info())):
+        for chunk in log_chunks(rows(), lambda: (totals.tally.summary(rule), info())):
             starts.append(size)
             size += len(chunk)
             yield chunk
@@ -64,6 +64,7 @@ def finish_run(
             started_at=began.started_at,
             pass_threshold=began.pass_threshold,
             pass_rate_required=began.pass_rate_required,
+            rubric=began.rubric,
             mode=began.mode,
             finished_at=finished_at,
             judge_model_resolved=", ".join(totals.judges) or UNKNOWN,
@@ -81,7 +82,7 @@ def finish_run(
         journal.note_end()
     path = write_log(chunks, journal.info.started_at, logs_dir)
     results = tuple(in_memory) if small else LoggedResults(path, starts[1:])
-    return EvaluationRun(results, totals.tally.summary(run_rule(journal.info)), info(), path)
+    return EvaluationRun(results, totals.tally.summary(rule), info(), path)
 
 
 def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:

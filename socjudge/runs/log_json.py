@@ -159,7 +159,15 @@ def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
     for name, most in RULE_LIMITS.items():
         if (value := getattr(info, name)) is not None and not 0 <= value <= most:
             raise _unfit(where, name, value, say("runs.from_0_to", most=most))
+    if not rule_agrees(info):
+        raise ConfigError(say("runs.two_rules", where=where))
     return info
+
+
+def rule_agrees(info: RunInfo) -> bool:
+    """Whether the line and the rate that stand in a log twice are the same in both places."""
+    told, rubric = (info.pass_threshold, info.pass_rate_required), info.rubric
+    return rubric is None or told == (rubric.pass_threshold, rubric.pass_rate)
 
 
 def result_from_dict(row: Any, *, where: str) -> EvaluationResult:
@@ -201,7 +209,10 @@ def _record(kind: Any, data: Any, where: str) -> Any:
             values[name] = default
         else:
             values[name] = reader(found[key], place, key)
-    return kind(**values)
+    try:
+        return kind(**values)
+    except ConfigError as error:  # a rubric checks itself
+        raise ConfigError(f"{where}: {error}") from None
 
 
 @functools.cache
@@ -210,6 +221,8 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Evaluation:
         return _evaluation, True
+    if origin is UnionType and is_dataclass(inner[0]):
+        return _reader(inner[0])  # None is what its absence says
     if is_dataclass(hint):
         return lambda value, where, name: _record(hint, value, f"{where}.{name}"), True
     if origin is tuple and inner[1:] == (...,):

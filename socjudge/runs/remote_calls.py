@@ -24,7 +24,7 @@ from ..models import event_loop
 from ..models.opening import Model, open_model
 from ..models.pacing import CallSettings, RunGate
 from ..prompts.templates import Prompt
-from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest
+from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, Rubric
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
@@ -39,7 +39,7 @@ _gates: dict[str, set[RunGate]] = {}  # of the remote_calls under way, by run
 class RemoteCall:
     """One call to a model and what it is for: records and names, no key and no open connection.
 
-    answer: the one to be judged; None if an answer is wanted. paid: replies that could not be read.
+    answer: the one to be judged, by the rubric; None if an answer is wanted. paid: replies that could not be read.
     most_usd: the most that may be spent, None without a budget."""
 
     run_id: str
@@ -51,6 +51,7 @@ class RemoteCall:
     prompt: Prompt
     question: EvalQuestion
     answer: AssistantAnswer | None = None
+    rubric: Rubric | None = None
     paid: tuple[Completion, ...] = ()
     index_dir: Path = Path()
     fingerprint: str = ""
@@ -89,8 +90,8 @@ def run_remote_call(call: RemoteCall) -> RemoteResult:
 
 def _one_reply(call: RemoteCall, model: Model, gate: RunGate) -> AssistantAnswer | Evaluation | Completion:
     dialogue: Dialogue[AssistantAnswer] | Dialogue[Evaluation]
-    if call.answer is not None:
-        dialogue = judging(call.question, call.answer, prompt=call.prompt)
+    if call.answer is not None and call.rubric is not None:
+        dialogue = judging(call.question, call.answer, prompt=call.prompt, rubric=call.rubric)
     else:
         with _loading:  # once for all threads
             index = _load_index(call.index_dir, call.fingerprint)
@@ -146,8 +147,6 @@ def get_terms(model: Model) -> Terms:
     sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
     return (
         (say("runs.version_of_socjudge"), __version__),
-        ("JUDGE_EVALUATION_CRITERIA", "、".join(constants.JUDGE_EVALUATION_CRITERIA)),
-        ("JUDGE_PASS_THRESHOLD", constants.JUDGE_PASS_THRESHOLD),
         ("BACKGROUND_SECTIONS", "、".join(constants.BACKGROUND_SECTIONS)),
         ("OPENAI_BASE_URL", getattr(model, "service", "")),
         (say("runs.price_of", model=model.name), model.most_usd(sample)),

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .. import constants
 from ..base.conditions import conditions_of_info, differences
 from ..base.messages import say
 from ..errors import ConfigError
 from ..models.langchain_model import OBJECT
-from ..records import EvaluationResult, EvaluationRun, Usage
+from ..prompts.saved import judge_prompt_of
+from ..prompts.templates import Prompt
+from ..records import EvaluationResult, EvaluationRun, RunInfo, Usage
 from .assignment import STORED, Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
 from .running import RunOptions, run_assignment
@@ -21,32 +22,27 @@ if TYPE_CHECKING:
 
 # What decides an answer or a mark, as the log and the frames tell it, and may have changed since.
 _SAME = (
-    "criteria", "dataset_sha256", "judge_service", "judge_settings", "prompt_sha256", "assistant_service",
+    "dataset_sha256", "judge_service", "judge_settings", "prompt_sha256", "assistant_service",
     "assistant_settings", "assistant_prompt_sha256", "runbooks", "index_fingerprint",
 )  # fmt: skip
-_LINE = ("pass_threshold", "pass_rate_required")  # which decides no mark: a repair keeps the log's
 
 
 def repair_run(run: EvaluationRun, options: RunOptions, *, index: RunbookIndex | None = None) -> EvaluationRun:
     """A new run, with a log of its own, that has the results of this one and asks again for those that failed.
 
-    Its models, prompts, repeats and pass line are those of the log, and what was paid for there is not counted again.
+    Its models, prompts, repeats and rubric are those of the log, and what was paid for there is not counted again.
     index: the runbooks; the one in INDEX_DIR if left out. ConfigError if nothing failed, or if something that decides an
-    answer or a mark (runbooks, criteria, prompts, services, their settings) is not what it was."""
+    answer or a mark (runbooks, prompts, services, their settings) is not what it was."""
     if not any(result.evaluation.status == "failed" for result in run.results):
         raise ConfigError(say("runs.nothing_failed", run=run.log_path or say("runs.the_run")))
     if OBJECT in (run.run.judge_service, run.run.assistant_service):
         raise ConfigError(say("runs.repair_object", run=run.log_path or say("runs.the_run")))
     assignment = _assign(run, index)
-    there = conditions_of_info(
-        run.run, next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
-    )
-    here = conditions_of_info(assignment.info, constants.JUDGE_EVALUATION_CRITERIA)
+    criteria = run.rubric.criteria
+    there, here = conditions_of_info(run.run, criteria), conditions_of_info(assignment.info, criteria)
     # What an old log does not tell cannot be compared.
     if told := [each.phrase() for each in differences(there, here) if each.condition.column in _SAME and each.before]:
         raise ConfigError(say("runs.not_the_same", run=run.log_path or say("runs.the_run"), told="; ".join(told)))
-    kept = {name: there for name in _LINE if (there := getattr(run.run, name)) is not None}
-    assignment = replace(assignment, info=replace(assignment.info, **kept))
     options = replace(options, until_certain=bool(run.run.stopped_because))
     return run_assignment(assignment, options, known=map(_paid, run.results))
 
@@ -78,7 +74,7 @@ def _estimate(run: EvaluationRun, n_judgements: Callable[[Sequence[EvaluationRes
     for row in run.results:
         answers.setdefault((row.question.id, row.answer_repeat), []).append(row)
     info, given, unanswered = run.run, [], Estimate(0, 0, 0, 0.0)
-    how: Any = {"judge_model": info.judge_model, "judge_prompt": info.judge_prompt_id}
+    how: Any = {"judge_model": info.judge_model, "judge_prompt": _prompt(info), "rubric": run.rubric}
     answering: Any = {
         "assistant_model": info.assistant_model, "assistant_prompt": info.assistant_prompt_id, "k": info.k or 5
     }  # fmt: skip
@@ -96,16 +92,20 @@ def asks_assistant(run: EvaluationRun) -> bool:
     return not run.run.rejudged_from and run.run.assistant_model != STORED
 
 
+def _prompt(info: RunInfo) -> Prompt | str:
+    return judge_prompt_of(info) or info.judge_prompt_id
+
+
 def _assign(run: EvaluationRun, index: RunbookIndex | None) -> Assignment:
     info = run.run
     if not asks_assistant(run):
         assignment = assign_rejudging(
-            run, judge_model=info.judge_model, judge_prompt=info.judge_prompt_id, judge_repeats=info.judge_repeats
+            run, judge_model=info.judge_model, judge_prompt=_prompt(info), judge_repeats=info.judge_repeats
         )
         return replace(assignment, info=replace(assignment.info, rejudged_from=info.rejudged_from))
     return assign_suite(
         list({result.question.id: result.question for result in run.results}.values()),
         index=index, answers=None, assistant_model=info.assistant_model, judge_model=info.judge_model,
-        judge_prompt=info.judge_prompt_id, assistant_prompt=info.assistant_prompt_id,
+        judge_prompt=_prompt(info), rubric=run.rubric, assistant_prompt=info.assistant_prompt_id,
         answer_repeats=info.answer_repeats, judge_repeats=info.judge_repeats, k=info.k or 5,
     )  # fmt: skip

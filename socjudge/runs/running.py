@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import constants
+from ..base.conditions import rubric_changes
 from ..base.messages import os_reason, say
-from ..base.pass_rule import run_rule
 from ..base.storage import as_path, check_place
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
@@ -83,7 +83,8 @@ def run_assignment(
     )  # fmt: skip
     discard = False
     try:
-        _tell_line(journal.info, assignment.info)
+        if told := rubric_changes(plan.rubric, journal.info.rubric or plan.rubric):
+            print(say("runs.keeps_rubric", told=told), file=sys.stderr)
         by_question = plan.judge_repeats == 1
         if resumed := journal.n_done:
             taken_up = "runs.taken_up" if by_question else "runs.taken_up_judgements"
@@ -129,14 +130,6 @@ def run_assignment(
         raise
     finally:
         journal.close(discard=discard)
-
-
-def _tell_line(there: RunInfo, here: RunInfo) -> None:
-    """Tell where a run that is taken up keeps a pass line that is not today's."""
-    (there_line, there_rate), (here_line, here_rate) = run_rule(there), run_rule(here)
-    if (there_line, there_rate) != (here_line, here_rate):
-        said = say("runs.keeps_line", there=there_line, there_rate=there_rate, here=here_line, here_rate=here_rate)
-        print(said, file=sys.stderr)
 
 
 def _take_over(journal: Journal, assignment: Assignment, known: Iterable[EvaluationResult], old: Path | None) -> None:

@@ -48,8 +48,9 @@ def assign_judges(
 ) -> tuple[list[Assignment], Over]:
     """What each judge is to do, answers included, and what over the answers of a run; ConfigError as `assign_suite`.
 
-    judging: judge_prompt and judge_repeats; answering: the other arguments of `assign_suite`."""
-    judging |= {"judge_prompt": load_prompt(judging["judge_prompt"])}  # one text for all, whatever becomes of its file
+    judging: judge_prompt, rubric and judge_repeats; answering: the other arguments of `assign_suite`."""
+    # One text for all, whatever becomes of its file.
+    judging |= {"judge_prompt": load_prompt(judging["judge_prompt"], rubric=judging["rubric"])}
     assignments: list[Assignment] = []
     for judge in judges:
         each = assign_suite(questions, index=index, judge_model=judge, **judging, **answering)
@@ -203,7 +204,7 @@ def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
 
 def _answers(journal: Path, assignment: Assignment) -> Iterator[EvaluationResult]:
     """The answers in a journal, without marks, as `run_assignment` takes what is known."""
-    unmarked = failed_evaluation(ProviderError(""), model="")
+    unmarked = failed_evaluation(ProviderError(""), model="", criteria=())
     for _, line in lines(journal):
         if "answer" in line:
             sample = assignment.sample_at(line["sample"])

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.conditions import rubric_changes
 from ..base.messages import say
 from ..errors import ConfigError
 from ..models.opening import Model
+from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt
-from ..records import AssistantAnswer, EvalQuestion, EvaluationResult, EvaluationRun
+from ..records import AssistantAnswer, EvalQuestion, EvaluationResult, EvaluationRun, Rubric
+from ..settings import project_rubric
 from .assignment import assign_rejudging, each_judge
 from .certainty import most_repeats
 from .running import RunOptions, run_assignment
 from .several_judges import assign_judges, run_judges
+from .unfinished import journal_info
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -33,6 +38,7 @@ def run_evaluation_suite(
     judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model] = "auto",
     judge_prompt: Prompt | str | Path | None = None,
     assistant_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
     until_certain: bool = False,
@@ -72,6 +78,9 @@ def run_evaluation_suite(
         that fails is left out with a warning; starting the same again asks it alone.
     judge_prompt, assistant_prompt
         As for `load_prompt`.
+    rubric
+        What is asked and what passes. Left out, it is the project's as it stands now; where `resume` names a journal, its
+        own, as is its judge prompt.
     answer_repeats, judge_repeats
         Answers per question, and judgements per answer.
     until_certain
@@ -144,8 +153,16 @@ def run_evaluation_suite(
     judges = each_judge(judge_model)
     if executor is not None:
         _check_names(executor, *judges, assistant_model)
+    if resume is not None and len(judges) == 1:
+        there = journal_info(Path(resume))
+        judge_prompt = judge_prompt or judge_prompt_of(there)
+        if rubric is None and there.rubric is not None:
+            rubric = there.rubric
+            if told := rubric_changes(project_rubric(), rubric):
+                print(say("runs.keeps_rubric", told=told), file=sys.stderr)
+    rubric = rubric or project_rubric()
     judging: dict[str, Any] = {
-        "judge_prompt": judge_prompt, "judge_repeats": most_repeats(judge_repeats, until_certain)
+        "judge_prompt": judge_prompt, "rubric": rubric, "judge_repeats": most_repeats(judge_repeats, until_certain),
     }  # fmt: skip
     answering: dict[str, Any] = {
         "answers": answers, "assistant_model": assistant_model, "assistant_prompt": assistant_prompt,
@@ -168,6 +185,7 @@ def rejudge(
     *,
     judge_model: str | BaseChatModel | Model = "auto",
     judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
     judge_repeats: int = 1,
     until_certain: bool = False,
     max_concurrency: int = 8,
@@ -192,7 +210,10 @@ def rejudge(
     ----------
     run
         From `load_run` or `run_evaluation_suite`.
-    judge_model, judge_prompt, judge_repeats, until_certain, max_concurrency, max_cost_usd, max_failures, executor
+    judge_prompt, rubric
+        The run's own unless given; a log that does not have its prompt is judged with the project's. What another rubric
+        changes is said before the first call.
+    judge_model, judge_repeats, until_certain, max_concurrency, max_cost_usd, max_failures, executor
         As in `run_evaluation_suite`; so are logs_dir, fresh, resume, on_result, stop and progress.
 
     Returns
@@ -226,8 +247,11 @@ def rejudge(
         run,
         judge_model=judge_model,
         judge_prompt=judge_prompt,
+        rubric=rubric,
         judge_repeats=most_repeats(judge_repeats, until_certain),
     )
+    if told := rubric_changes(run.rubric, assignment.plan.rubric):
+        print(say("runs.another_rubric", told=told), file=sys.stderr)
     return run_assignment(assignment, options)
 
 

@@ -167,6 +167,14 @@ def load_unfinished(path: Path) -> EvaluationRun:
     return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
 
 
+def journal_info(path: Path) -> RunInfo:
+    """The run that a journal is of; ConfigError if it is none."""
+    header = _read_header(path)
+    if "run" not in header:
+        raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
+    return run_info_from_dict(header["run"], where=str(path))
+
+
 def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
     """The latest journal of the run with this key, if there is one."""
     return next((path for path, header in reversed(_journals(folder)) if header.get("key") == key), None)

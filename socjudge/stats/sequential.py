@@ -10,8 +10,9 @@ import numpy as np
 import scipy.special  # type: ignore[import-untyped]
 
 from ..base.messages import say
-from ..base.pass_rule import PassRule, reaches, todays_rule
+from ..base.pass_rule import PassRule, reaches, rule_of
 from ..errors import ConfigError
+from ..settings import project_rubric
 from .basics import Floats
 
 FIRST = 2  # repeats of every question before anything is said: their differences tell the noise
@@ -55,7 +56,7 @@ def gate_progress(
     marks
         For each question its mean scores (0–100) of the judgements so far; None for a reply that could not be read.
     rule
-        Today's unless given.
+        The project's, as it stands now, unless given.
     noise
         The sd of a repeat in points where it is known; else that of the marks, pooled over questions.
     alpha
@@ -102,7 +103,7 @@ def gate_progress(
     >>> sj.gate_progress(steady | {0: [66, 73], 1: [72, 66]}).ask[:2]
     (0, 1)
     """
-    rule = rule or todays_rule()
+    rule = rule or rule_of(project_rubric())
     if not marks:
         raise ConfigError(say("stats.progress_empty"))
     if not (0 < alpha < 1 and cap >= FIRST and (noise is None or noise > 0)):

@@ -38,6 +38,7 @@ from socjudge import (
     unfinished_runs,
 )
 from socjudge.records import Completion, EvaluationResult, ModelRequest, Usage
+from socjudge.settings import project_rubric
 
 MODEL, OTHER_MODEL = "gpt-4o-mini", "gpt-4o"
 FIRST, SECOND = 80, 60  # the judge's points at the first start and at the second
@@ -638,13 +639,13 @@ def test_what_decides_an_answer_or_a_mark_makes_another_run_and_is_named(row: Ro
     before = journal.read_bytes()
     row.change(desk)
     with pytest.raises(ConfigError) as caught:
-        desk.run(resume=journal)
+        desk.run(resume=journal, rubric=project_rubric())
     assert desk.judge_calls == 0
     # Neither the journal's name nor the advice that follows in the same words for every difference.
     told = re.sub(r"\S*\.partial\.jsonl|with its own settings", "", str(caught.value))
     assert re.search(row.named, told, re.IGNORECASE)
     assert not [name for name in BESIDE if name in told and not re.search(row.named, name)]
-    run = desk.run()
+    run = desk.run(rubric=project_rubric())
     assert (run.run.sessions, {result.evaluation.average_score for result in run.results}) == (1, {SECOND})
     assert desk.judge_calls == len(run.results)
     assert desk.journals() == [journal]

@@ -43,7 +43,7 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
-from socjudge.records import Completion, EvaluationResult, RunInfo, Usage
+from socjudge.records import Completion, EvaluationResult, Rubric, RunInfo, Usage
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import assignment, finishing
 from socjudge.runs import journal as journal_module
@@ -143,7 +143,7 @@ def test_langchain_objects_of_one_name_do_not_take_up_each_others_run(
     def key(judge: Any) -> dict[str, Any]:
         return assign_suite(
             questions, index=None, answers=stored(questions), assistant_model="offline", judge_model=judge,
-            judge_prompt=None, assistant_prompt=None, answer_repeats=1, judge_repeats=1, k=5,
+            judge_prompt=None, assistant_prompt=None, rubric=Rubric(), answer_repeats=1, judge_repeats=1, k=5,
         ).key  # fmt: skip
 
     one, other = (FakeListChatModel(responses=[judgement(score)]) for score in (80, 60))

@@ -25,6 +25,7 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
+from socjudge.records import Rubric
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.estimate import Estimate
 from socjudge.runs.several_judges import assign_judges, estimate_judges_left, judged_already
@@ -60,7 +61,10 @@ def left_to_pay(
     answering = {
         "answers": answers, "assistant_model": assistant_model, "assistant_prompt": None, "answer_repeats": 1, "k": 5,
     }  # fmt: skip
-    what: dict[str, Any] = {"judging": {"judge_prompt": None, "judge_repeats": 1}, "answering": answering}
+    what: dict[str, Any] = {
+        "judging": {"judge_prompt": None, "rubric": Rubric(), "judge_repeats": 1},
+        "answering": answering,
+    }
     assignments, over = assign_judges(QUESTIONS, JUDGES, index=index, **what)
     already = judged_already(assignments, over, tmp_path / "logs")
     return estimate_judges_left(QUESTIONS, JUDGES, already, len(QUESTIONS), **what)

@@ -36,7 +36,7 @@ from socjudge import (
 from socjudge.base.pass_rule import PassRule
 from socjudge.base.verdict import judges_text, run_verdict, summarise_results, summary_text
 from socjudge.cli.shared import report_run
-from socjudge.records import EvaluationResult, RunInfo
+from socjudge.records import EvaluationResult, Rubric, RunInfo
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import engine, running
 from socjudge.runs.assignment import assign_suite
@@ -186,7 +186,7 @@ def test_an_assignment_that_is_done_twice_is_two_runs(
 ) -> None:
     assignment = assign_suite(
         questions[:2], index=index, answers=None, assistant_model="offline", judge_model="offline", judge_prompt=None,
-        assistant_prompt=None, answer_repeats=1, judge_repeats=1, k=5,
+        assistant_prompt=None, rubric=Rubric(), answer_repeats=1, judge_repeats=1, k=5,
     )  # fmt: skip
     options = RunOptions(logs_dir=tmp_path / "logs", progress=False)
     first, second = run_assignment(assignment, options), run_assignment(assignment, options)

@@ -15,7 +15,7 @@ import pandas as pd
 from ... import constants
 from ...base.conditions import conditions_of, differences
 from ...base.messages import os_reason, say
-from ...base.pass_rule import reaches, todays_rule
+from ...base.pass_rule import SPECIFIED, reaches
 from ...base.storage import as_path, is_remote
 from ...errors import ConfigError
 from ...history.frames import History, load_history
@@ -171,7 +171,7 @@ def run_table(chosen: History) -> pd.DataFrame:
     results = chosen.results.astype({"run_id": object})
     points = results.assign(points=plain_floats(results["average_score"]).fillna(0), unread=results["status"] != "ok")
     asked = points.groupby(["run_id", "question_id"], sort=False).agg({"points": "mean", "unread": "sum"}).reset_index()
-    lines = runs.set_index("run_id")["pass_threshold"].astype("Float64").fillna(todays_rule().line)
+    lines = runs.set_index("run_id")["pass_threshold"].astype("Float64").fillna(SPECIFIED.line)
     passed = reaches(asked["points"] - asked["run_id"].map(lines).astype(float), 0)
     counts = asked.assign(passed=passed).groupby("run_id", sort=False)
     totals = counts.agg(questions=("points", "size"), passed=("passed", "sum"), n_unscored=("unread", "sum"))

@@ -17,7 +17,7 @@ from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.dataset import load_eval_dataset
 from ...judging.judge import count_retries
 from ...models.pacing import get_settings
-from ...records import EvalQuestion, EvaluationResult, EvaluationRun
+from ...records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
 from ...runs.assignment import Assignment, assign_rejudging
 from ...runs.certainty import most_repeats
 from ...runs.estimate import Estimate
@@ -25,6 +25,7 @@ from ...runs.load import load_run
 from ...runs.running import RunOptions, run_assignment
 from ...runs.several_judges import Over, assign_judges, check_judges, estimate_judges_left, judged_already, run_judges
 from ...runs.unfinished import UnfinishedRun, load_unfinished, unfinished_runs
+from ...settings import project_rubric
 
 TELL_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
 # Settings that say how calls are made, not what is asked. output_tokens is among them because a run that ended for a
@@ -303,7 +304,7 @@ class RunSession(Session):
             "answers": None, "assistant_model": settings.assistant_model, "assistant_prompt": settings.assistant_prompt,
             "answer_repeats": settings.answer_repeats, "k": settings.k,
         }  # fmt: skip
-        task = _task(settings, load_eval_dataset(settings.dataset), answering)
+        task = _task(settings, load_eval_dataset(settings.dataset), answering, project_rubric())
         index = find_index(self.runbooks, index_dir=self.index_dir)
         if index is None:
             return task, None
@@ -318,7 +319,7 @@ class RunSession(Session):
         run = self._stored[1]
         stored = [result for result in run.results if result.judge_repeat == 0]
         answering = {"answers": [result.answer for result in stored]}
-        task = _task(settings, [result.question for result in stored], answering)
+        task = _task(settings, [result.question for result in stored], answering, run.rubric)
 
         def assign() -> tuple[list[Assignment], Over]:
             each = [assign_rejudging(run, judge_model=judge, **task.judging) for judge in task.judges]
@@ -388,9 +389,9 @@ def _answer(result: EvaluationResult) -> tuple[Any, int]:
     return result.question.id, result.answer_repeat
 
 
-def _task(settings: Settings, questions: Sequence[EvalQuestion], answering: dict[str, Any]) -> _Task:
+def _task(settings: Settings, questions: Sequence[EvalQuestion], answering: dict[str, Any], rubric: Rubric) -> _Task:
     repeats = most_repeats(settings.judge_repeats, settings.until_certain)
-    judging = {"judge_prompt": settings.judge_prompt, "judge_repeats": repeats}
+    judging = {"judge_prompt": settings.judge_prompt, "rubric": rubric, "judge_repeats": repeats}
     return _Task(questions, settings.judges, judging, answering, settings.until_certain)
 
 

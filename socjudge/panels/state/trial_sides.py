@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...prompts.saved import find_prompt
+from ...prompts.saved import judge_prompt_of
 from ...prompts.templates import Prompt, load_prompt
 from ...records import EvalQuestion, EvaluationRun
 from ...runs.assignment import Assignment, assign_rejudging, assign_suite
@@ -64,7 +64,7 @@ class Side:
         return estimate_run(
             [sample.question for sample in samples], answers=None if self.assistant_prompt else stored,
             assistant_model=self.choice.assistant_model, assistant_prompt=self.assistant_prompt,
-            judge_model=self.choice.judge_model, judge_prompt=self.judge_prompt, k=self.run.run.k or 5,
+            judge_model=self.choice.judge_model, judge_prompt=self.judge_prompt, rubric=self.run.rubric, k=self.run.run.k or 5,
         )  # fmt: skip
 
 
@@ -75,10 +75,10 @@ def get_sides(
 
     run: with the chosen answers. get_index: asked only where questions are answered anew. A prompt of the assistant is
     tried with the judge prompt of the run, or the built-in one where that is gone."""
-    base = load_prompt(choice.base)
+    base = load_prompt(choice.base, rubric=run.rubric)
     if choice.kind == "judge":
         return _judging(choice, run, base), _judging(choice, run, edited)
-    judging = find_prompt(run.run.judge_prompt_sha256, "judge") or load_prompt(None)
+    judging = judge_prompt_of(run.run) or load_prompt(None, rubric=run.rubric)
     before, after = (_answering(choice, run, judging, prompt, get_index()) for prompt in (base, edited))
     return _judging(choice, run, judging) if before.is_answered else before, after
 
@@ -91,7 +91,8 @@ def _judging(choice: TrialSettings, run: EvaluationRun, prompt: Prompt) -> Side:
 def _answering(choice: TrialSettings, run: EvaluationRun, judging: Prompt, prompt: Prompt, index: RunbookIndex) -> Side:
     assignment = assign_suite(
         _questions(run), index=index, answers=None, assistant_model=choice.assistant_model, assistant_prompt=prompt,
-        judge_model=choice.judge_model, judge_prompt=judging, answer_repeats=1, judge_repeats=1, k=run.run.k or 5,
+        judge_model=choice.judge_model, judge_prompt=judging, rubric=run.rubric,
+        answer_repeats=1, judge_repeats=1, k=run.run.k or 5,
     )  # fmt: skip
     return Side(choice, run, judging, prompt, assignment)
 

@@ -17,12 +17,13 @@ from ...errors import ConfigError, RunStopped
 from ...models.budget import as_budget
 from ...prompts.saved import check_prompt, check_prompt_name, save_prompt
 from ...prompts.templates import Prompt, default_prompt_id, load_prompt
-from ...records import UNKNOWN, EvaluationResult, EvaluationRun, is_embedded
+from ...records import UNKNOWN, EvaluationResult, EvaluationRun, Rubric, is_embedded
 from ...runs.assignment import STORED
 from ...runs.estimate import Estimate
 from ...runs.load import load_run
 from ...runs.logs import log_files
 from ...runs.running import RunOptions, note_journal, note_run, run_assignment
+from ...settings import project_rubric
 from .run import Progress, Session, State
 from .trial_effect import Effect, disputed_questions, measure_effect
 from .trial_sides import Side, get_sides
@@ -83,7 +84,7 @@ class TrialSession(Session):
     @property
     def base_text(self) -> str:
         """The text of the prompt to compare with; ConfigError if it is gone."""
-        return load_prompt(self.choice.base).text
+        return load_prompt(self.choice.base, rubric=self._rubric()).text
 
     # -- choosing; nothing changes while a trial is under way
 
@@ -99,7 +100,7 @@ class TrialSession(Session):
         if changes.get("kind", old.kind) != old.kind:
             changes = {"base": default_prompt_id(changes["kind"]), **changes}
         if changes.get("base", old.base) != old.base:
-            changes = {"text": load_prompt(changes["base"]).text, **changes}
+            changes = {"text": load_prompt(changes["base"], rubric=self._rubric()).text, **changes}
             self._earlier += [old.text, changes["text"]]
         choice = replace(old, **changes)
         self.choice = replace(choice, text=encodable(choice.text))
@@ -134,13 +135,21 @@ class TrialSession(Session):
     def save(self, name: str, *, author: str = "", note: str = "") -> Path:
         """Save the text as a prompt of its own, made from the base; `save_prompt` says what is refused."""
         choice = self.choice
-        return save_prompt(choice.text, name=name, parent=choice.base, kind=choice.kind, author=author, note=note)
+        return save_prompt(
+            choice.text,
+            name=name,
+            parent=choice.base,
+            kind=choice.kind,
+            author=author,
+            note=note,
+            rubric=self._rubric(),
+        )
 
     # -- before it costs anything
 
     def check_text(self) -> None:
         """ConfigError that names what the text lacks, or has too much."""
-        check_prompt(self._edited(), self.choice.kind)
+        check_prompt(self._edited(), self.choice.kind, self._rubric())
 
     def plan(self) -> TrialCost:
         """What the trial will take; nothing is sent. ConfigError if something that was chosen is unfit."""
@@ -275,6 +284,13 @@ class TrialSession(Session):
         if key not in self._read:
             self._read = {key: load_run(path)}  # only the latest: a large log should not stay in memory
         return self._read[key]
+
+    def _rubric(self) -> Rubric:
+        """What the chosen log was judged by; the project's where there is none."""
+        try:
+            return self._stored().rubric
+        except ConfigError:
+            return project_rubric()
 
     def _chosen(self) -> EvaluationRun:
         """The stored run with the chosen answers only; those that were never given are left out."""
