@@ -53,7 +53,7 @@ class Rubric:
     judge can be asked or no run can meet."""
 
     criteria: tuple[str, ...] = SPECIFIED_CRITERIA
-    descriptions: Mapping[str, str] = field(default_factory=dict)
+    descriptions: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
     pass_threshold: float = 70.0
     pass_rate: float = 0.7
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .. import constants
 from ..base.conditions import CONDITIONS
 from .schema import RUN_COLUMNS, TEXTS, Tables
 
@@ -114,23 +113,25 @@ def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
     category = _column(results["category"], spread)
     return {
         "question_id": spread(np.array(known, dtype="int64" if whole else object)[ids.indices.to_numpy()]),
-        "category": _ordered(category, constants.QUESTION_CATEGORIES),
+        "category": category.as_ordered(),  # as they come, as the questions stand in the dataset
         "answer_repeat": spread(results["answer_repeat"].to_numpy()),
         "judge_repeat": spread(results["judge_repeat"].to_numpy()),
     }
 
 
 def _criteria(results: pa.Table) -> pd.Categorical:
-    """The criterion of each score."""
+    """The criterion of each score; in the order of the last run, then what only earlier ones had."""
     lists = results["criterion"].combine_chunks().dictionary_encode()
     named: list[list[str]] = [json.loads(text) for text in lists.dictionary.to_pylist()]
-    names = list(dict.fromkeys(name for each in named for name in each))
+    last = np.full(len(named), -1)
+    np.maximum.at(last, lists.indices.to_numpy(), np.arange(len(results)))
+    names = list(dict.fromkeys(name for kind in np.argsort(-last, kind="stable") for name in named[kind]))
     codes = [np.array([names.index(name) for name in each], dtype=np.int16) for each in named]
     if len(codes) == 1:
         flat = np.tile(codes[0], len(results))
     else:
         flat = np.concatenate([codes[kind] for kind in lists.indices.to_numpy()]) if codes else np.array([], np.int16)
-    return _ordered(pd.Categorical.from_codes(flat, pd.Index(names, dtype=object)), constants.JUDGE_EVALUATION_CRITERIA)
+    return pd.Categorical.from_codes(flat, pd.Index(names, dtype=object), ordered=True)
 
 
 def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
@@ -150,9 +151,3 @@ def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
         "float64": pd.arrays.FloatingArray,
     }
     return kinds[str(plain.dtype)](plain, missing)
-
-
-def _ordered(values: pd.Categorical, known: Sequence[str]) -> pd.Categorical:
-    """An ordered categorical: the known names first, then whatever else occurs."""
-    others = [name for name in values.categories if name not in known]
-    return values.set_categories([*known, *others], ordered=True)

@@ -156,9 +156,7 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=columns, dtype=object)
     whole = all(isinstance(name, int) for name in frame["question_id"])
-    known = constants.JUDGE_EVALUATION_CRITERIA
-    others = [name for name in dict.fromkeys(frame["criterion"]) if name not in known]
-    order = pd.CategoricalDtype([*known, *others], ordered=True)
+    order = pd.CategoricalDtype(list(dict.fromkeys(frame["criterion"])), ordered=True)
     frame = frame.assign(
         question_id=frame["question_id"].astype("int64" if whole else object),
         criterion=frame["criterion"].astype(order),

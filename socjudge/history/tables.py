@@ -23,13 +23,22 @@ import msgspec
 import orjson
 import pyarrow as pa
 
-from .. import constants
 from ..base.conditions import runbooks_text
 from ..base.messages import os_reason, say
 from ..base.pass_rule import PassRule, run_rule
 from ..base.verdict import Tally
 from ..errors import ConfigError
-from ..records import BARE, POINTS, UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Status
+from ..records import (
+    BARE,
+    POINTS,
+    SPECIFIED_CRITERIA,
+    UNKNOWN,
+    EvaluationResult,
+    EvaluationRun,
+    RunInfo,
+    RunSummary,
+    Status,
+)
 from ..runs.log_json import RULE_LIMITS, answer_sha256, log_fields, rule_agrees
 from ..runs.logs import bare_info, load_log, parse_log
 from .schema import (
@@ -145,6 +154,7 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
     """What is in the logs, in the order given. A log that cannot be read is a row of `runs` with its `problem`."""
     runs: list[dict[str, Any]] = []
     rows: list[Row] = []
+    guess: tuple[str, ...] = SPECIFIED_CRITERIA  # most logs of a folder have the same
     chunks = []
     with without_collection():
         for file in files:
@@ -153,7 +163,8 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
                 "changed_ns": file.changed_ns,
             }  # fmt: skip
             try:
-                new_run, new_rows = _read_log(file.path, text)
+                new_run, new_rows = _read_log(file.path, text, guess)
+                guess = tuple(json_names(new_rows[0][_CRITERIA])) if new_rows else guess
                 run |= new_run
                 rows += new_rows
             except ConfigError as error:
@@ -181,11 +192,11 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _read_log(path: Path, text: bool) -> tuple[dict[str, Any], list[Row]]:
+def _read_log(path: Path, text: bool, guess: tuple[str, ...]) -> tuple[dict[str, Any], list[Row]]:
     raw = load_log(path)
     try:
-        info, summary, rows = _read_usual(raw, path.name, text)
-    except (_Unusual, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        info, summary, rows = _read_usual(raw, path.name, text, guess)
+    except (_Unusual, ConfigError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         info, summary, rows = _read_any(parse_log(raw, path), path.name, text)
     values = _run_values(info, summary, rows)
     whole = [value for value in values.values() if type(value) is int]
@@ -208,13 +219,9 @@ def _results(rows: list[Row], text: bool) -> pa.Table:
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)
 
 
-def _read_usual(raw: bytes, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """A log as it should be; else msgspec.MsgspecError or _Unusual."""
-    criteria = tuple(constants.JUDGE_EVALUATION_CRITERIA)
-    try:
-        found = _decoder(criteria, text).decode(raw)
-    except msgspec.ValidationError:  # perhaps only other criteria
-        found, criteria = _decoder((), text).decode(raw), ()
+def _read_usual(raw: bytes, log: str, text: bool, guess: tuple[str, ...]) -> tuple[RunInfo, RunSummary, list[Row]]:
+    """A log as it should be; else msgspec.MsgspecError, _Unusual, or ConfigError for a rubric that is none."""
+    found, criteria = _decode(raw, text, guess)
     if any(not 0 <= (getattr(found.run, name, 0) or 0) <= most for name, most in RULE_LIMITS.items()):
         raise _Unusual("a pass rule out of its range")
     if found.run is not None and not rule_agrees(found.run):
@@ -222,6 +229,16 @@ def _read_usual(raw: bytes, log: str, text: bool) -> tuple[RunInfo, RunSummary, 
     values = _values(text, True)
     rows = [_row(row, log, criteria, values(row), text) for row in found.results]
     return found.run or bare_info(log), found.summary, rows
+
+
+def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
+    """A log, and its criteria where they are those of the guess: half the time."""
+    with contextlib.suppress(msgspec.ValidationError):
+        found = _decoder(guess, text).decode(raw)
+        rubric = None if found.run is None else found.run.rubric
+        if guess == (SPECIFIED_CRITERIA if rubric is None else rubric.criteria):
+            return found, guess
+    return _decoder((), text).decode(raw), ()
 
 
 def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool) -> Row:

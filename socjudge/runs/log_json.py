@@ -222,7 +222,7 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
     if hint is Evaluation:
         return _evaluation, True
     if origin is UnionType and is_dataclass(inner[0]):
-        return _reader(inner[0])  # None is what its absence says
+        hint = inner[0]  # None is what its absence says
     if is_dataclass(hint):
         return lambda value, where, name: _record(hint, value, f"{where}.{name}"), True
     if origin is tuple and inner[1:] == (...,):
@@ -264,7 +264,7 @@ def _one_of(known: tuple[str, ...], value: Any, where: str, name: str) -> Any:
 
 
 def _items(read: _Reader, value: Any, where: str, name: str) -> tuple[Any, ...]:
-    if not isinstance(value, list):
+    if not isinstance(value, list | tuple):  # a tuple where it comes from no file
         raise _unfit(where, name, value, say("runs.a_list"))
     return tuple(read(item, where, f"{name}[{i}]") for i, item in enumerate(value))
 

@@ -62,9 +62,9 @@ def test_a_gullible_judge_is_found_and_a_firm_one_is_not(service: Service, tmp_p
 
 def test_an_attack_stands_beside_a_neutral_text_of_equal_length() -> None:
     (weak,) = only_politeness(find_subjects(PAIRS)[0])
-    names = {attack.id for attack in attacks()}
-    assert len(names) == len(attacks())
-    for attack in attacks():
+    names = {attack.id for attack in attacks(CRITERIA)}
+    assert len(names) == len(attacks(CRITERIA))
+    for attack in attacks(CRITERIA):
         attacked, control = attack.on(weak), attack.control(weak)
         assert attacked != control != weak
         for one, other in [

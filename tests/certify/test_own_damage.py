@@ -90,7 +90,7 @@ def test_the_estimate_has_them_and_a_good_answer_of_ones_own_is_judged_as_it_is(
     seven = PAIRS[:7]
     least = estimate_certificate(seven, **what, damaged=pd.DataFrame(LINES[:7])).calls
     assert least == estimate_certificate(seven, **what).calls + 7
-    good, cases = read_damaged(pd.DataFrame([*LINES, *mine]), SUBJECTS)
+    good, cases = read_damaged(pd.DataFrame([*LINES, *mine]), SUBJECTS, CRITERIA)
     assert [s.answer.answer for s in good] == [*(a.answer for _, a in PAIRS[:8]), "1. 端末を隔離します。"]
     assert cases[-1].question_id == good[-1].question.id != PAIRS[0][0].id
     assert cases[-1].subject.answer.context == PAIRS[0][1].context

@@ -865,18 +865,14 @@ def test_frames_are_not_changed() -> None:
     ],
     ids=["trend", "distribution", "gate", "flips", "bridge"],
 )
-@pytest.mark.parametrize("source", ["today's", "the run's own"])
-def test_the_pass_line_of_a_chart_is_looked_up_when_it_is_drawn(
-    plot: Callable[[pd.DataFrame], Axes], source: str, monkeypatch: pytest.MonkeyPatch
+def test_the_pass_line_of_a_chart_is_that_of_the_run(
+    plot: Callable[[pd.DataFrame], Axes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = getattr(plot, "__code__", None) and "gate_questions" in plot.__code__.co_names
     marks = [[70, 82, 90, 60, 75, 85, 95, 72, 88, 66], [72, 78, 91, 58, 77, 86, 93, 74, 89, 64]]
     scores = judges_frame(a=marks[0]) if gate else judges_frame(a=marks[0], b=marks[1])
-    if source == "today's":
-        monkeypatch.setattr(constants, "JUDGE_PASS_THRESHOLD", 80.0)
-    else:
-        scores = scores.assign(pass_threshold=80.0)
-    ax = plot(scores)
+    monkeypatch.setattr(constants, "JUDGE_PASS_THRESHOLD", 3.0)
+    ax = plot(scores.assign(pass_threshold=80.0))
     dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
     assert [set(line.get_xdata()) == {80} or set(line.get_ydata()) == {80} for line in dashed] == [True]
     texts = [ax.get_title(), ax.get_xlabel(), *(legend(ax) if ax.get_legend() else [])]

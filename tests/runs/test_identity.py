@@ -168,6 +168,10 @@ class Desk:
             keywords["index"] = build_index(self.runbooks, **{"index_dir": self.folder / "index", **self.index})
         return run_evaluation_suite(self.questions, **keywords)
 
+    def todays(self) -> dict[str, Any]:
+        """The rubric and the judge prompt of the project, in place of those of a journal or a log."""
+        return {"rubric": project_rubric(), "judge_prompt": self.keywords.get("judge_prompt") or load_prompt(None)}
+
     def break_off(self, *, finished: int = 0) -> tuple[Path, int]:
         """Stop the first start after two results; its journal, and how many judged answers are in it.
 
@@ -639,13 +643,13 @@ def test_what_decides_an_answer_or_a_mark_makes_another_run_and_is_named(row: Ro
     before = journal.read_bytes()
     row.change(desk)
     with pytest.raises(ConfigError) as caught:
-        desk.run(resume=journal, rubric=project_rubric())
+        desk.run(resume=journal, **desk.todays())
     assert desk.judge_calls == 0
     # Neither the journal's name nor the advice that follows in the same words for every difference.
     told = re.sub(r"\S*\.partial\.jsonl|with its own settings", "", str(caught.value))
     assert re.search(row.named, told, re.IGNORECASE)
     assert not [name for name in BESIDE if name in told and not re.search(row.named, name)]
-    run = desk.run(rubric=project_rubric())
+    run = desk.run(**desk.todays())
     assert (run.run.sessions, {result.evaluation.average_score for result in run.results}) == (1, {SECOND})
     assert desk.judge_calls == len(run.results)
     assert desk.journals() == [journal]

@@ -37,7 +37,9 @@ def test_seven_of_ten_leave_the_pass_rate_between_040_and_089() -> None:
     assert "10問中7問合格。合格率の95%区間は0.40〜0.89。" in row["note"]
 
 
-def test_a_run_is_judged_by_its_own_rule_and_by_todays_where_it_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_judged_by_its_own_rule_and_by_the_specifications_where_it_names_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     runs = [
         results(SEVEN_OF_TEN, run_id="old").assign(pass_threshold=math.nan, pass_rate_required=math.nan),
         results(SEVEN_OF_TEN, run_id="strict").assign(pass_threshold=80.0, pass_rate_required=0.5),
@@ -48,9 +50,9 @@ def test_a_run_is_judged_by_its_own_rule_and_by_todays_where_it_names_none(monke
     assert gate_confidence(frame)[columns].to_numpy().tolist() == [[7, 7, True], [4, 5, False]]
     monkeypatch.setattr("socjudge.constants.JUDGE_PASS_THRESHOLD", 85.0)
     monkeypatch.setattr("socjudge.constants.JUDGE_PASS_RATE", 0.3)
-    assert gate_confidence(frame)[columns].to_numpy().tolist() == [[3, 3, False], [4, 5, False]]
-    assert gate_confidence(results(SEVEN_OF_TEN))["passed"].tolist() == [3]
-    assert gate_questions(frame, noise=5.0)["distance"].iloc[[0, 10]].tolist() == pytest.approx([-13 / 5, -8 / 5])
+    assert gate_confidence(frame)[columns].to_numpy().tolist() == [[7, 7, True], [4, 5, False]]
+    assert gate_confidence(results(SEVEN_OF_TEN))["passed"].tolist() == [7]
+    assert gate_questions(frame, noise=5.0)["distance"].iloc[[0, 10]].tolist() == pytest.approx([2 / 5, -8 / 5])
 
 
 @pytest.mark.usefixtures("in_japanese")

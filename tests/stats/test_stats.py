@@ -52,13 +52,13 @@ marks_lists = st.lists(st.integers(0, 20).map(lambda step: step * 5.0), min_size
 differences = st.lists(st.integers(-100, 100).map(float), min_size=1, max_size=12)
 
 
-def test_the_statistics_know_nothing_but_arrays_frames_and_constants() -> None:
+def test_the_statistics_know_nothing_but_arrays_frames_and_settings() -> None:
     wing = {name.removeprefix("stats/") for name in modules() if name.startswith("stats/")}
     libraries = {"numpy", "pandas", "scipy", *sys.stdlib_module_names}
     for name in wing:
         for imported in runtime_imports(modules()[f"stats/{name}"]):
             known = (
-                {*wing, "constants", "errors", "base.messages", "base.pass_rule", "base.conditions", "base.texts"}
+                {*wing, "settings", "errors", "base.messages", "base.pass_rule", "base.conditions", "base.texts"}
                 if imported.startswith(".")
                 else libraries
             )
