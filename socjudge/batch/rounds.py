@@ -109,7 +109,7 @@ def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: 
             _add_result(assignment, journal, line.sample, line.repeat, value)
     except RequestRefused as refusal:  # the reply was withheld, and would be again
         assert line.repeat is not None
-        evaluation = failed_evaluation(refusal, model=assignment.plan.judge.name)
+        evaluation = _failed(assignment, refusal)
         _add_result(assignment, journal, line.sample, line.repeat, evaluation)
     else:
         assert line.repeat is not None  # the assistant asks once
