@@ -167,8 +167,12 @@ def split_blocks(text: str) -> list[str]:
 
 def plain_name(name: str) -> str:
     """A person's name in one form: NFKC, without characters that nobody sees, with single blanks inside and none around."""
-    seen = [letter for letter in unicodedata.normalize("NFKC", name) if letter.isspace() or not _is_unseen(letter)]
-    return " ".join("".join(seen).split())
+    return " ".join(without_unseen(unicodedata.normalize("NFKC", name)).split())
+
+
+def without_unseen(text: str) -> str:
+    """The text without characters that nobody sees; spaces and line breaks stay."""
+    return "".join(letter for letter in text if letter.isspace() or not _is_unseen(letter))
 
 
 def _is_unseen(letter: str) -> bool:

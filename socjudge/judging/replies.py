@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..base.messages import listed, say
+from ..base.texts import fold
 from ..errors import UnparsableJudgement
 from .reply_json import JsonObject, as_written, closing_brace, find_objects, without_duplicates, without_thinking
+from .shown_verdicts import is_shown
 
 MAX_CHARACTERS = 200_000  # a judgement has about 2,000
 _WRAPPERS = ("result", "evaluation", "judgement", "judgment")
@@ -87,7 +89,8 @@ def _parse(text: str, criteria: Sequence[str], finish_reason: str, quoted: Itera
         outside = body[stray:].replace(verdicts[0].source, "", 1) if len(verdicts) == 1 else "scores"
         if "scores" in outside:
             raise UnparsableJudgement(say("judging.reply_cut_inside"))
-    verdicts = _not_copied(verdicts, quoted) if whole else _own(verdicts, criteria, quoted)
+    shown = tuple(quoted)
+    verdicts = [found for found in verdicts if not _is_quoted(found, criteria, shown, whole=whole)]
     if not verdicts:
         start = body.find("{")
         if start < 0:
@@ -124,38 +127,23 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
     return []
 
 
-def _not_copied(verdicts: list[JsonObject], quoted: Iterable[str]) -> list[JsonObject]:
-    """The verdicts that no text which the judge was shown has, words and all."""
-    for text in quoted if verdicts else ():
-        squeezed = "".join(text.split())
-        shown = [
-            value for found in find_objects(text[:MAX_CHARACTERS], lenient=True)[0] for value in _dicts(found.value)
-        ]
-        verdicts = [v for v in verdicts if "".join(v.source.split()) not in squeezed and v.value not in shown]
-    return verdicts
+def _is_quoted(found: JsonObject, criteria: Sequence[str], quoted: Sequence[str], *, whole: bool) -> bool:
+    """Whether a verdict stands in a text that the judge was shown, in the same words or the same scores; scores alone are
+    no sign of that where they come as a whole reply with words of the judge's own."""
+    source = "".join(found.source.split())
+    if any(source in "".join(text.split()) for text in quoted):
+        return True
+    scores = _scores_or_none(found.value["scores"], criteria)
+    if scores is None or not any(is_shown(scores, text) for text in quoted):
+        return False
+    return not (whole and _has_own_words(found.value, quoted))
 
 
-def _own(verdicts: list[JsonObject], criteria: Sequence[str], quoted: Iterable[str]) -> list[JsonObject]:
-    """The verdicts that do not stand in a text that the judge was shown, in the same words or the same scores."""
-    for text in quoted if verdicts else ():
-        squeezed = "".join(text.split())
-        inner = [
-            value for found in find_objects(text[:MAX_CHARACTERS], lenient=True)[0] for value in _dicts(found.value)
-        ]
-        shown = [_scores_or_none(value.get("scores", value), criteria) for value in inner]
-        shown = [scores for scores in shown if scores]
-        verdicts = [
-            found
-            for found in verdicts
-            if "".join(found.source.split()) not in squeezed
-            and _scores_or_none(found.value["scores"], criteria) not in shown
-        ]
-    return verdicts
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-    return [value] * isinstance(value, dict) + [found for item in inner for found in _dicts(item)]
+def _has_own_words(verdict: Mapping[str, Any], quoted: Sequence[str]) -> bool:
+    reasons = verdict.get("rationale")
+    told = [*(reasons.values() if isinstance(reasons, Mapping) else [reasons]), verdict.get("overall_comment")]
+    shown = fold("".join(quoted))
+    return any(fold(_text(words)) not in shown for words in told)
 
 
 def _is_example(found: JsonObject) -> bool:

@@ -66,10 +66,8 @@ class JsonObject:
     notes: tuple[str, ...] = ()
 
 
-def find_objects(body: str, *, lenient: bool = False) -> tuple[list[JsonObject], int | None]:
-    """The outermost JSON objects in a text, in order, and where the first stray brace stands before a "scores".
-
-    lenient: for texts that are only compared with; what cannot be read there is passed over."""
+def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
+    """The outermost JSON objects in a text, in order, and where the first stray brace stands before a "scores"."""
     found: list[JsonObject] = []
     first_stray, strays = None, 0
     last_scores = body.rfind("scores")
@@ -78,25 +76,21 @@ def find_objects(body: str, *, lenient: bool = False) -> tuple[list[JsonObject],
         end, depth = closing_brace(body, position)
         if end is None:
             strays += 1
-            if position < last_scores and not lenient:
+            if position < last_scores:
                 if strays > _MAX_STRAYS or _JSON_BEGINS.match(body, position):
                     # What stands inside belongs to the cut object and is no reply of its own.
                     raise UnparsableJudgement(say("judging.reply_cut_inside"))
                 first_stray = position if first_stray is None else first_stray
-            if strays > _MAX_STRAYS * (8 if lenient else 1):
+            if strays > _MAX_STRAYS:
                 break
             position = body.find("{", position + 1)
             continue
         source = body[position : end + 1]
-        try:
-            if depth > _MAX_DEPTH:
-                raise UnparsableJudgement(say("judging.reply_too_deep"))
-            value, notes = _load(source, repair="scores" in source or source == body)
-            if isinstance(value, dict):
-                found.append(JsonObject(value, source, position, notes))
-        except (UnparsableJudgement, ValueError, RecursionError):
-            if not lenient:
-                raise
+        if depth > _MAX_DEPTH:
+            raise UnparsableJudgement(say("judging.reply_too_deep"))
+        value, notes = _load(source, repair="scores" in source or source == body)
+        if isinstance(value, dict):
+            found.append(JsonObject(value, source, position, notes))
         position = body.find("{", end + 1)
     return found, first_stray
 
