@@ -189,6 +189,12 @@ def certainty_text(info: RunInfo) -> str:
     return say("base.certainty", total=sum(counts), least=least, most=most, why=why)
 
 
+def mixed_text(info: RunInfo) -> str:
+    """What is said below the verdict of a run whose judge answered under several names; empty for other runs."""
+    names = info.judge_model_resolved.split(", ")
+    return say("base.judge_mixed", count=len(names), names=listed(names)) if len(names) > 1 else ""
+
+
 def judges_text(run: EvaluationRun) -> str:
     """The verdicts of several judges on the same answers in one line."""
     runs = (run, *run.others)
@@ -232,10 +238,11 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
 
     summary: better the run, which knows the rule that it was judged by, and its other judges; of a summary alone, rule is
     that one (the specification's unless given)."""
-    verdict, others = None, ""
+    verdict, others, mixed = None, "", ""
     if isinstance(summary, EvaluationRun):
         rule, verdict = rule or run_rule(summary.run), run_verdict(summary)
         others = judges_text(summary) if summary.judges_asked > 1 else ""
+        mixed = mixed_text(summary.run)
         summary = summary.summary
     rule, verdict = rule or SPECIFIED, verdict or summary_verdict(summary)
     needed = rule.needed(summary.total_questions)
@@ -250,4 +257,4 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
         text += "\n" + say("base.unread", count=summary.n_unscored) + "\n"
     if summary.is_open:
         text += "\n" + say("base.could_pass", worst=Verdict("failed").headline, best=Verdict("passed").headline) + "\n"
-    return f"{text}\n{others}\n" if others else text
+    return text + "".join(f"\n{more}\n" for more in (mixed, others) if more)

@@ -58,7 +58,8 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     -----
     Looked for: files that cannot be read or are cut, scores out of range, missing or null, six zeros without a reason
     (parse failures of old programs), averages and summaries that do not follow from the scores, ids that occur twice,
-    two logs of one run, answers changed after they were judged, no judge or start named, unfinished journals.
+    two logs of one run, answers changed after they were judged, a judge that answered under several model names, no judge
+    or start named, unfinished journals.
 
     Examples
     --------
@@ -174,6 +175,10 @@ def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterato
     if info.judge_model == UNKNOWN:
         remedy = say("history.note_judge", rejudge=rejudge)
         yield "note", "run", "judge unknown", say("history.judge_unknown"), remedy
+    models = Counter(marks.model for marks in (result.evaluation for result in run.results) if marks.status == "ok")
+    if len(models) > 1:
+        told = listed(say("history.model_answers", model=model, count=count) for model, count in models.items())
+        yield "warning", "results", "several models", say("history.several_models", models=told), rejudge
     if not info.started_at:
         yield "note", "run", "time unknown", say("history.time_unknown"), say("history.rename")
     ids = Counter((result.question.id, result.answer_repeat, result.judge_repeat) for result in run.results)

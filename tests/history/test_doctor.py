@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 from conftest import text as words
-from service import Service
+from service import Reply, Service, judgement
 from typer.testing import CliRunner
 
 from socjudge import (
@@ -27,6 +28,7 @@ from socjudge import (
     load_runs,
     load_scores,
     run_evaluation_suite,
+    summary_text,
     write_log_report,
 )
 from socjudge.cli.app import app
@@ -191,6 +193,23 @@ def test_two_logs_of_one_run_and_an_unfinished_run_are_seen(log: Path) -> None:
         ["note", "judge_eval_20990102_000000.partial.jsonl", "unfinished run"],
     ]
     assert "0 of 10 judged answers" in problems["what"].iloc[1]
+
+
+def test_a_judge_that_answers_under_several_model_names_is_told_in_the_summary_and_by_the_doctor(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    names = itertools.cycle(["gpt-4o", "llama-9b"])
+    usage = {"prompt_tokens": 1000, "completion_tokens": 200}
+    choices = [{"message": {"content": judgement(80)}, "finish_reason": "stop"}]
+    service.default = lambda request: Reply(body=json.dumps({"model": next(names), "choices": choices, "usage": usage}))
+    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    run = run_evaluation_suite(
+        questions, answers=answers, judge_model="gpt-4o", logs_dir=tmp_path, progress=False, max_concurrency=1
+    )
+    assert "under 2 model names: gpt-4o, llama-9b" in summary_text(run)
+    (row,) = check_logs(tmp_path).to_dict("records")
+    assert (row["level"], row["problem"]) == ("warning", "several models")
+    assert "gpt-4o (5), llama-9b (5)" in row["what"]
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
