@@ -280,7 +280,7 @@ def rejudge(
     prompt = judge_prompt or judge_prompt_of(earlier.run)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
     if told := rubric_changes(or_exit(project_rubric), earlier.rubric):
-        typer.echo(say("cli.rubric_of_log", told=told), err=True)
+        echo(say("cli.rubric_of_log", told=told), err=True)
     estimate = or_exit(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
         judge_model=judge_model, judge_prompt=prompt, rubric=earlier.rubric, judge_repeats=judge_repeats,

@@ -82,6 +82,7 @@ MATERIAL = {
     "judging/judge.py",
     "judging/question_writing.py",
     "judging/replies.py",
+    "judging/shown_verdicts.py",
     "prompts/for_rubric.py",
     "runbooks/bm25.py",
     "runbooks/asking.py",

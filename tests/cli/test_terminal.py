@@ -123,3 +123,14 @@ def _hostile(value: Any) -> Any:
 def _completion(content: str, model: str) -> str:
     choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
     return json.dumps({"model": model, "choices": [choice], "usage": {"prompt_tokens": 2000, "completion_tokens": 500}})
+
+
+def test_commands_print_in_one_way_alone() -> None:
+    printing = re.compile(r"\b(?:typer|click)\.s?echo\(|\bprint\(|\.write\(")
+    found = [
+        (path.name, line.strip())
+        for path in (ROOT / "socjudge" / "cli").glob("*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if printing.search(line)
+    ]
+    assert found == [("shared.py", "typer.echo(visible(text), nl=nl, err=err)")]
