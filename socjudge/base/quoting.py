@@ -10,6 +10,7 @@ from typing import Literal
 
 from .texts import split_blocks
 
+LONGEST_TITLE = 12  # characters of a column's
 _RULE = re.compile(r"^[\s|:-]+$")
 # The severity, not Amazon's storage: S3バケット, AWS S3, S3 bucket.
 _SEVERITY = re.compile(
@@ -48,6 +49,8 @@ def read_table(lines: Sequence[str]) -> list[str]:
 
     A row without its headings says nothing, and the headings without a row neither."""
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if not _RULE.match(line)]
+    if all(len(cells) == 1 for cells in rows):  # a list in a sheet; its first cell may be a title
+        return [cell for n, (cell,) in enumerate(rows) if n or cell.endswith("。") or len(cell) > LONGEST_TITLE]
     if len(rows) < 2:
         return []
     titles = rows[0]
@@ -71,4 +74,4 @@ def _row_sentence(titles: Sequence[str], cells: Sequence[str]) -> str:
         for title, cell in zip(titles[1:], cells[1:], strict=False)
         if cell
     ]
-    return f"{name}: {'、'.join(said)}"
+    return f"{name}: {'、'.join(said)}" if said else name

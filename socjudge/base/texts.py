@@ -45,9 +45,9 @@ def split_units(text: str) -> list[Unit]:
     """The statements of a Markdown text in order, each with the citations that stand behind it.
 
     A citation covers the uncited statements before it in its list item or paragraph; one that stands on a
-    line of its own also covers the paragraph above."""
+    line of its own also covers the paragraph or the list above, to the blank line or heading before it."""
     units: list[Unit] = []
-    group, in_code = 0, False
+    group, block, in_code = 0, 0, False
     for line in text.splitlines():
         if _FENCE.match(line):
             in_code = not in_code
@@ -58,10 +58,12 @@ def split_units(text: str) -> list[Unit]:
         body = CITATION.sub("", line).strip()
         if not in_code and (not line.strip() or _MARKER.match(line) or line.lstrip().startswith(("#", "⚠"))):
             group += 1
+        if not in_code and not line.strip():
+            block = group
         units += _line_units(body, group, in_code)
         if sources and units:
-            covered = units[-1].group
-            units = [replace(u, cited=u.cited or sources) if u.group == covered else u for u in units]
+            first = units[-1].group if body else min(block, units[-1].group)
+            units = [replace(u, cited=u.cited or sources) if u.group >= first else u for u in units]
     return units
 
 
