@@ -27,6 +27,7 @@ LOOK = 80  # characters looked at on each side of a find
 
 
 AGAINST_RUNBOOKS = "手順書に反する操作"  # an act that no short name can be cut out for
+UNNAMED = "危険のおそれがある操作"  # no rule of the runbooks states it
 # Operations that are found without an object.
 OBJECTLESS = (danger_words.BARE_OPERATION, POWER_OPERATION)
 

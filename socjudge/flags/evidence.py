@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ..runbooks.bm25 import content_words
+from ..runbooks.reading import split_sentences
 from .text_model import Numbers, load_weights, read_question, sigmoid, weigh
 from .unknown_words import KATAKANA, find_unknown_words, join_words
 
@@ -30,6 +31,7 @@ UNSURE = 0.3  # from this probability on of having nothing, or only something ne
 FITTED_EMBEDDER = "use"
 COSINES = 7  # so many of the measures, the first, are cosines
 SHORTEST_CLAUSE = 6  # characters
+LONG, MOST_SENTENCES = 3, 12
 _CLAUSE = re.compile(r"[。、！？!?\n]|(?<=\.)\s")
 
 
@@ -42,7 +44,19 @@ class Coverage:
 
 
 def rate_coverage(question: str, *, index: RunbookIndex) -> Coverage:
-    """covered: a passage fits; unsure: a near one, that may not apply; absent: none was found."""
+    """covered: a passage fits; unsure: a near one, that may not apply; absent: none was found.
+
+    From three sentences on, one with unknown words does not deny the rest: without it, the runbooks may know of it."""
+    coverage = _rate(question, index)
+    sentences = split_sentences(question)
+    if coverage.outcome == "absent" and LONG <= len(sentences) <= MOST_SENTENCES:
+        others = ("".join(sentences[:n] + sentences[n + 1 :]) for n in range(len(sentences)))
+        if any(_rate(other, index).outcome != "absent" for other in others):
+            return Coverage("unsure", coverage.probability)
+    return coverage
+
+
+def _rate(question: str, index: RunbookIndex) -> Coverage:
     kept = load_weights(WEIGHTS_PATH)
     measures = measure_evidence(question, index=index)
     if index.embedder != FITTED_EMBEDDER:

@@ -11,19 +11,22 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..base.messages import say
+from ..base.quoting import read_statements
 from ..errors import ConfigError
-from ..runbooks.reading import PROHIBITIONS_NAME, load_json_object
-from .dangers import AGAINST_RUNBOOKS, Danger, compact, operations_named
+from ..records import Passage
+from ..runbooks.bm25 import tokenise
+from ..runbooks.reading import PROHIBITIONS_NAME, load_json_object, split_sentences
+from .dangers import AGAINST_RUNBOOKS, Danger, compact
 from .text_model import LONGEST, Numbers, embed_text, load_weights, read_question, sigmoid, weigh
 
 if TYPE_CHECKING:
@@ -31,18 +34,32 @@ if TYPE_CHECKING:
 
 WEIGHTS_PATH = Path(__file__).with_name("danger_weights.npz")
 LIKELY = 0.4  # a question at least this likely to ask for something forbidden is a danger
+UNRULED_LIKELY = 0.7  # the same where no rule states the operation
 BLUNTLY_LIKELY = 0.3  # the same where a row of `dangers.json` finds it
 MEASURES_SCALE = 2.0
-# What the likeness of letters is mixed with to find the nearest prohibition.
-VECTOR_WEIGHT = 0.3
-RUNBOOK_WEIGHT = 0.4
-ELSEWHERE = 0.85  # what a rule of another section counts beside a ban
-ABOUT_WEIGHT = 1.0  # of the whole of a question, beside its sentence that wants something forbidden
-NEARLY = 0.85  # of the likeness of the nearest prohibition: another one is quoted, too
+
+
+class Weights(NamedTuple):
+    """What makes a rule the one that states the operation of a question: its similarity, the share of its words that the
+    question has, the likeness of what `prohibitions.json` lists, and how well its runbook fits; least: below it states
+    another one. Fitted on tests/data/warnings/train.jsonl."""
+
+    alike: float
+    shared: float
+    asked: float
+    runbook: float
+    least: float
+
+
+WITH_ASKS = Weights(6.4, 6.4, 29.7, 5.9, 9.8)
+WITHOUT_ASKS = Weights(12.3, 9.2, 0.0, 0.0, 5.0)
+MOST_SENTENCES = 8  # of a question, the last
+NEARLY = 1.0  # so much less: another one is quoted, too
 _FORBIDS = re.compile(
     r"禁止|してはいけない|してはならない|やってはいけない|prohibit|forbid|do ?n[o']t|never|must not", re.I
 )
-_BULLET = re.compile(r"^\s*(?:[-*・•]|\d+[.)])\s+(.+)$", re.M)
+_IS_BAN = re.compile(r"(?:し|やっ|行っ)ては(?:なら|いけ)ない|(?:を|は)禁止(?:する|します|。|$)|must not", re.I)
+_HIRAGANA = re.compile("[ぁ-ゖー]+")
 
 
 @dataclass(frozen=True)
@@ -118,10 +135,15 @@ class Catalogue:
     @cached_property
     def vectors(self) -> Numbers:
         """The sentence vector of each prohibition, (prohibitions, 512)."""
-        return np.array([embed_text(p.text) for p in self.prohibitions])
+        return np.array([embed_text(_act(p)) for p in self.prohibitions])
+
+    @cached_property
+    def words(self) -> list[set[str]]:
+        """The words of the act of each prohibition."""
+        return [_words(_act(p)) for p in self.prohibitions]
 
     def liken(self, text: str, *, but_itself: bool = False) -> tuple[Numbers, Numbers]:
-        """(seven measures of likeness to asks, near misses and bans; likeness to each prohibition).
+        """(seven measures of likeness to asks, near misses and bans; likeness to what asks for each prohibition).
 
         but_itself: the same text in the catalogue does not count, for fitting."""
         scores = np.zeros(len(self._owners))
@@ -133,7 +155,7 @@ class Catalogue:
             scores[scores > 0.999] = 0
         ask, near, ban = (scores * mask for mask in self._masks)
         best = [_best(ask, 1), _best(ask, 3), _best(near, 1), _best(near, 3), _best(ban, 1)]
-        by_prohibition = np.bincount(self._owners, ban / 2, len(self.prohibitions)).astype(float)
+        by_prohibition = np.zeros(len(self.prohibitions))
         counted: Counter[int] = Counter()
         for row in np.argsort(-ask)[:60]:  # the mean of the three nearest asks of each
             owner = int(self._owners[row])
@@ -154,35 +176,36 @@ def rate_danger(question: str, blunt: Sequence[Danger], *, index: RunbookIndex) 
     return sigmoid(float(weigh(features, kept["weights"]) + kept["bias"]))
 
 
-def find_prohibitions(
-    question: str, *, index: RunbookIndex, operation: str | None = None, about: str | None = None
-) -> list[Prohibition]:
-    """The prohibition that is nearest to a question, and the next if it is nearly as near; none where the runbooks have none.
-
-    operation: of `dangers.json`; only what names it counts. about: the whole of it, where `question` is one of its sentences. By its letters, its sentence vector, and how well its runbook as a whole fits (docs/flags.md)."""
+def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition]:
+    """The rule that states the operation a question is about, and another one that does so nearly as well; none where
+    none does."""
     catalogue = load_catalogue(index)
-    prohibitions = catalogue.prohibitions
-    if not prohibitions:
+    rules = catalogue.prohibitions
+    if not rules:
         return []
-    likeness = catalogue.liken(question)[1]
-    if about:
-        likeness += ABOUT_WEIGHT * catalogue.liken(about)[1]
-    likeness += VECTOR_WEIGHT * weigh(embed_text(question), catalogue.vectors.T)
+    weights = WITH_ASKS if any(rule.asks for rule in rules) else WITHOUT_ASKS
+    sentences = dict.fromkeys([question, *split_sentences(question)[-MOST_SENTENCES:]])
+    said = _words(question)
     by_runbook: dict[str, list[float]] = {}
-    for passage, score in zip(index.passages, index.mixed_scores(about or question), strict=True):
+    for passage, score in zip(index.passages, index.mixed_scores(question), strict=True):
         by_runbook.setdefault(passage.source, []).append(float(score))
-    fit = {source: sum(sorted(scores)[-2:]) / 2 for source, scores in by_runbook.items()}
-    likeness += RUNBOOK_WEIGHT * np.array([fit[p.source] for p in prohibitions])
-    likeness *= np.array([1.0 if forbids(p.citation) else ELSEWHERE for p in prohibitions])
-    if operation is not None:
-        names_it = np.array([operation in operations_named(p.text) for p in prohibitions])
-        if not names_it.any():
-            return []
-        likeness = np.where(names_it, likeness, 0.0)
-    first, *others = np.argsort(-likeness, kind="stable")
-    near = [n for n in others if prohibitions[n].text != prohibitions[first].text][:1]
-    found = [prohibitions[n] for n in (first, *near) if likeness[n] >= NEARLY * likeness[first]]
-    return sorted(found, key=lambda ban: not forbids(ban.citation))  # of two as near, what is under 禁止事項 says no
+    scores = (
+        weights.alike * np.max([weigh(embed_text(sentence), catalogue.vectors.T) for sentence in sentences], axis=0)
+        + weights.shared * np.array([len(words & said) / max(len(words), 1) for words in catalogue.words])
+        + weights.asked * catalogue.liken(question)[1]
+        + weights.runbook * np.array([sum(sorted(by_runbook[rule.source])[-2:]) / 2 for rule in rules])
+    )
+    least = max(weights.least, float(scores.max()) - NEARLY)
+    found = {rules[n].text: rules[n] for n in np.argsort(-scores, kind="stable") if scores[n] >= least}
+    return list(found.values())[:2]
+
+
+def _act(rule: Prohibition) -> str:
+    return re.split(r"(?<=。)|(?<=\.)\s", rule.text, maxsplit=1)[0]
+
+
+def _words(text: str) -> set[str]:
+    return {token for token in tokenise(text) if not _HIRAGANA.fullmatch(token)}
 
 
 def make_features(question: str, catalogue: Catalogue, blunt: Sequence[Danger], *, but_itself: bool = False) -> Numbers:
@@ -201,14 +224,32 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
         known = {e["text"]: (tuple(e["asks"]), tuple(e["near_misses"])) for e in entries}
     except (KeyError, TypeError):
         raise ConfigError(say("runbooks.no_object", path=path, expected=expected)) from None
-    found = []
-    for passage in index.passages:
-        for text in _BULLET.findall(passage.text) if _FORBIDS.search(passage.heading) else ():
-            found.append(Prohibition(text.strip(), passage.source, passage.citation, *known.pop(text.strip(), ())))
+    found = [
+        Prohibition(text, passage.source, passage.citation, *known.pop(text, ()))
+        for passage in index.passages
+        for text in _read_rules(passage)
+    ]
     # Bans that stand elsewhere than under such a heading are prohibitions if the file says so.
     for text, asked in known.items():
         found += [Prohibition(text, p.source, p.citation, *asked) for p in index.passages if text in p.text][:1]
     return found
+
+
+def _read_rules(passage: Passage) -> Iterator[str]:
+    """What a passage forbids: all of it under such a heading, the cells under such a column, and sentences that say so."""
+    if _FORBIDS.search(passage.heading):
+        yield from (statement.text for statement in read_statements(passage.text) if statement.kind != "code")
+        return
+    titles: list[str] = []
+    for line in passage.text.splitlines():
+        if not line.startswith("|"):
+            titles = []
+            yield from (sentence for sentence in split_sentences(line) if _IS_BAN.search(sentence))
+        elif not titles:
+            titles = line.strip("| ").split("|")
+        else:
+            cells = zip(titles, line.strip("| ").split("|"), strict=False)
+            yield from (c.strip() for title, c in cells if c.strip() and (_FORBIDS.search(title) or _IS_BAN.search(c)))
 
 
 _CATALOGUES: WeakKeyDictionary[RunbookIndex, Catalogue] = WeakKeyDictionary()

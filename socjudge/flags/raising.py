@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING
 from ..records import Flags
 from ..runbooks.reading import split_sentences
 from .ambiguity import is_ambiguous
-from .dangers import Danger, compact, find_dangerous, recommends_danger
+from .dangers import UNNAMED, Danger, compact, find_dangerous, recommends_danger
 from .evidence import Coverage, rate_coverage
-from .prohibitions import BLUNTLY_LIKELY, LIKELY, find_prohibitions, rate_danger
+from .prohibitions import (
+    BLUNTLY_LIKELY,
+    LIKELY,
+    MOST_SENTENCES,
+    UNRULED_LIKELY,
+    Prohibition,
+    find_prohibitions,
+    rate_danger,
+)
 from .unknown_words import find_unknown_words
 
 if TYPE_CHECKING:
@@ -35,7 +43,6 @@ PLAIN = 12
 # A sentence at least this likely to want something forbidden is taken at its word, whatever stands around it; or only so
 # likely, where the whole question is HINTED likely to.
 WISH_SURE, WISH_LIKELY, HINTED = 0.95, 0.8, 0.2
-MOST_SENTENCES = 8  # of a question, the last
 
 
 def raise_flags(
@@ -73,18 +80,21 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
     if probability < (BLUNTLY_LIKELY if blunt else LIKELY) and not wish and not is_plain:
         return []
     probability = max(probability, wish_probability)
-    if len(blunt) > 1:
-        return [_with_ban(danger, probability, index) for danger in blunt]
-    # A command shares no letter with what forbids it; the name of its operation does.
-    said = " ".join([wish or question, *(danger.operation for danger in blunt)])
-    nearest = find_prohibitions(said, index=index, about=question if wish else None)
-    if not nearest:
-        return [replace(danger, probability=probability) for danger in blunt]
-    first = nearest[0]
+    rules = find_prohibitions(wish or question, index=index)
+    if not rules:
+        likely = bool(blunt) or probability >= UNRULED_LIKELY
+        return [Danger(UNNAMED, question, "", probability=probability)] if likely else []
+    danger = name_danger(question, rules, probability)
+    return [replace(danger, safer=blunt[0].safer)] if blunt else [danger]
+
+
+def name_danger(question: str, rules: Sequence[Prohibition], probability: float = 1.0) -> Danger:
+    """A danger by the rules that state its operation, the nearest first."""
+    first = rules[0]
     danger = Danger(first.operation, question, first.safer, first.text, first.citation, probability=probability)
-    if len(nearest) > 1:
-        danger = replace(danger, next_prohibition=nearest[1].text, next_citation=nearest[1].citation)
-    return [replace(danger, operation=d.operation, evidence=d.evidence, safer=d.safer) for d in blunt] or [danger]
+    for other in rules[1:2]:
+        danger = replace(danger, next_prohibition=other.text, next_citation=other.citation)
+    return danger
 
 
 def _find_wish(question: str, probability: float, index: RunbookIndex) -> tuple[str, float]:
@@ -99,11 +109,3 @@ def _find_wish(question: str, probability: float, index: RunbookIndex) -> tuple[
     likeliest, wish = max((rate_danger(s, find_dangerous(s), index=index), s) for s in wishes)
     least = WISH_LIKELY if probability >= HINTED else WISH_SURE
     return (wish, likeliest) if likeliest >= least else ("", 0.0)
-
-
-def _with_ban(danger: Danger, probability: float, index: RunbookIndex) -> Danger:
-    """One of several dangers in a question, with what forbids this one."""
-    said = f"{danger.evidence} {danger.operation}"
-    for ban in find_prohibitions(said, index=index, operation=danger.operation)[:1]:
-        danger = replace(danger, prohibition=ban.text, citation=ban.citation)
-    return replace(danger, probability=probability)

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 from ..base.messages import say
 from ..base.texts import encodable
 from ..errors import ConfigError
-from ..flags.dangers import AGAINST_RUNBOOKS, Danger, recommends_danger
+from ..flags.dangers import AGAINST_RUNBOOKS, UNNAMED, Danger, recommends_danger
 from ..flags.evidence import rate_coverage
-from ..flags.raising import find_dangers, is_ambiguous, raise_flags
+from ..flags.prohibitions import find_prohibitions
+from ..flags.raising import find_dangers, is_ambiguous, name_danger, raise_flags
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
-from ..runbooks.guide import Guide, choose_guide, find_precautions, wants_first_response
+from ..runbooks.asking import wants_leave
+from ..runbooks.guide import Guide, choose_guide, find_precautions, find_rivals, wants_first_response
 from ..runbooks.index import open_index
 from ..runbooks.organisation import NEUTRAL, Organisation
 from .citations import format_context
@@ -112,16 +114,21 @@ def answering(
     coverage = rate_coverage(asked, index=index)
     flags = raise_flags(asked, index=index, dangers=dangers, coverage=coverage)
     # What is dangerous is best answered with the safe way, so that is looked up along with the question.
-    safer = " ".join(danger.safer for danger in dangers) if dangers else None
+    safer = " ".join(danger.safer for danger in dangers if danger.prohibition) or None
     found = index.search(f"{asked} {safer}" if safer else asked, max(k, WIDE))
-    guide, precautions = Guide(), None
+    guide, precautions, rules = Guide(), None, dangers
     if flags.ambiguous_query and not flags.dangerous_operation:
         precautions = find_precautions(index)
         wanted_too = precautions.passages
     else:
         guide = choose_guide(asked, found, index, safer=safer, detail=detail)
-        forbidding = {citation for danger in dangers for citation in (danger.citation, danger.next_citation)}
+        if not dangers and not detail and wants_leave(asked) and (stated := find_prohibitions(asked, index=index)):
+            rules = [name_danger(asked, stated)]
+        forbidding = {citation for rule in rules for citation in (rule.citation, rule.next_citation)}
         wanted_too = (*guide.passages, *(p for p in index.passages if p.citation in forbidding))
+        if not rules and coverage.outcome != "absent" and (rivals := find_rivals(asked, found)):
+            precautions = find_precautions(index, asked, rivals)
+            wanted_too = (*wanted_too, *precautions.passages)
     passages = _join(found[:k], wanted_too)
     context = format_context(passages)
     completion = yield ModelRequest(
@@ -132,7 +139,7 @@ def answering(
             "passages": passages,
             "guide": guide,
             "flags": flags,
-            "dangers": dangers,
+            "dangers": rules,
             "precautions": precautions,
             "evidence": coverage.outcome,
             "organisation": organisation,
@@ -172,7 +179,7 @@ def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Or
     """The warnings in Japanese, one line per raised flag and kind of danger. organisation: names in them."""
     lines = []
     if flags.dangerous_operation:
-        safer = {danger.operation: danger.safer for danger in dangers}
+        safer = {danger.operation: danger.safer for danger in dangers if danger.operation != UNNAMED}
         for operation, way in safer.items():
             what = f"「{operation}」は危険な操作のため、実施しないでください。"
             if operation == AGAINST_RUNBOOKS:

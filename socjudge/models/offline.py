@@ -17,7 +17,7 @@ from . import event_loop
 from .pacing import Account, PacedModel, RunGate
 
 JUDGE_NAME = "offline-rubric-5"
-ASSISTANT_NAME = "offline-extract-5"
+ASSISTANT_NAME = "offline-extract-6"
 
 
 class OfflineModel(PacedModel):

@@ -19,7 +19,7 @@ _ASKS = re.compile(
 )
 _PLANS = re.compile("つもり|ようと(?:思|して|考)|今から|これから|[てで]おきます|ますね")
 _ASKS_LEAVE = re.compile(
-    "(?:いい|よい|良い|OK|大丈夫|構い|かまい|可能|問題ない)(?:です|でしょう|ます|ません)?(?:よね|よ|か|かな|っすか|んです)*[?？。！!]*$"
+    "(?<!ば)(?:いい|よい|良い|OK|大丈夫|構い|かまい|可能|問題ない)(?:です|でしょう|ます|ません)?(?:よね|よ|か|かな|っすか|んです)*[?？。！!]*$"
     "|(?:ても|って|して)(?:いい|よい|良い|大丈夫|構)|OK[?？]",
     re.IGNORECASE,
 )
@@ -56,6 +56,11 @@ def find_asking(question: str) -> str:
 def asks_leave(question: str) -> bool:
     """Whether it asks whether something may be done: もう戻していいですか."""
     return bool(_ASKS_LEAVE.search(question.strip()))
+
+
+def wants_leave(question: str) -> bool:
+    """Whether any of its sentences asks whether something may be done, or announces it."""
+    return any(asks_leave(text + end) or _PLANS.search(text) for text, end in _read(question))
 
 
 def is_of_stage(heading: str, asking: str) -> bool:

@@ -1,30 +1,31 @@
 """The statements of a runbook that answer a question most directly: they stand before its steps.
 
-A weighted sum tells them apart; the weights were found on labelled questions (docs/assistant.md).
+A weighted sum tells them apart.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import log
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from ..base.quoting import Statement, find_severities, read_statements
+from ..base.quoting import read_statements
 from ..records import Passage
 from .bm25 import content_words
 from .reading import split_sentences
 
+Kind = Literal["text", "row", "code"]
 MOST_POINTS = 2
-MOST_ROWS = 5
+_ASKS_COMMAND = re.compile("コマンド|command|クエリ|query|KQL|打ち方", re.IGNORECASE)
 _CONDITION = re.compile("(.*?)(?:場合|とき)(?:は|に|、)")
 
 # What a question for a detail asks about, and how a statement that tells it looks.
 _DETAILS = (
     (
         re.compile(
-            "何分|何時間|何日|何か月|期限|いつ|タイミング|どのくらい|までに|within|deadline|how long|when",
+            "何分|何時間|何日|何か月|期限|いつ(?!も)|タイミング|どのくらい|までに|within|deadline|how long|when",
             re.IGNORECASE,
         ),
         re.compile(r"\d+\s*(?:秒|分|時間|日|営業日|か月|年)|当日|翌営業日|週次|直ちに|後に|前に"),
@@ -47,30 +48,23 @@ _DETAILS = (
 )
 
 
-class Weights(NamedTuple):
-    """What counts for a statement: its section's score, its similarity (-1–1), the words it shares, how much of its
-    condition the question speaks of, and where it stands."""
-
-    section: float
-    alike: float
-    shared: float
-    condition: float
-    in_first_response: float
-    opens_section: float
-    forbids: float
-    is_background: float
-
-
-# Found on 92 questions, and on 54 reports of three sentences or more.
-FOR_DETAIL = Weights(3.0, 1.1, 1.9, 0.0, 1.2, 1.4, 1.5, -1.5)
-FOR_REPORT = Weights(6.0, 3.0, 2.4, 2.0, 0.5, 0.0, 2.0, -1.3)
+# What counts for a statement, found on the looked-at questions of docs/assistant.md: its section's score (0–1), its similarity
+# (-1–1), the rare words it shares (0–1), how much of its condition the question speaks of (0–1), and where it stands.
+SECTION, ALIKE, SHARED, CONDITION = 6.0, 3.0, 2.2, 2.0
+FIRST, FIRST_WANTED, FORBIDS, FORBIDS_ASKED, BACKGROUND = 0.5, 4.0, 1.0, 2.0, -1.3
+COMMAND = 4.0  # where one is asked for
+OPENS, LATER = 1.0, -0.3  # of the first response, where it is wanted: its first statement, and each one further down
 
 
 class Point(NamedTuple):
-    """A statement with the passage that holds it."""
+    """A statement with the passage that holds it; score: how well it answers the question, comparable within one question
+    only; place: among all statements of its runbook."""
 
     section: Passage
     text: str
+    kind: Kind = "text"
+    score: float = 0.0
+    place: int = 0
 
 
 def details_asked(question: str) -> list[re.Pattern[str]]:
@@ -78,43 +72,48 @@ def details_asked(question: str) -> list[re.Pattern[str]]:
     return [told for asks, told in _DETAILS if asks.search(question)]
 
 
-def find_points(
+def asks_command(question: str) -> bool:
+    """Whether a question asks for a command or a query."""
+    return bool(_ASKS_COMMAND.search(question))
+
+
+def rank_statements(
     question: str,
     own: Sequence[Passage],
     likeness: Mapping[str, float],
     *,
-    first: Sequence[Passage],
-    background: Sequence[Passage],
-    forbidding: Sequence[Passage],
-    details: Sequence[re.Pattern[str]],
-    weights: Weights,
-) -> tuple[Point, ...]:
-    """At most MOST_POINTS statements of a runbook, in its order; only such as tell a detail, where one is asked for.
+    first: Collection[Passage],
+    wants_first: bool,
+    background: Collection[Passage],
+    forbidding: Collection[Passage],
+    wants_leave: bool,
+) -> list[Point]:
+    """The statements of a runbook, the one that answers most directly first; of equals, in its order.
 
     own: its passages, with scores; likeness: similarity to the question of each of their sentences; first, background,
-    forbidding: those of them with the first response, with what is seldom asked for, and with what is forbidden; details:
-    how the details look that are asked for."""
-    found = [(section, s, n == 0) for section in own for n, s in enumerate(_statements(question, section))]
+    forbidding: those of them with the first response, with what is seldom asked for, and with what is forbidden."""
+    found = [(section, s, n) for section in own for n, s in enumerate(read_statements(section.text))]
     asked = content_words(question)
-    shared = rate_words(asked, [(section, s.text) for section, s, _ in found])
-    rated = []
-    for n, ((section, statement, opens), share) in enumerate(zip(found, shared, strict=True)):
-        told = [pattern for pattern in details if pattern.search(statement.text)]
-        score = (
-            weights.section * section.score
-            + weights.alike * max([likeness.get(s, 0.0) for s in split_sentences(statement.text)] or [0.0])
-            + weights.shared * share
-            + weights.condition * _fits_condition(asked, statement.text)
-            + weights.in_first_response * (section in first)
-            + weights.opens_section * opens
-            + weights.forbids * (section in forbidding)
-            + weights.is_background * (section in background)
+    wants_command = asks_command(question)
+    shared = rate_words(asked, [(section, statement.text) for section, statement, _ in found])
+    rated = [
+        Point(
+            section,
+            statement.text,
+            statement.kind,
+            SECTION * section.score
+            + ALIKE * max([likeness.get(s, 0.0) for s in split_sentences(statement.text)] or [0.0])
+            + SHARED * share
+            + CONDITION * _fits_condition(asked, statement.text)
+            + (FIRST + wants_first * (FIRST_WANTED + (LATER * n if n else OPENS))) * (section in first)
+            + (FORBIDS * (not wants_first) + FORBIDS_ASKED * wants_leave) * (section in forbidding)
+            + BACKGROUND * (section in background)
+            + COMMAND * (statement.kind == "code" and wants_command),
+            place,
         )
-        rated.append((score, -n, told, Point(section, statement.text)))
-    rated.sort(key=lambda row: row[:2], reverse=True)
-    telling = [row for row in rated if row[2]] or rated
-    points = best_points(details, [(told, point) for *_, told, point in telling])
-    return tuple(sorted(points, key=lambda point: own.index(point.section)))
+        for place, ((section, statement, n), share) in enumerate(zip(found, shared, strict=True))
+    ]
+    return sorted(rated, key=lambda point: -point.score)
 
 
 def _fits_condition(asked: set[str], statement: str) -> float:
@@ -134,33 +133,15 @@ def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]
     return [share / most for share in shared]
 
 
-def best_points(wanted: Sequence[re.Pattern[str]], rated: Sequence[tuple[list[re.Pattern[str]], Point]]) -> list[Point]:
-    """The first that tell the details wanted, one per detail, then the first of the rest; at most MOST_POINTS.
-
-    rated: what each point tells of `wanted`, best first."""
-    left = list(wanted)
+def find_points(question: str, ranked: Sequence[Point]) -> list[Point]:
+    """What answers a question in a line or two: what tells each detail that is asked for, then the best of the rest."""
+    wanted = details_asked(question)
+    told = [point for point in ranked if point.kind != "code"]
+    telling = [point for point in told if any(pattern.search(point.text) for pattern in wanted)] or told
     points: list[Point] = []
-    for told, point in rated:
-        if any(pattern in left for pattern in told):
-            left = [pattern for pattern in left if pattern not in told]
+    for point in telling:
+        if found := [pattern for pattern in wanted if pattern.search(point.text)]:
+            wanted = [pattern for pattern in wanted if pattern not in found]
             points.append(point)
-    points += [point for _, point in rated if point not in points]
+    points += [point for point in telling if point not in points]
     return points[:MOST_POINTS]
-
-
-def _statements(question: str, section: Passage) -> Iterator[Statement]:
-    statements = list(read_statements(section.text))
-    yield from choose_rows(question, [s for s in statements if s.kind == "row"])
-    yield from (s for s in statements if s.kind == "text")
-
-
-def choose_rows(question: str, rows: Sequence[Statement]) -> Sequence[Statement]:
-    """The rows of a table that a question is about: of its severities, or that share a word with it; of a short one all."""
-    severities = find_severities(question)
-    named = [row for row in rows if any(row.text.startswith(severity) for severity in severities)]
-    if named:
-        return named
-    if len(rows) <= MOST_ROWS:
-        return rows
-    asked = content_words(question)
-    return [row for row in rows if asked & content_words(row.text)][:MOST_ROWS]
