@@ -260,7 +260,8 @@ class RunInfo:
     runbooks: {file name: hash} of what was indexed, empty where that is not known. repeats: {question_id: judgements} of
     a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py).
     rubric: None in logs from before it was kept (`EvaluationRun.rubric`); pass_threshold and pass_rate_required are its.
-    judge_prompt_text: the prompt itself, empty where it is not known."""
+    judge_prompt_text: the prompt itself, empty where it is not known.
+    assistant_version: of somebody's own assistant, as it was given or as it told itself."""
 
     run_id: str
     started_at: str
@@ -297,6 +298,7 @@ class RunInfo:
     stopped_because: str = ""
     rubric: Rubric | None = None
     judge_prompt_text: str = field(default="", repr=False)
+    assistant_version: str = ""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -40,6 +40,7 @@ CONDITIONS = (
     Condition("dataset_sha256", "base.condition_dataset_sha256", "base.group_dataset", True),
     Condition("assistant_model", "base.condition_assistant_model", "base.group_assistant"),
     Condition("assistant_model_resolved", "base.condition_assistant_model_resolved", "base.group_assistant"),
+    Condition("assistant_version", "base.condition_assistant_version", "base.group_assistant"),
     Condition("assistant_service", "base.condition_assistant_service", "base.group_assistant"),
     Condition("assistant_settings", "base.condition_assistant_settings", "base.group_assistant"),
     Condition("assistant_prompt_id", "base.condition_assistant_prompt_id", "base.group_assistant_prompt"),

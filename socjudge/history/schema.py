@@ -22,7 +22,7 @@ _OF_RUN = (
 )  # fmt: skip
 _OF_RUN_TOO = (
     "wall_time_s", "socjudge_version", "judge_service", "judge_settings", "assistant_service", "assistant_settings",
-    "assistant_prompt_sha256",
+    "assistant_prompt_sha256", "assistant_version",
 )  # fmt: skip
 OF_INFO = ("run_id", *_OF_RUN, *_OF_RUN_TOO)
 OF_SUMMARY = ("total_questions", "passed_questions", "pass_rate", "average_score", "mvp_passed")

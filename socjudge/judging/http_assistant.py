@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 from ..base.messages import say
-from ..base.redact import hash_query, redact, show_url
+from ..base.redact import hash_query, redact, show_url, without_secrets
 from ..base.showing import one_line
 from ..errors import ConfigError, NoAnswer
 from ..models.openai_model import CONNECT_S, MAX_BYTES, retry_after_s
@@ -182,9 +182,7 @@ class HttpAssistant:
 
     def _hide(self, text: str, *, keep: bool = False) -> str:
         """The text without the values of its variables; keep: all else as it is, as in an answer."""
-        for name in self.variables:
-            if len(value := os.environ.get(name, "").strip()) >= 6:
-                text = text.replace(value, "[key]")
+        text = without_secrets(text, [os.environ.get(name, "").strip() for name in self.variables])
         return text if keep else redact(text)
 
 

@@ -17,11 +17,13 @@ from .._version import __version__
 from ..base.messages import listed, say
 from ..base.texts import encodable
 from ..errors import ConfigError
+from ..judging.own_assistant import Assistant
 from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, Rubric, RunInfo, is_embedded
+from .given_answers import Given, open_answers
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
 STORED = "stored"  # the assistant model of a run over answers that were given before
+OWN = "own-assistant"  # the assistant prompt of a run in which somebody's own assistant answered
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Plan:
-    """What all samples of a run have in common. assistant: None if all answers are stored."""
+    """What all samples of a run have in common. assistant: None if all answers are stored, or `own` is asked for them."""
 
     judge: Model
     judge_prompt: Prompt
@@ -52,6 +55,12 @@ class Plan:
     assistant_prompt: Prompt | None
     index: RunbookIndex | None
     k: int
+    own: Assistant | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether answers are asked for."""
+        return self.assistant is not None or self.own is not None
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ def assign_suite(
     questions: Sequence[EvalQuestion],
     *,
     index: RunbookIndex | None,
-    answers: Sequence[AssistantAnswer] | None,
+    answers: Given,
     assistant_model: str | BaseChatModel | Model,
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
@@ -101,28 +110,35 @@ def assign_suite(
     repeated = [name for name, count in Counter(str(q.id) for q in questions).items() if count > 1]
     if repeated:
         raise ConfigError(say("runs.id_twice", ids=", ".join(repeated)))
-    if answers is not None and len(answers) != len(questions):
-        raise ConfigError(say("runs.answer_count", answers=len(answers), questions=len(questions)))
-    if answers is not None and answer_repeats != 1:
+    opened = open_answers(answers, questions)
+    own = opened if isinstance(opened, Assistant) else None
+    stored = opened if isinstance(opened, list) else None
+    if stored is not None and answer_repeats != 1:
         raise ConfigError(say("runs.repeats_of_stored"))
 
-    if answers is None and index is None:
+    if index is None and (opened is None or (own is not None and own.takes_runbooks)):
         from ..runbooks.index import open_index
 
         index = open_index()
     plan = _make_plan(
         judge_model, judge_prompt, judge_repeats, rubric,
-        assistant_model=None if answers is not None else assistant_model,
+        assistant_model=None if opened is not None else assistant_model,
         assistant_prompt=assistant_prompt, index=index, k=k,
     )  # fmt: skip
+    plan = replace(plan, own=own)
 
     def sample_at(i: int) -> Sample:
         position, repeat = divmod(i, answer_repeats)
-        return Sample(questions[position], repeat, None if answers is None else answers[position])
+        return Sample(questions[position], repeat, None if stored is None else stored[position])
 
     info = replace(_run_info(plan, questions), answer_repeats=answer_repeats)
-    given = _given(questions, rubric) | {"answers_sha256": "" if answers is None else _sha256(map(_shown, answers))}
-    if answers is None and plan.index is not None:
+    answers_sha256 = "" if stored is None else _sha256(map(_shown, stored))
+    if stored is not None:  # two sets of answers are of two assistants, as far as anybody can tell
+        versions = {answer.version for answer in stored}
+        version = versions.pop() if len(versions) == 1 else ""
+        info = replace(info, assistant_settings=f"answers {answers_sha256[:16]}", assistant_version=version)
+    given = _given(questions, rubric) | {"answers_sha256": answers_sha256}
+    if plan.index is not None and _uses_index(plan):
         given |= {"runbooks": plan.index.contents, "embedder": plan.index.embedder, "index": plan.index.fingerprint}
     return Assignment(len(questions) * answer_repeats, sample_at, plan, info, given)
 
@@ -152,6 +168,7 @@ def assign_rejudging(
         assistant_model=run.run.assistant_model,
         assistant_service=run.run.assistant_service,
         assistant_settings=run.run.assistant_settings,
+        assistant_version=run.run.assistant_version,
         assistant_prompt_id=run.run.assistant_prompt_id,
         assistant_prompt_sha256=run.run.assistant_prompt_sha256,
         index_fingerprint=run.run.index_fingerprint,
@@ -219,24 +236,25 @@ def _check_measures(criteria: Sequence[str]) -> None:
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
-    answered = plan.assistant is not None
+    own, uses_index = plan.own, _uses_index(plan)
     info = RunInfo(
         run_id="",
         started_at="",
         judge_model=plan.judge.name,
         judge_service=getattr(plan.judge, "service", ""),
         judge_settings=settings_of(plan.judge),
-        assistant_model=plan.assistant.name if plan.assistant else STORED,
-        assistant_service=getattr(plan.assistant, "service", ""),
-        assistant_settings=settings_of(plan.assistant) if plan.assistant else "",
+        assistant_model=plan.assistant.name if plan.assistant else own.name if own else STORED,
+        assistant_service=own.service if own else getattr(plan.assistant, "service", ""),
+        assistant_settings=own.fingerprint if own else settings_of(plan.assistant) if plan.assistant else "",
+        assistant_version=own.version if own else "",
         judge_prompt_id=plan.judge_prompt.id,
         judge_prompt_sha256=plan.judge_prompt.sha256,
-        assistant_prompt_id=plan.assistant_prompt.id if plan.assistant_prompt else STORED,
+        assistant_prompt_id=plan.assistant_prompt.id if plan.assistant_prompt else OWN if own else STORED,
         assistant_prompt_sha256=plan.assistant_prompt.sha256 if plan.assistant_prompt else "",
         dataset_sha256=_sha256(asdict(question) for question in questions),
-        index_fingerprint=plan.index.fingerprint if plan.index is not None and answered else "",
-        runbooks=plan.index.files if plan.index is not None and answered else {},
-        k=plan.k if answered else None,
+        index_fingerprint=plan.index.fingerprint if plan.index is not None and uses_index else "",
+        runbooks=plan.index.files if plan.index is not None and uses_index else {},
+        k=plan.k if uses_index else None,
         judge_repeats=plan.judge_repeats,
         pass_threshold=plan.rubric.pass_threshold,
         pass_rate_required=plan.rubric.pass_rate,
@@ -257,9 +275,17 @@ def _sha256(values: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
+def _uses_index(plan: Plan) -> bool:
+    """Whether the answers depend on the runbooks."""
+    return plan.assistant is not None or (plan.own is not None and plan.own.takes_runbooks)
+
+
 def _shown(answer: AssistantAnswer) -> list[str]:
-    """What a judge is shown of a stored answer."""
-    return [encodable(text) for text in (answer.answer, answer.context, str(answer.flags))]
+    """What a judge is shown of a stored answer, or that is made from."""
+    told = [answer.answer, answer.context, str(answer.flags)]
+    if not answer.evidence:  # of somebody else's: its citations are read by its passages
+        told += [str((passage.source, passage.heading, passage.text)) for passage in answer.passages]
+    return [encodable(text) for text in told]
 
 
 def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
@@ -275,6 +301,7 @@ def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
 # Of a run's block in its log: what decides an answer or a mark.
 _DECIDES = (
     "judge_model", "judge_service", "judge_settings", "judge_prompt_sha256", "judge_repeats", "assistant_model",
+    "assistant_version",
     "assistant_service", "assistant_settings", "assistant_prompt_sha256", "answer_repeats", "k",
 )  # fmt: skip
 # What a finished log tells beside it.

@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 
 from ..base.messages import say
 from ..base.redact import surprise_text
-from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
+from ..errors import ConfigError, NoAnswer, ProviderError, RequestRefused, RunStopped, SocJudgeError
 from ..judging.assistant import answering
 from ..judging.dialogue import Finished, advance, run_dialogue_async
 from ..judging.judge import failed_evaluation, judging
+from ..judging.own_assistant import Assistant
 from ..models import event_loop
 from ..models.pacing import RunGate
 from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult
@@ -62,7 +63,8 @@ class Engine:
         self._worked = False  # until something has in this session, an outage is about the set-up
         # What has ever answered, the journal included: a refusal of what has not is about the set-up, too.
         self._has_answered = {"judge": journal.has_judgements, "assistant": journal.has_answers}
-        self._failures_in_a_row = self._n_unreadable = 0
+        self._failures_in_a_row = self._unanswered_in_a_row = self._n_unreadable = 0
+        self._version = journal.assistant_version if plan.own is not None else ""
         self._has_readable = journal.has_readable
         self.n_undelivered = 0
         self.last_failure: SocJudgeError | None = None
@@ -89,6 +91,8 @@ class Engine:
             await self._work_off(todo, max_concurrency)
             if self._certainty is not None:
                 await self._until_certain(self._certainty, max_concurrency)
+            if self._unanswered_in_a_row and not self._has_answered["assistant"]:
+                self._stop_unanswered()
         finally:
             if recalling is not None:
                 recalling.cancel()
@@ -137,6 +141,7 @@ class Engine:
             if answer is None:
                 return
             self._has_answered["assistant"] = True
+            self._unanswered_in_a_row = 0
             self._keep(self._journal.add_answer, i, answer)
         if answer.is_empty:
             silence = RequestRefused(say("runs.no_answer"))
@@ -199,6 +204,13 @@ class Engine:
 
         To refuse a request is an answer of the service: it is a row, and neither ends the run nor counts as an outage.
         Only where that model has never answered, and nothing names the text as the reason, is it about the set-up."""
+        if isinstance(error, NoAnswer):
+            self._add_failed(i, sample, answer, repeats, error)
+            self._unanswered_in_a_row += 1
+            self.last_failure = error
+            if self._unanswered_in_a_row >= self._max_failures and self.n_left:
+                self._stop_unanswered()
+            return
         if isinstance(error, RequestRefused):
             if error.about_content or self._has_answered["assistant" if answer is None else "judge"]:
                 self._add_failed(i, sample, answer, repeats, error)
@@ -214,6 +226,11 @@ class Engine:
             said = say("runs.taken_to_be_down", count=self._failures_in_a_row, cause=error)
             self._gate.stop(ProviderError(said))
 
+    def _stop_unanswered(self) -> None:
+        """End a run whose own assistant does not answer any more, or never has: it can be taken up."""
+        name, count = self._plan.own.name if self._plan.own else "", self._unanswered_in_a_row
+        self._gate.stop(ProviderError(say("runs.own_silent", name=name, count=count, cause=self.last_failure)))
+
     def _add_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
@@ -226,6 +243,8 @@ class Engine:
 
     async def _answer(self, sample: Sample) -> AssistantAnswer:
         plan = self._plan
+        if plan.own is not None:
+            return await self._own_answer(plan.own, sample)
         assert plan.assistant is not None and plan.index is not None and plan.assistant_prompt is not None
         question = sample.question.question
         if self._executor_calls is not None:
@@ -239,6 +258,18 @@ class Engine:
         except Finished as finished:
             return finished.value  # type: ignore[no-any-return]
         raise AssertionError("the assistant asks once")
+
+    async def _own_answer(self, own: Assistant, sample: Sample) -> AssistantAnswer:
+        answer = await own.answer(
+            sample.question, sample.answer_repeat, self._gate, index=self._plan.index, k=self._plan.k
+        )
+        if answer.version and self._version and answer.version != self._version:
+            before, after, journal = self._version, answer.version, self._journal.path
+            raise ConfigError(
+                say("runs.own_version_changed", name=own.name, before=before, after=after, journal=journal)
+            )
+        self._version = answer.version or self._version
+        return answer
 
     async def _marks(self, i: int, sample: Sample, answer: AssistantAnswer, repeat: int) -> Evaluation:
         paid = self._journal.replies(i, repeat)

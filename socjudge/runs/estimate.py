@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from ..base.messages import say
 from ..base.showing import usage_html
-from ..errors import ConfigError
 from ..models.opening import OFFLINE, Model, Task, open_model, resolve_auto
 from ..models.prices import estimate_tokens, price_usd
 from ..prompts.templates import Prompt, load_prompt
-from ..records import AssistantAnswer, EvalQuestion, Rubric, Usage, total_usage
+from ..records import EvalQuestion, Rubric, Usage, total_usage
 from ..settings import project_rubric
 from .assignment import each_judge
 from .certainty import FIRST, most_repeats
+from .given_answers import Given, open_answers
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -78,7 +78,7 @@ class Estimate:
 def estimate_run(
     questions: Sequence[EvalQuestion],
     *,
-    answers: Sequence[AssistantAnswer] | None = None,
+    answers: Given = None,
     assistant_model: str | BaseChatModel | Model = "auto",
     judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model] = "auto",
     judge_prompt: Prompt | str | Path | None = None,
@@ -112,11 +112,10 @@ def estimate_run(
     """
     judges, rubric = each_judge(judge_model), rubric or project_rubric()
     template = estimate_tokens(load_prompt(judge_prompt, rubric=rubric).text)
-    if answers is not None and len(answers) != len(questions):
-        raise ConfigError(say("runs.answer_count", answers=len(answers), questions=len(questions)))
+    answers = open_answers(answers, questions)
     context = _GUIDE_TOKENS + _PASSAGE_TOKENS * k
     given = [context + _ANSWER_TOKENS] * len(questions)
-    if answers is not None:
+    if isinstance(answers, list):
         given = [estimate_tokens(answer.context + answer.answer) for answer in answers]
     asked = [estimate_tokens(q.question + "".join(q.expected_keypoints)) for q in questions]
     judge_in = [template + question + answer for question, answer in zip(asked, given, strict=True)]

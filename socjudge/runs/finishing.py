@@ -69,7 +69,8 @@ def finish_run(
             finished_at=finished_at,
             judge_model_resolved=", ".join(totals.judges) or UNKNOWN,
             assistant_model_resolved=", ".join(totals.assistants) or UNKNOWN,
-            assistant_usage=totals.assistant_usage if assignment.plan.assistant is not None else Usage(),
+            assistant_version=", ".join(totals.versions) or assignment.info.assistant_version,
+            assistant_usage=totals.assistant_usage if assignment.plan.asks else Usage(),
             judge_usage=totals.judge_usage + lost,
             most_usd=_most_usd(spent_usd, totals),
             wall_time_s=journal.wall_time_s + in_session_s,
@@ -109,6 +110,7 @@ class _Totals:
         # Models that answered, each once: usually one, two when the service changed it midway.
         self.judges: dict[str, None] = {}
         self.assistants: dict[str, None] = {}
+        self.versions: dict[str, None] = {}
         self._last_answer: tuple[int | str, int] | None = None
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -120,5 +122,7 @@ class _Totals:
         if self._last_answer != (row["question_id"], row["answer_repeat"]):
             self._last_answer = (row["question_id"], row["answer_repeat"])
             self.assistant_usage += Usage(**assistant["usage"])
+            if assistant.get("version"):
+                self.versions[assistant["version"]] = None
             if assistant["model"] != UNKNOWN:
                 self.assistants[assistant["model"]] = None

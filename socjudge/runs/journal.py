@@ -127,6 +127,11 @@ class Journal:
         """Whether the assistant has ever answered."""
         return any(start != _MISSING for start in self._answers)
 
+    @property
+    def assistant_version(self) -> str:
+        """The version that the assistant told with its answers; "" if it told none."""
+        return next((told for i in range(len(self._answers)) if (told := getattr(self.answer(i), "version", ""))), "")
+
     def paid_before(self, sample: int, repeat: int) -> Usage:
         """What the judgement has cost that failed or could not be read, and is asked for anew."""
         row = sample * self.judge_repeats + repeat

@@ -13,7 +13,7 @@ from ..models.langchain_model import OBJECT
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt
 from ..records import EvaluationResult, EvaluationRun, RunInfo, Usage
-from .assignment import STORED, Assignment, assign_rejudging, assign_suite
+from .assignment import OWN, STORED, Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
 from .running import RunOptions, run_assignment
 
@@ -89,7 +89,8 @@ def _estimate(run: EvaluationRun, n_judgements: Callable[[Sequence[EvaluationRes
 
 def asks_assistant(run: EvaluationRun) -> bool:
     """Whether the run asked the assistant, and did not judge answers that were given before."""
-    return not run.run.rejudged_from and run.run.assistant_model != STORED
+    given = run.run.assistant_model == STORED or run.run.assistant_prompt_id == OWN
+    return not run.run.rejudged_from and not given
 
 
 def _prompt(info: RunInfo) -> Prompt | str:

@@ -140,7 +140,7 @@ def _take_over(journal: Journal, assignment: Assignment, known: Iterable[Evaluat
         journal.take_over(old)
     for result in known:
         i = places[result.question.id, result.answer_repeat]
-        if assignment.plan.assistant is not None and not result.answer.is_empty and journal.answer(i) is None:
+        if assignment.plan.asks and not result.answer.is_empty and journal.answer(i) is None:
             journal.add_answer(i, result.answer, 0.0)
         if result.evaluation.status != "failed" and not journal.is_done(i, result.judge_repeat):
             journal.add_result(i, result, 0.0)

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 from ..base.conditions import rubric_changes
 from ..base.messages import say
 from ..errors import ConfigError
+from ..judging.own_assistant import Assistant
 from ..models.opening import Model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt
-from ..records import AssistantAnswer, EvalQuestion, EvaluationResult, EvaluationRun, Rubric
+from ..records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
 from ..settings import project_rubric
 from .assignment import assign_rejudging, each_judge
 from .certainty import most_repeats
+from .given_answers import Given, open_answers
 from .running import RunOptions, run_assignment
 from .several_judges import assign_judges, run_judges
 from .unfinished import journal_info
@@ -33,7 +35,7 @@ def run_evaluation_suite(
     questions: Sequence[EvalQuestion],
     *,
     index: RunbookIndex | None = None,
-    answers: Sequence[AssistantAnswer] | None = None,
+    answers: Given = None,
     assistant_model: str | BaseChatModel | Model = "auto",
     judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model] = "auto",
     judge_prompt: Prompt | str | Path | None = None,
@@ -71,7 +73,11 @@ def run_evaluation_suite(
     index
         The runbooks; the index in INDEX_DIR if left out.
     answers
-        Stored answers in the order of the questions, judged instead of asking the assistant.
+        What is judged instead of our own assistant's answers. Answers that are there: a list in the order of the questions
+        (texts, dicts as for `as_answer`, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or Excel file
+        (see `load_answers`), the journal of a run. Or an assistant of your own to be asked, once for each question and
+        repeat: a function, a Runnable of LangChain, an `Assistant`, "mybot.py:ask", or the name of a table in socjudge.toml.
+        What it does not answer is a row without marks.
     assistant_model, judge_model
         "auto", "offline", a name, or a chat model object. Of several judges in a list each marks the same answers, which
         are made once; each has a log of its own, and the run that is given has the other judges' as `others`. A judge
@@ -150,9 +156,13 @@ def run_evaluation_suite(
     >>> run.summary.total_questions
     1
     """
-    judges = each_judge(judge_model)
+    judges, answers = each_judge(judge_model), open_answers(answers, questions)
     if executor is not None:
         _check_names(executor, *judges, assistant_model)
+    if isinstance(answers, Assistant):
+        if executor is not None:
+            raise ConfigError(say("runs.executor_own"))
+        print(answers.told_before, file=sys.stderr)
     if resume is not None and len(judges) == 1:
         there = journal_info(Path(resume))
         judge_prompt = judge_prompt or judge_prompt_of(there)

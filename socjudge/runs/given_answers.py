@@ -1,0 +1,72 @@
+"""What `answers=` may be: answers that are there, in a list, a frame or a file, or an assistant of one's own to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..base.messages import say
+from ..errors import ConfigError, NoAnswer
+from ..judging.own_answers import as_answer
+from ..judging.own_assistant import Assistant
+from ..judging.stored_answers import SUFFIXES, StoredAnswers, load_answers
+from ..records import AssistantAnswer, EvalQuestion
+from ..settings import assistant_tables
+from .log_json import answer_from_dict
+from .unfinished import SUFFIX, lines
+
+Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Runnable, Assistant, name in socjudge.toml
+
+
+def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer] | Assistant | None:
+    """One answer for each question, or the assistant that is to be asked for them; None for our own.
+
+    A text is, in this order, an existing file, `file.py:name`, a table of socjudge.toml. ConfigError for what is none of
+    these, for what is two of them, and for questions without an answer."""
+    if given is None or isinstance(given, Assistant):
+        return given
+    if isinstance(given, Path) or (isinstance(given, str) and _is_file(given)):
+        path = Path(given)
+        stored = _of_journal(path) if path.name.endswith(SUFFIX) else load_answers(path)
+        return stored.for_questions(questions)
+    if isinstance(given, StoredAnswers):
+        return given.for_questions(questions)
+    if hasattr(given, "to_dict") and hasattr(given, "columns"):
+        return load_answers(given).for_questions(questions)
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        if len(given) != len(questions):
+            raise ConfigError(say("runs.answer_count", answers=len(given), questions=len(questions)))
+        return [_one(answer, question, k) for k, (answer, question) in enumerate(zip(given, questions, strict=True), 1)]
+    return Assistant(given)
+
+
+def _is_file(text: str) -> bool:
+    is_file, is_table = Path(text).is_file(), text in assistant_tables()
+    if is_file and is_table:
+        raise ConfigError(say("runs.file_and_table", name=text))
+    if not is_file and not is_table and Path(text).suffix.lower() in SUFFIXES:
+        raise ConfigError(say("runs.no_answer_file", path=text))
+    return is_file
+
+
+def _one(given: str | Mapping[str, Any] | AssistantAnswer, question: EvalQuestion, place: int) -> AssistantAnswer:
+    try:
+        return as_answer(given, question=question.question)
+    except NoAnswer:
+        return AssistantAnswer(question.question, "")
+    except ConfigError as error:
+        raise ConfigError(say("runs.given_answer", place=place, reason=error)) from None
+
+
+def _of_journal(path: Path) -> StoredAnswers:
+    """The answers in the journal of a run that was broken off."""
+    return StoredAnswers(tuple(("", answer.question, answer) for answer in _answers(path)), str(path))
+
+
+def _answers(path: Path) -> Iterator[AssistantAnswer]:
+    found: dict[int, AssistantAnswer] = {}
+    for _, line in lines(path):
+        if "answer" in line:
+            found[line["sample"]] = answer_from_dict(line["answer"], where=str(path))
+    yield from found.values()

@@ -1,0 +1,244 @@
+"""Runs over assistants of somebody's own: asked once, kept at once, told apart, and never marked down for being broken."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import socjudge as sj
+from socjudge.errors import ConfigError, ProviderError, RunStopped
+from socjudge.records import EvalQuestion
+from tests.own_bot import Bot, Said, running
+from tests.service import Service, judgement, serving
+
+QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}の初動は。", ("隔離",)) for i in range(1, 13)]
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Any:
+    with serving(judgement(80)) as service:
+        monkeypatch.setenv("OPENAI_BASE_URL", service.base_url)
+        yield service
+
+
+def run(answers: Any, logs: Path, questions: Any = QUESTIONS, **options: Any) -> Any:
+    return sj.run_evaluation_suite(
+        questions, answers=answers, judge_model="judge-1", logs_dir=logs, progress=False, **options
+    )
+
+
+def bot_1(question: str) -> dict[str, Any]:
+    return {"answer": f"{question}隔離します[1]。", "contexts": ["端末を隔離する。"], "model": "m-1"}
+
+
+def bot_2(question: str) -> dict[str, Any]:
+    return {"answer": f"{question}隔離します[1]。", "contexts": ["端末を隔離する。"], "model": "m-1"}
+
+
+def test_a_function_is_judged_under_its_own_name(judge: Service, tmp_path: Path) -> None:
+    found = run(sj.Assistant(bot_1, name="our-bot", version="3.2"), tmp_path)
+    info = sj.load_run(found.log_path).info
+    assert (info.assistant_model, info.assistant_version, info.assistant_model_resolved) == ("our-bot", "3.2", "m-1")
+    assert info.assistant_usage.calls == len(QUESTIONS)
+    assert info.judge_usage.calls == len(QUESTIONS) == len(judge.requests)
+    assert found.results[0].answer.answer.endswith("隔離します[1]。")  # as it was given; the judge saw our form
+    assert "隔離します[出典: 資料1]" in judge.requests[0]["messages"][0]["content"]
+
+
+def test_two_assistants_of_equal_answers_are_told_apart(judge: Service, tmp_path: Path) -> None:
+    runs = [run(bot, tmp_path / str(i)) for i, bot in enumerate((bot_1, bot_2))]
+    frames = [sj.load_runs(tmp_path / str(i)) for i in range(2)]
+    assert runs[0].info.assistant_settings != runs[1].info.assistant_settings
+    assert [frame.assistant_model[0] for frame in frames] == ["bot_1", "bot_2"]
+    assert "bot_1" in str(sj.compare_runs(*runs))
+
+
+def test_stored_answers_of_all_forms_are_judged(judge: Service, tmp_path: Path) -> None:
+    two = QUESTIONS[:2]
+    file = tmp_path / "answers.csv"
+    file.write_text("question_id,answer\n1,隔離します。\n2,報告します。\n", encoding="cp932")
+    given = ["隔離します。", {"answer": "報告します。"}]
+    for answers in (given, str(file), file):
+        found = run(answers, tmp_path / "logs", two)
+        assert [result.answer.answer for result in found.results] == ["隔離します。", "報告します。"]
+    with pytest.raises(ConfigError, match="number 2"):
+        run(["x", 3], tmp_path, two)
+    with pytest.raises(ConfigError, match="no-such"):
+        run("no-such.csv", tmp_path, two)
+
+
+def test_other_stored_answers_are_another_assistant(judge: Service, tmp_path: Path) -> None:
+    first, second = (run([text], tmp_path, QUESTIONS[:1]) for text in ("隔離します。", "放置します。"))
+    assert first.info.assistant_settings != second.info.assistant_settings
+
+
+@pytest.mark.parametrize("asked", [1, 3])
+def test_what_an_assistant_does_not_answer_is_no_mark(judge: Service, tmp_path: Path, asked: int) -> None:
+    def broken(question: str) -> str:
+        if question.startswith(("質問3", "質問7")):
+            raise ValueError("no such index")
+        return "隔離します。"
+
+    found = run(sj.Assistant(broken, name="b", version="1"), tmp_path, judge_repeats=asked)
+    failed = [result for result in found.results if result.evaluation.status == "failed"]
+    assert {result.question.id for result in failed} == {3, 7}
+    assert all("no such index" in result.evaluation.error for result in failed)
+    assert len(judge.requests) == 10 * asked
+    assert found.summary.n_unscored == 2 * asked
+
+
+def test_a_dead_assistant_ends_the_run_which_is_taken_up(judge: Service, tmp_path: Path) -> None:
+    calls: list[str] = []
+    dead = threading.Event()
+    dead.set()
+
+    def moody(question: str) -> str:
+        calls.append(question)
+        if dead.is_set():
+            raise ConnectionError("down")
+        return "隔離します。"
+
+    bot = sj.Assistant(moody, name="b", version="1")
+    with pytest.raises(ProviderError, match="down"):
+        run(bot, tmp_path, max_failures=10)
+    assert len(calls) == 10
+    assert not judge.requests
+    dead.clear()
+    found = run(bot, tmp_path)
+    assert found.summary.n_unscored == 0
+    assert found.info.sessions == 2
+
+
+def test_an_assistant_that_never_answers_leaves_no_log(judge: Service, tmp_path: Path) -> None:
+    with pytest.raises(ProviderError):
+        run(lambda question: "", tmp_path, QUESTIONS[:2])
+    assert not list(tmp_path.glob("judge_eval_*.json"))
+
+
+def test_answers_are_kept_before_they_are_judged_and_never_asked_for_twice(judge: Service, tmp_path: Path) -> None:
+    calls: list[str] = []
+    stop = threading.Event()
+
+    def counting(question: str) -> str:
+        calls.append(question)
+        if len(calls) == 5:
+            stop.set()
+        return "隔離します。"
+
+    bot = sj.Assistant(counting, name="b", version="1")
+    with pytest.raises(RunStopped):
+        run(bot, tmp_path, stop=stop)
+    found = run(bot, tmp_path)
+    assert sorted(calls) == sorted(question.question for question in QUESTIONS)
+    assert found.summary.n_unscored == 0
+
+
+def test_a_version_that_changes_stops_the_run_and_leaves_its_answers(judge: Service, tmp_path: Path) -> None:
+    def reply(asked: Any) -> Said:
+        return Said({"text": "隔離します。", "v": "1.0" if len(bot.asked) < 6 else "2.0"})
+
+    bot: Bot
+    with running(reply) as bot:
+        table = {"url": bot.url, "body": {"q": "{question}"}, "answer": "text", "version": "path:v"}
+        with pytest.raises(ConfigError, match=r"1\.0.*2\.0"):
+            run(sj.Assistant(table, name="b"), tmp_path)
+    (journal,) = tmp_path.glob("*.partial.jsonl")
+    answered = [question for question in QUESTIONS if question.question in journal.read_text(encoding="utf-8")]
+    found = run(str(journal), tmp_path, answered[:5])
+    assert {result.answer.version for result in found.results} == {"1.0"}
+    assert found.info.assistant_version == "1.0"
+
+
+def test_a_run_of_a_version_is_not_gone_on_with_by_another(judge: Service, tmp_path: Path) -> None:
+    """Also where the assistant tells it only with its answers."""
+    stop = threading.Event()
+    version = ["1"]
+
+    def telling(question: str) -> dict[str, Any]:
+        if question == QUESTIONS[4].question:
+            stop.set()
+        return {"answer": "隔離します。", "version": version[0]}
+
+    bot = sj.Assistant(telling, name="b", version="declared")
+    with pytest.raises(RunStopped):
+        run(bot, tmp_path, stop=stop)
+    version[0] = "2"
+    with pytest.raises(ConfigError, match="from 1 to 2"):
+        run(bot, tmp_path)
+
+
+def test_an_assistant_is_asked_one_by_one_until_it_has_answered(judge: Service, tmp_path: Path) -> None:
+    now, most_before, most = [0], [0], [0]
+    answered = [False]
+
+    async def slow(question: str) -> str:
+        now[0] += 1
+        most[0] = max(most[0], now[0])
+        if not answered[0]:
+            most_before[0] = max(most_before[0], now[0])
+        await asyncio.sleep(0.02)
+        answered[0] = True
+        now[0] -= 1
+        return "隔離します。"
+
+    run(sj.Assistant(slow, name="b", version="1", concurrency=3), tmp_path)
+    assert (most_before[0], most[0]) == (1, 3)
+
+
+def test_several_judges_mark_the_answers_of_one_asking(judge: Service, tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def counting(question: str) -> str:
+        calls.append(question)
+        return "隔離します。"
+
+    found = sj.run_evaluation_suite(
+        QUESTIONS[:3], answers=counting, judge_model=["judge-1", "judge-2"], logs_dir=tmp_path, progress=False
+    )
+    assert len(calls) == 3
+    assert found.others[0].info.assistant_model == found.info.assistant_model == "counting"
+
+
+def test_contexts_from_the_runbooks_are_in_the_log_where_they_were_asked_for(judge: Service, tmp_path: Path) -> None:
+    def bare(question: str) -> str:
+        return "SOC当番は、感染の疑いがあるPCを直ちに隔離する。"
+
+    plain = run(sj.Assistant(bare), tmp_path, QUESTIONS[:1])
+    filled = run(sj.Assistant(bare, contexts="runbooks"), tmp_path, QUESTIONS[:1])
+    assert (plain.results[0].answer.context, plain.info.runbooks) == ("", {})
+    again = sj.load_run(filled.log_path)
+    assert again.results[0].answer.contexts_from == "runbooks"
+    assert "malware_response.md" in again.results[0].answer.context
+    assert again.info.runbooks
+
+
+CODE = "def ask(q):\n    return q + '隔離します。'\n"
+CHANGES = {
+    "code": lambda file, bot: (file.write_text(CODE + "\nx = 1\n", encoding="utf-8"), bot)[1],
+    "version": lambda file, bot: bot | {"version": "2"},
+    "name": lambda file, bot: bot | {"name": "other"},
+    "contexts": lambda file, bot: bot | {"contexts": "runbooks"},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_changes_its_answers_is_another_run(judge: Service, tmp_path: Path, change: str) -> None:
+    file = tmp_path / "mybot.py"
+    file.write_text(CODE, encoding="utf-8")
+
+    def assigned(**how: Any) -> dict[str, Any]:
+        from socjudge.runs.assignment import assign_suite
+
+        return assign_suite(
+            QUESTIONS, index=None, answers=sj.Assistant(f"{file}:ask", **how), assistant_model="auto", judge_model="judge-1",
+            judge_prompt=None, assistant_prompt=None, answer_repeats=1, judge_repeats=1, k=5,
+        ).key  # fmt: skip
+
+    first = assigned(name="b", version="1")
+    assert assigned(name="b", version="1", concurrency=4, timeout_s=9) == first
+    how = CHANGES[change](file, {"name": "b", "version": "1"})
+    assert assigned(**how) != first
