@@ -143,6 +143,7 @@ def test_stored_answers_are_judged_in_one_round_at_half_the_price(
     assert [path.name for path in (tmp_path / "logs").iterdir()] == [run.log_path.name]  # job and journal are gone
 
 
+@pytest.mark.slow
 def test_answers_are_the_first_round_and_judgements_the_second(
     service: BatchService, index: RunbookIndex, dataset: Path, tmp_path: Path
 ) -> None:
@@ -176,6 +177,7 @@ def test_two_models_are_in_files_of_their_own(
     assert run.results[0].answer.retries == ("down (500)",)
 
 
+@pytest.mark.slow
 def test_the_log_is_that_of_a_live_run_at_half_the_cost(
     service: BatchService, index: RunbookIndex, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,6 +328,7 @@ def test_an_answer_that_cannot_be_had_is_a_failed_row(
     assert "down (500)" in run.results[2].evaluation.error
 
 
+@pytest.mark.slow
 def test_an_empty_answer_is_not_judged(
     service: BatchService, index: RunbookIndex, dataset: Path, tmp_path: Path
 ) -> None:
@@ -837,6 +840,7 @@ def test_without_a_key_it_says_so(service: BatchService, answered: Path, tmp_pat
         prepare(tmp_path, log=answered, judge_model="auto")
 
 
+@pytest.mark.slow
 def test_a_dataset_that_changed_meanwhile_is_named_and_nothing_is_lost(
     service: BatchService, index: RunbookIndex, dataset: Path, tmp_path: Path
 ) -> None:

@@ -152,6 +152,7 @@ class Lexical:
         return Completion(judgement(80), self.name, Usage(1, 1, 1, 0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("judge", ["offline", Lexical()], ids=["embedded", "own"])
 def test_a_judge_that_measures_by_rules_is_told_to_be_flattered(judge: Any, tmp_path: Path) -> None:
     what: dict[str, Any] = {

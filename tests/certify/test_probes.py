@@ -161,6 +161,7 @@ def test_unreadable_judgements_are_missing_and_counted(service: Service, tmp_pat
     assert "not tried: an invented step" in explain_probes(changes)["根拠性"]
 
 
+@pytest.mark.slow
 def test_an_answer_without_points_has_none_to_lose(service: Service, tmp_path: Path) -> None:
     found = row(
         summarise_probes(probe(service, tmp_path, lambda s, _: {**s, "引用明示": 0}).changes),
@@ -204,6 +205,7 @@ def test_a_log_is_probed_like_its_answers_and_an_empty_one_is_refused(samples: P
         run_probes(twice, judge_model="offline", logs_dir=tmp_path, progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_japanese")
 def test_the_matrix_frames_what_must_fall_and_writes_each_change(service: Service, tmp_path: Path) -> None:
     summary = summarise_probes(probe(service, tmp_path, blind("正確性")).changes)

@@ -232,6 +232,7 @@ def test_a_chart_draws_on_the_axes_it_is_given(name: str, tmp_path: Path) -> Non
     figure.savefig(tmp_path / "chart.png")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["ja", "en"])
 @pytest.mark.parametrize("name", CHARTS)
 def test_nothing_of_a_chart_is_cut_at_notebook_width(name: str, lang: str) -> None:
@@ -269,6 +270,7 @@ def inked(ax: Axes) -> Iterator[Any]:
             yield from whiskers.get_color()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", ["dark_background", {"axes.facecolor": "#212121", "text.color": "#e0e0e0"}])
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_stands_out_from_dark_paper(name: str, dark: Any) -> None:
@@ -518,6 +520,7 @@ def test_a_run_without_a_score_is_a_gap_in_the_trend() -> None:
     assert ticks(ax)[1] == "08:00\n1/1\nn=0\n未採点18"
 
 
+@pytest.mark.slow
 def test_the_breakdown_leaves_a_cell_without_marks_empty() -> None:
     scores = history()
     hole = (scores["category"] == "危険操作系") & (scores["criterion"] == "安全性")
@@ -760,6 +763,7 @@ def test_small_characters_are_no_black_boxes() -> None:
     assert (pixels < 12).sum() < 0.1 * (pixels < 230).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_english")
 def test_the_reference_can_be_a_person_or_come_second() -> None:
     scores = priced({"a": 0.01, "b": 0.002})
@@ -844,6 +848,7 @@ def test_the_bridged_trend_tells_converted_from_judged_and_marks_the_seam() -> N
     assert ticks(ax)[0] == "09:00\n1/1\nn=8"
 
 
+@pytest.mark.slow
 def test_frames_are_not_changed() -> None:
     scores, comparison = history(), compared()
     copies = scores.copy(deep=True), comparison.copy(deep=True)

@@ -143,6 +143,7 @@ def test_the_wheel_carries_what_init_lays_out_and_nothing_of_a_developers_own() 
     assert names <= tracked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "extra"),
     [

@@ -496,6 +496,7 @@ def test_bullets_of_prohibitions_count_without_a_file_of_asks(tmp_path: Path) ->
     assert prohibition.safer == "紛失するため、総務に返す。"
 
 
+@pytest.mark.slow
 def test_every_entry_of_the_shipped_prohibitions_stands_in_its_runbook(index: RunbookIndex) -> None:
     entries = json.loads((RUNBOOKS_DIR / "prohibitions.json").read_text(encoding="utf-8"))
     texts = {text["text"] for listed in entries.values() for text in listed}

@@ -15,6 +15,8 @@ from socjudge import ConfigError, export_history, load_results, load_runs, load_
 from socjudge.cli.app import app
 from socjudge.history import export as history_export
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:

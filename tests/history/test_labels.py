@@ -56,6 +56,7 @@ def line(**changes: Any) -> dict[str, Any]:
 # -- the file
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(MARKS, max_size=6))
 def test_what_was_saved_is_read_and_the_last_for_an_answer_counts(marks: list[Mark]) -> None:

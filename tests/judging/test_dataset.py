@@ -85,6 +85,7 @@ def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
         load_eval_dataset(written(tmp_path, [{**ITEM, "question": ""}, {**ITEM, "id": 2, "expected_keypoints": []}]))
 
 
+@pytest.mark.slow
 def test_of_very_many_problems_the_rest_are_counted(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="and 1,950 more$"):
         load_eval_dataset(written(tmp_path, [{**ITEM, "id": i, "category": "異常系"} for i in range(2000)]))

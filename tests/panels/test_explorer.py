@@ -22,6 +22,8 @@ from socjudge.panels.state.explorer import Explorer, Filters, compare_runs, run_
 from socjudge.panels.views.history import pair_html
 from socjudge.runbooks.index import RunbookIndex
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory, index: RunbookIndex) -> Path:

@@ -45,6 +45,7 @@ def test_a_hosted_judge_is_asked_only_after_a_tick_and_its_certificate_is_kept(
     assert {path.suffix for path in (tmp_path / "certificates").iterdir()} == {".json", ".html"}
 
 
+@pytest.mark.slow
 def test_answers_that_somebody_broke_are_in_the_estimate_and_their_faults_are_said(
     service: Service, panel: CertificatePanel, tmp_path: Path
 ) -> None:

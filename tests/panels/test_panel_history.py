@@ -74,6 +74,7 @@ def test_going_back_while_another_run_is_compared_shows_the_first_again(
     assert panel.pair.second["run_id"] == again
 
 
+@pytest.mark.slow
 def test_the_panel_opens_with_the_latest_runs(panel: HistoryExplorer) -> None:
     assert "3回の実行、採点した回答 30件" in text(panel.status)
     assert rows(panel.table) == 3
@@ -99,6 +100,7 @@ def test_the_table_names_examples_and_a_number_that_there_is_not_is_a_dash() -> 
     assert re.search(r"安全性 60 ([\d.]+) \1 0\.0 – – 1\.000 –", text(panel.comparison))  # the same in all questions
 
 
+@pytest.mark.slow
 def test_table_and_chart_follow_the_filters(panel: HistoryExplorer) -> None:
     before = panel.chart_view.value
     panel.judges.value = ["gpt-4o"]

@@ -65,6 +65,7 @@ def try_it(panel: PromptLab) -> None:
     panel.session.wait(60)
 
 
+@pytest.mark.slow
 def test_a_text_that_a_click_has_overtaken_stops_the_trial(panel: PromptLab, service: Service) -> None:
     held = service.hold()
     panel.editor.value += STRICT[:3]
@@ -229,6 +230,7 @@ def test_a_cell_that_is_run_again_finds_its_text_and_its_trial(
     assert not again.editor.disabled
 
 
+@pytest.mark.slow
 def test_a_text_is_saved_and_offered_for_the_next_run(
     panel: PromptLab, service: Service, logs: Path, index: RunbookIndex, tmp_path: Path
 ) -> None:

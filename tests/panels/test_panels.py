@@ -590,6 +590,7 @@ def by_name(marks: dict[str, int]) -> Any:
     return lambda request: judgement(marks[request["model"]])
 
 
+@pytest.mark.slow
 def test_further_judges_mark_the_same_answers_and_each_is_shown(
     hosted: RunPanel, service: Service, tmp_path: Path
 ) -> None:
@@ -612,6 +613,7 @@ def test_further_judges_mark_the_same_answers_and_each_is_shown(
     assert len(load_runs(tmp_path / "logs")) == 3
 
 
+@pytest.mark.slow
 def test_several_judges_that_were_stopped_are_taken_up_and_priced_by_what_is_left(
     hosted: RunPanel, service: Service, index: RunbookIndex, tmp_path: Path
 ) -> None:
@@ -638,6 +640,7 @@ def test_several_judges_that_were_stopped_are_taken_up_and_priced_by_what_is_lef
     assert "全員が同じ判定です" in again.results.value
 
 
+@pytest.mark.slow
 def test_what_an_answer_cost_before_a_run_was_stopped_is_not_spent_again(
     hosted: RunPanel, service: Service, index: RunbookIndex, tmp_path: Path
 ) -> None:

@@ -230,6 +230,7 @@ def test_an_assistants_prompt_has_the_questions_answered_anew(session: TrialSess
     assert load_run(session.trials_dir / session.trials[0].after).run.assistant_prompt_id.startswith("assistant-2+")
 
 
+@pytest.mark.slow
 def test_an_assistant_that_is_not_the_runs_answers_with_the_base_prompt_too(
     session: TrialSession, marking: Service
 ) -> None:
@@ -381,6 +382,7 @@ def test_a_refused_key_is_said_without_the_key(session: TrialSession, marking: S
     assert KEY not in session.problem
 
 
+@pytest.mark.slow
 def test_undo_takes_the_text_back_and_leaves_the_trials(session: TrialSession, marking: Service) -> None:
     base = session.choice.text
     assert not session.can_undo
@@ -434,6 +436,7 @@ def test_a_trial_whose_log_is_gone_is_said(session: TrialSession) -> None:
     assert session.effect is None
 
 
+@pytest.mark.slow
 def test_a_list_of_trials_cannot_lead_out_of_its_folders(session: TrialSession, logs: Path) -> None:
     session.choose(text=session.choice.text + STRICT)
     tried(session)

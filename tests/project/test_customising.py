@@ -136,6 +136,7 @@ def test_an_added_criterion_is_refused_until_a_prompt_asks_for_it_and_then_count
     assert "平均は7観点の平均" in report()
 
 
+@pytest.mark.slow
 def test_the_embedded_judge_says_beforehand_that_it_cannot_measure_an_added_criterion(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def test_imports_point_one_way() -> None:
     assert found.returncode == 0, found.stdout
 
 
+@pytest.mark.slow
 def test_a_heavy_library_has_one_home() -> None:
     for name, tree in modules().items():
         for imported in runtime_imports(tree):

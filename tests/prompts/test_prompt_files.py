@@ -48,6 +48,7 @@ def test_a_saved_prompt_is_used_by_its_name_and_tells_where_it_comes_from(folder
     assert list(folder.iterdir()) == [path]  # nothing temporary is left
 
 
+@pytest.mark.slow
 @given(before=ANY_TEXT, after=ANY_TEXT, author=st.text(), note=st.text())
 def test_what_is_saved_is_loaded(before: str, after: str, author: str, note: str) -> None:
     text = before + GUIDE.text + after

@@ -24,6 +24,8 @@ from socjudge import (
 )
 from socjudge.base.messages import say
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in (1, 2, 3)]
 STORED = [AssistantAnswer(q.question, f"回答{q.id}", "文脈") for q in QUESTIONS]
 MARKS = {"gpt-4o-mini": (90, 80, 71), "gpt-4o": (60, 75, 50), "gpt-4.1": (80, 80, 80)}

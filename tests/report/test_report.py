@@ -95,6 +95,7 @@ def test_bare_log_says_unknown_and_not_zero(page: str) -> None:
     assert "$0" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["ja", "en"])
 def test_texts_are_escaped_and_stay_text(tmp_path: Path, lang: str) -> None:
     log = bare_log([80] * 3, HOSTILE)
@@ -151,6 +152,7 @@ def test_unread_replies_that_decide_are_the_conclusion_and_are_judged_again(page
     assert text.endswith("次にすること: 採点し直してから（socjudge rejudge）、判断してください。")
 
 
+@pytest.mark.slow
 def test_a_failed_run_says_by_how_much_and_which_questions_are_weak_in_what(tmp_path: Path) -> None:
     # 5 of 8 pass, 6 are needed; means: (5 × 90 + 50 + 60 + 66) / 8 = 78.25.
     marks = [90, 90, 90, [80, 80, 80, 40, 40, 40], [66] * 6, [40, 50, 50, 50, 50, 60], 90, 90]
@@ -183,6 +185,7 @@ def test_a_passed_run_asks_for_the_certificate_and_one_in_doubt_says_so(tmp_path
     assert "点の揺れを考えると" not in text
 
 
+@pytest.mark.slow
 def test_the_embedded_judges_conclusion_is_for_reference_and_asks_for_an_llm(tmp_path: Path) -> None:
     page = page_of(tmp_path, framed(*(judged("offline", q, 90) for q in range(1, 11))))
     text = concluded(page)
@@ -209,6 +212,7 @@ def test_rows_have_texts_marks_reasons_and_warnings(page: str) -> None:
     assert "回答3\n二行目" in page  # the style keeps line ends
 
 
+@pytest.mark.slow
 def test_english_has_no_japanese_but_names_and_texts(tmp_path: Path, logs: Path) -> None:
     page = report(tmp_path, logs, lang="en")
     assert '<html lang="en">' in page
@@ -276,6 +280,7 @@ def page_of_three(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str
     return functools.cache(lambda **options: page_of(folder, three_runs(), **options))
 
 
+@pytest.mark.slow
 def test_same_answers_are_compared_question_by_question(page_of_three: Callable[..., str]) -> None:
     page = page_of_three(run_id="r2")
     text = words(page)
@@ -306,6 +311,7 @@ def test_nothing_changed_is_one_line_and_no_table(tmp_path: Path) -> None:
     assert "変化なし: 10問すべて、前後で同じ点数です" in text and "補正後 p" not in text
 
 
+@pytest.mark.slow
 def test_other_answers_by_another_judge_are_set_side_by_side_and_said_so(page_of_three: Callable[..., str]) -> None:
     text = words(page_of_three(run_id="r3", baseline="r1"))
     assert "採点ではなく回答の違いによるものかもしれません" in text
@@ -467,6 +473,7 @@ def test_folder_must_exist(tmp_path: Path, logs: Path) -> None:
         write_log_report(tmp_path, logs)
 
 
+@pytest.mark.slow
 def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path, page: str) -> None:
     mine = tmp_path / "handover.html"
     mine.write_text("<h1>my own page</h1>")
@@ -497,12 +504,14 @@ def test_only_the_logs_of_the_page_are_read_with_their_texts(tmp_path: Path, mon
     assert "指定した実行との比較" in text
 
 
+@pytest.mark.slow
 def test_a_log_under_a_much_older_name_is_reported(tmp_path: Path) -> None:
     info = RunInfo("the-run", "2026-01-01T09:00:00+09:00")
     logs = save_log(tmp_path / "logs", bare_log([80]) | {"run": asdict(info)}, "judge_eval_20200101_000000.json")
     assert "実行ID</dt><dd>the-run" in report(tmp_path, logs)
 
 
+@pytest.mark.slow
 def test_file_is_written_whole_or_not_at_all(
     tmp_path: Path, logs: Path, page: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -420,6 +420,7 @@ def test_retriever_is_langchains(project_index: RunbookIndex) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_threads_find_what_one_thread_finds(project_index: RunbookIndex) -> None:
     queries = [f"{passage.text[:30]} {i}" for i, passage in enumerate(project_index.passages[:60])]
     fresh = without_cache(project_index)

@@ -134,6 +134,7 @@ WORDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(
     sections=st.lists(st.tuples(st.integers(1, 6), st.lists(WORDS, max_size=60).map("".join)), min_size=1, max_size=6)
 )

@@ -214,6 +214,7 @@ def test_a_finished_judge_whose_cost_nobody_knows_is_no_free_one(service: Servic
         path.unlink()
 
 
+@pytest.mark.slow
 def test_the_estimate_follows_k_as_the_prompts_that_are_sent_do(index: RunbookIndex) -> None:
     questions = load_eval_dataset()
     how: dict[str, Any] = {"assistant_model": "offline", "judge_model": "gpt-4o-mini"}

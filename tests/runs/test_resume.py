@@ -510,6 +510,7 @@ def test_a_run_that_ends_elsewhere_does_not_fill_the_next_one(
     assert first.run.run_id != second.run.run_id
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows removes no file that is open")
 @pytest.mark.parametrize("how", ["removed", "renamed", "replaced"])
 def test_a_logs_folder_that_goes_away_midway_loses_nothing(

@@ -188,6 +188,7 @@ def test_a_question_without_a_score_is_no_pass_as_in_the_log() -> None:
     assert (row["n"], row["n_missing"], row["mvp_passed"]) == (1, 9, False)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.lists(st.lists(st.sampled_from([None, 40.0, 70.0, 95.0]), min_size=1, max_size=3), min_size=1, max_size=8),

@@ -120,6 +120,7 @@ def test_bad_marks_and_settings_are_refused() -> None:
 MARKS = st.lists(st.integers(0, 100).map(float), min_size=FIRST, max_size=CAP)
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(st.lists(MARKS, min_size=3, max_size=12), st.randoms(use_true_random=False))
 def test_the_order_of_questions_does_not_matter(marks: list[list[float]], random: object) -> None:
