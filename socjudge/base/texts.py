@@ -20,6 +20,8 @@ _SENTENCE_END = re.compile(r"(?<=[。！？!?])\s*")
 _TABLE_RULE = re.compile(r"^[\s|:-]+$")
 _IGNORED = re.compile(r"[\s、。,.，．・:：;；!！?？\-*`「」『』（）()\[\]【】|#>~〜…\"']+")
 
+_HONORIFIC = re.compile("(?:さん|様|氏)$")
+
 # Control characters (ANSI codes), characters that turn the direction of writing or cannot be seen, lone surrogates.
 _FILLERS = "\u115f\u1160\u3164\uffa0\u2800\U0001d159"  # that Unicode calls letters and symbols, and nobody sees
 _UNSEEN = re.compile(
@@ -175,6 +177,12 @@ def plain_name(name: str) -> str:
 def without_unseen(text: str) -> str:
     """The text without characters that nobody sees; spaces and line breaks stay."""
     return "".join(letter for letter in text if letter.isspace() or not _is_unseen(letter))
+
+
+def fold_name(name: str) -> str:
+    """A person's name for comparison: as `fold`, and without さん."""
+    folded = fold(name)
+    return _HONORIFIC.sub("", folded) or folded
 
 
 def _is_unseen(letter: str) -> bool:

@@ -76,6 +76,14 @@ def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gain
     return told
 
 
+def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
+    """Whether it is shown that more than half of the answers that people broke are seen. changes, alpha: as above."""
+    return (
+        _damage(changes[(changes["criterion"] == criterion) & (changes["probe"] == OWN + criterion)], alpha).state
+        == "shown"
+    )
+
+
 def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
     """What forbids 信頼できる because it was asked for and has no mark, unreadable or refused: of all, and of each kind. A judge
     that does not mark just what is dangerous has not shown that it sees it."""

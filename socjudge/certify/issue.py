@@ -27,7 +27,7 @@ from ..stats.people import judge_vs_people
 from .anchoring import INVERTED, moves_of
 from .cases import ORIGINAL, Case, Judged, judge_parts, make_options, originals
 from .certificate import Binding, Certificate, binding_of_run, decide
-from .conditions import ALPHA, judge_conditions, limits_of, trust_rows, unmarked_limits, unmarked_told
+from .conditions import ALPHA, judge_conditions, limits_of, sees_own, trust_rows, unmarked_limits, unmarked_told
 from .findings import summarise_probes
 from .hardening import HARDENED, differences_of, explain_prompts
 from .injection import CONTROL, attacks, gains_of, summarise_injections
@@ -267,7 +267,7 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
         limits = [*limits_of(criterion, changes, summary, gains), *unmarked_limits(criterion, marks)]
         if work.labels is not None and not marked_by_two(work.labels[work.labels["criterion"] == criterion]):
             limits.append(say("certify.limit_rater", least=LEAST_SHARED))
-        if work.is_lexical and OWN + criterion not in set(names):
+        if work.is_lexical and not sees_own(criterion, changes, ALPHA / len(criteria)):
             limits.append(say("certify.limit_lexical"))
         verdicts.append(decide(criterion, findings, tuple(limits)))
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..base.messages import listed, os_reason, say
 from ..base.storage import load_bytes
+from ..base.texts import fold
 from ..errors import ConfigError
 from .cases import Case
 from .probes import OWN
@@ -41,10 +42,10 @@ def read_damaged(
                 say("certify.damaged_criterion", place=place, found=f"{texts['criterion']:.40}", known=known)
             )
         text = own.answer.answer if row.get("answer") is None else _text(row, "answer", place)
-        if "".join(text.split()) == "".join(texts["broken_answer"].split()):
+        if fold(text) == fold(texts["broken_answer"]):
             raise ConfigError(say("certify.damaged_same", place=place))
-        key = (str(own.question.id), text)
-        if text != own.answer.answer and key not in good:
+        key = (str(own.question.id), fold(text))  # another layout makes no other answer
+        if key[1] != fold(own.answer.answer) and key not in good:
             # An answer of its own, beside that of the log.
             own = replace(own.saying(text), question=replace(own.question, id=f"{own.question.id} own {len(good)}"))
         found = good.setdefault(key, own)

@@ -208,13 +208,16 @@ def _failure(model: PacedModel, error: Exception, remedy: str) -> Exception:
 
 def settings_of(model: Any) -> str:
     """What tells a model from others of its name: a hash of its own `settings`, as they may hold a key, "default" for empty
-    ones; something else each time for a model that tells none, which may be any."""
+    ones; something else each time for a model that tells none, or what is neither text nor plain values: it may be any."""
     own = getattr(model, "settings", None)
     if own is None:
         return UNTOLD + secrets.token_hex(8)
     if isinstance(model, PacedModel) or own == "":
         return str(own) or "default"  # one of ours has made the hash
-    text = json.dumps(own, sort_keys=True, ensure_ascii=False, default=repr)
+    try:
+        text = json.dumps(own, sort_keys=True, ensure_ascii=False)
+    except (TypeError, ValueError):  # an object in it may show two of its states alike
+        return UNTOLD + secrets.token_hex(8)
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 

@@ -18,7 +18,7 @@ import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
 from ..base.messages import say, sentences
-from ..base.texts import plain_name
+from ..base.texts import fold_name, plain_name
 from ..errors import ConfigError
 
 Floats = NDArray[np.float64]
@@ -401,11 +401,11 @@ def _summary_note(x: Floats, missing: int, method: str) -> str:
 
 
 def same_raters(labels: pd.DataFrame) -> pd.DataFrame:
-    """Labels of whatever origin with one name for each person, the first of its spellings: blanks, width, case and
-    characters that nobody sees make no second person. None where there is no name."""
+    """Labels of whatever origin with one name for each person, the first of its spellings: blanks, punctuation, width, case,
+    characters that nobody sees and さん make no second person. None where there is no name."""
     spelt: dict[str, str] = {}
     names: dict[Any, str | None] = {}
     for name in labels["rater"].dropna().unique():
         plain = plain_name(str(name))
-        names[name] = spelt.setdefault("".join(plain.split()).casefold(), plain) or None
+        names[name] = spelt.setdefault(fold_name(plain) or plain, plain) or None
     return labels.assign(rater=labels["rater"].astype(object).map(names))

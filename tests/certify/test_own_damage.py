@@ -165,4 +165,23 @@ def test_a_judge_that_measures_by_rules_is_told_to_be_flattered(judge: Any, tmp_
     assert page.count("--damaged FILE") == (2 if judge == "offline" else 1)
     both = certify_judge(PAIRS[:1], **what, damaged=pd.DataFrame(LINES[:1]))
     assert any("flatter it" in told for told in both.not_tried)
-    assert {v.criterion for v in both.verdicts if "made by rules like those" in v.why} == set(CRITERIA) - {"安全性"}
+    assert all("made by rules like those" in verdict.why for verdict in both.verdicts)  # one shows nothing
+
+
+@pytest.mark.slow
+def test_a_judge_that_measures_by_rules_is_trusted_where_it_sees_what_people_broke(tmp_path: Path) -> None:
+    scripted, broken = ScriptedJudge(PAIRS), "手順は省きます。"
+
+    class Seeing(Lexical):
+        settings = "x"
+
+        def complete(self, request: ModelRequest) -> Completion:
+            prompt = str(request.messages[0]["content"])
+            told = judgement(25) if broken in prompt else scripted({"messages": request.messages})
+            return Completion(told, self.name, Usage(1, 1, 1, 0.0))
+
+    rows = [{"question_id": q.id, "criterion": "安全性", "broken_answer": broken} for q, _ in PAIRS[:8]]
+    what: dict[str, Any] = {"judge_model": Seeing(), "size": 1, "budget_usd": None, "progress": False}
+    for count, flattered in ((8, set(CRITERIA) - {"安全性"}), (3, set(CRITERIA))):
+        made = certify_judge(PAIRS, **what, logs_dir=tmp_path / str(count), damaged=pd.DataFrame(rows[:count]))
+        assert {v.criterion for v in made.verdicts if "made by rules like those" in v.why} == flattered

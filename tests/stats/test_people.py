@@ -45,7 +45,7 @@ def row_of(found: pd.DataFrame, judge: str, criterion: str = "正確性") -> pd.
     return found[(found["judge_model"] == judge) & (found["criterion"] == criterion)].iloc[0]
 
 
-@pytest.mark.parametrize("other", ["佐藤 ", "佐藤\u200b", "佐\u00ad藤"])
+@pytest.mark.parametrize("other", ["佐藤 ", "佐藤\u200b", "佐\u00ad藤", "佐藤。", "佐藤さん"])
 def test_one_person_in_two_spellings_is_one_rater_everywhere(other: str) -> None:
     marks = [40.0, 60, 80, 100, 20, 70, 50, 90]
     one = labels_of(*marks).assign(again=False)
