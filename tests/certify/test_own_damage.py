@@ -97,6 +97,14 @@ def test_the_estimate_has_them_and_a_good_answer_of_ones_own_is_judged_as_it_is(
     assert len({case.id for case in cases}) == len(cases)
 
 
+def test_one_good_answer_in_many_layouts_is_one() -> None:
+    layouts = [
+        {**LINES[0], "answer": PAIRS[0][1].answer.replace("。", f"。{blank}")} for blank in ("", " ", "\n", "！")
+    ]
+    good, cases = read_damaged(pd.DataFrame(layouts), SUBJECTS, CRITERIA)
+    assert (len(good), len(cases)) == (1, 4)
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [

@@ -324,6 +324,16 @@ def chat_model(desk: Desk, **settings: Any) -> Any:
     return ChatOpenAI(**settings)
 
 
+class Shown:
+    """A value whose repr does not tell what it is."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return "Shown()"
+
+
 def by_object(**settings: Any) -> Act:
     """The judge is a LangChain object with these settings beside the usual ones."""
     return lambda desk: desk.use(judge_model=chat_model(desk, **settings))
@@ -556,6 +566,7 @@ ANOTHER_RUN = table(
     Row("own object's settings as text", own(settings="t=0.7"), SETTINGS, own(settings="t=0")),
     Row("own object's nested settings", own(settings={"a": {"b": [1, 2]}}), SETTINGS, own(settings={"a": {"b": [2, 1]}})),
     Row("own object's name", own("theirs", {"temperature": 0.0}), JUDGE_MODEL, own("mine", {"temperature": 0.0})),
+    Row("own object's settings that show alike", own(settings={"t": Shown(1)}), SETTINGS, own(settings={"t": Shown(0)})),
     Row("own assistant without settings", leave_all_as_it_is, r"assistant.*settings|settings.*assistant", own_assistant()),
     Row("own assistant's settings", own_assistant({"t": 1}), r"assistant.*settings|settings.*assistant", own_assistant({"t": 0})),
     # runbooks and the files beside them
