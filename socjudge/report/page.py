@@ -30,6 +30,7 @@ from ..errors import ConfigError
 from ..history.columns import RUN_NAMES
 from ..history.frames import History, judges_history, load_history, load_runs
 from ..records import EvaluationRun, is_embedded
+from ..settings import report_team, report_title
 from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
 from ..stats.gate import gate_confidence, gate_questions
 from . import contents
@@ -151,7 +152,7 @@ def write_report(
         render = functools.partial(
             page_environment().get_template("report.html.j2").render,
             lang=tongue, say=say, version=__version__, made_at=datetime.now().astimezone(),
-            script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
+            title=report_title(), team=report_team(), script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
             line=rule.line, rule_words=rule_text(total, rule, lang=tongue), needed=rule.needed(total), reaches=reaches,
             run=run, verdict=verdict, own_verdict=own_verdict, summary=summary, best=best, best_verdict=summary_verdict(best),
             answer_verdicts=list(dict.fromkeys(row["verdict"] for row in rows)), gate_verdicts=GATE_VERDICTS, gate=gate, criteria=criteria,

@@ -256,3 +256,10 @@ def test_the_projects_cap_holds_where_no_other_is_given_and_infinity_is_none(
     assert len(service.requests) == 1
     sj.rejudge(done, judge_model="my-own", max_cost_usd=float("inf"), progress=False)  # also where no price is known
     assert (sj.RunPanel().max_cost_usd.value, sj.CertificatePanel().budget_usd.value) == (0.000001, 0.000001)
+
+
+def test_a_report_has_the_title_and_team_of_the_project_as_text(folder: Path, samples: Path) -> None:
+    opened(folder, "[report]\ntitle = '<b>わが社のボット</b>'\nteam = 'SOC 1課'\n")
+    page = sj.write_log_report(folder / "page.html", samples).read_text("utf-8")
+    head = "&lt;b&gt;わが社のボット&lt;/b&gt; · SOC 1課 · LLM as a Judge"
+    assert head in page and "<b>わが社" not in page and "運用手順書アシスタント · " not in page
