@@ -16,6 +16,7 @@ from ..base.json_files import read_json
 from ..base.messages import listed, say
 from ..errors import ConfigError
 from ..records import EvalQuestion
+from ..settings import project_categories
 
 FEW_KEYPOINTS, MANY_KEYPOINTS = 2, 8  # below, one word decides on 網羅性; above, no answer can hold them all
 
@@ -133,7 +134,7 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
         if count > 1:
             notes.append(say("judging.asked_twice", question=text, count=count))
     asked = {question.category for question in questions}
-    if empty := [category for category in constants.QUESTION_CATEGORIES if category not in asked]:
+    if empty := [category for category in project_categories() if category not in asked]:
         notes.append(say("judging.category_empty", categories=listed(empty)))
     if len(questions) < 10:
         notes.append(say("judging.few_questions", count=len(questions)))
@@ -161,10 +162,10 @@ def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
         items = _DATASET.validate_python(data)
     except ValidationError as error:
         problems += [_told(data, problem) for problem in error.errors()]
-    known = listed(constants.QUESTION_CATEGORIES)
+    known = project_categories()
     for item in items:
-        if item.category not in constants.QUESTION_CATEGORIES:
-            problems.append(say("judging.category_unknown", id=item.id, category=item.category, known=known))
+        if item.category not in known:
+            problems.append(say("judging.category_unknown", id=item.id, category=item.category, known=listed(known)))
     # 1 and "1" would be one question in a table.
     for repeated, count in Counter(str(item.id) for item in items).items():
         if count > 1:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import ipywidgets as widgets
 
-from .. import constants
 from ..base.messages import listed, say
 from ..base.showing import block, escape, shown_path
 from ..errors import ConfigError
 from ..judging.dataset import dataset_notes, dataset_problems, load_eval_dataset, save_eval_dataset
 from ..records import EvalQuestion
+from ..settings import project_categories
 from .controls import AUTO, NAMES, WIDE, as_choice, dataset_box, elsewhere, heading, known_datasets, tick_box
 
 _drafts: dict[Path, list[EvalQuestion]] = {}  # not yet saved, so that a cell that is run again loses nothing
@@ -33,7 +33,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
         self.dataset = dataset_box(say("panels.dataset_file"), dataset)
         self.list = widgets.Select(description=say("panels.dataset_questions"), rows=12, style=NAMES, layout=WIDE)
         self.category = widgets.Dropdown(
-            options=constants.QUESTION_CATEGORIES, description=say("panels.dataset_category"), style=NAMES, layout=WIDE
+            options=project_categories(), description=say("panels.dataset_category"), style=NAMES, layout=WIDE
         )
         self.question, self.keypoints = (
             widgets.Textarea(
@@ -116,7 +116,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
             return
         self._filling, place = True, self.list.value
         chosen = None if place is None else self.questions[place]
-        self.category.value = chosen.category if chosen else constants.QUESTION_CATEGORIES[0]
+        self.category.value = chosen.category if chosen else project_categories()[0]
         self.question.value = chosen.question if chosen else ""
         self.keypoints.value = "\n".join(chosen.expected_keypoints) if chosen else ""
         for control in (self.category, self.question, self.keypoints, self.remove_button):
@@ -164,7 +164,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
             unsaved = [say("panels.dataset_unsaved")]
         problems = dataset_problems(self.questions)
         counts = Counter(question.category for question in self.questions)
-        told = listed(f"{category} {counts[category]}" for category in constants.QUESTION_CATEGORIES)
+        told = listed(f"{category} {counts[category]}" for category in project_categories())
         fit = say("panels.dataset_fit", count=len(self.questions), categories=told)
         first = say("panels.dataset_unfit") if problems else fit
         notes = problems or dataset_notes(self.questions)
