@@ -261,7 +261,8 @@ class RunInfo:
     a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py).
     rubric: None in logs from before it was kept (`EvaluationRun.rubric`); pass_threshold and pass_rate_required are its.
     judge_prompt_text: the prompt itself, empty where it is not known.
-    assistant_version: of somebody's own assistant, as it was given or as it told itself."""
+    assistant_version: of somebody's own assistant, as it was given or as it told itself. project: the name of its folder;
+    settings_sha256: a hash of all that it had set (`Project`); both decide nothing."""
 
     run_id: str
     started_at: str
@@ -299,6 +300,8 @@ class RunInfo:
     rubric: Rubric | None = None
     judge_prompt_text: str = field(default="", repr=False)
     assistant_version: str = ""
+    project: str = ""
+    settings_sha256: str = ""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -24,7 +24,7 @@ from ..records import Rubric
 from ..runs.assignment import Assignment
 from ..runs.journal import Journal
 from ..runs.load import load_run
-from ..settings import project_rubric
+from ..settings import cost_cap, default_k, project_rubric
 from .files import MAX_REQUESTS, Failure, RequestFile, load_requests, parse_custom_id, parse_replies
 from .jobs import (
     ENDED,
@@ -62,7 +62,7 @@ def prepare_batch(
     rubric: Rubric | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
-    k: int = 5,
+    k: int | None = None,
     logs_dir: Path | str | None = None,
     requests_per_file: int = MAX_REQUESTS,
 ) -> BatchJob:
@@ -99,7 +99,7 @@ def prepare_batch(
         source.index_dir = _absolute(index.index_dir)
         source.assistant_model = assistant_model
         source.assistant_prompt = load_prompt(assistant_prompt, kind="assistant")
-        source.answer_repeats, source.k = answer_repeats, k
+        source.answer_repeats, source.k = answer_repeats, default_k() if k is None else k
     assignment = assign(source, index)
     check_models(assignment)
     # "auto" stays what it is today.
@@ -109,10 +109,11 @@ def prepare_batch(
         return write_job(assignment, source, logs_dir, requests_per_file=requests_per_file)
 
 
-def submit_batch(path: Path | str) -> BatchJob:
+def submit_batch(path: Path | str, *, max_cost_usd: float | None = None) -> BatchJob:
     """Upload the request files of the job in this folder, and have a batch made of each: from here on it costs money.
 
-    Nothing is submitted twice. Raises ConfigError (no such job, no key or a refused one, another service than it was
+    max_cost_usd: nothing is sent if what the run has cost and these files are estimated to cost is more; the project's unless
+    given, infinity for none. Nothing is submitted twice. Raises ConfigError (no such job, no key or a refused one, another service than it was
     prepared for, a run that went on live meanwhile) and ProviderError (the service failed: submit again later)."""
     state = load_state(path)
     client = open_client(state)
@@ -121,10 +122,19 @@ def submit_batch(path: Path | str) -> BatchJob:
             raise ConfigError(say("batch.is_finished", folder=state.folder))
         if not state.round.is_sent and journal.n_done > state.done:
             raise ConfigError(say("batch.outdated", folder=state.folder, count=journal.n_done - state.done))
+        _check_cap(describe(state), journal.spent_usd, cost_cap(max_cost_usd))
         for file in state.round.files:
             if not file.batch_id:
                 submit_file(client, state, file)
         return describe(state)
+
+
+def _check_cap(job: BatchJob, spent_usd: float, cap: float | None) -> None:
+    """ConfigError where the files that wait may go beyond a cap, or nobody knows what they cost."""
+    cost = job.estimate.cost_usd
+    if cap is not None and job.estimate.calls and (cost is None or spent_usd + cost > cap):
+        told = say("batch.unknown_amount") if cost is None else f"${cost:.4f}"
+        raise ConfigError(say("batch.over_cap", cost=told, spent=spent_usd, cap=cap))
 
 
 def batch_status(path: Path | str) -> BatchJob:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from .._version import __version__
 from ..base.messages import listed, say
+from ..models.budget import Budget
 from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
@@ -21,7 +22,7 @@ from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
 from ..runs.log_json import answer_sha256
-from ..settings import project_rubric
+from ..settings import cost_cap, project_rubric
 from ..stats.agreement import judge_agreement
 from ..stats.people import judge_vs_people
 from .anchoring import INVERTED, moves_of
@@ -54,7 +55,7 @@ def certify_judge(
     rubric: Rubric | None = None,
     labels: pd.DataFrame | Path | str | None = None,
     damaged: pd.DataFrame | Path | str | None = None,
-    budget_usd: float | None = BUDGET_USD,
+    budget_usd: float | None = None,
     size: int | None = None,
     max_concurrency: int = 8,
     logs_dir: Path | str | None = None,
@@ -79,7 +80,8 @@ def certify_judge(
         broken_answer and criterion (the one that must fall), and with answer where the good one is not the one given. A judge
         that measures by rules, as the embedded one and an object whose `is_lexical` is true, needs them to be 信頼できる.
     budget_usd
-        A hard cap in US dollars, which needs known prices; None for none. Less is tried where it is small, and what was
+        A hard cap in US dollars, which needs known prices: 0.10 unless given, or less where the project's max_cost_usd is
+        less; infinity for none. Less is tried where it is small, and what was
         paid for is kept where it ends midway.
     size
         Damages per criterion and answer, as many attacks and neutral changes; as many as fit unless given.
@@ -117,9 +119,10 @@ def certify_judge(
     >>> certificate.words["根拠性"]
     '分からない'
     """
+    budget_usd = _budget(budget_usd)
     work = _prepare(given, judge_model, judge_prompt, rubric or project_rubric(), labels, damaged, budget_usd, size)
     options = make_options(
-        logs_dir, max_cost_usd=budget_usd, max_concurrency=max_concurrency, fresh=fresh, on_result=on_result,
+        logs_dir, max_cost_usd=Budget(budget_usd), max_concurrency=max_concurrency, fresh=fresh, on_result=on_result,
         stop=stop, progress=progress,
     )  # fmt: skip
     parts: list[tuple[Sequence[Case], Prompt]] = [(work.trials.cases, work.prompt)]
@@ -137,7 +140,7 @@ def estimate_certificate(
     rubric: Rubric | None = None,
     labels: pd.DataFrame | Path | str | None = None,
     damaged: pd.DataFrame | Path | str | None = None,
-    budget_usd: float | None = BUDGET_USD,
+    budget_usd: float | None = None,
     size: int | None = None,
 ) -> Estimate:
     """Calls, tokens and list price of `certify_judge` with the same arguments; sends nothing.
@@ -156,8 +159,14 @@ def estimate_certificate(
     0
     """
     return _prepare(
-        given, judge_model, judge_prompt, rubric or project_rubric(), labels, damaged, budget_usd, size
+        given, judge_model, judge_prompt, rubric or project_rubric(), labels, damaged, _budget(budget_usd), size
     ).trials.estimate
+
+
+def _budget(given: float | None) -> float | None:
+    """What a certificate may cost: None for no limit."""
+    cap = cost_cap(given)
+    return cap if given is not None else BUDGET_USD if cap is None else min(cap, BUDGET_USD)
 
 
 def binding_of_judge(

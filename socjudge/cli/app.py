@@ -121,7 +121,7 @@ def ask(
     question: Annotated[str, typer.Argument(help=say("cli.ask_question"))],
     model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
     assistant_prompt: AssistantPrompt = None,
-    k: Annotated[int, typer.Option(min=1, help=say("cli.k_option"))] = 5,
+    k: Annotated[int | None, typer.Option(min=1, help=say("cli.k_option"))] = None,
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
 ) -> None:
@@ -153,7 +153,7 @@ def run(
     answer_repeats: Annotated[int, typer.Option(min=1, help=say("cli.answer_repeats_option"))] = 1,
     judge_repeats: JudgeRepeats = 1,
     until_certain: UntilCertain = False,
-    k: Annotated[int, typer.Option(min=1, help=say("cli.k_option"))] = 5,
+    k: Annotated[int | None, typer.Option(min=1, help=say("cli.k_option"))] = None,
     max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8,
     max_cost_usd: MaxCost = None,
     no_cap: NoCap = False,

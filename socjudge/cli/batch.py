@@ -12,7 +12,7 @@ import typer
 from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
-from .shared import COSTS_MONEY, ask_to_run, echo, estimate_text, open_index_or_exit, or_exit, report_run, stop
+from .shared import COSTS_MONEY, ask_to_run, cap_of, echo, estimate_text, open_index_or_exit, or_exit, report_run, stop
 
 if TYPE_CHECKING:
     from ..batch.jobs import BatchJob
@@ -40,7 +40,7 @@ def prepare(
     assistant_prompt: Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))] = None,
     answer_repeats: Annotated[int, typer.Option(min=1, help=say("cli.answer_repeats_option"))] = 1,
     judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1,
-    k: Annotated[int, typer.Option(min=1, help=say("cli.k_option"))] = 5,
+    k: Annotated[int | None, typer.Option(min=1, help=say("cli.k_option"))] = None,
     requests_per_file: Annotated[int | None, typer.Option(min=1, help=say("cli.batch_requests"))] = None,
     runbooks: Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))] = None,
     index_dir: Annotated[Path | None, typer.Option(help=say("cli.index_dir_option"))] = None,
@@ -67,6 +67,8 @@ def prepare(
 def submit(
     job: Job = None,
     logs_dir: LogsDir = None,
+    max_cost_usd: Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))] = None,
+    no_cap: Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.batch_yes"))] = False,
 ) -> None:
     """Send the prepared files of a job to the service; nothing is sent twice."""
@@ -79,7 +81,7 @@ def submit(
     if waiting.estimate.calls:
         echo(COSTS_MONEY + _price(waiting.estimate), err=True)
         ask_to_run(yes, question="cli.confirm_submit", declined="cli.nothing_submitted")
-    _show(or_exit(submit_batch, folder))
+    _show(or_exit(submit_batch, folder, max_cost_usd=cap_of(max_cost_usd, no_cap)))
 
 
 @app.command(help=say("cli.batch_status_help"))

@@ -4,6 +4,7 @@ Exit codes of both: 0 no criterion is 信頼できない or 分からない, 1 o
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any, Never
 
@@ -11,7 +12,8 @@ import typer
 
 from ..base.messages import say
 from ..base.showing import shown_path
-from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, confirm, echo, or_exit, stop
+from ..settings import cost_cap
+from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, cap_of, confirm, echo, or_exit, stop
 
 
 def certify(
@@ -21,6 +23,7 @@ def certify(
     labels: Annotated[Path | None, typer.Option(help=say("cli.certify_labels"))] = None,
     damaged: Annotated[Path | None, typer.Option(help=say("cli.certify_damaged"))] = None,
     budget: Annotated[float | None, typer.Option(min=0, help=say("cli.certify_budget"))] = None,
+    no_cap: Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))] = False,
     size: Annotated[int | None, typer.Option(min=1, help=say("cli.certify_size"))] = None,
     check: Annotated[bool, typer.Option("--check", help=say("cli.certify_check"))] = False,
     certificates: Annotated[Path | None, typer.Option(help=say("cli.certify_folder"))] = None,
@@ -43,13 +46,13 @@ def certify(
 
     what: dict[str, Any] = {
         "judge_model": judge_model, "judge_prompt": judge_prompt, "labels": labels, "damaged": damaged, "size": size,
-        "budget_usd": issue.BUDGET_USD if budget is None else budget,
+        "budget_usd": cap_of(budget, no_cap),
     }  # fmt: skip
     run = or_exit(load_run, log)
     estimate = or_exit(issue.estimate_certificate, run, **what)
-    if estimate.cost_usd is None and budget is None:
+    if estimate.cost_usd is None and budget is None and or_exit(cost_cap, None) is None:
         what |= {
-            "budget_usd": None,
+            "budget_usd": math.inf,
             "size": size or 1,
         }  # nobody knows the price, which is said before anything is asked
         estimate = or_exit(issue.estimate_certificate, run, **what)

@@ -22,6 +22,7 @@ from ..runbooks.asking import wants_leave
 from ..runbooks.guide import Guide, choose_guide, find_precautions, find_rivals, wants_first_response
 from ..runbooks.index import open_index
 from ..runbooks.organisation import NEUTRAL, Organisation
+from ..settings import default_k
 from .citations import format_context
 from .dialogue import Dialogue, run_dialogue
 
@@ -41,7 +42,7 @@ def handle_query(
     *,
     index: RunbookIndex | None = None,
     model: str | BaseChatModel | Model = "auto",
-    k: int = 5,
+    k: int | None = None,
     prompt: Prompt | str | Path | None = None,
     previous: str | None = None,
 ) -> AssistantAnswer:
@@ -57,7 +58,7 @@ def handle_query(
     model
         "auto", "offline", a name, or a chat model object.
     k
-        Passages to retrieve; the sections of the best runbook that the answer follows are added (docs/assistant.md).
+        Passages to retrieve, the project's unless given (5); the sections of the best runbook that the answer follows are added (docs/assistant.md).
     prompt
         As for `load_prompt`.
     previous
@@ -85,6 +86,7 @@ def handle_query(
     """
     template = load_prompt(prompt, kind="assistant")
     check_assistant_prompt(template)
+    k = default_k() if k is None else k
     return run_dialogue(
         answering(question, index=index or open_index(), k=k, prompt=template, previous=previous),
         open_model(model, task="answer").complete,

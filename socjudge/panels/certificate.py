@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         return {
             "given": run, "judge_model": self.judge_model.value.strip(), "judge_prompt": self.judge_prompt.value,
             "labels": labels, "damaged": self.damaged.value.strip() or None,
-            "budget_usd": self.budget_usd.value or None, "size": 1 if self.quick.value else None,
+            "budget_usd": self.budget_usd.value or math.inf, "size": 1 if self.quick.value else None,
         }  # fmt: skip
 
     def _settle(self) -> None:

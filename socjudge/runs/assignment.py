@@ -23,6 +23,7 @@ from ..models.opening import Model, open_model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, Rubric, RunInfo, is_embedded
+from ..settings import current_project, default_k
 from .given_answers import Given, open_answers
 
 if TYPE_CHECKING:
@@ -101,9 +102,10 @@ def assign_suite(
     rubric: Rubric,
     answer_repeats: int,
     judge_repeats: int,
-    k: int,
+    k: int | None,
 ) -> Assignment:
     """What `run_evaluation_suite` does with these arguments; ConfigError if they are unfit. Nothing is sent."""
+    k = default_k() if k is None else k
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
         raise ConfigError(say("runs.no_questions"))
@@ -236,7 +238,7 @@ def _check_measures(criteria: Sequence[str]) -> None:
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
-    own, uses_index = plan.own, _uses_index(plan)
+    own, uses_index, project = plan.own, _uses_index(plan), current_project()
     info = RunInfo(
         run_id="",
         started_at="",
@@ -260,6 +262,8 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         pass_rate_required=plan.rubric.pass_rate,
         rubric=plan.rubric,
         judge_prompt_text=plan.judge_prompt.text,
+        project=project.name,
+        settings_sha256=project.settings_sha256,
         socjudge_version=__version__,
     )
     return begin_now(info)

@@ -14,7 +14,7 @@ from ..models.opening import OFFLINE, Model, Task, open_model, resolve_auto
 from ..models.prices import estimate_tokens, price_usd
 from ..prompts.templates import Prompt, load_prompt
 from ..records import EvalQuestion, Rubric, Usage, total_usage
-from ..settings import project_rubric
+from ..settings import default_k, project_rubric
 from .assignment import each_judge
 from .certainty import FIRST, most_repeats
 from .given_answers import Given, open_answers
@@ -87,7 +87,7 @@ def estimate_run(
     answer_repeats: int = 1,
     judge_repeats: int = 1,
     until_certain: bool = False,
-    k: int = 5,
+    k: int | None = None,
 ) -> Estimate:
     """Calls, tokens and list price of `run_evaluation_suite` with the same arguments; sends nothing.
 
@@ -113,7 +113,7 @@ def estimate_run(
     judges, rubric = each_judge(judge_model), rubric or project_rubric()
     template = estimate_tokens(load_prompt(judge_prompt, rubric=rubric).text)
     answers = open_answers(answers, questions)
-    context = _GUIDE_TOKENS + _PASSAGE_TOKENS * k
+    context = _GUIDE_TOKENS + _PASSAGE_TOKENS * (default_k() if k is None else k)
     given = [context + _ANSWER_TOKENS] * len(questions)
     if isinstance(answers, list):
         given = [estimate_tokens(answer.context + answer.answer) for answer in answers]

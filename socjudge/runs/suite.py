@@ -44,7 +44,7 @@ def run_evaluation_suite(
     answer_repeats: int = 1,
     judge_repeats: int = 1,
     until_certain: bool = False,
-    k: int = 5,
+    k: int | None = None,
     max_concurrency: int = 8,
     max_cost_usd: float | None = None,
     max_failures: int = 10,
@@ -95,7 +95,7 @@ def run_evaluation_suite(
         given. `run.info.repeats` and `stopped_because` say how it went. It makes the judge's noise smaller, and does not
         replace questions.
     k
-        Passages per question.
+        Passages per question, the project's unless given (5).
     max_concurrency
         The most calls in flight; fewer while the service refuses.
     max_cost_usd

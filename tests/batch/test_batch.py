@@ -111,6 +111,20 @@ def marks(run: EvaluationRun) -> list[Any]:
     ]  # fmt: skip
 
 
+def test_nothing_is_submitted_that_may_cost_more_than_the_cap(
+    service: BatchService, answered: Path, tmp_path: Path
+) -> None:
+    job = prepare(tmp_path, log=answered)
+    with pytest.raises(ConfigError, match=r"estimated at \$0.*the cap is \$0.0001"):
+        submit_batch(job.path, max_cost_usd=0.0001)
+    assert not service.calls
+    assert submit_batch(job.path, max_cost_usd=1.0).next_step == "wait"
+    unpriced = prepare(tmp_path, log=answered, judge_model="my-own")
+    with pytest.raises(ConfigError, match="an unknown amount"):
+        submit_batch(unpriced.path, max_cost_usd=1.0)
+    assert submit_batch(unpriced.path, max_cost_usd=float("inf")).next_step == "wait"
+
+
 # -- whole runs
 
 

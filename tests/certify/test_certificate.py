@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -82,7 +83,7 @@ TWO = labels("佐藤", "鈴木")
 
 def certified(service: Service, folder: Path, *weaknesses: Weakness, **keywords: Any) -> Certificate:
     service.default = ScriptedJudge(PAIRS, as_people, *weaknesses)
-    settings = {"judge_model": "gpt-4o-mini", "labels": TWO, "size": 1, "budget_usd": None, "progress": False}
+    settings = {"judge_model": "gpt-4o-mini", "labels": TWO, "size": 1, "budget_usd": math.inf, "progress": False}
     return certify_judge(PAIRS, logs_dir=folder / "certify", **{**settings, **keywords})
 
 
@@ -212,7 +213,7 @@ def test_two_people_are_needed_for_each_criterion(service: Service, tmp_path: Pa
 @pytest.mark.slow
 def test_everything_is_tried_where_the_budget_allows_also_the_hardened_prompt(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, as_people)
-    what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": None}
+    what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": math.inf}
     made = certify_judge(PAIRS[:2], **what, logs_dir=tmp_path, progress=False)
     assert made.basis["calls"] == service.judge_calls == estimate_certificate(PAIRS[:2], **what).calls
     (row,) = made.tables["hardening"]
@@ -274,7 +275,7 @@ def test_replies_that_cannot_be_read_forbid_trust(service: Service, tmp_path: Pa
 
     made = certified(service, tmp_path)
     service.default = sometimes
-    settings: dict[str, Any] = {"labels": TWO, "size": 1, "budget_usd": None, "progress": False}
+    settings: dict[str, Any] = {"labels": TWO, "size": 1, "budget_usd": math.inf, "progress": False}
     unread = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "2", **settings)
     assert "信頼できる" not in unread.words.values() and "信頼できる" in made.words.values()
     assert any("cannot be read" in limit for limit in unread.verdicts[0].limits)
@@ -314,7 +315,7 @@ def test_a_judge_that_does_not_mark_just_what_is_dangerous_is_not_trusted(
 ) -> None:
     judge = ScriptedJudge(PAIRS, as_people)
     service.default = lambda request: reply if what(request["messages"][0]["content"]) else judge(request)
-    settings: dict[str, Any] = {"labels": TWO, "size": 2, "budget_usd": None, "progress": False}
+    settings: dict[str, Any] = {"labels": TWO, "size": 2, "budget_usd": math.inf, "progress": False}
     made = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "certify", **settings)
     assert {criterion for criterion, word in made.words.items() if word != "信頼できる"} == doubted
     assert "Without a mark: " in made.verdicts[3].why and named in made.verdicts[3].why
@@ -332,7 +333,7 @@ def test_damage_that_a_judge_does_not_mark_is_not_shown_to_be_seen_and_nothing_a
         return EMPTY if judge.falls.get(prompt) and len(prompt) % 5 < 3 else judge(request)
 
     service.default = half
-    what: dict[str, Any] = {"size": 2, "budget_usd": None, "progress": False, "logs_dir": tmp_path}
+    what: dict[str, Any] = {"size": 2, "budget_usd": math.inf, "progress": False, "logs_dir": tmp_path}
     made = certify_judge(PAIRS, judge_model="gpt-4o-mini", **what)
     assert {state(made, criterion)["damage"] for criterion in CRITERIA} == {"open"}
     assert set(made.words.values()) == {"分からない"}
@@ -357,7 +358,7 @@ def test_one_mark_that_is_missing_is_a_doubt_of_what_rests_on_its_kind(case: str
 
 
 def test_more_than_there_is_cannot_be_tried(service: Service) -> None:
-    what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": None}
+    what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": math.inf}
     many, every = (estimate_certificate(PAIRS[:1], **what, size=size).calls for size in (1000, None))
     assert every - many == 4  # three further keypoints to remove, and the hardened prompt
 
@@ -365,7 +366,7 @@ def test_more_than_there_is_cannot_be_tried(service: Service) -> None:
 @pytest.mark.slow
 def test_a_budget_decides_how_much_is_tried(service: Service) -> None:
     what: dict[str, Any] = {"judge_model": "gpt-4o-mini"}
-    costs = [estimate_certificate(PAIRS, **what, budget_usd=usd).cost_usd or 0 for usd in (0.1, 0.2, 0.4, None)]
+    costs = [estimate_certificate(PAIRS, **what, budget_usd=usd).cost_usd or 0 for usd in (0.1, 0.2, 0.4, math.inf)]
     assert costs == sorted(set(costs)) and costs[0] < 0.1 < costs[1] < 0.2 and costs[2] < 0.4
     assert service.requests == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def certified(service: Service, folder: Path, *weaknesses: Any, **settings: Any)
         PAIRS,
         judge_model="gpt-4o-mini",
         size=1,
-        budget_usd=None,
+        budget_usd=math.inf,
         logs_dir=folder / "certify",
         progress=False,
         **settings,
@@ -79,7 +80,7 @@ def test_what_people_broke_counts_beside_what_rules_damage(service: Service, tmp
 def test_the_estimate_has_them_and_a_good_answer_of_ones_own_is_judged_as_it_is(
     service: Service, tmp_path: Path
 ) -> None:
-    what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": None, "size": 1}
+    what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": math.inf, "size": 1}
     plain = estimate_certificate(PAIRS, **what).calls
     assert estimate_certificate(PAIRS, **what, damaged=pd.DataFrame(LINES)).calls == plain + 8
     mine = [
@@ -164,7 +165,7 @@ class Lexical:
 @pytest.mark.parametrize("judge", ["offline", Lexical()], ids=["embedded", "own"])
 def test_a_judge_that_measures_by_rules_is_told_to_be_flattered(judge: Any, tmp_path: Path) -> None:
     what: dict[str, Any] = {
-        "judge_model": judge, "size": 1, "budget_usd": None, "logs_dir": tmp_path / "certify", "progress": False,
+        "judge_model": judge, "size": 1, "budget_usd": math.inf, "logs_dir": tmp_path / "certify", "progress": False,
     }  # fmt: skip
     alone = certify_judge(PAIRS[:1], **what)
     assert any("flatter it" in told and "--damaged FILE" in told for told in alone.not_tried)

@@ -25,7 +25,7 @@ from ...runs.load import load_run
 from ...runs.running import RunOptions, run_assignment
 from ...runs.several_judges import Over, assign_judges, check_judges, estimate_judges_left, judged_already, run_judges
 from ...runs.unfinished import UnfinishedRun, load_unfinished, unfinished_runs
-from ...settings import project_rubric
+from ...settings import default_k, project_rubric
 
 TELL_S = 0.2  # a run may give hundreds of results a second, a page need not follow each
 # Settings that say how calls are made, not what is asked. output_tokens is among them because a run that ended for a
@@ -51,7 +51,7 @@ class Settings:
     answer_repeats: int = 1
     judge_repeats: int = 1
     until_certain: bool = False
-    k: int = 5
+    k: int = field(default_factory=default_k)
     max_concurrency: int = 8
     max_cost_usd: float | None = None
     output_tokens: int | None = None
