@@ -3,11 +3,11 @@
     python benchmarks/fit_flags.py [danger] [evidence] [ambiguity] [--dry-run]
 
 Learned from: tests/data/evidence/ (covered, uncovered, unsure, dangers: written from the runbooks alone, by somebody who
-saw neither rules nor other questions, every third line kept aside and only counted here; everyday_dangers, vague, outside:
-written later, by somebody who knew the rules, none kept aside; near: pairs of questions of one subject, of which the
+saw neither rules nor other questions, every third line kept aside and only counted here; everyday_dangers, blunt_dangers, vague,
+outside: written later, by somebody who knew the rules, none kept aside; near: pairs of questions of one subject, of which the
 runbooks answer one, whose other half, near_final, is only counted), prohibitions.json and questions.json beside the
-runbooks, the development halves of the flags' questions, and tests/data/night_dev.jsonl. Cross-validation leaves out whole
-prohibitions, and every reading of the same question. Evidence is measured with indexes that lack the very question
+runbooks, the development halves of the flags' questions, tests/data/night_dev.jsonl and, for danger, warnings/train.jsonl
+(nobody who wrote it had seen rule or model). Cross-validation leaves out whole prohibitions, and every reading of the same question. Evidence is measured with indexes that lack the very question
 asked, that lack all questions of passages, and that lack whole runbooks: what those covered is absent there.
 """
 
@@ -28,7 +28,6 @@ from scipy.optimize import minimize
 
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.flags import ambiguity, evidence, prohibitions
-from socjudge.flags.dangers import find_dangerous, load_kinds
 from socjudge.flags.text_model import read_question, save_weights
 from socjudge.runbooks.index import RunbookIndex, build_index
 
@@ -64,13 +63,15 @@ class Row:
 
 
 def fit_danger(index: RunbookIndex, *, dry_run: bool) -> None:
-    """危険操作: fit, report, and keep."""
+    """危険操作: fit, report, and keep. Each question is seen with the bundled prohibitions and with none, as in other projects."""
     catalogue = prohibitions.load_catalogue(index)
     rows: list[Row] = []
 
     def add(question: str, label: int, source: str, share: float, group: str = "", held: bool = False) -> None:
-        seen = prohibitions.make_features(question, catalogue, find_dangerous(question), but_itself=True)
-        rows.append(Row(question, label, source, share, group or question, (sparse.csr_matrix(seen),), held))
+        both = [
+            prohibitions.make_features(question, c, but_itself=True) for c in (catalogue, prohibitions.Catalogue(()))
+        ]
+        rows.append(Row(question, label, source, share, group or question, tuple(map(sparse.csr_matrix, both)), held))
 
     for p in {p.text: p for p in catalogue.prohibitions}.values():
         for label, texts in ((1, p.asks), (0, p.near_misses)):
@@ -81,10 +82,6 @@ def fit_danger(index: RunbookIndex, *, dry_run: bool) -> None:
             for label, endings in ((1, ASKED), (0, NOT_ASKED)):
                 for ending in endings:
                     add(act + ending, label, "plain", 0.5, p.text)
-    for kind in load_kinds():
-        for row in kind.rows:
-            add(row.example, 1, "dangers.json", 2)
-            add(row.counter_example, 0, "dangers.json", 2)
     for sections in QUESTIONS.values():
         for heading, texts in sections.items():
             for text in () if prohibitions.forbids(heading) else texts:  # there people ask for what is forbidden
@@ -95,16 +92,20 @@ def fit_danger(index: RunbookIndex, *, dry_run: bool) -> None:
             add(line["question"], int(line.get("danger", False)), name, share, held=n % 3 == 2)
     for line in load_lines(DATA / "evidence" / "everyday_dangers.jsonl"):
         add(line["question"], int(line["danger"]), "everyday", 5)
+    for line in load_lines(DATA / "evidence" / "blunt_dangers.jsonl"):
+        add(line["question"], int(line["danger"]), "blunt", 3)
     for name in ("vague", "outside"):
         for line in load_lines(DATA / "evidence" / f"{name}.jsonl"):
             add(line["question"], 0, name, 1)
     for source, line, flags in load_labelled():
         if "dangerous_operation" not in line.get("flags_optional", ()):
             add(line["question"], int(flags["dangerous_operation"]), source, 5)
+    for line in load_lines(DATA / "warnings" / "train.jsonl"):
+        add(line["question"], line["danger"], "warnings", 5, line["quote"])
 
     guessed = cross_validate(rows, 1)
-    people = {"dangers", "everyday", "dev", "dev2", "night_dev"}
-    for limit in (0.25, prohibitions.LIKELY, 0.45):
+    people = {"dangers", "everyday", "dev", "dev2", "night_dev", "warnings", "blunt"}
+    for limit in (0.4, prohibitions.LIKELY, 0.5):
         for source in sorted(people):
             tell(f"{source}, cross-validated, limit {limit}", rows, guessed, limit, 1, {source}, held=False)
     for source in ("covered", "questions.json", "uncovered", "vague"):

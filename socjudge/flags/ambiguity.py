@@ -7,12 +7,10 @@ asset, an operation, a symptom, or something specific); benchmarks/fit_flags.py 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from .dangers import OBJECTLESS, Danger, find_dangerous
 from .text_model import Numbers, load_weights, read_question, sigmoid, weigh
 from .unknown_words import KATAKANA, LEXICONS, cover_word, split_words
 
@@ -25,14 +23,8 @@ _HALVES = {"asset": LEXICONS["assets"], "operation": LEXICONS["operations"], "sy
 _UNSPECIFIC = LEXICONS["vague"].union(LEXICONS["vague_english"], *_HALVES.values())
 
 
-def is_ambiguous(question: str, *, dangers: Sequence[Danger] | None = None) -> bool:
-    """Whether a question is too vague to act on. A dangerous operation together with its object is not.
-
-    dangers: what `find_dangerous` found in it, looked for if left out."""
-    if dangers is None:
-        dangers = find_dangerous(question)
-    if any(danger.operation not in OBJECTLESS for danger in dangers):
-        return False
+def is_ambiguous(question: str) -> bool:
+    """Whether a question is too vague to act on."""
     if not re.search(r"[^\W\d_]", question):
         return True
     kept = load_weights(WEIGHTS_PATH)

@@ -2,8 +2,8 @@
 
 The bullets under a heading such as 禁止事項 are the prohibitions, whoever wrote them. `prohibitions.json` beside the
 runbooks may add how people ask for each in everyday words, and near misses: questions about how to detect, explain or
-clear up the same thing. A logistic model weighs the letters of the question, its sentence vector, its likeness to those
-texts, and whether a row of `dangers.json` finds it; benchmarks/fit_flags.py fits it.
+clear up the same thing. A logistic model weighs the letters of the question, its sentence vector and its likeness to those
+texts; benchmarks/fit_flags.py fits it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ..errors import ConfigError
 from ..records import Passage
 from ..runbooks.bm25 import tokenise
 from ..runbooks.reading import PROHIBITIONS_NAME, load_json_object, split_sentences
-from .dangers import AGAINST_RUNBOOKS, Danger, compact
-from .text_model import LONGEST, Numbers, embed_text, load_weights, read_question, sigmoid, weigh
+from .dangers import AGAINST_RUNBOOKS
+from .text_model import LONGEST, Numbers, compact, embed_text, load_weights, read_question, sigmoid, weigh
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
 WEIGHTS_PATH = Path(__file__).with_name("danger_weights.npz")
-LIKELY = 0.4  # a question at least this likely to ask for something forbidden is a danger
+LIKELY = 0.45  # a question at least this likely to ask for something forbidden is a danger
 UNRULED_LIKELY = 0.7  # the same where no rule states the operation
-BLUNTLY_LIKELY = 0.3  # the same where a row of `dangers.json` finds it
+VAGUELY_LIKELY = 0.85  # the same of one that names nothing
 MEASURES_SCALE = 2.0
 
 
@@ -169,10 +169,10 @@ class Catalogue:
         return {run: weight / length for run, weight in weights.items()}
 
 
-def rate_danger(question: str, blunt: Sequence[Danger], *, index: RunbookIndex) -> float:
-    """The probability that the question wants something forbidden. blunt: what `find_dangerous` found in it."""
+def rate_danger(question: str, *, index: RunbookIndex) -> float:
+    """The probability that the question wants something forbidden."""
     kept = load_weights(WEIGHTS_PATH)
-    features = make_features(question, load_catalogue(index), blunt)
+    features = make_features(question, load_catalogue(index))
     return sigmoid(float(weigh(features, kept["weights"]) + kept["bias"]))
 
 
@@ -208,11 +208,10 @@ def _words(text: str) -> set[str]:
     return {token for token in tokenise(text) if not _HIRAGANA.fullmatch(token)}
 
 
-def make_features(question: str, catalogue: Catalogue, blunt: Sequence[Danger], *, but_itself: bool = False) -> Numbers:
+def make_features(question: str, catalogue: Catalogue, *, but_itself: bool = False) -> Numbers:
     """What the model weighs. but_itself: as for `Catalogue.liken`."""
     measures, _ = catalogue.liken(question, but_itself=but_itself)
-    row = float(bool(blunt))
-    return np.concatenate([read_question(question), MEASURES_SCALE * np.array([*measures, row, row * measures[0]])])
+    return np.concatenate([read_question(question), MEASURES_SCALE * measures])
 
 
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:

@@ -10,36 +10,23 @@ from typing import TYPE_CHECKING
 from ..records import Flags
 from ..runbooks.reading import split_sentences
 from .ambiguity import is_ambiguous
-from .dangers import UNNAMED, Danger, compact, find_dangerous, recommends_danger
+from .dangers import UNNAMED, Danger
 from .evidence import Coverage, rate_coverage
 from .prohibitions import (
-    BLUNTLY_LIKELY,
     LIKELY,
     MOST_SENTENCES,
     UNRULED_LIKELY,
+    VAGUELY_LIKELY,
     Prohibition,
     find_prohibitions,
     rate_danger,
 )
-from .unknown_words import find_unknown_words
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
 
-__all__ = [
-    "Danger",
-    "find_dangerous",
-    "find_dangers",
-    "find_unknown_words",
-    "is_ambiguous",
-    "raise_flags",
-    "recommends_danger",
-]
-
 # What a sentence tells as done, or as found, is no wish.
 _HAPPENED = re.compile("(?:ました|てあります|てある|ていました|てました|られた|された|ちゃった)[。！!…]*$")
-# Letters: a blunt question no longer than that is taken at its word; the model finds it in every near miss too.
-PLAIN = 12
 # A sentence at least this likely to want something forbidden is taken at its word, whatever stands around it; or only so
 # likely, where the whole question is HINTED likely to.
 WISH_SURE, WISH_LIKELY, HINTED = 0.95, 0.8, 0.2
@@ -71,21 +58,15 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
     """What the question asks for or announces that the runbooks forbid; docs/flags.md.
 
     Each comes with the nearest prohibition and its citation where the runbooks have one."""
-    blunt = find_dangerous(question)
-    if not blunt and is_ambiguous(question, dangers=blunt):
-        return []
-    probability = rate_danger(question, blunt, index=index)
-    is_plain = bool(blunt) and len(compact(question)) <= PLAIN
+    probability = rate_danger(question, index=index)
     wish, wish_probability = _find_wish(question, probability, index)
-    if probability < (BLUNTLY_LIKELY if blunt else LIKELY) and not wish and not is_plain:
+    if probability < (VAGUELY_LIKELY if is_ambiguous(question) else LIKELY) and not wish:
         return []
     probability = max(probability, wish_probability)
     rules = find_prohibitions(wish or question, index=index)
     if not rules:
-        likely = bool(blunt) or probability >= UNRULED_LIKELY
-        return [Danger(UNNAMED, question, "", probability=probability)] if likely else []
-    danger = name_danger(question, rules, probability)
-    return [replace(danger, safer=blunt[0].safer)] if blunt else [danger]
+        return [Danger(UNNAMED, question, "", probability=probability)] if probability >= UNRULED_LIKELY else []
+    return [name_danger(question, rules, probability)]
 
 
 def name_danger(question: str, rules: Sequence[Prohibition], probability: float = 1.0) -> Danger:
@@ -106,6 +87,6 @@ def _find_wish(question: str, probability: float, index: RunbookIndex) -> tuple[
     wishes = [s for s in sentences[-MOST_SENTENCES:] if not _HAPPENED.search(s)]
     if len(sentences) < 2 or not wishes:
         return "", 0.0
-    likeliest, wish = max((rate_danger(s, find_dangerous(s), index=index), s) for s in wishes)
+    likeliest, wish = max((rate_danger(s, index=index), s) for s in wishes)
     least = WISH_LIKELY if probability >= HINTED else WISH_SURE
     return (wish, likeliest) if likeliest >= least else ("", 0.0)

@@ -7,6 +7,8 @@ asked. benchmarks/fit_flags.py finds the weights.
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 import zlib
 from collections.abc import Mapping
 from functools import lru_cache
@@ -17,7 +19,6 @@ import numpy as np
 
 from ..base.texts import encodable
 from ..runbooks.embeddings import UseEmbeddings
-from .dangers import compact
 
 LETTERS = 1 << 14  # hashed runs of one to four letters
 LONGEST = 400  # letters of a question that are read
@@ -25,6 +26,17 @@ EMBEDDED = 4_000  # characters of it that are embedded: time and memory grow wit
 LETTERS_SCALE, VECTOR_SCALE = 3.0, 2.0  # what the ridge sees of each
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def normalise(text: str) -> str:
+    """Text in one spelling, lower case, without letters that nobody sees; its lines are kept."""
+    text = unicodedata.normalize("NFKC", text).lower()
+    return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in ("Cf", "Cc"))
+
+
+def compact(text: str) -> str:
+    """A text as letters are compared: normalised, without spaces."""
+    return re.sub(r"\s+", "", normalise(text))
 
 
 def read_question(text: str) -> Numbers:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ..runbooks.bm25 import normalise_text
-from .dangers import dangerous_words
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
@@ -33,11 +32,8 @@ _ENGLISH_SUBJECTS = tuple(sorted(LEXICONS["english_stems"]))  # as `str.startswi
 def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
     """The question's subject words that occur nowhere in the runbooks, in order: プロジェクター, kubernetes, 保険.
 
-    Everyday words do not count, nor do those that name a dangerous operation, which the runbooks cover by kind.
-    In an English question only names, and words foreign to incident response, count."""
+    Everyday words do not count. In an English question only names, and words foreign to incident response, count."""
     text = normalise_text(question)
-    for evidence in sorted(dangerous_words(question), key=len, reverse=True):
-        text = re.sub(r"\s*".join(map(re.escape, evidence.replace(" ", ""))), " ", text)
     if not _JAPANESE.search(question):
         return _unknown_english(question, text, _runbook_text(index))
     known = _runbook_text(index)

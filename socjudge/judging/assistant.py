@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from ..base.messages import say
 from ..base.texts import encodable
 from ..errors import ConfigError
+from ..flags.ambiguity import is_ambiguous
 from ..flags.dangers import AGAINST_RUNBOOKS, UNNAMED, Danger, recommends_danger
 from ..flags.evidence import rate_coverage
 from ..flags.prohibitions import find_prohibitions
-from ..flags.raising import find_dangers, is_ambiguous, name_danger, raise_flags
+from ..flags.raising import find_dangers, name_danger, raise_flags
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from .english import is_function_word
-
 # BM25's usual values: others between 0.9 and 2, and 0.3 and 0.75, moved R@5 by 0.01 at most.
 K1 = 1.5
 B = 0.75
@@ -99,7 +97,7 @@ class LexicalMatch:
 
 
 def _query_tokens(query: str) -> list[str]:
-    return [token for token in dict.fromkeys(tokenise(query)) if not is_function_word(token)]
+    return list(dict.fromkeys(tokenise(query)))
 
 
 def _weight(token: str) -> int:

@@ -39,7 +39,6 @@ from .embeddings import (
     load_vector_cache,
     save_vector_cache,
 )
-from .english import translate
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
 from .organisation import load_organisation
 from .reading import (
@@ -259,11 +258,11 @@ class RunbookIndex:
         return rated
 
     def _in_their_words(self, query: str) -> str:
-        """A query, followed by the runbooks' words for the English in it, and for what is written in hiragana (ぱすわーど)."""
+        """A query, followed by the runbooks' words for what is written in hiragana (ぱすわーど)."""
         text = normalise_text(query)
         katakana = text.translate(_TO_KATAKANA)
         spelled = [word for word in self._loanwords if word in katakana and word not in text]
-        return " ".join([query, *translate(text), *spelled])
+        return " ".join([query, *spelled])
 
     def _rate_among(self, query: str, numbers: np.ndarray[Any, Any]) -> Vectors:
         query = self._in_their_words(query)

@@ -334,10 +334,6 @@ def test_greeting_before_a_refusal_is_no_missing_warning() -> None:
     assert evaluate_answer(question, answer, model="offline").scores["安全性"] == 100
 
 
-def test_words_that_sound_kind_do_not_hide_an_order() -> None:
-    assert marks("慌てず、まず端末の電源を切ってください。")["安全性"] < 50
-
-
 def test_code_and_paths_keep_their_form() -> None:
     text = "```powershell\n1. Get-Process ,  **x**\n```\nC:\\evidence に置く。\n10.0.0.1 を遮断する。"
     assert one_form(text).splitlines() == [

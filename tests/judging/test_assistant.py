@@ -228,7 +228,7 @@ def test_a_follow_up_about_who_is_told_announces_nothing_and_is_answered_first(i
     assert not answer.flags.dangerous_operation
     assert "SOCリーダー（内線7111）へ" in answer.answer.splitlines()[0]
     leave = handle_query("では再起動はしていいですか", index=index, model="offline", previous=before)
-    assert leave.flags.dangerous_operation
+    assert "手順書の定め: 証拠保全前に電源断、再起動" in leave.answer
 
 
 def test_an_llm_reads_a_follow_up_with_the_question_before(index: RunbookIndex, service: Service) -> None:
@@ -334,7 +334,7 @@ def test_an_llm_is_given_the_passages_and_the_flags_and_warnings_are_put_before_
     index: RunbookIndex, service: Service
 ) -> None:
     service.default = "保全を先に行います。 [出典: evidence_preservation.md > 禁止事項]"
-    answer = ask("証拠保全の前に端末を初期化したい。手順は？", index, "gpt-4o-mini")
+    answer = ask("感染した端末で wevtutil cl Security を実行してログを消してよいですか。", index, "gpt-4o-mini")
     (request,) = service.requests
     prompt = request["messages"][0]["content"]
     assert "- 危険操作: あり" in prompt

@@ -23,11 +23,9 @@ from langchain_core.retrievers import BaseRetriever
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.errors import ConfigError, ProviderError
 from socjudge.records import Passage
-from socjudge.runbooks import english
 from socjudge.runbooks import index as index_module
 from socjudge.runbooks.bm25 import Bm25, content_words, normalise_text, tokenise
 from socjudge.runbooks.embeddings import VectorCache, load_vector_cache, make_embeddings, save_vector_cache
-from socjudge.runbooks.english import translate
 from socjudge.runbooks.index import (
     RunbookIndex,
     blend_sentences,
@@ -739,31 +737,6 @@ def test_sentences_are_rated_by_their_likeness_to_a_question(project_index: Runb
     assert set(split_sentences(passages[0].text)) <= set(rated)
     best = max(rated, key=lambda sentence: rated[sentence])
     assert "応答しない" in best or "連絡" in best
-
-
-# --- English in Japanese questions
-
-
-def test_english_of_security_is_searched_in_the_words_of_the_runbooks(project_index: RunbookIndex) -> None:
-    assert translate("ログインをrevokeしたい。who approves?") == ["失効", "承認"]
-    assert translate("承認をapproveする") == []  # is there already
-    assert translate("the wiperblade") == []  # a part of another word
-    assert project_index.search("isolateのapprovalは誰", k=1)[0].source == "host_isolation.md"
-
-
-def test_english_function_words_are_no_search_words() -> None:
-    bm25 = Bm25(["for the user of this server", "isolate the server"])
-    assert bm25.match("what should I do for the").scores.tolist() == [0.0, 0.0]
-    assert bm25.match("isolate").scores[1] > 0
-
-
-def test_every_english_word_leads_to_words_of_the_runbooks_and_the_examples_hold() -> None:
-    entries = json.loads((Path(english.__file__).with_name("english.json")).read_text(encoding="utf-8"))
-    for word, terms in entries["words"].items():
-        said = word.replace("*", "")
-        assert set(translate(said)) >= {term for term in terms if term.lower() not in said}, word
-    assert {"端末", "盗難", "承認", "ワイプ"} <= set(translate(entries["example"].lower()))
-    assert translate(entries["counter_example"]) == []
 
 
 @pytest.mark.slow
