@@ -25,7 +25,7 @@ OTHER_MODELS = ("gpt-4o",)  # which panels offer beside it; any other name can b
 
 # The prompts that are used where none is named: built in, or your own in eval/prompts/ by name.
 DEFAULT_JUDGE_PROMPT = "guide-1"
-DEFAULT_ASSISTANT_PROMPT = "assistant-2"
+DEFAULT_ASSISTANT_PROMPT = "assistant-3"
 
 JPY_PER_USD = 150  # a round figure for yen beside dollars; nobody asks a bank
 

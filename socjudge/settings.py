@@ -43,7 +43,7 @@ _CONSTANTS = {
 _OTHERS: dict[tuple[str, str], Any] = {
     ("rubric", "descriptions"): {},
     ("defaults", "answers"): "",
-    ("defaults", "k"): 5,
+    ("defaults", "k"): 10,
     ("defaults", "max_cost_usd"): math.inf,
     ("defaults", "language"): None,
     ("report", "title"): "",

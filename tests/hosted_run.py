@@ -14,12 +14,12 @@ from socjudge import load_eval_dataset, run_evaluation_suite
 from socjudge.runbooks.index import RunbookIndex
 
 
-def log_run(folder: Path, index: RunbookIndex, reply: Callable[[dict[str, Any]], Reply | str], **models: str) -> Path:
+def log_run(folder: Path, index: RunbookIndex, reply: Callable[[dict[str, Any]], Reply | str], **models: Any) -> Path:
     """Run the ten questions against a service that replies so, and return the folder with the log."""
     with serving(reply) as service, pytest.MonkeyPatch.context() as environment:
         environment.setenv("OPENAI_API_KEY", KEY)
         environment.setenv("OPENAI_BASE_URL", service.base_url)
-        run_evaluation_suite(load_eval_dataset(), index=index, logs_dir=folder, progress=False, **models)  # type: ignore[arg-type]
+        run_evaluation_suite(load_eval_dataset(), index=index, logs_dir=folder, progress=False, **models)
     return folder
 
 

@@ -20,7 +20,7 @@ from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
 from ..runbooks.asking import wants_leave
-from ..runbooks.guide import Guide, choose_guide, find_precautions, find_rivals, wants_first_response
+from ..runbooks.guide import Guide, choose_guide, find_contacts, find_precautions, find_rivals, wants_first_response
 from ..runbooks.index import open_index
 from ..runbooks.organisation import NEUTRAL, Organisation
 from ..settings import default_k
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 WIDE = 25  # passages looked at to choose the runbook; k of them are given
 _ASKS_DETAIL = re.compile("誰|だれ|どこ|いつ|何時|何分|どちら|連絡先|番号|who|when|where", re.IGNORECASE)
 _POINTS_BACK = re.compile("それ|その|これ|この|あれ|さっき|先ほど|同じ|続き|that|this| it ", re.IGNORECASE)
+TOLD_BACK = 2000  # characters of the answer before
 OUTPUT_TOKENS = 4000  # an answer takes about 500; the rest is for hidden reasoning
 
 
@@ -45,7 +46,7 @@ def handle_query(
     model: str | BaseChatModel | Model = "auto",
     k: int | None = None,
     prompt: Prompt | str | Path | None = None,
-    previous: str | None = None,
+    previous: AssistantAnswer | str | None = None,
 ) -> AssistantAnswer:
     """Answer a question from the runbooks: warnings first, then the steps with `[出典: file.md > 見出し]`; never calls a
     judge.
@@ -63,7 +64,7 @@ def handle_query(
     prompt
         As for `load_prompt`.
     previous
-        What was asked just before, if anything: a follow-up (「それは誰に連絡しますか」) is read together with it.
+        The answer just before, or its question: a follow-up (「それは誰に連絡しますか」) is read together with it.
 
     Returns
     -------
@@ -100,7 +101,7 @@ def follows_on(question: str) -> bool:
 
 
 def answering(
-    question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: str | None = None
+    question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: AssistantAnswer | str | None = None
 ) -> Dialogue[AssistantAnswer]:
     """The dialogue behind `handle_query`, with a prompt that was checked."""
     if not question.strip():
@@ -109,10 +110,11 @@ def answering(
         raise ConfigError(say("runbooks.k_too_small", k=k))
     question = encodable(question)
     organisation = index.organisation
-    asked = f"{encodable(previous)}\n{question}" if previous else question
+    before = previous.question if isinstance(previous, AssistantAnswer) else previous
+    asked = f"{encodable(before)}\n{question}" if before else question
 
     # Who or when, asked of what was answered before, announces nothing anew.
-    detail = question if previous and _ASKS_DETAIL.search(question) else ""
+    detail = question if before and _ASKS_DETAIL.search(question) else ""
     dangers = find_dangers(detail or asked, index=index)
     coverage = rate_coverage(asked, index=index)
     flags = raise_flags(asked, index=index, dangers=dangers, coverage=coverage)
@@ -132,11 +134,16 @@ def answering(
         if not rules and coverage.outcome != "absent" and (rivals := find_rivals(asked, found)):
             precautions = find_precautions(index, asked, rivals)
             wanted_too = (*wanted_too, *precautions.passages)
-    passages = _join(found[:k], wanted_too)
+        wanted_too = (*wanted_too, *find_contacts(index))
+    passages = _in_order(_join(found[:k], wanted_too), index, guide.source)
     context = format_context(passages)
+    told = asked
+    if isinstance(previous, AssistantAnswer):
+        told = f"（直前の質問）{encodable(previous.question)}\n（直前の回答）{encodable(previous.answer)[:TOLD_BACK]}\n（今回の質問）{question}"
+    values = assistant_values(told, context, flags, _suspicion(dangers))
     completion = yield ModelRequest(
         task="answer",
-        messages=({"role": "user", "content": fill(prompt.text, assistant_values(asked, context, flags))},),
+        messages=({"role": "user", "content": fill(prompt.text, values)},),
         material={
             "question": asked,
             "passages": passages,
@@ -152,8 +159,10 @@ def answering(
     body = completion.text.strip()
     if recommended := recommends_danger(body):
         flags = replace(flags, dangerous_operation=True)
-        dangers = [*dangers, *recommended]
-    warnings = warning_lines(flags, dangers, organisation)
+        dangers = [*(danger for danger in dangers if danger.citation in body), *recommended]
+        warnings = warning_lines(flags, dangers, organisation)
+    else:  # what was found is named only where the answer takes it up
+        warnings = warning_lines(flags, [danger for danger in dangers if danger.citation in body], organisation)
     if completion.is_cut:
         warnings.append("⚠️ 途中まで: 回答が長さの上限で途切れています。続きは手順書で確認してください。")
     return AssistantAnswer(
@@ -178,6 +187,18 @@ def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, .
     return tuple(places[place] for place in dict.fromkeys(replace(p, score=0.0) for p in [*found, *more]))
 
 
+def _in_order(passages: Sequence[Passage], index: RunbookIndex, first: str) -> tuple[Passage, ...]:
+    """The passages by runbook, the one that is followed first, each runbook's in its own order."""
+    places = {replace(passage, score=0.0): n for n, passage in enumerate(index.passages)}
+    sources = list(dict.fromkeys([first, *(passage.source for passage in passages)]))
+    return tuple(sorted(passages, key=lambda p: (sources.index(p.source), places[replace(p, score=0.0)])))
+
+
+def _suspicion(dangers: Sequence[Danger]) -> str:
+    """What was found, for a model to confirm or to set aside."""
+    return "、".join(f"「{d.operation}」（{d.prohibition} {d.citation}）" for d in dangers if d.prohibition)
+
+
 def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Organisation = NEUTRAL) -> list[str]:
     """The warnings in Japanese, one line per raised flag and kind of danger. organisation: names in them."""
     lines = []
@@ -189,7 +210,9 @@ def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Or
                 what = "手順書の定めに反するおそれがあるため、自分の判断では実施しないでください。"
             lines.append(f"⚠️ 危険操作: {what}{way}")
         if not safer:
-            lines.append(f"⚠️ 危険操作: 危険な操作のため、{organisation.permission}なしに実施しないでください。")
+            lines.append(
+                f"⚠️ 危険操作: 危険な操作の疑いがあります。{organisation.permission}なしに実施しないでください。"
+            )
     if flags.insufficient_evidence:
         lines.append(
             "⚠️ 根拠不足: 手順書のどこに当たるかを確かめられませんでした。推測で作業せず、"

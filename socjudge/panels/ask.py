@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,9 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
             index = open_index(self._runbooks, index_dir=self._index_dir)
             if not follows_on(question):
                 self.start_anew()
-            previous = "\n".join(self._asked) or None
+            previous = None
+            if self._asked:  # the questions so far, with the answer to the last
+                previous = replace(self.answers[-1], question="\n".join(self._asked))
             answer = handle_query(question, index=index, model=self.model.value.strip(), previous=previous)
             self.answers.append(answer)
             self._keep([*self._asked, question])

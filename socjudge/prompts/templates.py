@@ -24,7 +24,7 @@ from .front_matter import split_front_matter
 Kind = Literal["judge", "assistant"]
 _FLAG_NAMES = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
 JUDGE_PLACEHOLDERS = ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints", "nonce")
-ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES)
+ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES, "suspected_operation")
 # A placeholder is a lower-case name in braces; the judge prompt's own JSON braces never look like that.
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _SAFE_ID = re.compile(r"[\w.-]+")
@@ -86,7 +86,7 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
             "prompts.not_found",
             prompt=prompt_id,
             judge="guide-1",
-            assistant="assistant-2",
+            assistant="assistant-3",
             folder=constants.PROMPTS_DIR,
         )
     )
@@ -179,9 +179,10 @@ def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, s
     return {**values, "nonce": hashlib.sha256(told.encode()).hexdigest()[:16]}
 
 
-def assistant_values(question: str, context: str, flags: Flags) -> dict[str, str]:
-    """The five values of the assistant prompt, as text."""
-    return {"question": question, "context": context, **_flag_values(flags)}
+def assistant_values(question: str, context: str, flags: Flags, suspected_operation: str = "") -> dict[str, str]:
+    """The six values of the assistant prompt, as text."""
+    suspected = {"suspected_operation": suspected_operation or "なし"}
+    return {"question": question, "context": context, **_flag_values(flags), **suspected}
 
 
 def _flag_values(flags: Flags) -> dict[str, str]:

@@ -35,6 +35,7 @@ _REPORTING = re.compile("報告|連絡|エスカレーション|escalation|repor
 _FORBIDDEN = re.compile("禁止|してはならない|してはいけない|prohibit|do not", re.IGNORECASE)
 _CONDITIONS = re.compile("発動|適用条件|開始条件|適用範囲|trigger|scope", re.IGNORECASE)
 _CONTACTS = re.compile("連絡先|連絡網|contact", re.IGNORECASE)
+_DEADLINES = re.compile("期限|deadline", re.IGNORECASE)
 _APPROVAL = re.compile("承認|approv", re.IGNORECASE)
 
 SECOND_VOTE = 0.1
@@ -149,6 +150,13 @@ def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[s
             said[precaution] = found[0]
     meant = tuple(point for source in rivals for point in _introduce(source, question, index))
     return Precautions(said, str(leader), any("S1" in find_severities(p.text) for p in index.passages), meant)
+
+
+def find_contacts(index: RunbookIndex) -> tuple[Passage, ...]:
+    """The table of whom to call, and that of the deadlines, where the runbooks have them."""
+    tables = [p for p in index.passages if "\n|" in f"\n{p.text}"]
+    found = (next((p for p in tables if says.search(_last(p))), None) for says in (_CONTACTS, _DEADLINES))
+    return tuple(p for p in found if p is not None)
 
 
 def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:

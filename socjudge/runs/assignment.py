@@ -214,7 +214,7 @@ def _make_plan(
     assistant_model: str | BaseChatModel | Model | None = None,
     assistant_prompt: Prompt | str | Path | None = None,
     index: RunbookIndex | None = None,
-    k: int = 5,
+    k: int = 10,
 ) -> Plan:
     """Open the models and check the prompts: whatever is wrong shows before the first call."""
     judging = load_prompt(judge_prompt, rubric=rubric)

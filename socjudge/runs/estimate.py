@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from .unfinished import UnfinishedRun
 
-# For estimates, in tokens. Means over the ten questions: an answer; the passages that it gets for k, 1,430 tokens with
-# k=1, 1,870 with 5, 2,860 with 10, 7,180 with 30; a judge's JSON, 700 with six criteria.
-_ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKENS = 500, 850, 205, 100, 100
+# For estimates, in tokens. Means over the ten questions: an answer; the passages that it gets for k, 2,040 tokens with
+# k=1, 2,410 with 5, 3,380 with 10, 7,540 with 30; a judge's JSON, 700 with six criteria.
+_ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKENS = 500, 1500, 190, 100, 100
 
 
 @dataclass(frozen=True)

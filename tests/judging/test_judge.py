@@ -654,7 +654,7 @@ def test_another_default_judge_does_not_change_what_is_judged(
     monkeypatch.setattr(constants, "DEFAULT_JUDGE_PROMPT", "strict-1")
     run = run_evaluation_suite(questions[:2], index=index, logs_dir=tmp_path)
     assert sorted(request["model"] for request in service.requests) == ["gpt-4o"] * 2 + ["gpt-4o-mini"] * 2
-    assert (run.run.judge_prompt_id, run.run.assistant_prompt_id) == ("strict-1", "assistant-2")
+    assert (run.run.judge_prompt_id, run.run.assistant_prompt_id) == ("strict-1", "assistant-3")
 
 
 def test_an_unknown_price_is_unknown(service: Service) -> None:

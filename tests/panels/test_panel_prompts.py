@@ -169,8 +169,8 @@ def test_an_assistants_prompt_is_tried_the_same_way(panel: PromptLab, service: S
     assert panel.answering.layout.display == "none"
     panel.kind.value = "assistant"
     assert panel.answering.layout.display == ""
-    assert panel.editor.value == load_prompt("assistant-2").text
-    assert panel.base.options == ("assistant-2", "assistant-1")
+    assert panel.editor.value == load_prompt("assistant-3").text
+    assert panel.base.options == ("assistant-3", "assistant-1", "assistant-2")
     assert "内蔵の簡易アシスタントはプロンプトを読みません" in panel.cost.value
     panel.assistant_model.value = "gpt-4o-mini"
     assert "アシスタントが回答し直す" in panel.cost.value
@@ -259,11 +259,11 @@ def test_a_text_is_saved_and_offered_for_the_next_run(
 
 
 def test_an_assistants_prompt_is_used_in_the_next_run(service: Service, index: RunbookIndex, tmp_path: Path) -> None:
-    base = load_prompt("assistant-2").text
-    save_prompt(base + "\n短く。", name="short", parent="assistant-2", kind="assistant")
+    base = load_prompt("assistant-3").text
+    save_prompt(base + "\n短く。", name="short", parent="assistant-3", kind="assistant")
     panel = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "logs")
     assert (panel.judge_prompt.options, panel.judge_prompt.value) == (("guide-1", "guide-1-hardened"), "guide-1")
-    assert panel.assistant_prompt.value == "assistant-2"
+    assert panel.assistant_prompt.value == "assistant-3"
     panel.assistant_prompt.value = "short"
     panel.judge_model.value, panel.assistant_model.value = "offline", "gpt-4o-mini"
     panel.allow_cost.value = True

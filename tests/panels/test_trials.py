@@ -54,7 +54,7 @@ def marking(service: Service) -> Service:
 @pytest.fixture(scope="module")
 def made(index: RunbookIndex, tmp_path_factory: pytest.TempPathFactory) -> Path:
     models = {"assistant_model": "gpt-4o-mini", "judge_model": "gpt-4o-mini"}
-    return log_run(tmp_path_factory.mktemp("made"), index, marks, **models)
+    return log_run(tmp_path_factory.mktemp("made"), index, marks, **models, k=2)
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_answers_that_were_never_given_cost_nothing(session: TrialSession, marki
 
 def test_an_assistants_prompt_has_the_questions_answered_anew(session: TrialSession, marking: Service) -> None:
     session.choose(kind="assistant")
-    assert session.choice.base == "assistant-2"
+    assert session.choice.base == "assistant-3"
     session.choose(text=session.choice.text + "\n短く答えてください。")
     work = session.plan()
     assert (work.estimate.calls, work.base_calls) == (20, 0)
@@ -227,7 +227,7 @@ def test_an_assistants_prompt_has_the_questions_answered_anew(session: TrialSess
     both = session.effect.questions[0]
     assert not both.before[0].answer.answer.endswith("短く。")
     assert both.after[0].answer.answer.endswith("短く。")
-    assert load_run(session.trials_dir / session.trials[0].after).run.assistant_prompt_id.startswith("assistant-2+")
+    assert load_run(session.trials_dir / session.trials[0].after).run.assistant_prompt_id.startswith("assistant-3+")
 
 
 @pytest.mark.slow

@@ -86,14 +86,15 @@ def test_a_file_without_a_block_is_loaded_as_it_is(folder: Path, text: str) -> N
 
 
 def test_the_prompts_that_come_with_the_project_are_loaded_byte_for_byte() -> None:
-    for name in ("guide-1", "guide-1-hardened", "assistant-1", "assistant-2"):
+    for name in ("guide-1", "guide-1-hardened", "assistant-1", "assistant-2", "assistant-3"):
         path = Path(constants.__file__).parent / "prompts" / f"{name}.txt"
         assert load_prompt(name).text.encode() == path.read_bytes()
     assert load_prompt("strict-1").text.encode() == (constants.PROMPTS_DIR / "strict-1.txt").read_bytes()
     assert [(p.id, p.kind) for p in list_prompts()] == [
-        ("assistant-2", "assistant"),
+        ("assistant-3", "assistant"),
         ("guide-1", "judge"),
         ("assistant-1", "assistant"),
+        ("assistant-2", "assistant"),
         ("guide-1-hardened", "judge"),
         ("strict-1", "judge"),
     ]
@@ -184,7 +185,13 @@ def test_prompts_of_the_assistant_are_listed_as_such(folder: Path) -> None:
     save_prompt("{question}\n{context}", name="short", parent="assistant-1", kind="assistant")
     (folder / "old.txt").write_text("{question} {context}", encoding="utf-8")  # without a block
     (folder / "broken.txt").write_bytes(b"\xff")
-    assert [prompt.id for prompt in list_prompts("assistant")] == ["assistant-2", "assistant-1", "old", "short"]
+    assert [prompt.id for prompt in list_prompts("assistant")] == [
+        "assistant-3",
+        "assistant-1",
+        "assistant-2",
+        "old",
+        "short",
+    ]
     assert [prompt.id for prompt in list_prompts("judge")] == ["guide-1", "guide-1-hardened"]
 
 

@@ -86,7 +86,7 @@ def test_names_come_from_the_file_beside_the_runbooks(foreign: Path, tmp_path: P
 def test_warnings_name_the_form_and_the_approvers() -> None:
     flags = Flags(insufficient_evidence=True, dangerous_operation=True)
     assert warning_lines(flags, (), Organisation(approvers=(Person("部長"),), change_form="変更票")) == [
-        "⚠️ 危険操作: 危険な操作のため、変更票と承認なしに実施しないでください。",
+        "⚠️ 危険操作: 危険な操作の疑いがあります。変更票と承認なしに実施しないでください。",
         "⚠️ 根拠不足: 手順書のどこに当たるかを確かめられませんでした。推測で作業せず、部長に確認してください。",
     ]
     assert not any(name in line for name in DEMO_NAMES for line in warning_lines(flags))

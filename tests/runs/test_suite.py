@@ -163,7 +163,7 @@ def test_a_hosted_run_answers_judges_and_logs_every_question(
     info = run.run
     assert (info.judge_model, info.judge_model_resolved) == ("gpt-4o-mini", "gpt-4o-mini-2024-07-18")
     assert (info.assistant_usage.calls, info.judge_usage.calls) == (10, 10)
-    assert run.usage.cost_usd == pytest.approx(20 * 0.00027)
+    assert run.usage.cost_usd == pytest.approx(20 * 0.00027, rel=0.1)
     assert info.index_fingerprint == index.fingerprint
     assert run.log_path is not None
     assert load_run(run.log_path) == run
