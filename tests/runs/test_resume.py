@@ -260,7 +260,7 @@ def test_runbooks_that_changed_make_it_another_run(
     with pytest.raises(RunStopped):
         run_suite(questions, tmp_path, index=index, stop=stop_after(service, 3))
     (journal,) = journals(tmp_path)
-    with pytest.raises(ConfigError, match=r"k is 5 there and 3 here"):
+    with pytest.raises(ConfigError, match=r"k is 10 there and 3 here"):
         run_suite(questions, tmp_path, index=index, k=3, resume=journal)
     with pytest.raises(ConfigError, match=r"no journal of an unfinished run"):
         run_suite(questions, tmp_path, index=index, resume=ROOT / "README.md")
