@@ -132,13 +132,13 @@ def open_project(folder: Path | str | None = None) -> Project:
     Parameters
     ----------
     folder
-        None: that of SOCJUDGE_HOME, or the nearest parent folder with a socjudge.toml.
+        None: the project in force, as it stands.
 
     Returns
     -------
     Project
-        Its settings, and where each comes from. Constants that were assigned before, for another project, are what
-        constants.py says again.
+        Its settings, and where each comes from. Where a folder is given, constants that were assigned before, for
+        another project, are what constants.py says again.
 
     Raises
     ------
@@ -151,7 +151,9 @@ def open_project(folder: Path | str | None = None) -> Project:
     >>> sj.open_project().rubric.pass_threshold
     70.0
     """
-    place = constants.find_project() if folder is None else Path(folder).expanduser()
+    if folder is None:
+        return current_project()
+    place = Path(folder).expanduser()
     if not place.is_dir():
         raise ConfigError(say("settings.no_folder", folder=place))
     use_project(place)
