@@ -19,8 +19,9 @@ from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
 from ..errors import SocJudgeError
-from ..settings import project_rubric
+from ..settings import default_answers, project_rubric
 from . import batch, certificate, certify, dataset, history, project
+from .own_assistant import ask_own
 from .shared import (
     COULD_NOT_JUDGE,
     PLAIN_SYMBOLS,
@@ -67,6 +68,7 @@ JudgePrompt = Annotated[str | None, typer.Option(help=say("cli.judge_prompt_opti
 AssistantPrompt = Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))]
 JudgeRepeats = Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))]
 UntilCertain = Annotated[bool, typer.Option("--until-certain", help=say("cli.until_certain_option"))]
+Answers = Annotated[str | None, typer.Option(help=say("cli.answers_option"))]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))]
 MaxCost = Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))]
@@ -120,16 +122,20 @@ def index(
 def ask(
     question: Annotated[str, typer.Argument(help=say("cli.ask_question"))],
     model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
+    answers: Answers = None,
     assistant_prompt: AssistantPrompt = None,
     k: Annotated[int | None, typer.Option(min=1, help=say("cli.k_option"))] = None,
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
 ) -> None:
-    """Ask the assistant. No judge is called.
+    """Ask the assistant, or one of your own (--answers), whose answer is shown as it would be judged. No judge is called.
 
     Example: socjudge ask "マルウェア検知アラートの初動を教えてください" """
     from ..judging.assistant import handle_query
 
+    if answers := answers or or_exit(default_answers):
+        ask_own(question, answers, lambda: open_index_or_exit(runbooks, index_dir))
+        return
     index = open_index_or_exit(runbooks, index_dir)
     answer = or_exit(handle_query, question, index=index, model=model, k=k, prompt=assistant_prompt)
     echo(answer.answer)
@@ -137,7 +143,7 @@ def ask(
 
 
 _NOT_OF_A_REPAIR = {
-    "dataset", "judge_models", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
+    "answers", "dataset", "judge_models", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
     "until_certain", "k",
 }  # fmt: skip
 
@@ -148,6 +154,7 @@ def run(
     dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
     judge_models: JudgeModels = None,
     assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
+    answers: Answers = None,
     judge_prompt: JudgePrompt = None,
     assistant_prompt: AssistantPrompt = None,
     answer_repeats: Annotated[int, typer.Option(min=1, help=say("cli.answer_repeats_option"))] = 1,
@@ -177,6 +184,7 @@ def run(
     from ..prompts.saved import judge_prompt_of
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
+    from ..runs.given_answers import needs_index, open_answers
     from ..runs.running import RunOptions
     from ..runs.several_judges import assign_judges, estimate_judges_left, judged_already
     from ..runs.suite import run_evaluation_suite
@@ -201,14 +209,15 @@ def run(
         "rubric": (there and there.rubric) or or_exit(project_rubric),
         "judge_repeats": most_repeats(judge_repeats, until_certain),
     }
+    given = or_exit(open_answers, answers or or_exit(default_answers) or None, questions)
     answering: dict[str, Any] = {
-        "assistant_model": assistant_model, "assistant_prompt": assistant_prompt, "answer_repeats": answer_repeats, "k": k,
+        "answers": given, "assistant_model": assistant_model, "assistant_prompt": assistant_prompt, "answer_repeats": answer_repeats, "k": k,
     }  # fmt: skip
     how = {**judging, **answering, "judge_model": judges, "until_certain": until_certain}
     estimate = or_exit(estimate_run, questions, **how)
-    index = open_index_or_exit(runbooks, index_dir)
+    index = open_index_or_exit(runbooks, index_dir) if needs_index(given) else None
     if estimate.calls and not fresh:
-        what: dict[str, Any] = {"judging": judging, "answering": answering | {"answers": None}}
+        what: dict[str, Any] = {"judging": judging, "answering": answering}
         assignments, over = or_exit(assign_judges, questions, judges, index=index, **what)
         already = or_exit(judged_already, assignments, over, logs_dir)
         estimate = estimate_judges_left(

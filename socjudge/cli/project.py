@@ -22,6 +22,7 @@ from ..base.extras import missing_extra
 from ..base.messages import say
 from ..base.project_file import PRICES, SETTINGS
 from ..errors import ConfigError
+from .own_assistant import add_assistant
 from .shared import echo, or_exit, stop
 
 OF_EVERY_PROJECT = ("notebooks/*.ipynb", "notebooks/voila.json")
@@ -68,7 +69,11 @@ def choose_project(
 def init(
     folder: Annotated[Path, typer.Argument(help=say("cli.init_folder"))],
     example: Annotated[bool, typer.Option("--example/--empty", help=say("cli.init_example"))] = True,
+    assistant: Annotated[str | None, typer.Option(help=say("cli.init_assistant"))] = None,
 ) -> None:
+    if assistant is not None and (folder / constants.PROJECT_MARK).is_file():
+        add_assistant(folder, assistant)
+        return
     written, kept = 0, []
     try:
         if example and (folder / "eval").is_dir() and any((folder / "eval").iterdir()):
@@ -89,6 +94,8 @@ def init(
     if kept:
         echo(say("cli.init_kept", names=", ".join(kept)))
     echo(say("cli.init_next" if example else "cli.init_next_empty", folder=folder))
+    if assistant is not None:
+        add_assistant(folder, assistant)
 
 
 def _files(example: bool) -> dict[str, bytes]:

@@ -72,7 +72,11 @@ class HttpAssistant:
         return {**told, "url": show_url(self._url), "query": hash_query(self._url), "headers": headers}
 
     async def ask(self, values: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """What it replies to one question, as `as_answer` takes it. NoAnswer if that is none; Retryable if it asks to wait."""
+        """What it answers one question, as `as_answer` takes it. NoAnswer if that is none; Retryable if it asks to wait."""
+        return self._mapped(*await self.reply(values, timeout_s))
+
+    async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Any], dict[str, str], bool]:
+        """What it replies to one question: the one value, or those of a stream; the headers, and whether it is a stream."""
         import aiohttp
 
         body = self._fill_all(self._table.get("body"), values)
@@ -103,8 +107,8 @@ class HttpAssistant:
             if status in (429, 503) and wait_s is not None:
                 raise Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
             raise NoAnswer(say("judging.app_status", status=status, said=said))
-        events = list(_events(text)) if kind == "text/event-stream" else None
-        return self._mapped(events if events is not None else [_json(text, kind)], told, streams=events is not None)
+        streams = kind == "text/event-stream"
+        return list(_events(text)) if streams else [_json(text, kind)], told, streams
 
     async def _read(self, response: Any) -> bytes:
         content = bytearray()
@@ -114,7 +118,7 @@ class HttpAssistant:
                 raise NoAnswer(say("models.too_large", limit=MAX_BYTES >> 20))
         return bytes(content)
 
-    def _mapped(self, replies: list[Any], headers: Mapping[str, str], *, streams: bool) -> dict[str, Any]:
+    def _mapped(self, replies: list[Any], headers: Mapping[str, str], streams: bool) -> dict[str, Any]:
         """Of a stream the answer's pieces one after the other, and the last of all else."""
         for reply in replies:
             if streams and isinstance(reply, dict) and (reply.get("event") == "error" or reply.get("error")):
@@ -267,3 +271,33 @@ def _events(text: str) -> Iterator[Any]:
 
 def _outline(reply: Any) -> str:
     return ", ".join(map(str, reply)) if isinstance(reply, Mapping) else repr(reply)
+
+
+def guess_paths(reply: Any) -> dict[str, str]:
+    """Where in a reply the answer and its contexts seem to stand: the longest text outside of lists, and the longest list of
+    texts or of objects that have one."""
+    texts: list[tuple[int, str]] = []
+    lists: list[tuple[int, str]] = []
+
+    def look(value: Any, path: str) -> None:
+        if isinstance(value, str):
+            texts.append((len(value), path or "$"))
+        elif isinstance(value, Mapping):
+            for key, inner in value.items():
+                look(inner, f"{path}.{key}" if path else str(key))
+        elif isinstance(value, list) and value and isinstance(value[0], str | Mapping):
+            first = value[0]
+            keys = (
+                [""]
+                if isinstance(first, str)
+                else [f".{key}" for key, inner in first.items() if isinstance(inner, str)]
+            )
+            for key in keys:
+                inner = first if isinstance(first, str) else first[key[1:]]
+                lists.append((len(inner), f"{path}[*]{key}"))
+            if path.endswith("choices"):  # a chat completion's one choice
+                look(first, f"{path}[0]")
+
+    look(reply, "")
+    found = {"answer": max(texts)[1]} if texts else {}
+    return found | ({"contexts": max(lists)[1]} if lists and not max(lists)[1].startswith("choices") else {})

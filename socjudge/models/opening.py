@@ -7,11 +7,13 @@ model, and the embedded default, which needs no service. This module knows nothi
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from ..base.messages import say
+from ..base.redact import show_url
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest
 from ..settings import default_model
@@ -61,6 +63,8 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
             return cast(Model, model)
         if hasattr(model, "complete"):
             return ForeignModel(model)
+        if task == "answer" and _answers_itself(model):
+            raise ConfigError(say("models.answers_itself", found=getattr(model, "__name__", type(model).__name__)))
         if hasattr(model, "invoke"):
             from langchain_core.language_models import BaseLLM
 
@@ -68,6 +72,8 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
                 raise ConfigError(say("models.completion_model", name=type(model).__name__))
             return LangChainModel(model)
         raise ConfigError(say("models.no_model", found=f"{model!r:.80}"))
+    if task == "answer" and model.startswith(("http://", "https://")):
+        raise ConfigError(say("models.answers_itself_at", url=show_url(model)))
     if model == "auto":
         model = resolve_auto(task)
     if model == OFFLINE:
@@ -79,6 +85,12 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         return LangChainModel(chat_model, model)
     key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     return _openai_model(model, key, base_url)
+
+
+def _answers_itself(model: object) -> bool:
+    """Whether it is an application, which answers without our prompt: a function, or a chain of LangChain."""
+    kind = type(model).__name__
+    return inspect.isroutine(model) or (kind.startswith("Runnable") and kind != "RunnableBinding")
 
 
 def resolve_auto(task: Task) -> str:

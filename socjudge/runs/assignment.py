@@ -24,7 +24,7 @@ from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, Rubric, RunInfo, is_embedded
 from ..settings import current_project, default_k
-from .given_answers import Given, open_answers
+from .given_answers import Given, needs_index, open_answers
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -118,7 +118,7 @@ def assign_suite(
     if stored is not None and answer_repeats != 1:
         raise ConfigError(say("runs.repeats_of_stored"))
 
-    if index is None and (opened is None or (own is not None and own.takes_runbooks)):
+    if index is None and needs_index(opened):
         from ..runbooks.index import open_index
 
         index = open_index()

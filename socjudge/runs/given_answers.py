@@ -41,6 +41,11 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
     return Assistant(given)
 
 
+def needs_index(opened: list[AssistantAnswer] | Assistant | None) -> bool:
+    """Whether a run over these answers searches the runbooks."""
+    return opened is None or (isinstance(opened, Assistant) and opened.takes_runbooks)
+
+
 def _is_file(text: str) -> bool:
     is_file, is_table = Path(text).is_file(), text in assistant_tables()
     if is_file and is_table:

@@ -75,6 +75,7 @@ MATERIAL = {
     "certify/injection.py",
     "certify/items.py",
     "certify/neutral.py",
+    "cli/own_assistant.py",
     "judging/assistant.py",
     "judging/citations.py",
     "judging/own_answers.py",

@@ -1,0 +1,98 @@
+"""Assistants of one's own on the command line: `ask --answers`, and `init --assistant`, which tries one and writes its table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from .. import constants, settings
+from ..base.messages import listed, say
+from ..base.project_file import ASSISTANTS
+from ..records import EvalQuestion
+from .shared import echo, or_exit, stop
+
+_TRIED = "マルウェア検知アラートが発生しました。初動対応の手順を教えてください。"  # the specification's first question
+_WAIT_S = 120.0
+_LIKELY = {"/chat-messages": "dify", "/chat/completions": "openai-chat"}  # by the end of the address
+
+
+def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
+    """Print the answer of an assistant of one's own, or of a file, and how a judge would be shown it."""
+    from ..judging.own_assistant import Assistant
+    from ..runs.given_answers import needs_index, open_answers
+
+    given = or_exit(open_answers, answers, [EvalQuestion("?", "", question, ())])
+    if isinstance(given, Assistant):
+        echo(given.told_before, err=True)
+        answer = or_exit(given.ask, question, index=open_index() if needs_index(given) else None)
+        name = f"{given.name} {answer.version or given.version}".strip()
+    else:
+        answer, name = given[0], answers
+    _show(answer)
+    echo(say("cli.answered_by", model=name, seconds=answer.processing_time), err=True)
+
+
+def _show(answer: Any) -> None:
+    from ..judging.citations import as_material, unmeasurable
+
+    material = as_material(answer)
+    echo(answer.answer)
+    names = listed(passage.citation for passage in material.passages) or say("cli.own_no_contexts")
+    echo("\n" + say("cli.own_contexts", count=len(material.passages), names=names), err=True)
+    if material.answer != answer.answer:
+        echo(say("cli.own_shown", text=material.answer), err=True)
+    if lacking := unmeasurable(answer):
+        echo(say("cli.own_unmeasurable", criteria=listed(lacking)), err=True)
+
+
+def add_assistant(folder: Path, url: str) -> None:
+    """Ask how a service is asked, try it once, and write its table into the project's socjudge.toml."""
+    from ..judging.http_assistant import HttpAssistant, guess_paths, ready_made
+    from ..judging.own_assistant import Assistant
+    from ..models import event_loop
+
+    settings.use_project(folder)
+    path = folder / constants.PROJECT_MARK
+    name = typer.prompt(say("cli.own_name"), default="bot")
+    if name in or_exit(settings.assistant_tables):
+        stop(say("cli.own_exists", name=name, path=path))
+    likely = next((like for end, like in _LIKELY.items() if url.partition("?")[0].endswith(end)), "-")
+    like = typer.prompt(say("cli.own_like", known=listed(ready_made())), default=likely)
+    table: dict[str, Any] = {"url": url} if like == "-" else {"url": url, "like": like}
+    if like == "-":
+        if "{question}" not in url:
+            table["body"] = {typer.prompt(say("cli.own_question_key"), default="question"): "{question}"}
+        if variable := typer.prompt(say("cli.own_variable"), default="", show_default=False):
+            table["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
+        tried = or_exit(HttpAssistant, table | {"answer": "$"}, where=f"[{ASSISTANTS}.{name}]")
+        replies, _, _ = or_exit(event_loop.wait, tried.reply({"question": _TRIED}, _WAIT_S))
+        reply = replies[-1] if replies else ""
+        echo(say("cli.own_replied", reply=json.dumps(reply, ensure_ascii=False)[:1000]), err=True)
+        guessed = guess_paths(reply)
+        table["answer"] = typer.prompt(say("cli.own_answer_path"), default=guessed.get("answer", "answer"))
+        contexts = typer.prompt(say("cli.own_contexts_path"), default=guessed.get("contexts", "-"))
+        if contexts != "-":
+            table["contexts"] = contexts
+    assistant = or_exit(Assistant, table, name=name)
+    echo(assistant.told_before, err=True)
+    _show(or_exit(assistant.ask, _TRIED))
+    lines = [f"[{ASSISTANTS}.{_key(name)}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\n" + "\n".join(lines) + "\n")
+    echo(say("cli.own_written", name=name, path=path))
+
+
+def _toml(value: Any) -> str:
+    """A value in TOML, whose texts JSON's are."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(key)} = {_toml(inner)}" for key, inner in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

@@ -1,0 +1,125 @@
+"""Assistants of one's own on the command line: asked, judged, and written into socjudge.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import socjudge as sj
+from socjudge import settings
+from socjudge.cli.app import app
+from socjudge.errors import ConfigError
+from socjudge.models.opening import open_model
+from tests.own_bot import Bot, Said, running
+
+KEY = "bot-key-0123456789"
+DATASET = """[{"id": 1, "category": "正常系", "question": "初動は。", "expected_keypoints": ["隔離", "報告"]},
+ {"id": 2, "category": "正常系", "question": "報告先は。", "expected_keypoints": ["報告", "リーダー"]}]"""
+
+
+@pytest.fixture
+def bot() -> Iterator[Bot]:
+    reply = {
+        "reply": {"id": "x1", "text": "端末を隔離します[1]。"},
+        "sources": [{"body": "端末を隔離する。", "name": "m.md"}],
+    }
+    with running(lambda asked: Said(reply)) as found:
+        yield found
+
+
+@pytest.fixture
+def project(tmp_path: Path, bot: Bot, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """One with questions and an assistant, and no runbooks."""
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / "eval_dataset.json").write_text(DATASET, encoding="utf-8")
+    (tmp_path / "socjudge.toml").write_text(
+        f'[assistants.bot]\nurl = "{bot.url}"\nheaders = {{ Authorization = "Bearer ${{BOT_KEY}}" }}\n'
+        'body = { q = "{question}" }\nanswer = "reply.text"\ncontexts = "sources[*].body"\nsources = "sources[*].name"\n',
+        encoding="utf-8",
+    )
+    before = settings.current_project().folder
+    monkeypatch.setenv("BOT_KEY", KEY)
+    settings.use_project(tmp_path)
+    yield tmp_path
+    settings.use_project(before)
+
+
+def command(*arguments: str, **how: Any) -> Any:
+    return CliRunner().invoke(app, [*arguments], **how)
+
+
+def test_a_table_is_judged_without_any_runbook(project: Path, bot: Bot) -> None:
+    said = command("run", "--answers", "bot", "--judge-model", "offline", "--quiet")
+    assert said.exit_code in (0, 1, 2), said.output
+    assert [asked["q"] for asked in bot.asked] == ["初動は。", "報告先は。"]
+    assert "BOT_KEY" in said.output
+    (log,) = (project / "logs").glob("judge_eval_*.json")
+    assert sj.load_run(log).info.assistant_model == "bot"
+    assert not any(KEY in file.read_text("utf-8") for file in project.rglob("*") if file.is_file())
+
+
+def test_the_settings_may_name_whose_answers_are_judged(project: Path, bot: Bot) -> None:
+    with (project / "socjudge.toml").open("a", encoding="utf-8") as file:
+        file.write('[defaults]\nanswers = "bot"\n')
+    assert "[1]" in command("ask", "初動は。").output
+    command("run", "--judge-model", "offline", "--quiet")
+    assert len(bot.asked) == 3
+
+
+def test_a_file_of_answers_is_judged(project: Path, bot: Bot) -> None:
+    file = project / "answers.csv"
+    file.write_text("question_id,answer\n1,端末を隔離します。\n", encoding="cp932")
+    said = command("run", "--answers", str(file), "--judge-model", "offline", "--quiet")
+    assert said.exit_code == 2
+    assert "id 2" in said.output
+    file.write_text("question,answer\n初動は,端末を隔離します。\n報告先は？,SOCリーダーです。\n", encoding="utf-8")
+    command("run", "--answers", str(file), "--judge-model", "offline", "--quiet")
+    assert len(list((project / "logs").glob("judge_eval_*.json"))) == 1
+    assert not bot.asked
+
+
+def test_asking_shows_what_a_judge_would_be_shown(project: Path, bot: Bot) -> None:
+    said = command("ask", "--answers", "bot", "初動は。")
+    assert "端末を隔離します[1]。" in said.output
+    assert "端末を隔離します[出典: m.md]。" in said.output
+    assert len(bot.asked) == 1
+
+
+def test_an_unset_variable_ends_the_command_before_anything_is_sent(
+    project: Path, bot: Bot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BOT_KEY")
+    said = command("run", "--answers", "bot")
+    assert said.exit_code == 2
+    assert "BOT_KEY" in said.output
+    assert not bot.asked
+
+
+def test_an_address_is_tried_once_guessed_and_written(project: Path, bot: Bot) -> None:
+    said = command("init", str(project), "--assistant", f"{bot.url}/ask", input="second\n\nq\nBOT_KEY\n\n\n")
+    assert said.exit_code == 0, said.output
+    table = settings.assistant_tables()["second"]
+    assert table == {
+        "url": f"{bot.url}/ask", "body": {"q": "{question}"}, "headers": {"Authorization": "Bearer ${BOT_KEY}"},
+        "answer": "reply.text", "contexts": "sources[*].body",
+    }  # fmt: skip
+    assert KEY not in (project / "socjudge.toml").read_text("utf-8")
+    assert sj.Assistant("second").ask("初動は。").context
+
+
+@pytest.mark.parametrize("given", ["http://127.0.0.1:9/ask", test_a_file_of_answers_is_judged])
+def test_what_answers_by_itself_is_told_that_it_is_no_model(given: Any) -> None:
+    with pytest.raises(ConfigError, match="answers="):
+        open_model(given, task="answer")
+
+
+def test_a_reformatted_table_is_the_same_assistant(project: Path) -> None:
+    before = sj.Assistant("bot").fingerprint
+    file = project / "socjudge.toml"
+    lines = file.read_text("utf-8").splitlines()
+    file.write_text("# my bot\n" + "\n\n".join([lines[0], *sorted(lines[1:])]).replace(" = ", "="), encoding="utf-8")
+    assert sj.Assistant("bot").fingerprint == before
