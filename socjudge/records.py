@@ -21,6 +21,7 @@ Status = Literal["ok", "unparsable", "failed", "suspect_zero"]
 SCHEMA_VERSION = 1
 BARE = 0  # the schema version of a log of the specification, which does not tell one
 UNKNOWN = "unknown"
+MOST_ID = 2**63  # from there on neither a log's reader nor a table has such a number
 POINTS = "0–100"  # marks a number as points: whole or not, and unreadable where the log has null
 # What the reader and writer of logs (runs/log_json.py) have to know of a field beside its type, as its metadata:
 # key: its key, where that is not its name; block: the object within the record's own that it stands in; inline: the

@@ -83,6 +83,13 @@ def _dollars(value: Any) -> str:  # inf: no cap
     return "" if _is_number(value) and value >= 0 else say("settings.dollars")
 
 
+DEAREST_USD = 1e6  # of a million tokens: with more, sums of costs are soon no numbers any more
+
+
+def _price(value: Any) -> str:
+    return "" if _is_number(value) and 0 <= value <= DEAREST_USD else say("settings.price_number")
+
+
 def _rate(value: Any) -> str:
     return "" if _is_number(value) and 0 < value < float("inf") else say("settings.rate")
 
@@ -125,7 +132,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
 }
 ASSISTANTS = "assistants"  # a table for each, whose keys are checked when it is opened (judging/own_assistant.py)
 PRICES = "prices"  # a table for each model, with these two
-_PRICE = {name: Setting(_dollars, "settings.price") for name in ("input", "output")}
+_PRICE = {name: Setting(_price, "settings.price") for name in ("input", "output")}
 
 
 def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:

@@ -309,10 +309,24 @@ def rejudge(
 
 
 @app.command(help=say("cli.unfinished_help"))
-def unfinished(logs_dir: LogsDir = None) -> None:
+def unfinished(
+    logs_dir: LogsDir = None,
+    drop: Annotated[Path | None, typer.Option(help=say("cli.drop_option"))] = None,
+    yes: Yes = False,
+) -> None:
     """List the runs that were broken off; start one again with the same options to go on."""
-    from ..runs.unfinished import unfinished_runs
+    from ..runs.unfinished import journal_folder, unfinished_runs
 
+    if drop is not None:
+        from ..runs.journal import drop_journal
+
+        # As the list shows it: as a path, from here or from the project, or by its name alone.
+        places = (drop, constants.PROJECT_DIR / drop, journal_folder(logs_dir or constants.LOGS_DIR) / drop)
+        path = next((place for place in places if place.is_file()), drop)
+        ask_to_run(yes, question="cli.confirm_drop", declined="cli.nothing_dropped")
+        or_exit(drop_journal, path)
+        echo(say("cli.dropped", path=shown_path(path)))
+        return
     runs = or_exit(unfinished_runs, logs_dir)
     for run in runs:
         told = {"judge": run.run.judge_model, "assistant": run.run.assistant_model, "started": run.run.started_at}

@@ -90,6 +90,8 @@ def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
 
 def _load(folder: Path) -> Tables | None:
     """The kept tables; None if there are none that can be used."""
+    if not all((folder / f"{name}.parquet").is_file() for name in ("runs", "results")):  # of a pipe, no end would come
+        return None
     try:
         runs, results = (
             pq.ParquetFile(folder / f"{name}.parquet").read(use_threads=False) for name in ("runs", "results")

@@ -20,7 +20,7 @@ from ..errors import ConfigError
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunSummary
 from ..runs.log_json import answer_sha256
 from ..runs.logs import from_json, load_log, parse_log
-from ..runs.unfinished import unfinished_runs
+from ..runs.unfinished import journal_folder, stubs, unfinished_runs
 from .cache import find_logs, with_progress
 from .schema import LogFile
 
@@ -115,6 +115,11 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
         - worst_case, best_case: the verdict if every unread reply had been 0, or 100, points
         - note (in the language of the messages)
 
+    Raises
+    ------
+    ConfigError
+        For what is no frame, such as a folder.
+
     Notes
     -----
     Repeats are averaged within their question first, as in the specification's rule, and each run is judged by its own
@@ -127,6 +132,8 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
     >>> int(verdicts["n_unscored"].sum())
     0
     """
+    if not isinstance(results, pd.DataFrame):
+        raise ConfigError(say("history.verdicts_need_results", found=f"{results!r:.80}"))
     rows = []
     for (run_id, log), part in results.groupby(["run_id", "log"], observed=True, sort=False):
         points, rule = part["average_score"].astype("float64"), frame_rule(part)
@@ -272,6 +279,9 @@ def _journals(logs_dir: Path | str) -> list[dict[str, str]]:
             say("history.unfinished", done=run.done, total=run.total, judge=run.run.judge_model), say("history.go_on"),
         )
         for run in runs
+    ] + [
+        _row("note", path.name, "", "unfinished run", say("history.stub"), say("history.remove_stub"))
+        for path in stubs(journal_folder(logs_dir))
     ]  # fmt: skip
 
 

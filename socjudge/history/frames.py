@@ -407,9 +407,12 @@ def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
 
 
 def _may_be_between(file: LogFile, since: datetime | None, until: datetime | None) -> bool:
-    """Whether the log need be read at all: its name tells its start, in some zone."""
+    """Whether the log need be read at all: its name tells its start, in some zone, unless it was renamed; it was changed
+    after that in any case."""
     text = time_in_name(file.name) if since or until else ""
     if not text:
         return True
-    named, day = datetime.fromisoformat(text).replace(tzinfo=UTC), timedelta(days=1)
-    return (since is None or named >= since - day) and (until is None or named <= until + day)
+    day = timedelta(days=1)
+    named = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    latest = max(named, datetime.fromtimestamp(file.modified_ns / 1e9, UTC))
+    return (since is None or latest >= since - day) and (until is None or named <= until + day)

@@ -15,7 +15,7 @@ from ..base.atomic_files import replacing
 from ..base.json_files import read_json
 from ..base.messages import listed, say
 from ..errors import ConfigError
-from ..records import EvalQuestion
+from ..records import MOST_ID, EvalQuestion
 from ..settings import project_categories
 
 FEW_KEYPOINTS, MANY_KEYPOINTS = 2, 8  # below, one word decides on 網羅性; above, no answer can hold them all
@@ -166,6 +166,10 @@ def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
     for item in items:
         if item.category not in known:
             problems.append(say("judging.category_unknown", id=item.id, category=item.category, known=listed(known)))
+    if twice := [name for name, count in Counter(known).items() if count > 1 or not name.strip()]:
+        problems.append(say("judging.category_twice", names=listed(map(repr, twice))))
+    large = [item.id for item in items if isinstance(item.id, int) and abs(item.id) >= MOST_ID]
+    problems += [say("judging.id_too_large", id=f"{number!s:.30}") for number in large]
     # 1 and "1" would be one question in a table.
     for repeated, count in Counter(str(item.id) for item in items).items():
         if count > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import importlib.util
 import inspect
@@ -190,24 +191,17 @@ class Assistant:
                 keywords = {name: values[told] for name, told in self._bound.items()}
                 if inspect.iscoroutinefunction(self._target):
                     return await self._target(**keywords)
-                reply = await event_loop.in_thread(_called, self._target, keywords)
+                reply = await event_loop.in_thread(functools.partial(self._target, **keywords))
                 return await reply if inspect.isawaitable(reply) else reply
         except TimeoutError:
             raise NoAnswer(say("judging.app_timeout", seconds=timeout_s)) from None
         except SocJudgeError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             if re.search(r"different\s(?:event\s)?loop", str(error)):
                 raise NoAnswer(say("judging.app_other_loop")) from None
             said = one_line(redact(f"{type(error).__name__}: {error}"), 300)
             raise NoAnswer(say("judging.app_failed", said=said)) from None
-
-
-def _called(ask: Callable[..., Any], keywords: Mapping[str, Any]) -> Any:
-    try:
-        return ask(**keywords)
-    except (SystemExit, KeyboardInterrupt, StopIteration) as error:  # would end, or hang, the thread's future
-        raise RuntimeError(f"{type(error).__name__}: {error}") from None
 
 
 def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:

@@ -28,8 +28,16 @@ def get_loop() -> asyncio.AbstractEventLoop:
         if _loop is None or _pid != os.getpid():
             _loop, _pid = asyncio.new_event_loop(), os.getpid()
             _pool = ThreadPoolExecutor(1024, thread_name_prefix="socjudge")  # threads are made as they are needed
-            threading.Thread(target=_loop.run_forever, name="socjudge-loop", daemon=True).start()
+            threading.Thread(target=_run, args=[_loop], name="socjudge-loop", daemon=True).start()
         return _loop
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        try:
+            return loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):  # of one task, whose caller gets it; the others go on
+            pass
 
 
 def is_forked() -> bool:
@@ -54,5 +62,12 @@ def wait(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(function: Any, *arguments: Any) -> Any:
-    """The function's result, computed in a thread beside the loop."""
-    return await asyncio.get_running_loop().run_in_executor(_pool, function, *arguments)
+    """The function's result, computed in a thread beside the loop; RuntimeError where it wants to end the process."""
+    return await asyncio.get_running_loop().run_in_executor(_pool, _contained, function, *arguments)
+
+
+def _contained(function: Any, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except (SystemExit, KeyboardInterrupt, StopIteration) as error:  # would end the loop, or hang the thread's future
+        raise RuntimeError(f"{type(error).__name__}: {error}") from None

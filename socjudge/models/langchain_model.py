@@ -127,7 +127,7 @@ class LangChainModel(PacedModel):
     def _invoke(self, request: ModelRequest, limit: Mapping[str, int]) -> Completion:
         try:
             message = self._chat_model.invoke([dict(message) for message in request.messages], **limit)
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise _failure(self, error, say("models.invoke_takes")) from None
         if not hasattr(message, "response_metadata"):
             raise ConfigError(say("models.no_message", model=self.name, found=type(message).__name__))
@@ -175,7 +175,7 @@ class ForeignModel(PacedModel):
             if type(error) is ProviderError and not error.gave_up:
                 raise Retryable(str(error), may_be_billed=True) from None
             raise
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise _failure(self, error, say("models.complete_takes")) from None
         if not isinstance(completion, Completion):
             raise ConfigError(say("models.no_completion_object", model=self.name, found=type(completion).__name__))
@@ -185,7 +185,7 @@ class ForeignModel(PacedModel):
         return replace(completion, usage=replace(counted, cost_usd=cost if known else None))
 
 
-def _failure(model: PacedModel, error: Exception, remedy: str) -> Exception:
+def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
     """What an exception of somebody else's model means: every provider brings its own, and the status code sorts
     them."""
     reason = model.redact(str(error))[:300]

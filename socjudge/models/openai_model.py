@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import difflib
 import math
+import os
 import re
 import weakref
 from collections.abc import Iterator, Mapping, Set
 from types import SimpleNamespace
 from typing import Any, Never
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import orjson
 
@@ -25,6 +26,7 @@ from .pacing import TIMEOUT_S, CallSettings, PacedModel, Retryable, RunGate, get
 from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 
 CONNECT_S = 30.0  # of the wait for a reply
+CHECK_S = 10.0  # for the question whether there is such a model
 MAX_BYTES = 16 * 2**20  # of a response; a reply of 100,000 tokens takes half of one MB
 LEAST_OUTPUT_TOKENS = 256  # with less room than that, no answer or judgement gets to its end
 _KEY = re.compile(r"sk-[\w-]{16,}")
@@ -41,8 +43,14 @@ _GIVEN = re.compile(r"(\d+)(?: tokens)? in the (?:messages|prompt|input)|(\d+) (
 _AT_MOST = re.compile(r"(?:at most|less than or equal to|<=|maximum (?:value )?(?:of|is|allowed))\D{0,12}(\d+)", re.I)
 
 
-def _close(client: Any) -> None:
+_INHERITED: list[Any] = []  # in a fork: its parent's clients, whose connections are not to be closed here
+
+
+def _close(client: Any, pid: int) -> None:
     """Close the connections of a model that is gone, in the loop that they belong to."""
+    if pid != os.getpid():
+        _INHERITED.append(client)
+        return
     with contextlib.suppress(Exception):
         event_loop.start(client.close()).result(timeout=2)
 
@@ -78,25 +86,51 @@ class OpenAIModel(PacedModel):
             raise ConfigError(say("models.base_url_scheme"))
         if "@" in urlsplit(base_url).netloc:
             raise ConfigError(say("models.base_url_password"))
-        import openai
-
         at = show_url(base_url)
         self.service = "api.openai.com" if not base_url or at == "https://api.openai.com/v1" else at
         self.settings = hash_query(base_url)
         self._timeout_s = timeout_s
-        self._client = openai.AsyncOpenAI(
-            api_key=api_key or "none", base_url=base_url or None, max_retries=0,
-            timeout=_timeout(TIMEOUT_S), http_client=openai.DefaultAioHttpClient(event_hooks={"response": [_check_response]}),
-        )  # fmt: skip
+        self._base_url, self._api_key = base_url, api_key
+        self._connect()
         # Servers of others know max_tokens, and some ignore max_completion_tokens and write without end; models of
         # OpenAI refuse max_tokens.
         host = self._client.base_url.host
         self._limits = _LIMITS[::-1] if host.endswith(("openai.com", "openai.azure.com")) else _LIMITS
         self._most_output_tokens = math.inf
-        weakref.finalize(self, _close, self._client)
-        account = get_account(str(self._client.base_url), api_key)
-        super().__init__(name, say("models.at", model=name, service=self.service), account, [api_key])
+        super().__init__(name, say("models.at", model=name, service=self.service), self._account, [api_key])
         self._refused: set[str] = set()
+
+    def _connect(self) -> None:
+        """Make what belongs to this process: a fork of it gets connections and a place in the queue of its own."""
+        import openai
+
+        self._pid = os.getpid()
+        self._client = openai.AsyncOpenAI(
+            api_key=self._api_key or "none", base_url=self._base_url or None, max_retries=0,
+            timeout=_timeout(TIMEOUT_S), http_client=openai.DefaultAioHttpClient(event_hooks={"response": [_check_response]}),
+        )  # fmt: skip
+        self._account = get_account(str(self._client.base_url), self._api_key)
+        weakref.finalize(self, _close, self._client, self._pid)
+
+    async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
+        """The reply, as part of a run; for the background loop."""
+        if self._pid != os.getpid():
+            _INHERITED.append(self._client)
+            self._connect()
+        return await super().complete_async(request, run)
+
+    async def check_name(self) -> None:
+        """ConfigError if the service says that it has no such model, which costs nothing; whatever else it says is let pass."""
+        import openai
+
+        try:
+            async with asyncio.timeout(CHECK_S):
+                await self._client.get(f"/models/{quote(self.name, safe='')}", cast_to=object)
+        except openai.NotFoundError as error:
+            if self.name in error.message:  # many servers have no such list
+                raise self._status_error(error) from None
+        except Exception:
+            pass
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.name!r})"

@@ -204,9 +204,13 @@ class Account:
                 free -= 1
 
 
-@functools.lru_cache(maxsize=256)
 def get_account(base_url: str, api_key: str) -> Account:
-    """The account behind a key, shared by all its models."""
+    """The account behind a key, shared by all its models in this process."""
+    return _account_of(base_url, api_key, os.getpid())
+
+
+@functools.lru_cache(maxsize=256)
+def _account_of(base_url: str, api_key: str, pid: int) -> Account:
     return Account()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import constants
 from ..base.messages import listed, os_reason, say
+from ..base.project_file import DEAREST_USD
 from ..errors import ConfigError
 from ..records import ModelRequest, Usage
 from ..settings import project_prices
@@ -140,7 +141,7 @@ def _read_prices(path: Path, changed: int) -> dict[str, tuple[float, float]]:
         raise ConfigError(say("models.prices_unreadable", path=path, reason=reason)) from None
     for model, row in table.items():
         values: list[Any] = [row.get(name) for name in ("input", "output")] if isinstance(row, dict) else [None]
-        if not all(isinstance(value, int | float) and value >= 0 for value in values):
+        if not all(type(value) in (int, float) and 0 <= value <= DEAREST_USD for value in values):
             raise ConfigError(say("models.price_missing", path=path, model=model))
         prices[model] = (float(values[0]), float(values[1]))
     return prices

@@ -22,7 +22,7 @@ from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
-from ..records import AssistantAnswer, EvalQuestion, EvaluationRun, Rubric, RunInfo, is_embedded
+from ..records import MOST_ID, AssistantAnswer, EvalQuestion, EvaluationRun, Rubric, RunInfo, is_embedded
 from ..settings import current_project, default_k
 from .given_answers import Given, needs_index, open_answers
 
@@ -112,6 +112,8 @@ def assign_suite(
     repeated = [name for name, count in Counter(str(q.id) for q in questions).items() if count > 1]
     if repeated:
         raise ConfigError(say("runs.id_twice", ids=", ".join(repeated)))
+    if large := [f"{q.id!s:.30}" for q in questions if isinstance(q.id, int) and abs(q.id) >= MOST_ID]:
+        raise ConfigError(say("judging.id_too_large", id=listed(large)))
     opened = open_answers(answers, questions)
     own = opened if isinstance(opened, Assistant) else None
     stored = opened if isinstance(opened, list) else None

@@ -456,6 +456,30 @@ def open_journal(
         raise
 
 
+def drop_journal(path: Path) -> None:
+    """Remove the journal of a run that nobody wants to go on with; ConfigError if it is none, or the run is under way."""
+    if not path.name.endswith(SUFFIX) or not path.is_file():
+        raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
+    journal = Journal(path.parent, total=0, judge_repeats=1)
+    key = None
+    with contextlib.suppress(ConfigError):  # a damaged one may go, too
+        key = next((line["key"] for _, line in lines(path)), None)
+    try:
+        if key is not None:
+            journal.hold(path.with_name(f".judge_eval_{_short(key)}"))
+        journal.hold(path)
+        journal.path, journal._handle = path, os.open(path, _FLAGS)
+        _lock(journal._handle)
+        path.unlink()
+        journal.close(discard=True)
+    except filelock.Timeout:
+        raise ConfigError(say("runs.under_way", folder=path)) from None
+    except OSError as error:
+        raise ConfigError(say("runs.journal_not_removed", path=path, reason=os_reason(error))) from None
+    finally:
+        journal.close()
+
+
 def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
     """A new file for a journal, named after the run's start, and its handle."""
     while True:

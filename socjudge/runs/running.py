@@ -115,6 +115,8 @@ def run_assignment(
             assignment.n_samples, assignment.sample_at, plan, journal, gate,
             max_failures=options.max_failures, executor=options.executor, certainty=certainty,
         )  # fmt: skip
+        if plan.asks and not journal.has_judgements and (check := getattr(plan.judge, "check_name", None)):
+            event_loop.wait(check())  # before the answers are paid for
         _work(engine, gate, journal, total, options)
         spent_usd = None if _unpriced(plan) else gate.spent_usd
         run = finish_run(
@@ -240,7 +242,10 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
         journal.note_spending(engine.elapsed_s)
     if complaint is not None:
         if not journal.is_empty and not isinstance(complaint, SocJudgeError):  # those are told how to go on
-            print(_how_to_go_on(journal, total), file=sys.stderr)
+            told = _how_to_go_on(journal, total)
+            print(told, file=sys.stderr)
+            if isinstance(complaint, KeyboardInterrupt):
+                raise KeyboardInterrupt(told) from None  # a notebook shows a traceback below, and this as its last line
         raise complaint
     work.result()
     if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):

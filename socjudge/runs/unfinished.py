@@ -206,6 +206,12 @@ def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
                     yield path, header
 
 
+def stubs(folder: Path) -> list[Path]:
+    """Files in the folder that would have become journals: their first line was never finished, so nothing is lost in them."""
+    files = filter(is_ours, sorted(folder.glob(f"judge_eval_*{SUFFIX}")))
+    return [path for path in files if b"\n" not in path.read_bytes()]
+
+
 def fitting(path: Path, key: Mapping[str, Any]) -> Path:
     """The journal at the path; ConfigError that names the difference if it is of another run than that with this key."""
     if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):

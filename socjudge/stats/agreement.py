@@ -187,7 +187,7 @@ def pairwise_agreement(
     Raises
     ------
     ConfigError
-        With fewer than two raters or no common answer.
+        With fewer than two raters, or no answer of which two have readable marks.
 
     Notes
     -----
@@ -218,6 +218,9 @@ def pairwise_agreement(
                 missing = int(unread[criterion].iloc[list(pair)].sum())
                 found = pair_row(both, asked, missing, line, level)
                 rows.append({"first": first, "second": second, "criterion": criterion, **found})
+    if not rows:
+        count = int(ratings.loc[ratings["criterion"] != OVERALL, "missing"].sum())
+        raise ConfigError(say("stats.no_common_mark", who="pairwise_agreement", raters=len(raters), count=count))
     return _framed(rows, ratings)
 
 
@@ -251,6 +254,8 @@ def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: st
     keys = ["rater", "question", "answer", "criterion"]
     marks = marks.groupby(keys, as_index=False, sort=False, observed=True).agg({"score": "mean", "missing": "sum"})
     raters = marks["rater"].nunique()
+    if marks.empty:
+        raise ConfigError(say("stats.no_marks", who=who))
     if raters < 2:
         raise ConfigError(say("stats.one_rater", who=who, by=by, rater=marks["rater"].iloc[0]))
     if not marks.duplicated(["answer", "criterion"]).any():

@@ -16,8 +16,9 @@ import pytest
 import typer
 from command_line import socjudge, socjudge_here
 from conftest import ROOT
-from service import KEY, Reply, Service, error, is_judge_call, judgement
+from service import KEY, AfterCalls, Reply, Service, error, is_judge_call, judgement
 
+from socjudge import AssistantAnswer, EvalQuestion, RunStopped, run_evaluation_suite
 from socjudge.cli.app import app
 from socjudge.runbooks.index import RunbookIndex
 
@@ -380,3 +381,30 @@ def test_a_repair_refuses_the_options_that_it_does_not_take() -> None:
     assert done.returncode == 2, done
     assert "--repair does not take" in done.stderr
     assert all(option in done.stderr for option in ("--judge-model", "--judge-repeats", "--until-certain", "--k"))
+
+
+def test_a_run_that_will_not_go_on_is_dropped_and_one_under_way_is_not(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    answers = [AssistantAnswer(question.question, "回答") for question in questions]
+    dropping = ("unfinished", "--logs-dir", str(tmp_path / "logs"), "--drop")
+
+    def drop_it(result: Any) -> None:
+        (journal,) = (tmp_path / "logs").glob("*.partial.jsonl")
+        refused = socjudge_here(*dropping, str(journal), "-y")
+        assert refused.returncode == 2 and "under way" in refused.stderr
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(RunStopped):
+        patch.setenv("OPENAI_API_KEY", KEY)
+        patch.setenv("OPENAI_BASE_URL", service.base_url)
+        run_evaluation_suite(
+            questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs", progress=False,
+            stop=AfterCalls(service.requests, 2), max_concurrency=1, on_result=drop_it,
+        )  # fmt: skip
+    (journal,) = (tmp_path / "logs").glob("*.partial.jsonl")
+    unasked = socjudge_here(*dropping, journal.name)
+    assert unasked.returncode == 2 and "--yes" in unasked.stderr and journal.exists()
+    assert socjudge_here(*dropping, "no.json", "-y").returncode == 2
+    done = socjudge_here(*dropping, journal.name, "-y")
+    assert done.returncode == 0 and "was removed" in done.stdout
+    assert list((tmp_path / "logs").iterdir()) == []

@@ -212,6 +212,18 @@ def test_a_judge_that_answers_under_several_model_names_is_told_in_the_summary_a
     assert "gpt-4o (5), llama-9b (5)" in row["what"]
 
 
+def test_verdicts_of_a_folder_are_asked_for_in_words() -> None:
+    with pytest.raises(ConfigError, match=r"check_verdicts\(load_results\(folder\)\)"):
+        check_verdicts("logs")  # type: ignore[arg-type]
+
+
+def test_a_journal_that_was_cut_in_its_first_line_is_listed(log: Path) -> None:
+    stub = log.with_name("judge_eval_20260101_000000.partial.jsonl")
+    stub.write_bytes(b'{"journal":1,"run":{"run_id":')
+    (row,) = check_logs(log.parent).to_dict("records")
+    assert (row["level"], row["log"], row["problem"]) == ("note", stub.name, "unfinished run")
+
+
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such folder"):
         check_logs(tmp_path / "nowhere")

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import pytest
 from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from one_run import one_run
 from pandas.testing import assert_frame_equal
 from service import CRITERIA, Reply, Service, judgement
 
@@ -284,10 +285,13 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def three(logs: Path) -> Path:
-    """Three logs without a fault."""
+    """Three logs without a fault, as old as their names."""
     for path in logs.glob("judge_eval_*"):
         if path.name[11:19] not in ("20240105", "20240212", "20240610"):
             path.unlink()
+        else:
+            written = datetime.strptime(path.name[11:26], "%Y%m%d_%H%M%S").timestamp()
+            os.utime(path, (written, written))
     return logs
 
 
@@ -475,6 +479,21 @@ def test_every_frame_tells_all_conditions_of_its_runs(service: Service, tmp_path
     assert conditions["criteria"] == "、".join(CRITERIA)
     assert (conditions["judge_repeats"], conditions["pass_threshold"], conditions["mode"]) == ("2", "70", "live")
     assert conditions["judge_service"] == service.base_url.rstrip("/")
+
+
+def test_a_log_that_was_renamed_to_an_older_time_is_not_left_out(tmp_path: Path) -> None:
+    run = one_run()
+    log = save_evaluation_results(replace(run, run=replace(run.run, started_at="2026-10-01T09:00:00+09:00")), tmp_path)
+    log.rename(tmp_path / "judge_eval_20200101_000000.json")
+    assert len(load_runs(tmp_path, since="2026-01-01")) == len(load_runs(tmp_path)) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_in_place_of_the_cache_is_done_without(three: Path) -> None:
+    (three / ".history").mkdir()
+    for name in ("runs", "results"):
+        os.mkfifo(three / ".history" / f"{name}.parquet")
+    assert len(load_runs(three)) == 3
 
 
 def test_since_leaves_older_logs_unread(three: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,12 +72,23 @@ def written(folder: Path, value: Any) -> Path:
         ([{**ITEM, "keypoints": []}], "no field 'keypoints'"),
         ([ITEM, {**ITEM, "question": "別"}], "id 1 is used 2 times"),
         ([ITEM, {**ITEM, "id": "1"}], "id 1 is used 2 times"),
+        ([{**ITEM, "id": 2**64}], "id 18446744073709551616 is too large"),
         ([{**ITEM, "id": None}], r"question 1 \(id None\): the field 'id' is no text"),
     ],
 )
 def test_a_problem_is_named_with_file_item_and_field(tmp_path: Path, value: Any, why: str) -> None:
     with pytest.raises(ConfigError, match=f"(?s)dataset.json.*{why}"):
         load_eval_dataset(written(tmp_path, value))
+
+
+@pytest.mark.parametrize("added", ["正常系", " "])
+def test_a_category_that_is_set_twice_or_empty_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: str
+) -> None:
+    """As by a cell that appends to the list and is run twice."""
+    monkeypatch.setattr(constants, "QUESTION_CATEGORIES", [*constants.QUESTION_CATEGORIES, added])
+    with pytest.raises(ConfigError, match=f"a category twice, or an empty one: '{added}'; assign the whole list"):
+        load_eval_dataset(written(tmp_path, [ITEM]))
 
 
 def test_all_problems_are_named_at_once(tmp_path: Path) -> None:

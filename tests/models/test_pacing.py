@@ -375,7 +375,17 @@ def test_a_budget_needs_a_known_price_and_prices_toml_can_give_it(
 
 
 @pytest.mark.parametrize(
-    "text", ['["m"]\ninput = "x"\n', "m = 3\n", '["m"]\ninput = 1.0\noutput = -1\n', "[[", "a=" + "[" * 9000]
+    "text",
+    [
+        '["m"]\ninput = inf\noutput = 1\n',
+        '["m"]\ninput = true\noutput = 1\n',
+        '["m"]\ninput = 1e308\noutput = 1\n',
+        '["m"]\ninput = "x"\n',
+        "m = 3\n",
+        '["m"]\ninput = 1.0\noutput = -1\n',
+        "[[",
+        "a=" + "[" * 9000,
+    ],
 )
 def test_bad_prices_are_named(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "PRICES_PATH", tmp_path / "prices.toml")

@@ -207,6 +207,17 @@ def test_no_more_than_max_concurrency_calls_are_in_flight(
     assert service.max_at_once == 3
 
 
+def test_a_mistyped_judge_is_found_before_the_assistant_is_paid(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.unknown_models.add("gpt-4o-minni")
+    models = {"assistant_model": "gpt-4o-mini", "judge_model": "gpt-4o-minni"}
+    with pytest.raises(ConfigError, match="'gpt-4o-minni' does not exist"):
+        run_evaluation_suite(questions, index=index, logs_dir=tmp_path, progress=False, **models)  # type: ignore[arg-type]
+    assert service.requests == []
+    assert list(tmp_path.iterdir()) == []  # nothing that would be offered for ever
+
+
 @pytest.mark.parametrize(
     "fault",
     [error(401, f"Incorrect API key provided: {KEY}"), error(404, "model does not exist", code="model_not_found")],

@@ -301,6 +301,16 @@ def test_kappa_is_missing_where_all_pass_and_the_note_says_why() -> None:
     assert "全員がすべて合格としたため κ は定義されません" in row["note"]
 
 
+def test_marks_that_cannot_be_read_are_told_and_no_raw_error() -> None:
+    unread = one_criterion(pd.DataFrame({"item": [1, 2], "A": [80.0, 90.0], "B": [X, X]}))
+    with pytest.raises(ConfigError, match="two of the 2 raters have marks that could be read"):
+        pairwise_agreement(unread)
+    assert list(judge_agreement(unread)["n"]) == [0, 0]
+    for agreement in (judge_agreement, pairwise_agreement):
+        with pytest.raises(ConfigError, match="there are no marks"):
+            agreement(unread.iloc[:0])
+
+
 def test_raters_without_a_common_answer_are_refused() -> None:
     with pytest.raises(ConfigError, match="there is one rater, judge_model 'a'"):
         judge_agreement(judges_frame(a=[80, 90]))
