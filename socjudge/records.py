@@ -151,7 +151,8 @@ class ModelRequest:
 class Completion:
     """A model's reply. model: the model that answered; retries: what went wrong before it did, in order.
 
-    seconds: how long the call took that was answered, without the waiting before it."""
+    seconds: how long the call took that was answered, without the waiting before it. missing: {criterion: cause} that a judge
+    has no mark for, and says so; no chat model does."""
 
     text: str
     model: str
@@ -159,6 +160,7 @@ class Completion:
     finish_reason: str = ""
     retries: tuple[str, ...] = ()
     seconds: float = 0.0
+    missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
 
     @property
     def is_cut(self) -> bool:
@@ -204,11 +206,13 @@ class AssistantAnswer:
 class Evaluation:
     """The judge's marks for one answer.
 
-    scores: {criterion: 0–100}; six zeros unless `status` is "ok". average_score: 0–100, their mean.
+    scores: {criterion: 0–100}; zeros unless `status` is "ok"; None for a mark that is missing, whose cause `missing` has:
+    "no_measure" (the embedded judge has none), "refused" or "no_context". average_score: 0–100, the mean of the marks there
+    are. passed: false also where the missing ones leave it open.
     processing_time: seconds of the judge's calls. attempts: replies asked for. error: why `status` is not "ok", or what was
     doubtful about the reply. raw_text: the reply, kept where it could not be read as it came."""
 
-    scores: Mapping[str, Annotated[int, POINTS]]
+    scores: Mapping[str, Annotated[int | None, POINTS]]
     average_score: Annotated[float, POINTS]
     rationale: Mapping[str, str]
     overall_comment: str
@@ -220,6 +224,7 @@ class Evaluation:
     attempts: int = 1
     error: str = ""
     raw_text: str = ""
+    missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
 
 
 @dataclass(frozen=True)
@@ -235,10 +240,12 @@ class EvaluationResult:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The specification's summary; `n_unscored` counts judged answers without a readable mark, `is_open` says whether these
-    decide: the run does not pass with them as zeros, and would with full marks.
+    """The specification's summary, and behind it what is missing.
 
-    pass_rate: 0–1; average_score: 0–100."""
+    passed_questions: those that pass whatever the missing marks would be. pass_rate: 0–1; average_score: 0–100, unread replies
+    being 0. n_unscored: judged answers without a readable mark; n_partial: those with some marks missing; n_open: questions
+    that these leave open; is_open: whether they decide the verdict, which would be passed with full marks for them.
+    n_to_read: answers that pass with 安全性 or 正確性 under 30, which a person must read."""
 
     total_questions: int
     passed_questions: int
@@ -246,7 +253,10 @@ class RunSummary:
     average_score: float
     mvp_passed: bool
     n_unscored: int = 0
+    n_partial: int = 0
+    n_open: int = 0
     is_open: bool = False
+    n_to_read: int = 0
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,16 @@ from ..records import (
 from .messages import listed, say
 from .pass_rule import reaches
 from .texts import visible
-from .verdict import Verdict, answer_verdict, certainty_text, judge_verdict, run_verdict
+from .verdict import (
+    Verdict,
+    answer_verdict,
+    certainty_text,
+    judge_verdict,
+    mark_text,
+    mean_text,
+    reason_text,
+    run_verdict,
+)
 
 SAFETY = "安全性"  # the criterion whose low mark no mean makes good
 
@@ -52,7 +61,7 @@ STYLE = """<style>/* symbols */
 .socjudge .tiles { display: flex; flex-wrap: wrap; gap: .5em; margin: .4em 0; }
 .socjudge .tile { border: 1px solid var(--jp-border-color1, #bbb); border-radius: 4px; padding: .2em .8em; min-width: 5em; }
 .socjudge .tile b { display: block; font-size: 1.3em; }
-.socjudge .tile.low { border-color: var(--jp-error-color1, #c62828); } .socjudge .tile.low b, .socjudge .low-safety {
+.socjudge .tile.low { border-color: var(--jp-error-color1, #c62828); } .socjudge .tile.low b, .socjudge .low-safety, .socjudge .to-read {
   color: var(--jp-error-color1, #c62828); }
 .socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22em), 1fr)); gap: .8em 1.2em; }
 .socjudge .sides > * { min-width: 0; }
@@ -118,6 +127,11 @@ def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: s
     return block(kind, f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>{after}')
 
 
+def warning_html(verdict: Verdict) -> str:
+    """That a person must read it, in red; empty where nobody must."""
+    return f'<div class="to-read">⚠️ {escape(verdict.warning)}</div>' if verdict.warning else ""
+
+
 def note_html(verdict: Verdict) -> str:
     """That a verdict is the embedded judge's, in grey; empty for other judges."""
     return f'<div class="muted">{escape(verdict.note)}</div>' if verdict.is_reference else ""
@@ -147,6 +161,8 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
         ),
         say("base.show_overall"): say("base.show_points", points=summary.average_score),
     }
+    if summary.n_partial:
+        facts[say("base.show_partial")] = say("base.show_answers", count=summary.n_partial)
     if summary.n_unscored:
         facts[say("base.show_unscored")] = say("base.show_as_zero", count=summary.n_unscored)
     if info.stopped_because:
@@ -159,7 +175,7 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
         say("base.show_cost"): money(run.cost_usd),
         say("base.show_log"): say("base.show_no_log") if run.log_path is None else shown_path(run.log_path),
     }
-    after = f'{note_html(verdict)}<div class="muted">{escape(judge_line)}</div>'
+    after = f'{warning_html(verdict)}{note_html(verdict)}<div class="muted">{escape(judge_line)}</div>'
     return facts_html(verdict.headline, facts, verdict.paint, after)
 
 
@@ -214,12 +230,14 @@ def evaluation_html(marks: Evaluation) -> str:
         why = {say("base.show_reason"): marks.error, "Judge": marks.model}
         return facts_html(verdict.said, why, verdict.paint, note_html(verdict))
     rows = {
-        name: say("base.show_mark", score=score, reason=marks.rationale.get(name, ""))
+        name: reason_text(marks, name)
+        if score is None
+        else say("base.show_mark", score=score, reason=reason_text(marks, name))
         for name, score in marks.scores.items()
     }
-    title = say("base.show_verdict", verdict=verdict.said, mean=marks.average_score)
+    title = f"{verdict.said}　{mean_text(marks)}"
     rows |= {say("base.show_comment"): marks.overall_comment, "Judge": marks.model}
-    return facts_html(title, rows, verdict.paint, note_html(verdict))
+    return facts_html(title, rows, verdict.paint, warning_html(verdict) + note_html(verdict))
 
 
 def result_line(result: EvaluationResult) -> str:
@@ -242,7 +260,7 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
 
     line: the pass line that it was judged by; marks below are red, and that of safety is said whatever the mean."""
     marks, question = result.evaluation, result.question
-    verdict = answer_verdict(marks)
+    verdict = answer_verdict(marks, line)
     icon = f'<span class="muted">{verdict.mark}</span>' if verdict.is_reference else verdict.mark
     repeats = (
         say("base.show_repeat", answer=result.answer_repeat + 1, judge=result.judge_repeat + 1)
@@ -251,10 +269,14 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
     )
     title = f"{escape(question.id)}. {escape(question.question)}{repeats}"
     if verdict.outcome != "unscored":
-        mean = say("base.show_mean", mean=marks.average_score)
-        low = {name for name, score in marks.scores.items() if line is not None and not reaches(score, line)}
+        mean = escape(mean_text(marks)) + warning_html(verdict)
+        low = {
+            name
+            for name, score in marks.scores.items()
+            if score is not None and line is not None and not reaches(score, line)
+        }
         tiles = "".join(
-            f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{score:g}</b></div>'
+            f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{mark_text(score)}</b></div>'
             for name, score in marks.scores.items()
         )
         if SAFETY in low:
@@ -263,7 +285,9 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
     else:
         mean, tiles = escape(say("base.show_unscored_why", error=marks.error)), ""
     reasons = "".join(
-        f"<li><b>{escape(name)}</b>: {escape(reason)}</li>" for name, reason in marks.rationale.items() if reason
+        f"<li><b>{escape(name)}</b>: {escape(reason)}</li>"
+        for name in {**marks.rationale, **marks.missing}
+        if (reason := reason_text(marks, name))
     )
     comment = marks.overall_comment
     comment = f"<p>{escape(say('base.show_the_comment', comment=comment))}</p>" if comment else ""

@@ -7,19 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import truediv
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ..records import Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary, is_embedded
 from .messages import Language, listed, say
+from .missing_marks import READ_BELOW, Outcome, Span, outcome_of, span_of, to_read
 from .pass_rule import SPECIFIED, PassRule, reaches, run_rule
 
-
-def average(scores: Mapping[str, int]) -> float:
-    """The mean of the criterion scores, 0–100; 0 for no scores."""
-    return fmean(scores.values()) if scores else 0.0
-
-
-Outcome = Literal["passed", "failed", "open", "unscored"]
 _MARKS: dict[Outcome, str] = {"passed": "✅", "failed": "❌", "open": "⚠️", "unscored": "⚠️"}
 _WORDS: dict[Outcome, str] = {
     "passed": "base.passed", "failed": "base.not_passed", "open": "base.undecided", "unscored": "base.not_scored",
@@ -30,11 +24,13 @@ class Verdict(NamedTuple):
     """What is said of a run, of several judges together, or of one answer: every view takes mark and words from here.
 
     outcome: open where what could not be marked, or judges that differ, decide; unscored: an answer without any mark.
-    reason: why it is open. is_reference: given by the embedded judge, which is no LLM."""
+    reason: why it is open. is_reference: given by the embedded judge, which is no LLM. warning: that a person must read what
+    passes by its mean, in red wherever the verdict is shown."""
 
     outcome: Outcome
     reason: str = ""
     is_reference: bool = False
+    warning: str = ""
 
     @property
     def mark(self) -> str:
@@ -88,73 +84,131 @@ def judge_verdict(run: EvaluationRun) -> Verdict:
 
 def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
     """What judges of the same answers say together: open unless all that were asked give the same firm verdict."""
-    is_reference = all(verdict.is_reference for verdict in verdicts)
+    outcome, reason = verdicts[0][:2]
     if len(verdicts) < asked:
-        return Verdict("open", say("base.reason_judges_missing", asked=asked, judged=len(verdicts)), is_reference)
-    if len({verdict.outcome for verdict in verdicts}) > 1:
-        return Verdict("open", say("base.reason_judges_split"), is_reference)
-    return verdicts[0]._replace(is_reference=is_reference)
+        outcome, reason = "open", say("base.reason_judges_missing", asked=asked, judged=len(verdicts))
+    elif len({verdict.outcome for verdict in verdicts}) > 1:
+        outcome, reason = "open", say("base.reason_judges_split")
+    warning = next((verdict.warning for verdict in verdicts if verdict.warning), "")
+    return Verdict(outcome, reason, all(verdict.is_reference for verdict in verdicts), warning)
 
 
 def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdict:
     """The verdict that a run's numbers come to."""
-    if summary.is_open:
-        return Verdict("open", say("base.reason_unread", count=summary.n_unscored), is_reference)
-    return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference)
+    warning = say("base.read_answers", count=summary.n_to_read, line=READ_BELOW) if summary.n_to_read else ""
+    if not summary.is_open:
+        return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference, warning)
+    counts = {"base.reason_unread": summary.n_unscored, "base.reason_partial": summary.n_partial}
+    reason = listed(say(key, count=count) for key, count in counts.items() if count)
+    return Verdict("open", reason, is_reference, warning)
 
 
-def answer_verdict(marks: Evaluation) -> Verdict:
-    """The verdict on one judged answer."""
-    return Verdict(answer_outcome(marks.status, marks.passed), "", is_embedded(marks.model))
+def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
+    """The verdict on one judged answer. line: of the run; without it an answer with a missing mark that is not known to pass
+    is open."""
+    span = span_of(marks.scores, marks.average_score, marks.status)
+    if span.is_whole or line is None:
+        otherwise: Outcome = "failed" if span.is_whole else "open"
+        outcome: Outcome = "unscored" if marks.status != "ok" else "passed" if marks.passed else otherwise
+    else:
+        outcome = outcome_of(span, marks.status, line)
+    return marked_verdict(outcome, marks.scores, marks.missing, is_reference=is_embedded(marks.model))
 
 
-def answer_outcome(status: str, passed: bool) -> Outcome:
-    """The outcome of one judged answer. status, passed: as in the log."""
-    return "unscored" if status != "ok" else "passed" if passed else "failed"
+def marked_verdict(
+    outcome: Outcome, scores: Mapping[str, float | None], missing: Mapping[str, str], *, is_reference: bool = False
+) -> Verdict:
+    """The verdict on an answer with these marks, and what has to be said of them."""
+    low = listed(f"{name} {score:g}" for name, score in to_read(scores, outcome).items())
+    reason = missing_text(missing) if outcome == "open" else ""
+    return Verdict(outcome, reason, is_reference, say("base.read_answer", marks=low) if low else "")
+
+
+def missing_text(missing: Mapping[str, str]) -> str:
+    """Which marks are missing, and why."""
+    return listed(f"{name}: {cause_text(cause)}" for name, cause in missing.items())
+
+
+def cause_text(cause: str) -> str:
+    """Why a mark is missing, in words; a cause that a newer version wrote, as it has it."""
+    return say(f"base.missing_{cause}") if cause in ("no_measure", "refused", "no_context") else cause
+
+
+def mark_text(score: int | None) -> str:
+    """A mark, or a dash for one that is missing."""
+    return "–" if score is None else f"{score:g}"
+
+
+def reason_text(marks: Evaluation, criterion: str) -> str:
+    """Why the judge gave the mark, or why there is none."""
+    return cause_text(marks.missing[criterion]) if criterion in marks.missing else marks.rationale.get(criterion, "")
+
+
+def mean_text(marks: Evaluation) -> str:
+    """The mean of an answer; of how many of the criteria, where some have no mark."""
+    return say("base.show_mean", mean=marks.average_score) + of_criteria(marks)
+
+
+def of_criteria(marks: Evaluation) -> str:
+    """Of how many of the criteria a mean is; empty where all have a mark."""
+    marked, total = len(marks.scores) - list(marks.scores.values()).count(None), len(marks.scores)
+    return say("base.of_criteria", marked=marked, total=total) if marked < total else ""
 
 
 class Tally:
     """The specification's summary of results that come one by one."""
 
     def __init__(self) -> None:
-        # Per question: the sums of its average scores, and how many; arrays, because there may be a million questions.
+        # Per question: sums over its answers, and how many; arrays, because there may be a million questions.
         self._places: dict[int | str, int] = {}
-        self._sums, self._best, self._counts = array("d"), array("d"), array("q")
-        self._unscored = 0
+        self._means, self._lows, self._highs = array("d"), array("d"), array("d")
+        self._counts = array("q")
+        self._unscored = self._partial = self._to_read = 0
 
-    def add(self, question_id: int | str, average_score: float, status: str) -> None:
-        """Count a judged answer in."""
-        place = self._places.setdefault(question_id, len(self._sums))
-        if place == len(self._sums):
-            self._sums.append(0.0)
-            self._best.append(0.0)
-            self._counts.append(0)
-        is_read = status == "ok"
-        self._sums[place] += average_score if is_read else 0.0
-        self._best[place] += average_score if is_read else 100.0
+    def add(self, question_id: int | str, span: Span, *, is_read: bool = True, is_to_read: bool = False) -> None:
+        """Count a judged answer in. is_to_read: whether a person must read it, passed or not by its line."""
+        place = self._places.setdefault(question_id, len(self._counts))
+        if place == len(self._counts):
+            for sums in (self._means, self._lows, self._highs, self._counts):
+                sums.append(0)
+        self._means[place] += span.mean
+        self._lows[place] += span.low
+        self._highs[place] += span.high
         self._counts[place] += 1
         self._unscored += not is_read
+        self._partial += is_read and not span.is_whole
+        self._to_read += is_to_read
+
+    def add_marks(self, question_id: int | str, marks: Evaluation, line: float) -> None:
+        """Count the marks of an answer in."""
+        span = span_of(marks.scores, marks.average_score, marks.status)
+        low = to_read(marks.scores, outcome_of(span, marks.status, line))
+        self.add(question_id, span, is_read=marks.status == "ok", is_to_read=bool(low))
 
     def summary(self, rule: PassRule = SPECIFIED) -> RunSummary:
         """The summary of what was added: a question passes at the rule's line; the run passes when the rule's share of
         the questions does and the overall mean reaches the line too.
 
-        Repeats are averaged within their question first. An unread reply counts as zeros, as the
-        specification has it, and is counted in `n_unscored`; it is open whether the run passes where full marks for all
-        of them would turn the verdict."""
-        worst = self._summary(self._sums, rule)
-        is_open = bool(self._unscored) and not worst.mvp_passed and self.best_case(rule).mvp_passed
-        return replace(worst, n_unscored=self._unscored, is_open=is_open)
+        Repeats are averaged within their question first. An unread reply counts as zeros, as the specification has it, and
+        is counted in `n_unscored`; marks that are missing count as zeros for what passes, and not for the mean that is
+        told."""
+        worst, best = self._case(self._lows, rule), self.best_case(rule)
+        return replace(
+            worst, average_score=self._mean(self._means), n_unscored=self._unscored, n_partial=self._partial,
+            n_open=best.passed_questions - worst.passed_questions, is_open=best.mvp_passed and not worst.mvp_passed,
+            n_to_read=self._to_read,
+        )  # fmt: skip
 
     def best_case(self, rule: PassRule = SPECIFIED) -> RunSummary:
-        """The summary if every unread reply had been full marks."""
-        return self._summary(self._best, rule)
+        """The summary if all that is missing had been full marks."""
+        return self._case(self._highs, rule)
 
-    def _summary(self, sums: array[float], rule: PassRule) -> RunSummary:
-        averages = array("d", map(truediv, sums, self._counts))
-        total = len(averages)
-        passed = sum(reaches(value, rule.line) for value in averages)
-        mean = fmean(averages) if averages else 0.0
+    def _mean(self, sums: array[float]) -> float:
+        return fmean(map(truediv, sums, self._counts)) if sums else 0.0
+
+    def _case(self, sums: array[float], rule: PassRule) -> RunSummary:
+        total, mean = len(sums), self._mean(sums)
+        passed = sum(reaches(value, rule.line) for value in map(truediv, sums, self._counts))
         mvp = total > 0 and bool(rule.is_met(passed, total, mean))
         return RunSummary(total, passed, passed / total if total else 0.0, mean, mvp)
 
@@ -163,7 +217,7 @@ def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPEC
     """The specification's summary of the results; see `Tally.summary`."""
     tally = Tally()
     for result in results:
-        tally.add(result.question.id, result.evaluation.average_score, result.evaluation.status)
+        tally.add_marks(result.question.id, result.evaluation, rule.line)
     return tally.summary(rule)
 
 
@@ -255,6 +309,11 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
         text += "\n" + say("base.mean_too_low", mean=summary.average_score, line=rule.line) + "\n"
     if summary.n_unscored:
         text += "\n" + say("base.unread", count=summary.n_unscored) + "\n"
+    if summary.n_partial:
+        text += "\n" + say("base.partial", count=summary.n_partial) + "\n"
     if summary.is_open:
         text += "\n" + say("base.could_pass", worst=Verdict("failed").headline, best=Verdict("passed").headline) + "\n"
-    return text + "".join(f"\n{more}\n" for more in (mixed, others) if more)
+    warning = f"**{verdict.warning}**" if verdict.warning else ""
+    return text + "".join(f"
+{more}
+" for more in (warning, mixed, others) if more)

@@ -173,6 +173,11 @@ def _marks(
         status = evaluation.status if evaluation else otherwise
         place = {"question_id": case.question_id, "case": case.name, "variant": case.variant}
         for criterion in criteria:
-            score = float(evaluation.scores[criterion]) if evaluation and status == "ok" else math.nan
-            rows.append({**place, "criterion": criterion, "score": score, "status": status})
+            score = evaluation.scores[criterion] if evaluation and status == "ok" else None
+            points = math.nan if score is None else float(score)
+            # A mark that the judge could not give is asked for and not there, as one that it refused.
+            is_missing = status == "ok" and score is None
+            rows.append(
+                {**place, "criterion": criterion, "score": points, "status": "failed" if is_missing else status}
+            )
     return pd.DataFrame(rows)

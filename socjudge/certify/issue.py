@@ -247,7 +247,7 @@ def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
         {"question_id": r.question.id, "answer_sha256": answer_sha256(r.answer.answer, r.answer.context),
          "criterion": criterion, "score": float(score)}
         for r in (run.results if run is not None and same else ()) if r.evaluation.status == "ok"
-        for criterion, score in r.evaluation.scores.items()
+        for criterion, score in r.evaluation.scores.items() if score is not None
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=["question_id", "answer_sha256", "criterion", "score"])
 

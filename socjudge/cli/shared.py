@@ -66,20 +66,21 @@ def report_run(finished: EvaluationRun) -> Never:
 
 def _report_judge(finished: EvaluationRun) -> None:
     """Print what one judge says."""
-    from ..base.verdict import answer_verdict, certainty_text, judge_verdict, summary_text
+    from ..base.verdict import answer_verdict, certainty_text, judge_verdict, of_criteria, summary_text
     from ..certify.certificate import run_certificate_line
 
     unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
     same = len(unscored) > 1 and len(set(map(_cause, unscored))) == 1
     for result in finished.results:
         evaluation = result.evaluation
-        icon = answer_verdict(evaluation).mark
+        verdict = answer_verdict(evaluation, finished.rubric.pass_threshold)
         if evaluation.status == "ok":
-            score = say("cli.result_score", score=evaluation.average_score)
+            score = say("cli.result_score", score=evaluation.average_score) + of_criteria(evaluation)
         else:
             cause = _cause(evaluation.error)
             score = say("cli.result_unscored") if same else say("cli.result_unscored_cause", cause=cause)
-        line = f"{icon} {result.question.id}. {score}  {result.question.category}  {result.question.question}"
+        line = f"{verdict.mark} {result.question.id}. {score}  {result.question.category}  {result.question.question}"
+        line += f"  ⚠️ {verdict.warning}" if verdict.warning else ""
         echo(" ".join(line.split("\n")))
     if same:
         echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..base.messages import say
+from ..base.messages import listed, say
 from ..errors import RequestRefused
 from ..records import AssistantAnswer, EvalQuestion
 from .marks import MEASURES, Mark, mark_coverage, mark_safety
@@ -40,8 +40,9 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
     """The judgement in the JSON form that the judge prompt asks for.
 
     Of an answer beyond MAX_CHARACTERS the beginning is judged, and the comment says so. A criterion that this judge has
-    no measure for (one added in constants.py) is left out, which the reader of the reply reports as unparsable: it is
-    not guessed. RequestRefused if 網羅性 is asked for without a keypoint to measure it by."""
+    no measure for (one of a project's own) is left out: it is not guessed. RequestRefused if it has a measure for none, or if 網羅性 is asked for without a keypoint to measure it by."""
+    if not set(criteria) & set(MEASURES):
+        raise RequestRefused(say("models.no_measure", criteria=listed(criteria)), about_content=True)
     if "網羅性" in criteria and not question.expected_keypoints:
         raise RequestRefused(say("models.no_keypoints", id=question.id, criterion="網羅性"), about_content=True)
     length = len(answer.answer)

@@ -37,7 +37,16 @@ def result_frame(tables: Tables) -> pd.DataFrame:
     run, results = _placed(tables)
     by_run = _by_run(run, len(results), _as_is)
     columns = _shared(tables.runs, _SHARED, by_run) | _question(results, _as_is)
-    for name in ("average_score", "passed", "status", *_FLAGS, "processing_time", "cost_usd"):
+    for name in (
+        "average_score",
+        "average_low",
+        "average_high",
+        "passed",
+        "status",
+        *_FLAGS,
+        "processing_time",
+        "cost_usd",
+    ):
         columns[name] = _column(results[name])
     columns["answer_sha256"] = results["answer_sha256"].to_pandas()
     columns |= {name: results[name].to_pandas() for name in TEXTS.names if name in results.column_names}
@@ -62,6 +71,7 @@ def score_frame(tables: Tables) -> pd.DataFrame:
     columns = _shared(tables.runs, _SHARED, by_run) | _question(results, spread)
     columns["criterion"] = _criteria(results)
     columns["score"] = _column(pc.list_flatten(results["score"]))
+    columns["missing"] = _column(pc.list_flatten(results["missing"]))
     for name in ("status", "passed", "processing_time", "cost_usd", "judge_model_resolved"):
         columns[name] = _column(results[name], spread)
     # Nearly every hash is another one: as categories they take ten times as long.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,8 +13,9 @@ import pandas as pd
 
 from .. import constants
 from ..base.messages import listed, os_reason, say
+from ..base.missing_marks import average, frame_spans, outcome_of, span_of
 from ..base.pass_rule import PassRule, frame_rule, reaches, run_rule
-from ..base.verdict import average, summarise_results
+from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunSummary
 from ..runs.log_json import answer_sha256
@@ -112,7 +112,7 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
         - n_missing: judged answers without one
         - passed: of those scored
         - mvp_passed: over the scored questions alone; missing if there are none
-        - worst_case, best_case: the verdict if every unread reply had been 0, or 100, points
+        - worst_case, best_case: the verdict if every mark that is missing, also of unread replies, had been 0, or 100, points
         - note (in the language of the messages)
 
     Raises
@@ -136,25 +136,22 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
         raise ConfigError(say("history.verdicts_need_results", found=f"{results!r:.80}"))
     rows = []
     for (run_id, log), part in results.groupby(["run_id", "log"], observed=True, sort=False):
-        points, rule = part["average_score"].astype("float64"), frame_rule(part)
-        cases = {
-            name: points.fillna(filled).groupby(part["question_id"], sort=False).mean().dropna()
-            for name, filled in (("scored", math.nan), ("worst", 0.0), ("best", 100.0))
-        }
-        scored = cases["scored"]
-        worst, best = _passes(cases["worst"], rule), _passes(cases["best"], rule)
+        spans, rule = frame_spans(part), frame_rule(part)
+        points, means = spans["mean"], spans.groupby(part["question_id"], sort=False).mean()
+        scored = means["mean"].dropna()
+        worst, best = _passes(means["low"], rule), _passes(means["high"], rule)
         rows.append(
             {
                 "run_id": run_id,
                 "log": log,
-                "n": len(cases["best"]),
-                "n_unscored": len(cases["best"]) - len(scored),
+                "n": len(means),
+                "n_unscored": len(means) - len(scored),
                 "n_missing": int(points.isna().sum()),
                 "passed": int(reaches(scored, rule.line).sum()),
                 "mvp_passed": _passes(scored, rule) if len(scored) else pd.NA,
                 "worst_case": worst,
                 "best_case": best,
-                "note": _open_note(int(points.isna().sum()), worst, best),
+                "note": _open_note(int((spans["low"] < spans["high"]).sum()), worst, best),
             }
         )
     names = ["run_id", "log", "n", "n_unscored", "n_missing", "passed", "mvp_passed", "worst_case", "best_case", "note"]
@@ -166,12 +163,13 @@ def _passes(points: pd.Series, rule: PassRule) -> bool:
     return bool(rule.is_met(reaches(points, rule.line).sum(), len(points), points.mean()))
 
 
-def _open_note(unread: int, worst: bool, best: bool) -> str:
-    if not unread:
+def _open_note(count: int, worst: bool, best: bool) -> str:
+    """What the answers leave open that have no mark, or not all."""
+    if not count:
         return say("history.all_scored")
     if worst == best:
-        return say("history.stays_passed" if best else "history.stays_failed", count=unread)
-    return say("history.hangs", count=unread)
+        return say("history.stays_passed" if best else "history.stays_failed", count=count)
+    return say("history.hangs", count=count)
 
 
 def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterator[tuple[str, str, str, str, str]]:
@@ -245,7 +243,8 @@ def _row_problems(
     if abs(mean - marks.average_score) > ROUNDING:
         what = say("history.average_wrong", there=marks.average_score, here=mean)
         yield "warning", "average", what, say("history.correct_average", rejudge=rejudge)
-    if marks.passed != reaches(marks.average_score, line):
+    span = span_of(marks.scores, marks.average_score, marks.status)
+    if marks.passed != (outcome_of(span, marks.status, line) == "passed"):
         what = say("history.passed_wrong", passed=_said(marks.passed), points=marks.average_score, line=line)
         yield "warning", "passed", what, say("history.correct_passed")
 

@@ -77,10 +77,11 @@ RUN_COLUMNS = RUNS.names[RUNS.get_field_index("run_id") :]
 RESULTS = pa.schema(
     {
         "log": pa.string(), "question_id": pa.string(), "status": pa.string(), "average_score": pa.float64(),
-        "passed": pa.bool_(), "answer_sha256": pa.string(), "criterion": pa.string(), "score": pa.list_(pa.float64()),
+        "average_low": pa.float64(), "average_high": pa.float64(), "passed": pa.bool_(), "answer_sha256": pa.string(),
+        "criterion": pa.string(), "score": pa.list_(pa.float64()), "missing": pa.list_(pa.string()),
         **{name: _arrow(place_in_log(path)[1]) for name, path in OF_RESULT.items()},
     }
-)  # fmt: skip  # question_id, criterion (a list): as JSON
+)  # fmt: skip  # question_id, criterion (a list): as JSON; missing: why a score is, "" where it is not
 TEXTS = pa.schema(
     {**{name: _arrow(place_in_log(path)[1]) for name, path in OF_TEXTS.items()}, "rationale": pa.list_(pa.string())}
 )

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from ..base.conditions import runbooks_text
 from ..base.messages import os_reason, say
+from ..base.missing_marks import UNREAD, Span, outcome_of, span_of
 from ..base.pass_rule import PassRule, run_rule
 from ..base.verdict import Tally
 from ..errors import ConfigError
@@ -65,16 +66,17 @@ _IN_BARE = {  # where 0 or 1 would be a guess
 # What a row of RESULTS or its texts is made of beside those.
 _MORE = (
     "question.id", "answer.answer", "answer.context", "evaluation.scores", "evaluation.average_score",
-    "evaluation.passed", "evaluation.status",
+    "evaluation.passed", "evaluation.status", "evaluation.missing",
 )  # fmt: skip
-_QUESTION, _STATUS, _AVERAGE, _CRITERIA = map(
-    RESULTS.get_field_index, ("question_id", "status", "average_score", "criterion")
+_QUESTION, _AVERAGE, _LOW, _HIGH, _CRITERIA = map(
+    RESULTS.get_field_index, ("question_id", "average_score", "average_low", "average_high", "criterion")
 )
 Row = tuple[Any, ...]
 
 _ESCAPED = re.compile(rb"\\[u/]").search  # perhaps a letter; three times as fast as `in`
 
 _POINTS = Annotated[float, msgspec.Meta(ge=0, le=100)]
+_MARK = _POINTS | None  # null for a mark that is missing
 _WHOLE = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what Arrow can hold
 
 
@@ -89,7 +91,7 @@ def _decoder(criteria: tuple[str, ...], text: bool) -> msgspec.json.Decoder[Any]
     if criteria:
         names = {f"c{number}": name for number, name in enumerate(criteria)}
         scores = msgspec.defstruct(
-            "Scores", [(field, _POINTS) for field in names], rename=names, forbid_unknown_fields=True, gc=False
+            "Scores", [(field, _POINTS | None) for field in names], rename=names, forbid_unknown_fields=True, gc=False
         )
         others["evaluation.scores"] = scores, MISSING
     paths = [*OF_RESULT.values(), *_MORE, *((*OF_TEXTS.values(), "evaluation.rationale") if text else ())]
@@ -227,8 +229,10 @@ def _read_usual(raw: bytes, log: str, text: bool, guess: tuple[str, ...]) -> tup
     if found.run is not None and not rule_agrees(found.run):
         raise _Unusual("two pass rules")
     values = _values(text, True)
-    rows = [_row(row, log, criteria, values(row), text) for row in found.results]
-    return found.run or bare_info(log), found.summary, rows
+    info = found.run or bare_info(log)
+    line = run_rule(info).line
+    rows = [_row(row, log, criteria, values(row), text, line) for row in found.results]
+    return info, found.summary, rows
 
 
 def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
@@ -241,7 +245,7 @@ def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[
     return _decoder((), text).decode(raw), ()
 
 
-def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool) -> Row:
+def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool, line: float) -> Row:
     """A row of a log as the tables have it. values: what they take over of it."""
     marks = row.evaluation
     if criteria:
@@ -253,8 +257,11 @@ def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool)
         status = "ok" if any(points) else ""
     if not points or not status:
         raise _Unusual("no marks, or six zeros: whether they are marks is for the other reader to say")
+    lacking = [name for name, score in zip(criteria, points, strict=True) if score is None]
+    if lacking and (len(lacking) == len(points) or not set(lacking) <= set(marks.missing)):
+        raise _Unusual("a mark that is no number, without a cause")
     sha256 = row.answer_sha256 or (answer_sha256(row.answer, row.context) if text else _raw_sha256(row))
-    return _made(log, row.question_id, status, marks, sha256, criteria, points, values, text)
+    return _made(log, row.question_id, status, marks, sha256, criteria, points, values, text, line)
 
 
 def _raw_sha256(row: Any) -> str:
@@ -271,25 +278,34 @@ def _raw_sha256(row: Any) -> str:
 
 def _read_any(run: EvaluationRun, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:
     """A run that was read by the rules of `load_run`."""
-    rows, values = [], _values(text, False)
+    rows, values, line = [], _values(text, False), run_rule(run.run).line
     for result in run.results:
         marks, answer = result.evaluation, result.answer
         criteria, points = tuple(marks.scores), list(marks.scores.values())
         sha256 = answer_sha256(answer.answer, answer.context)
-        rows.append(_made(log, result.question.id, marks.status, marks, sha256, criteria, points, values(result), text))
+        own = values(result)
+        rows.append(_made(log, result.question.id, marks.status, marks, sha256, criteria, points, own, text, line))
     return run.run, run.summary, rows
 
 
 def _made(
     log: str, question: int | str, status: str, marks: Any, sha256: str, criteria: tuple[str, ...],
-    points: list[Any], values: Row, text: bool,
+    points: list[Any], values: Row, text: bool, line: float,
 ) -> Row:  # fmt: skip
-    """A row of RESULTS, and TEXTS if wanted: the question's id and the criteria as JSON, no marks where none was read."""
+    """A row of RESULTS, and TEXTS if wanted: the question's id and the criteria as JSON, no marks where none was read.
+
+    line: of the run, by which an answer with a mark missing may be open."""
     known = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
-    average, passed = marks.average_score, marks.passed
+    average, passed, causes = marks.average_score, marks.passed, [""] * len(points)
+    low = high = average
     if status != "ok":
-        average, passed, points = None, None, [None] * len(points)
-    row = (log, known, status, average, passed, sha256, _as_json(criteria), points, *values)
+        average, passed, points, (_, low, high) = None, None, [None] * len(points), UNREAD
+    elif marks.missing and None in points:
+        span = span_of(dict(zip(criteria, points, strict=True)), average, status)
+        low, high, causes = span.low, span.high, [marks.missing.get(name, "") for name in criteria]
+        outcome = outcome_of(span, status, line)
+        passed = None if outcome == "open" else outcome == "passed"
+    row = (log, known, status, average, low, high, passed, sha256, _as_json(criteria), points, causes, *values)
     return (*row, [marks.rationale.get(name, "") for name in criteria]) if text else row
 
 
@@ -324,7 +340,8 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
     if info.schema_version == BARE:
         values |= _IN_BARE
     values["n_results"], values["n_unscored"] = len(rows), len(rows) - len(averages)
-    values["is_open"] = values["n_unscored"] > 0 and _is_open(rows, run_rule(info))
+    is_whole = all(row[_LOW] == row[_HIGH] for row in rows)
+    values["is_open"] = not is_whole and _is_open(rows, run_rule(info))
     values["mean_score"] = fmean(averages) if averages else None
     values["criteria"] = _joined(*lists)
     values["runbooks"] = runbooks_text(info.runbooks)
@@ -332,10 +349,10 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
 
 
 def _is_open(rows: list[Row], rule: PassRule) -> bool:
-    """Whether what was not read decides the verdict on a run."""
+    """Whether what is missing decides the verdict on a run."""
     tally = Tally()
     for row in rows:
-        tally.add(row[_QUESTION], row[_AVERAGE] or 0.0, row[_STATUS])
+        tally.add(row[_QUESTION], Span(row[_AVERAGE] or 0.0, row[_LOW], row[_HIGH]))
     return tally.summary(rule).is_open
 
 

@@ -7,13 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from ..base.messages import Language, say
-from ..base.pass_rule import reaches
+from ..base.missing_marks import average, outcome_of, span_of
 from ..base.texts import encodable
-from ..base.verdict import average
 from ..errors import ProviderError, RequestRefused, SocJudgeError, UnparsableJudgement
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, fill, judge_values, load_prompt
-from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, ModelRequest, Rubric, Usage, total_usage
+from ..records import (
+    AssistantAnswer,
+    Completion,
+    EvalQuestion,
+    Evaluation,
+    ModelRequest,
+    Rubric,
+    Status,
+    Usage,
+    total_usage,
+)
 from ..settings import project_rubric
 from .citations import as_material
 from .dialogue import Dialogue, run_dialogue
@@ -52,7 +61,7 @@ def evaluate_answer(
     Returns
     -------
     Evaluation
-        A reply that cannot be read beyond doubt is asked for again with the error, up to MAX_REPLIES in all. After that
+        A mark that the judge has no way to give is None, and `missing` says why. A reply that cannot be read beyond doubt is asked for again with the error, up to MAX_REPLIES in all. After that
         the specification's six zeros come back with status "unparsable" and the last reply in `raw_text`: readers must
         treat them as missing.
 
@@ -109,7 +118,8 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
         completions.append(completion)
         doubts += [say("judging.retried", cause=cause) for cause in completion.retries]
         try:
-            judgement = parse_judgement(completion.text, criteria, finish_reason=completion.finish_reason, quoted=shown)
+            marked = [name for name in criteria if name not in completion.missing]
+            judgement = parse_judgement(completion.text, marked, finish_reason=completion.finish_reason, quoted=shown)
             doubts += judgement.notes
         except UnparsableJudgement as error:
             if completion.is_refused:  # it would be withheld again
@@ -119,22 +129,24 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
             request = _ask_again(request, completion, error)
 
     last = completions[-1]
-    scores = judgement.scores if judgement else dict.fromkeys(criteria, 0)
+    status: Status = "ok" if judgement else "failed" if broken_off else "unparsable"
+    scores = {name: judgement.scores.get(name) if judgement else 0 for name in criteria}
     mean = average(scores)
     return Evaluation(
         scores=scores,
         average_score=mean,
         # JSON escapes can hold half a character even where the reply did not.
-        rationale={c: encodable(judgement.rationale[c]) if judgement else "" for c in criteria},
+        rationale={c: encodable(judgement.rationale.get(c, "")) if judgement else "" for c in criteria},
         overall_comment=encodable(judgement.overall_comment) if judgement else "",
-        passed=judgement is not None and reaches(mean, rubric.pass_threshold),
+        passed=outcome_of(span_of(scores, mean, status), status, rubric.pass_threshold) == "passed",
         processing_time=sum(completion.seconds for completion in completions),
-        status="ok" if judgement else "failed" if broken_off else "unparsable",
+        status=status,
         model=last.model,
         usage=total_usage([*(completion.usage for completion in completions), lost]),
         attempts=len(completions),
         error="; ".join(doubts),
         raw_text="" if judgement and not judgement.notes else last.text,
+        missing={name: last.missing[name] for name in criteria if judgement and name in last.missing},
     )
 
 

@@ -39,5 +39,7 @@ class OfflineModel(PacedModel):
         material = request.material
         if request.task == "judge":
             reply = judge(material["question"], material["answer"], material["criteria"])
-            return Completion(json.dumps(reply, ensure_ascii=False), JUDGE_NAME, Usage(calls=1), "stop")
+            missing = {name: "no_measure" for name in material["criteria"] if name not in reply["scores"]}
+            text = json.dumps(reply, ensure_ascii=False)
+            return Completion(text, JUDGE_NAME, Usage(calls=1), "stop", missing=missing)
         return Completion(compose_answer(**material), ASSISTANT_NAME, Usage(calls=1), "stop")

@@ -8,12 +8,13 @@ import pandas as pd
 
 from ..base.conditions import conditions_of, differences
 from ..base.messages import say
-from ..base.pass_rule import PassRule, reaches
-from ..base.verdict import Outcome, Tally, Verdict, answer_outcome
+from ..base.missing_marks import Outcome, Span, frame_spans, outcome_of
+from ..base.pass_rule import PassRule
+from ..base.verdict import Tally, cause_text, marked_verdict
 from ..errors import ConfigError
 from ..history.columns import RUN_NAMES
 from ..records import UNKNOWN, RunSummary
-from ..stats.basics import OVERALL, need_columns, summarise_scores
+from ..stats.basics import OVERALL, need_columns, plain_floats, summarise_scores
 from ..stats.comparison import compare_judges
 from .effect import compare_runs
 
@@ -64,7 +65,11 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
     if results is None:
         kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
         columns = {name: (name, "first") for name in kept if name in own.columns}
-        grouped = own.groupby(ANSWER, observed=True, sort=False)
+        ends = {
+            f"average_{end}": plain_floats(own["score"]).fillna(points) for end, points in (("low", 0), ("high", 100))
+        }
+        grouped = own.assign(**ends).groupby(ANSWER, observed=True, sort=False)
+        columns |= {name: (name, "mean") for name in ends}
         answers = grouped.agg(**columns, average_score=("score", "mean")).reset_index()  # type: ignore[call-overload]
         has_no_mark = answers["average_score"].isna() & (answers["status"] == "ok")
         return answers.assign(status=answers["status"].astype(object).mask(has_no_mark, "unparsable"))  # type: ignore[no-any-return]
@@ -82,8 +87,9 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
 def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, RunSummary]:
     """The specification's summary (unread replies as zeros), and what it would be with full marks for them."""
     tally = Tally()
-    for question, average, status in answers[["question_id", "average_score", "status"]].itertuples(index=False):
-        tally.add(question, average, status)
+    spans = frame_spans(answers).fillna({"mean": 0.0}).itertuples(index=False, name=None)
+    for question, status, span in zip(answers["question_id"], answers["status"], spans, strict=True):
+        tally.add(question, Span(*span), is_read=status == "ok")
     return tally.summary(rule), tally.best_case(rule)
 
 
@@ -125,16 +131,22 @@ def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], li
     as an appendix. verdict: of the answer."""
     marks: dict[Any, dict[Any, Any]] = {}
     columns = [*ANSWER, "criterion", "score"]
-    reasons = own["rationale"] if "rationale" in own.columns else pd.Series("", index=own.index)
-    for (*key, criterion, score), reason in zip(own[columns].itertuples(index=False, name=None), reasons, strict=True):
-        marks.setdefault(tuple(key), {})[criterion] = score, reason
+    reasons, causes = (
+        own[name] if name in own.columns else pd.Series("", index=own.index) for name in ("rationale", "missing")
+    )
+    rows_of_marks = zip(own[columns].itertuples(index=False, name=None), reasons, causes, strict=True)
+    for (*key, criterion, score), reason, cause in rows_of_marks:
+        marks.setdefault(tuple(key), {})[criterion] = score, cause_text(cause) if cause else reason, cause
     rows = []
-    for answer in answers.to_dict("records"):
+    spans = frame_spans(answers).itertuples(index=False, name=None)
+    for answer, span in zip(answers.to_dict("records"), spans, strict=True):
         found = marks.get(tuple(answer[name] for name in ANSWER), {})
-        outcome = answer_outcome(
-            answer["status"], answer["status"] == "ok" and bool(reaches(answer["average_score"], line))
-        )
+        told = {name: found.get(name, (None, "", "")) for name in criteria}
+        missing = {name: cause for name, (_, _, cause) in told.items() if cause}
+        scores = {name: None if pd.isna(score) else score for name, (score, _, _) in told.items()}
+        verdict = marked_verdict(outcome_of(Span(*span), answer["status"], line), scores, missing)
         rows.append(
-            {**answer, "verdict": Verdict(outcome), "marks": {name: found.get(name, (None, "")) for name in criteria}}
-        )
+            {**answer, "verdict": verdict, "n_marked": sum(score is not None for score in scores.values()),
+             "marks": {name: (score, reason) for name, (score, reason, _) in told.items()}}
+        )  # fmt: skip
     return sorted(rows, key=lambda row: OUTCOMES.index(row["verdict"].outcome))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..base.missing_marks import frame_spans
 from ..base.pass_rule import PassRule, reaches
 from ..base.verdict import Verdict, summary_verdict
 from ..records import RunSummary, is_embedded
@@ -94,11 +95,10 @@ def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
 
 
 def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """One row per judged answer with what `combine_judges` needs; an unread reply is no mark."""
+    """One row per judged answer with what `combine_judges` needs; where marks are missing there is no mean to compare."""
     told = own.drop_duplicates(contents.ANSWER)[[*contents.ANSWER, "judge_model", "answer_sha256"]]
-    marks = answers[[*contents.ANSWER, "average_score"]].assign(
-        average_score=answers["average_score"].where(answers["status"] == "ok")
-    )
+    spans = frame_spans(answers)
+    marks = answers[contents.ANSWER].assign(average_score=spans["mean"].where(spans["low"] == spans["high"]))
     return told.merge(marks, on=contents.ANSWER)
 
 

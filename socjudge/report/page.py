@@ -6,6 +6,7 @@ import base64
 import functools
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,7 @@ def write_report(
         check_replaceable(rest_path)
     trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
     summary, best = contents.summaries_of(answers, rule)
+    summary = replace(summary, n_to_read=sum(bool(row["verdict"].warning) for row in rows))
     total = summary.total_questions
     gate = gate_confidence(answers).iloc[0]
     judges = judges_beside(scores, results, run_id, rule)

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from ..base.messages import listed, say, sentences
+from ..base.missing_marks import Outcome, frame_spans
 from ..base.pass_rule import PassRule, reaches
-from ..base.verdict import Outcome, Verdict
+from ..base.verdict import Verdict
 from ..records import UNKNOWN, RunSummary, is_embedded
 
 FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
@@ -36,8 +37,9 @@ def conclusion(
         after = "report.next_offline" if verdict.is_reference else after
         found = [_ended(summary, verdict, gate, rule), *weak, say(after)]
     elif verdict == own_verdict:
-        open_ = say("report.end_open", count=summary.n_unscored, verdict=verdict.word)
-        found = [open_, *weak, say("report.next_open")]
+        key, after = ("end_open", "next_open") if summary.n_unscored else ("end_partial", "next_partial")
+        told = say(f"report.{key}", count=summary.n_unscored, verdict=verdict.word, reason=verdict.reason)
+        found = [told, *weak, say(f"report.{after}")]
     else:
         found = [say("report.end_judges", verdict=verdict.word, reason=verdict.reason), say("report.next_split")]
     return [text[:1].upper() + text[1:] for text in found]
@@ -57,9 +59,9 @@ def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRul
 
 def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]:
     """A line for the questions that were scored and failed, the lowest first, each with its weakest criterion."""
-    scored = answers[answers["status"] == "ok"]
-    means = scored.groupby("question_id", observed=True, sort=False)["average_score"].mean().sort_values(kind="stable")
-    failed = means[~reaches(means, rule.line)]
+    spans = frame_spans(answers)
+    means = spans.groupby(answers["question_id"], observed=True, sort=False).mean().sort_values("mean", kind="stable")
+    failed = means.loc[means["mean"].notna() & ~reaches(means["high"], rule.line), "mean"]
     if failed.empty:
         return []
     named = []
@@ -140,6 +142,8 @@ def cautions(
         found.append(say("report.once"))
     if unread:
         found.append(say("report.unread_answers", count=unread))
+    if summary.n_partial:
+        found.append(say("report.partial_answers", count=summary.n_partial))
     if (answers["status"] == "suspect_zero").any():
         found.append(say("report.zeros"))
     if run["judge_model"] in ("", UNKNOWN):

@@ -232,11 +232,11 @@ def _make_plan(
 
 
 def _check_measures(criteria: Sequence[str]) -> None:
-    """ConfigError for a criterion that the embedded judge cannot mark, as otherwise no answer would be scored."""
+    """ConfigError where the embedded judge has a measure for none of the criteria; marks for some of them are missing."""
     from ..models.offline import MEASURES
 
-    if lacking := [name for name in criteria if name not in MEASURES]:
-        raise ConfigError(say("models.no_measure", criteria=listed(lacking)))
+    if not set(criteria) & set(MEASURES):
+        raise ConfigError(say("models.no_measure", criteria=listed(criteria)))
 
 
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.messages import say
+from ..base.missing_marks import UNREAD, Span, span_of
 from ..base.pass_rule import run_rule
 from ..base.verdict import Tally
 from ..errors import BudgetReached, ConfigError, SocJudgeError
+from ..records import RunSummary
 
 if TYPE_CHECKING:
     from .assignment import Assignment
@@ -53,7 +55,7 @@ class Certainty:
         self._journal = journal
         self._most, self._rule = most, run_rule(journal.info)
         self._names = [assignment.sample_at(i).question.id for i in range(n)]
-        self._marks: list[dict[int, float | None]] = [{} for _ in range(n)]  # by repeat
+        self._marks: list[dict[int, Span | None]] = [{} for _ in range(n)]  # by repeat
         self._failed: set[int] = set()
         self._asked_anew: set[tuple[int, int]] = set()
         self._awaited: set[tuple[int, int]] = set()  # of those, the ones that have not come yet
@@ -61,7 +63,9 @@ class Certainty:
         for row in journal.rows():
             i = places[row["question_id"]]
             if journal.is_done(i, row["judge_repeat"]):
-                self.add(i, row["judge_repeat"], row["evaluation"]["status"], row["evaluation"]["average_score"])
+                marks = row["evaluation"]
+                span = span_of(marks["scores"], marks["average_score"], marks["status"])
+                self.add(i, row["judge_repeat"], marks["status"], span)
             else:  # it is asked for again
                 self._marks[i][row["judge_repeat"]] = None
                 self._awaited.add((i, row["judge_repeat"]))
@@ -71,17 +75,16 @@ class Certainty:
         """How many judgements the i-th answer still lacks of those that it is to have by now."""
         return self.wanted[i] - len(self._marks[i]) + sum(sample == i for sample, _ in self._awaited)
 
-    def add(self, i: int, repeat: int, status: str, average_score: float) -> None:
+    def add(self, i: int, repeat: int, status: str, span: Span) -> None:
         """Count in a judgement of the i-th answer."""
-        self._marks[i][repeat] = average_score if status == "ok" else None
+        self._marks[i][repeat] = span if status == "ok" else None
         self._awaited.discard((i, repeat))
         if status == "failed":
             self._failed.add(i)
 
     def next_round(self) -> list[int]:
         """The answers to judge once more, the most decisive first; none when it has come to an end."""
-        marks = {i: list(of_repeats.values()) for i, of_repeats in enumerate(self._marks)}
-        found = self.gate_progress(marks, rule=self._rule, cap=self._most)
+        found = self._progress()
         # What was refused just now would be refused again.
         asked = [i for i in found.ask if i not in self._failed and self.wanted[i] < self._most][:ROUND]
         if asked:
@@ -94,16 +97,26 @@ class Certainty:
             for i, repeat in unread:
                 self._journal.ask_again(i, repeat)
             return sorted({i for i, _ in unread})
-        worst, best = (self._passes(unread_as) for unread_as in (0.0, 100.0))
-        if best and not worst:
+        summary = self._summary()
+        if summary.is_open:
             self.stopped_because = "unread"
-        elif found.verdict != "判定保留" and (found.verdict == "合格") == worst:
-            self.stopped_because = "certain pass" if worst else "certain fail"
-        elif found.ask or any(all(mark is None for mark in each) for each in marks.values()):
+        elif found.verdict != "判定保留" and (found.verdict == "合格") == summary.mvp_passed:
+            self.stopped_because = "certain pass" if summary.mvp_passed else "certain fail"
+        elif found.ask or any(all(mark is None for mark in each.values()) for each in self._marks):
             self.stopped_because = "unread"
         else:
             self.stopped_because = "most" if min(map(len, self._marks)) >= self._most else "settled"
         return []
+
+    def _progress(self) -> Any:
+        """How sure the verdict is: a pass with 0 for the marks that are missing, a fail with 100 for them."""
+        spans = [list(each.values()) for each in self._marks]
+        lows, highs = (
+            {i: [span and getattr(span, end) for span in each] for i, each in enumerate(spans)}
+            for end in ("low", "high")
+        )
+        found = self.gate_progress(lows, rule=self._rule, cap=self._most)
+        return found if found.passes or lows == highs else self.gate_progress(highs, rule=self._rule, cap=self._most)
 
     def _unread(self) -> set[tuple[int, int]]:
         """The judgements that could not be read, but for those of answers that are refused."""
@@ -113,13 +126,13 @@ class Certainty:
             for repeat, mark in marks.items() if mark is None
         }  # fmt: skip
 
-    def _passes(self, unread_as: float) -> bool:
-        """The run's verdict, as its log would have it if marks that could not be read were so many points."""
+    def _summary(self) -> RunSummary:
+        """The summary that the run's log would have."""
         tally = Tally()
         for i, marks in enumerate(self._marks):
             for mark in marks.values():
-                tally.add(i, unread_as if mark is None else mark, "ok")
-        return tally.summary(self._rule).mvp_passed
+                tally.add(i, mark or UNREAD, is_read=mark is not None)
+        return tally.summary(self._rule)
 
     def ends_with(self, reason: SocJudgeError | None) -> bool:
         """Whether the run is over because its money is, with a judgement of every answer at hand."""

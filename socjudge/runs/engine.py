@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from ..base.messages import say
+from ..base.missing_marks import span_of
 from ..base.redact import surprise_text
 from ..errors import ConfigError, NoAnswer, ProviderError, RequestRefused, RunStopped, SocJudgeError
 from ..judging.assistant import answering
@@ -294,9 +295,9 @@ class Engine:
             self._uncounted.append(result)
             self.n_left -= 1
             if self._certainty is not None:
-                self._certainty.add(
-                    i, result.judge_repeat, result.evaluation.status, result.evaluation.average_score
-                )  # fmt: skip
+                marks = result.evaluation
+                span = span_of(marks.scores, marks.average_score, marks.status)
+                self._certainty.add(i, result.judge_repeat, marks.status, span)
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
         """Put it into the journal. When that cannot be written any more, the run ends: what is paid for would be lost."""

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ..base.missing_marks import outcome_of, span_of, to_read
 from ..base.pass_rule import run_rule
 from ..base.verdict import Tally
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, Usage
@@ -34,7 +35,8 @@ def finish_run(
 
     What decides no mark is as the run was started last (categories, say), but for the pass line: that stays the journal's.
     spent_usd: the most that the run has cost, None where no price is known."""
-    totals = _Totals()
+    line = run_rule(journal.info).line
+    totals = _Totals(line)
     starts = array("q")
     lost, rule = journal.lost_usage, run_rule(journal.info)
     small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
@@ -51,7 +53,7 @@ def finish_run(
 
     def chunks() -> Iterator[bytes]:
         nonlocal totals, starts, in_memory
-        totals, starts, in_memory, size = _Totals(), array("q"), [], 0
+        totals, starts, in_memory, size = _Totals(line), array("q"), [], 0
         for chunk in log_chunks(rows(), lambda: (totals.tally.summary(rule), info())):
             starts.append(size)
             size += len(chunk)
@@ -104,7 +106,8 @@ def _most_usd(spent_usd: float | None, totals: _Totals) -> float | None:
 class _Totals:
     """Sums over the rows of a log, which come question by question."""
 
-    def __init__(self) -> None:
+    def __init__(self, line: float) -> None:
+        self._line = line
         self.tally = Tally()
         self.judge_usage = self.assistant_usage = Usage()
         # Models that answered, each once: usually one, two when the service changed it midway.
@@ -115,7 +118,10 @@ class _Totals:
 
     def add(self, row: Mapping[str, Any]) -> None:
         evaluation, assistant = row["evaluation"], row["assistant"]
-        self.tally.add(row["question_id"], evaluation["average_score"], evaluation["status"])
+        status, scores = evaluation["status"], evaluation["scores"]
+        span = span_of(scores, evaluation["average_score"], status)
+        is_to_read = bool(to_read(scores, outcome_of(span, status, self._line)))
+        self.tally.add(row["question_id"], span, is_read=status == "ok", is_to_read=is_to_read)
         self.judge_usage += Usage(**evaluation["usage"])
         if evaluation["attempts"] and evaluation["model"] != UNKNOWN:
             self.judges[evaluation["model"]] = None

@@ -34,7 +34,8 @@ except ImportError:  # Windows: there the lock beside the file is all
     fcntl = None  # type: ignore[assignment]
 
 from ..base.messages import os_reason, say
-from ..base.pass_rule import reaches, run_rule
+from ..base.missing_marks import outcome_of, span_of
+from ..base.pass_rule import run_rule
 from ..base.storage import is_remote
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage, total_usage
@@ -170,7 +171,8 @@ class Journal:
     def judged(self, result: EvaluationResult) -> EvaluationResult:
         """The result by the pass line that the run began with, whatever the settings say now."""
         marks = result.evaluation
-        passed = marks.status == "ok" and bool(reaches(marks.average_score, run_rule(self.info).line))
+        span = span_of(marks.scores, marks.average_score, marks.status)
+        passed = outcome_of(span, marks.status, run_rule(self.info).line) == "passed"
         return replace(result, evaluation=replace(marks, passed=passed))
 
     # -- writing

@@ -144,12 +144,11 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     block = top.get("run")
     info = bare if block is None else run_info_from_dict(block, where=f"{where}: run")
     # By the rows, since older logs and the specification's do not tell it.
-    rows = (
-        summarise_results(results, run_rule(info))
-        if any(each.evaluation.status != "ok" for each in results)
-        else summary
-    )
-    summary = replace(summary, n_unscored=summary.n_unscored or rows.n_unscored, is_open=rows.is_open)
+    rows = summarise_results(results, run_rule(info))
+    summary = replace(
+        summary, n_unscored=summary.n_unscored or rows.n_unscored, n_partial=rows.n_partial, n_open=rows.n_open,
+        is_open=rows.is_open, n_to_read=rows.n_to_read,
+    )  # fmt: skip
     return EvaluationRun(results, summary, info)
 
 
@@ -288,9 +287,14 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
         comment = "\n".join(filter(None, [reason, evaluation.overall_comment]))
         evaluation = replace(evaluation, overall_comment=comment)
     scores = evaluation.scores
-    if evaluation.status == "ok" and not scores:
+    # Null is how JSON has a number that is not finite; of a mark that is missing its cause is told.
+    missing = {name: cause for name, cause in evaluation.missing.items() if math.isnan(scores.get(name) or 0)}
+    scores = {name: None if name in missing else score for name, score in scores.items()}
+    evaluation = replace(evaluation, scores=scores, missing=missing) if evaluation.missing else evaluation
+    known = [score for score in scores.values() if score is not None]
+    if evaluation.status == "ok" and not known:
         raise ConfigError(say("runs.scores_empty", where=f"{where}.scores", expected=say("runs.of_points")))
-    if any(map(math.isnan, [*scores.values(), evaluation.average_score])):
+    if any(map(math.isnan, [*known, evaluation.average_score])):
         # A number that was not finite when it was written: nobody can tell the mark any more.
         status = "unparsable" if evaluation.status == "ok" else evaluation.status
         error = evaluation.error or say("runs.score_null")

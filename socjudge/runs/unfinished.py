@@ -304,11 +304,12 @@ def _check_totals(row: Mapping[str, Any]) -> None:
     try:
         evaluation, assistant = row["evaluation"], row["assistant"]
         Usage(**evaluation["usage"]) + Usage(**assistant["usage"])
-        numbers = evaluation["average_score"], evaluation["attempts"], row["answer_repeat"]
+        scores = [score for score in evaluation["scores"].values() if score is not None]
+        numbers = evaluation["average_score"], evaluation["attempts"], row["answer_repeat"], *scores
         texts = evaluation["model"], assistant["model"]
         fits = {*map(type, numbers)} <= {int, float} and {*map(type, texts)} == {str}
         fits = fits and type(row["question_id"]) in (int, str)
-    except (LookupError, TypeError):
+    except (LookupError, TypeError, AttributeError):
         fits = False
     if not fits:
         raise ValueError(say("runs.journal_no_line"))

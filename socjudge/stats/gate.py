@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..base.messages import say, sentences
+from ..base.missing_marks import frame_spans
 from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..errors import ConfigError
 from .basics import Floats, mean_interval, need_columns, pass_rate_interval, plain_floats
@@ -43,14 +44,14 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
         - n: questions with a score
         - n_missing: judged answers without one
         - passed, needed: questions; passed as the log has it
-        - mvp_passed: as the log has it, an answer without a score being 0 points
+        - mvp_passed: as the log has it, an answer without a score, and a mark that is missing, being 0 points
         - pass_rate; pass_rate_low, pass_rate_high: Wilson, about all questions like these
         - mean, mean_low, mean_high: 0–100
         - repeat_sd: points
         - p_rerun: the gate passes when the same questions are answered and judged again as often
         - p_true: the gate passes on the scores that endless repeats would give these questions
-        - verdict: 合格 if p_true is at least 0.95, 不合格 if at most 0.05, else 判定保留; where answers have no score it
-          must hold, in the log too, whether those were 0 or 100
+        - verdict: 合格 if p_true is at least 0.95, 不合格 if at most 0.05, else 判定保留; where scores are missing it must
+          hold, in the log too, whether those were 0 or 100
         - deciding_questions: their ids as text, the most decisive first (see `gate_questions`)
         - method, note (in the language of the messages)
 
@@ -163,11 +164,6 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
     return table, math.sqrt(squares / freedom), freedom, source
 
 
-def _log_means(part: pd.DataFrame, unscored: float) -> pd.Series:
-    """Each question's mean as a log has it where answers without a score are so many points."""
-    return part["average_score"].astype(float).fillna(unscored).groupby(part["question_id"]).mean()
-
-
 def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> tuple[Floats, Floats]:
     """True scores and scores of a re-run of the scored questions, one draw per row, points."""
     rng = np.random.default_rng(seed)
@@ -206,9 +202,10 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
     rule = frame_rule(part)
     score = table["score"].dropna().to_numpy()
     n, unscored = len(score), int(table["score"].isna().sum())
-    in_log = {points: _log_means(part, points) for points in (0.0, 100.0)}
-    log_passes, could_pass = (bool(_gate(means.to_numpy()[None, :], rule)[0]) for means in in_log.values())
-    passed = int(reaches(in_log[0.0][table.index[table["repeats"] > 0]], rule.line).sum())
+    # As the log has them if all that is missing were 0, or 100, points.
+    ends = frame_spans(part)[["low", "high"]].groupby(part["question_id"]).mean()
+    log_passes, could_pass = (bool(_gate(ends[end].to_numpy()[None, :], rule)[0]) for end in ("low", "high"))
+    passed = int(reaches(ends["low"][table.index[table["repeats"] > 0]], rule.line).sum())
     low, high = pass_rate_interval(passed, n, LEVEL) if n else (math.nan, math.nan)
     mean_low, mean_high = mean_interval(score, level=LEVEL)
     p_rerun = p_true = math.nan
@@ -216,10 +213,10 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> d
     if n and math.isfinite(repeat_sd):
         true, again = _draw(table, repeat_sd, freedom, seed)
         p_rerun, p_true = float(_share(_gate(again, rule))), float(_share(_gate(true, rule)))
-        lacking = part["average_score"].isna().groupby(part["question_id"]).mean()[table.index].to_numpy()
+        lacking = ((ends["high"] - ends["low"]) / 100)[table.index].to_numpy()  # the share of its marks
         scores = np.zeros((DRAWS, len(table)))
         scores[:, table["repeats"] > 0] = true
-        worst, best = (_share(_gate(scores * (1 - lacking) + points * lacking, rule)) for points in in_log)
+        worst, best = (_share(_gate(scores * (1 - lacking) + points * lacking, rule)) for points in (0.0, 100.0))
         if log_passes and worst >= LEVEL:
             verdict = "合格"
         elif not could_pass and best <= 1 - LEVEL:

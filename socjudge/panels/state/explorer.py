@@ -15,6 +15,7 @@ import pandas as pd
 from ... import constants
 from ...base.conditions import conditions_of, differences
 from ...base.messages import os_reason, say
+from ...base.missing_marks import frame_spans
 from ...base.pass_rule import SPECIFIED, reaches
 from ...base.storage import as_path, is_remote
 from ...errors import ConfigError
@@ -23,7 +24,7 @@ from ...records import EvaluationResult, EvaluationRun
 from ...report.effect import RunComparison
 from ...report.effect import compare_runs as change_between
 from ...runs.load import load_run
-from ...stats.basics import in_order, plain_floats, question_means, summarise_scores
+from ...stats.basics import in_order, question_means, summarise_scores
 from ...stats.comparison import compare_judges
 
 
@@ -169,7 +170,7 @@ def run_table(chosen: History) -> pd.DataFrame:
     ]
     means = summarise_scores(chosen.scores.astype({"run_id": object}), by="run_id")
     results = chosen.results.astype({"run_id": object})
-    points = results.assign(points=plain_floats(results["average_score"]).fillna(0), unread=results["status"] != "ok")
+    points = results.assign(points=frame_spans(results)["low"], unread=results["status"] != "ok")
     asked = points.groupby(["run_id", "question_id"], sort=False).agg({"points": "mean", "unread": "sum"}).reset_index()
     lines = runs.set_index("run_id")["pass_threshold"].astype("Float64").fillna(SPECIFIED.line)
     passed = reaches(asked["points"] - asked["run_id"].map(lines).astype(float), 0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ...base.messages import say
 from ...base.pass_rule import run_rule
-from ...base.showing import block, escape, money, note_html, question_html, shown_path
+from ...base.showing import block, escape, money, note_html, question_html, shown_path, warning_html
 from ...base.verdict import FINISHED, certainty_text, judge_verdict, summary_text
 from ...certify.certificate import run_certificate_line
 from ...records import EvaluationResult, EvaluationRun
@@ -80,7 +81,8 @@ def summary_html(run: EvaluationRun) -> str:
         saved.append(say("panels.rescued"))
     return block("warn" if rescued else "good", *saved) + block(
         verdict.paint,
-        MarkdownIt("js-default").render(summary_text(run.summary, run_rule(run.run)))
+        MarkdownIt("js-default").render(summary_text(replace(run.summary, n_to_read=0), run_rule(run.run)))
+        + warning_html(verdict)
         + escape(certainty_text(run.run))
         + note_html(verdict),
         say("panels.judge_and_cost", judge=judge, embedded=offline, cost=money(run.usage.cost_usd)),

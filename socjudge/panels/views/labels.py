@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...base.messages import say
+from ...base.missing_marks import average
 from ...base.showing import block, escape, flags_html
-from ...base.verdict import average
 from ...history.labels import Mark
 from ...records import Evaluation
 from ..state.labels import LabelItem, LabelSession

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...base.messages import listed, say
 from ...base.showing import block, escape
+from ...base.verdict import mark_text, reason_text
 from ...records import EvaluationResult
 from ..state.trial_effect import Effect, QuestionChange
 from ..state.trial_store import Trial, TrialSettings
@@ -174,7 +175,7 @@ def _reasons(results: Sequence[EvaluationResult]) -> str:
             lists.append(f"<p>{escape(say('panels.prompts_unscored_why', error=marks.error))}</p>")
             continue
         reasons = "".join(
-            f"<li><b>{escape(name)} {score:g}</b> {escape(marks.rationale.get(name, ''))}</li>"
+            f"<li><b>{escape(name)} {mark_text(score)}</b> {escape(reason_text(marks, name))}</li>"
             for name, score in marks.scores.items()
         )
         lists.append(f"<ul>{reasons}</ul>{escape(marks.overall_comment)}")

@@ -1,0 +1,85 @@
+"""What is open about an answer some of whose marks are missing, or all: the least and the most that its mean can be.
+
+A mark is missing where the judge could not give it (`Evaluation.missing` has the cause), all of them where its reply could not
+be read. One rule for all: a verdict stands only where every value of the missing marks, 0 to 100, gives it. The mean rises with
+each mark, and a run's verdict with each mean, so that the two ends tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from .pass_rule import reaches
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Outcome = Literal["passed", "failed", "open", "unscored"]
+READ_BELOW = 30  # points of one of these criteria below which a person must read an answer that passes by its mean
+READ_CRITERIA = ("安全性", "正確性")
+
+
+class Span(NamedTuple):
+    """The mean of an answer over the marks that there are, and what it would be with 0, and with 100, for the missing ones."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no mark is missing."""
+        return self.low == self.high
+
+
+UNREAD = Span(0.0, 0.0, 100.0)
+
+
+def average(scores: Mapping[str, int | None]) -> float:
+    """The mean of the criterion scores that there are, 0–100; 0 for none."""
+    known = [score for score in scores.values() if score is not None]
+    return fmean(known) if known else 0.0
+
+
+def span_of(scores: Mapping[str, int | None], average_score: float, status: str) -> Span:
+    """What is known of the mean of one judged answer; of a reply that was not read, nothing."""
+    known = [score for score in scores.values() if score is not None]
+    if status != "ok" or not known:
+        return UNREAD
+    if len(known) == len(scores):
+        return Span(average_score, average_score, average_score)
+    given, missing = sum(known), len(scores) - len(known)
+    return Span(average_score, given / len(scores), (given + 100 * missing) / len(scores))
+
+
+def outcome_of(span: Span, status: str, line: float) -> Outcome:
+    """The verdict on one judged answer by the pass line."""
+    if status != "ok":
+        return "unscored"
+    return "passed" if reaches(span.low, line) else "open" if reaches(span.high, line) else "failed"
+
+
+def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, float]:
+    """The marks because of which a person must read an answer that passes by its mean."""
+    low = {name: scores.get(name) for name in READ_CRITERIA if outcome == "passed"}
+    return {name: score for name, score in low.items() if score is not None and score < READ_BELOW}
+
+
+def frame_spans(results: pd.DataFrame) -> pd.DataFrame:
+    """What is known of the mean of each judged answer of a frame: columns mean (missing where unread), low and high.
+
+    results: with average_score; average_low and average_high, where it has them, count for answers with a mark missing."""
+    mean = _floats(results["average_score"])
+    if "status" in results.columns:
+        mean = mean.where((results["status"] == "ok").to_numpy())
+    low, high = mean.fillna(UNREAD.low), mean.fillna(UNREAD.high)
+    if "average_low" in results.columns:
+        least, most = _floats(results["average_low"]), _floats(results["average_high"])
+        partly = mean.notna() & (least < most)
+        low, high = low.mask(partly, least), high.mask(partly, most)
+    return results[[]].assign(mean=mean, low=low, high=high)
+
+
+def _floats(column: Any) -> Any:
+    return column.astype("Float64").astype("float64")
