@@ -11,12 +11,17 @@ from typing import NamedTuple
 
 from ..records import Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary, is_embedded
 from .messages import Language, listed, say
-from .missing_marks import READ_BELOW, Outcome, Span, outcome_of, span_of, to_read
+from .missing_marks import READ_BELOW, READ_CRITERIA, Outcome, Span, outcome_of, span_of, to_read
 from .pass_rule import SPECIFIED, PassRule, reaches, run_rule
 
 _MARKS: dict[Outcome, str] = {"passed": "✅", "failed": "❌", "open": "⚠️", "unscored": "⚠️"}
 _WORDS: dict[Outcome, str] = {
     "passed": "base.passed", "failed": "base.not_passed", "open": "base.undecided", "unscored": "base.not_scored",
+}  # fmt: skip
+
+
+_CAUSES = {
+    "no_measure": "base.missing_no_measure", "refused": "base.missing_refused", "no_context": "base.missing_no_context",
 }  # fmt: skip
 
 
@@ -95,7 +100,9 @@ def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
 
 def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdict:
     """The verdict that a run's numbers come to."""
-    warning = say("base.read_answers", count=summary.n_to_read, line=READ_BELOW) if summary.n_to_read else ""
+    warning = ""
+    if summary.n_to_read:
+        warning = say("base.read_answers", count=summary.n_to_read, criteria=listed(READ_CRITERIA), line=READ_BELOW)
     if not summary.is_open:
         return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference, warning)
     counts = {"base.reason_unread": summary.n_unscored, "base.reason_partial": summary.n_partial}
@@ -131,7 +138,7 @@ def missing_text(missing: Mapping[str, str]) -> str:
 
 def cause_text(cause: str) -> str:
     """Why a mark is missing, in words; a cause that a newer version wrote, as it has it."""
-    return say(f"base.missing_{cause}") if cause in ("no_measure", "refused", "no_context") else cause
+    return say(_CAUSES[cause]) if cause in _CAUSES else cause
 
 
 def mark_text(score: int | None) -> str:

@@ -37,9 +37,11 @@ def conclusion(
         after = "report.next_offline" if verdict.is_reference else after
         found = [_ended(summary, verdict, gate, rule), *weak, say(after)]
     elif verdict == own_verdict:
-        key, after = ("end_open", "next_open") if summary.n_unscored else ("end_partial", "next_partial")
-        told = say(f"report.{key}", count=summary.n_unscored, verdict=verdict.word, reason=verdict.reason)
-        found = [told, *weak, say(f"report.{after}")]
+        told, after = say("report.end_partial", verdict=verdict.word, reason=verdict.reason), say("report.next_partial")
+        if summary.n_unscored:
+            told = say("report.end_open", count=summary.n_unscored, verdict=verdict.word)
+            after = say("report.next_open")
+        found = [told, *weak, after]
     else:
         found = [say("report.end_judges", verdict=verdict.word, reason=verdict.reason), say("report.next_split")]
     return [text[:1].upper() + text[1:] for text in found]

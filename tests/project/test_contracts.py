@@ -75,7 +75,13 @@ def test_a_runs_log_has_the_specifications_structure_key_for_key(
     log = json.loads(run.log_path.read_text(encoding="utf-8"))
     starts_with(shape(log), shape(json.loads(text)))
     assert list(log) == ["results", "summary", "run"]
-    assert set(log["summary"]) - set(json.loads(text)["summary"]) == {"n_unscored", "is_open"}
+    assert set(log["summary"]) - set(json.loads(text)["summary"]) == {
+        "n_unscored",
+        "n_partial",
+        "n_open",
+        "is_open",
+        "n_to_read",
+    }
     assert re.fullmatch(r"judge_eval_\d{8}_\d{6}\.json", run.log_path.name)
 
 

@@ -66,7 +66,9 @@ def test_verdict_is_in_the_words_of_the_specification(page: str, logs: Path) -> 
     # 8 of 10 pass; (8 × 80 + 50 + 0) / 10 = 69: not passed, although enough questions did; with the one read it could.
     assert "⚠️判定保留（採点不能1件）" in text
     for line in summary_text(run.summary).splitlines():
-        if "評価結果サマリー" in line or "採点できなかった" in line or not line:  # of those the page says more
+        if (
+            "評価結果サマリー" in line or "採点できなかった" in line or "欠けた点" in line or not line
+        ):  # of those the page says more
             continue
         assert re.sub(r"[-*: ]", "", line) in re.sub(r"[-*: ]", "", text), line
 
@@ -80,7 +82,7 @@ def test_unread_replies_are_told_with_their_best_case(page: str) -> None:
     text = words(page)
     # With full marks for the one: 9 of 10, (640 + 50 + 100) / 10 = 79.
     assert "採点できなかった回答: 1件" in text and "✅ MVP合格 (9/10, 79.0点)" in text
-    assert "判定は読めなかった採点しだいで変わります" in text and "判定保留（採点不能 1 件）" in text
+    assert "判定は欠けた点しだいで変わります" in text and "判定保留（採点不能 1 件）" in text
     assert "理由のない全観点0点は、採点に失敗した跡とみなし" in text
 
 

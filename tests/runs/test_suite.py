@@ -53,7 +53,7 @@ def run_suite(questions: list[EvalQuestion], tmp_path: Path, **keywords: Any) ->
 
 
 def result(question_id: int, score: float, status: str = "ok", repeat: int = 0) -> EvaluationResult:
-    evaluation = Evaluation(dict.fromkeys(CRITERIA, 0), score, {}, "", score >= 70, 0.0, status)  # type: ignore[arg-type]
+    evaluation = Evaluation(dict.fromkeys(CRITERIA, score), score, {}, "", score >= 70, 0.0, status)  # type: ignore[arg-type]
     return EvaluationResult(
         EvalQuestion(question_id, "正常系", "q", ("k",)), AssistantAnswer("q", "a"), evaluation, 0, repeat
     )
@@ -133,7 +133,7 @@ def test_what_stands_below_the_specifications_summary_follows_the_language_and_t
     assert text.startswith("## 評価結果サマリー\n\n**⚠️ undecided (could not be marked: 4)**\n\n- 総問題数: 10問\n")
     assert text.partition("\n⚠️")[2] == (
         " answers that could not be marked: 4 (counted as 0 points, as specified; see status and error in the log)\n\n"
-        "With 0 points for all answers that could not be marked the run is ❌ MVP不合格, with full marks ✅ MVP合格\n"
+        "With 0 points for all marks that are missing the run is ❌ MVP不合格, with full marks ✅ MVP合格\n"
     )
 
 
