@@ -321,6 +321,4 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     if summary.is_open:
         text += "\n" + say("base.could_pass", worst=Verdict("failed").headline, best=Verdict("passed").headline) + "\n"
     warning = f"**{verdict.warning}**" if verdict.warning else ""
-    return text + "".join(f"
-{more}
-" for more in (warning, mixed, others) if more)
+    return text + "".join(f"\n{more}\n" for more in (warning, mixed, others) if more)

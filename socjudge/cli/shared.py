@@ -6,6 +6,7 @@ import codecs
 import math
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Never, get_args
 
@@ -13,7 +14,6 @@ import typer
 
 from .. import constants
 from ..base.messages import Language, say
-from ..base.pass_rule import run_rule
 from ..base.showing import shown_path
 from ..base.texts import visible
 from ..base.verdict import FINISHED
@@ -85,7 +85,7 @@ def _report_judge(finished: EvaluationRun) -> None:
     if same:
         echo("\n" + say("cli.all_one_cause", count=len(unscored), cause=unscored[0]))
     echo("\n" + FINISHED.format(path=shown_path(finished.log_path)) + "\n")
-    echo(summary_text(finished.summary, run_rule(finished.run)))
+    echo(summary_text(replace(finished, others=(), judges_asked=1)))
     if said := certainty_text(finished.run):
         echo(said)
     if note := judge_verdict(finished).note:

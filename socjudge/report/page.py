@@ -137,18 +137,18 @@ def write_report(
     criteria = in_order(own["criterion"])
 
     rule = frame_rule(answers)
-    rows = contents.rows_shown(answers, own, criteria, rule.line)
     rest_path = path.with_name(f"{path.stem}_rest{path.suffix}")
-    if len(rows) > MOST_ANSWERS:
+    if len(answers) > MOST_ANSWERS:
         check_replaceable(rest_path)
     trend = scores[scores["run_id"].isin(history["run_id"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1])]
     summary, best = contents.summaries_of(answers, rule)
-    summary = replace(summary, n_to_read=sum(bool(row["verdict"].warning) for row in rows))
     total = summary.total_questions
     gate = gate_confidence(answers).iloc[0]
-    judges = judges_beside(scores, results, run_id, rule)
     is_offline = is_embedded(run["judge_model_resolved"])
     with speaking(tongue):
+        rows = contents.rows_shown(answers, own, criteria, rule.line)
+        summary = replace(summary, n_to_read=sum(bool(row["verdict"].warning) for row in rows))
+        judges = judges_beside(scores, results, run_id, rule)
         own_verdict = summary_verdict(summary, is_reference=is_offline)
         verdict = judges_verdict(judges.verdicts if judges else [own_verdict], asked)
         render = functools.partial(
@@ -157,7 +157,7 @@ def write_report(
             title=report_title(), team=report_team(), script=page_asset("report.js"), style=page_asset("report.css"), flag_words=contents.FLAGS, overall=OVERALL,
             line=rule.line, rule_words=rule_text(total, rule, lang=tongue), needed=rule.needed(total), reaches=reaches,
             run=run, verdict=verdict, own_verdict=own_verdict, summary=summary, best=best, best_verdict=summary_verdict(best),
-            answer_verdicts=list(dict.fromkeys(row["verdict"] for row in rows)), gate_verdicts=GATE_VERDICTS, gate=gate, criteria=criteria,
+            answer_verdicts=list({row["verdict"].outcome: row["verdict"] for row in rows}.values()), gate_verdicts=GATE_VERDICTS, gate=gate, criteria=criteria,
             is_offline=is_offline, facts=run_facts(run, answers, record),
             means=contents.means_of(own), charts=_charts(own, answers, gate),
             trend=_trend(trend),

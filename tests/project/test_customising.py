@@ -137,17 +137,27 @@ def test_an_added_criterion_is_refused_until_a_prompt_asks_for_it_and_then_count
 
 
 @pytest.mark.slow
-def test_the_embedded_judge_says_beforehand_that_it_cannot_measure_an_added_criterion(
+def test_the_embedded_judge_marks_what_it_can_and_says_that_an_added_criterion_has_no_measure(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run("--judge-model", "offline", "--assistant-model", "offline").exit_code in (0, 1)
     monkeypatch.setattr(constants, "JUDGE_EVALUATION_CRITERIA", [*constants.JUDGE_EVALUATION_CRITERIA, ADDED])
     prompt_asking_for([ADDED])
     monkeypatch.setattr(constants, "DEFAULT_JUDGE_PROMPT", "mine-1")
+    done = run("--judge-model", "offline", "--assistant-model", "offline")
+    (log,) = logs()
+    marks = log["results"][0]["evaluation"]
+    assert (marks["status"], marks["scores"][ADDED], marks["missing"]) == ("ok", None, {ADDED: "no_measure"})
+    assert marks["average_score"] == pytest.approx(sum(score or 0 for score in marks["scores"].values()) / 6)
+    assert log["summary"]["n_partial"] == 2 and "6" in done.output
+    told = report()
+    assert "（6/7観点の平均）" in told and "このJudgeには測る方法がありません" in told
+    # Charts, statistics and what is wrong with logs take it as it is.
+    assert sj.check_logs(constants.LOGS_DIR).query("level != 'note'").empty
+    assert sj.summarise_scores(sj.load_scores()).set_index("criterion")["n"][ADDED] == 0
+    sj.plot_score_distribution(sj.load_scores())
+    monkeypatch.setattr(constants, "JUDGE_EVALUATION_CRITERIA", [ADDED])
     refused = run("--judge-model", "offline", "--assistant-model", "offline")
     assert refused.exit_code == 2 and ADDED in refused.output and "--judge-model" in refused.output
-    assert len(logs()) == 1  # nothing was judged
-    assert "平均は6観点の平均" in report()  # of the earlier log, as it is
 
 
 @pytest.mark.slow

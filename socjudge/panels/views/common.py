@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...base.messages import say
-from ...base.pass_rule import run_rule
 from ...base.showing import block, escape, money, note_html, question_html, shown_path, warning_html
 from ...base.verdict import FINISHED, certainty_text, judge_verdict, summary_text
 from ...certify.certificate import run_certificate_line
@@ -74,6 +73,8 @@ def summary_html(run: EvaluationRun) -> str:
     from markdown_it import MarkdownIt
 
     judge, verdict = escape(run.run.judge_model_resolved), judge_verdict(run)
+    # The warning stands below, in red.
+    alone = replace(run, summary=replace(run.summary, n_to_read=0), others=(), judges_asked=1)
     offline = say("panels.embedded") if verdict.is_reference else ""
     saved = [FINISHED.format(path=escape(shown_path(run.log_path)))]
     rescued = run.log_path is not None and run.log_path.parent == fallback_folder()
@@ -81,7 +82,7 @@ def summary_html(run: EvaluationRun) -> str:
         saved.append(say("panels.rescued"))
     return block("warn" if rescued else "good", *saved) + block(
         verdict.paint,
-        MarkdownIt("js-default").render(summary_text(replace(run.summary, n_to_read=0), run_rule(run.run)))
+        MarkdownIt("js-default").render(summary_text(alone))
         + warning_html(verdict)
         + escape(certainty_text(run.run))
         + note_html(verdict),
