@@ -39,6 +39,14 @@ def judgement(score: int | Mapping[str, Any] = 80, *, reason: str = "理由で�
     )
 
 
+def judgement_of(request: Mapping[str, Any], score: int | Mapping[str, int] = 80) -> str:
+    """The same for the criteria that a request asks for by its schema; a mapping's `""` is for the rest."""
+    asked = request["response_format"]["json_schema"]["schema"]["properties"]["scores"]["required"]
+    scores = {name: score if isinstance(score, int) else score.get(name, score[""]) for name in asked}
+    told = {"scores": scores, "rationale": dict.fromkeys(asked, "理由です。"), "overall_comment": "総評です。"}
+    return json.dumps(told, ensure_ascii=False)
+
+
 def error(status: int, message: str, *, code: str | None = None, param: str | None = None, **headers: str) -> Reply:
     """An error as OpenAI words it."""
     return Reply(

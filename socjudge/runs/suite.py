@@ -99,7 +99,8 @@ def run_evaluation_suite(
     max_concurrency
         The most calls in flight; fewer while the service refuses.
     max_cost_usd
-        A hard cap on the whole run, repeated calls included; needs known prices.
+        A hard cap on the whole run, repeated calls included; needs known prices. The project's unless given; infinity for
+        none.
     max_failures
         So many failed questions in a row end the run.
     output_tokens, timeout_s, patience_s

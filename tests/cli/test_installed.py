@@ -11,12 +11,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import pandas as pd
 import pytest
 from conftest import ANSWER, ROOT
 from report_logs import words
-from service import KEY, Service, is_judge_call, serving
+from service import KEY, Service, is_judge_call, judgement_of, serving
 
 pytestmark = pytest.mark.slow
 
@@ -48,14 +48,8 @@ QUESTIONS = [
 @pytest.fixture
 def judge() -> Iterator[Service]:
     """A judge that gives each criterion that it is asked for 75 points, and 迅速性 96."""
-
-    def reply(request: dict[str, Any]) -> str:
-        asked = request["response_format"]["json_schema"]["schema"]["properties"]["scores"]["required"]
-        told = {"scores": {name: 96 if name == "迅速性" else 75 for name in asked}}
-        told |= {"rationale": dict.fromkeys(asked, "理由です。"), "overall_comment": "総評です。"}  # type: ignore[dict-item]
-        return json.dumps(told, ensure_ascii=False)
-
-    with serving(lambda request: reply(request) if is_judge_call(request) else ANSWER) as running:
+    marks = {"迅速性": 96, "": 75}
+    with serving(lambda request: judgement_of(request, marks) if is_judge_call(request) else ANSWER) as running:
         yield running
 
 
@@ -122,6 +116,9 @@ def test_a_rubric_of_ones_own_holds_in_every_command_without_a_line_of_python(
     assert "平均60点" not in page
     compared = socjudge("compare", first.name, second.name)
     assert "変化なし" in compared and "60" not in compared
+    socjudge("history", "export", "export")
+    runs = pd.concat([pd.read_parquet(path) for path in (project / "export" / "runs").rglob("*.parquet")])
+    assert runs["pass_threshold"].tolist() == [80, 80] and not runs["mvp_passed"].any()
     kept = socjudge("rejudge", str(first), "--yes", "--quiet", code=1, **service)
     assert "平均80点以上" in kept
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,13 +12,14 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from service import Service
+from service import Service, judgement_of
 
 import socjudge as sj
 from socjudge import constants, settings
 from socjudge.models.opening import open_model
 from socjudge.models.prices import price_usd
 from socjudge.prompts.saved import find_prompt
+from socjudge.runbooks.index import RunbookIndex
 
 SEVEN = """[rubric]
 criteria = ["根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性", "迅速性"]
@@ -218,6 +220,23 @@ def test_the_panels_begin_with_what_the_project_has_set(folder: Path) -> None:
     constants.DEFAULT_JUDGE_PROMPT, constants.DEFAULT_ASSISTANT_PROMPT = "mine-1", "mine-2"
     panel = sj.RunPanel()  # also where there is no such prompt, which is said when it is to be used
     assert (panel.judge_prompt.value, panel.assistant_prompt.value) == ("mine-1", "mine-2")
+
+
+@pytest.mark.slow
+def test_the_run_panel_judges_by_the_projects_rubric(folder: Path, service: Service, index: RunbookIndex) -> None:
+    question = [{"id": 1, "category": "連絡系", "question": "初動は？", "expected_keypoints": ["隔離する"]}]
+    (folder / "eval").mkdir()
+    (folder / "eval" / "eval_dataset.json").write_text(json.dumps(question), "utf-8")
+    opened(folder, SEVEN + '[dataset]\ncategories = ["連絡系"]\n[defaults]\nassistant_model = "offline"\n')
+    service.default = lambda request: judgement_of(request, {"迅速性": 96, "": 75})
+    panel = sj.RunPanel(runbooks=ROOT / "eval" / "runbooks", index_dir=index.index_dir)
+    panel.allow_cost.value = True
+    panel.run_button.click()
+    panel.session.wait(60)
+    assert panel.run.rubric == settings.project_rubric() and panel.run.run.judge_prompt_id == "rubric-1"
+    assert panel.run.results[0].evaluation.scores["迅速性"] == 96
+    # (6 × 75 + 96) / 7 = 78: not passed at 80 points.
+    assert "❌ MVP不合格" in panel.results.value and "平均80点以上" in panel.results.value
 
 
 def test_a_model_that_the_file_names_is_never_replaced_by_the_embedded_one(
