@@ -116,7 +116,7 @@ def _files(example: bool) -> dict[str, bytes]:
 # What is written for the settings that have no value of their own.
 _FOR_EXAMPLE = {
     "rubric.judge_prompt": "strict-1", "defaults.judge_model": "auto", "defaults.assistant_model": "auto",
-    "defaults.language": "ja", "report.team": "SOC",
+    "defaults.answers": "bot", "defaults.language": "ja", "report.team": "SOC",
 }  # fmt: skip
 
 
