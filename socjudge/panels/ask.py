@@ -13,7 +13,9 @@ from ..base.messages import say
 from ..base.redact import surprise_text
 from ..base.showing import answer_html, block, escape, one_line
 from ..errors import SocJudgeError
-from .controls import NAMES, WIDE, elsewhere, heading, model_box, usual_model
+from ..records import AssistantAnswer, EvalQuestion
+from ..settings import default_answers
+from .controls import NAMES, OWN, WIDE, elsewhere, heading, model_box, own_choices, usual_model
 
 MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
 
@@ -40,6 +42,15 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
             rows=2,
         )
         self.model = model_box(say("panels.assistant"), usual_model("answer") if model == "auto" else model)
+        self.assistant = widgets.Dropdown(
+            options=[(say("panels.own_none"), ""), *own_choices()],
+            description=say("panels.own_who"),
+            style=NAMES,
+            layout=WIDE,
+        )
+        if (default := f"{OWN}{default_answers()}") in [value for _, value in self.assistant.options]:
+            self.assistant.value = default
+        self.assistant.layout.display = "" if len(self.assistant.options) > 1 else "none"
         self.ask_button = widgets.Button(
             description=say("panels.ask_button"), icon="paper-plane", button_style="primary"
         )
@@ -58,6 +69,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
                 self._follow_on,
                 self.question,
                 self.ask_button,
+                self.assistant,
                 self.model,
                 self.status,
                 self.chat,
@@ -101,19 +113,14 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
             self._thread.join(timeout_s)
 
     def _answer(self, question: str) -> None:
-        from ..judging.assistant import follows_on, handle_query
-        from ..runbooks.index import open_index
+        from ..judging.assistant import follows_on
 
         try:
-            index = open_index(self._runbooks, index_dir=self._index_dir)
-            if not follows_on(question):
+            if self.assistant.value or not follows_on(question):
                 self.start_anew()
-            previous = None
-            if self._asked:  # the questions so far, with the answer to the last
-                previous = replace(self.answers[-1], question="\n".join(self._asked))
-            answer = handle_query(question, index=index, model=self.model.value.strip(), previous=previous)
+            answer = self._answer_of_own(question) if self.assistant.value else self._answer_of_ours(question)
             self.answers.append(answer)
-            self._keep([*self._asked, question])
+            self._keep([] if self.assistant.value else [*self._asked, question])
             self.chat.children = (widgets.HTML(answer_html(question, answer)), *self.chat.children)
             self.status.value = ""
             if self.question.value.strip() == question:  # else the next one is being typed
@@ -124,3 +131,25 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
             self.status.value = block("bad", escape(surprise_text(surprise)))
         finally:
             self.ask_button.disabled = False
+
+    def _answer_of_ours(self, question: str) -> AssistantAnswer:
+        from ..judging.assistant import handle_query
+        from ..runbooks.index import open_index
+
+        index = open_index(self._runbooks, index_dir=self._index_dir)
+        previous = None
+        if self._asked:  # the questions so far, with the answer to the last
+            previous = replace(self.answers[-1], question="\n".join(self._asked))
+        return handle_query(question, index=index, model=self.model.value.strip(), previous=previous)
+
+    def _answer_of_own(self, question: str) -> AssistantAnswer:
+        """The answer of an assistant of somebody's own, or of a file of answers, as a run would have it judged."""
+        from ..judging.own_assistant import Assistant
+        from ..runbooks.index import open_index
+        from ..runs.given_answers import needs_index, open_answers
+
+        own = open_answers(self.assistant.value.removeprefix(OWN), [EvalQuestion("?", "", question, ())])
+        if not isinstance(own, Assistant):
+            return own[0]  # type: ignore[index]
+        index = open_index(self._runbooks, index_dir=self._index_dir) if needs_index(own) else None
+        return own.ask(question, index=index)

@@ -20,7 +20,7 @@ from ..models.opening import OFFLINE, Task
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Kind, default_prompt_id
 from ..runs.logs import log_files
-from ..settings import cost_cap, default_model
+from ..settings import assistant_tables, cost_cap, default_answers, default_model
 from .state.run import Session
 
 # As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
@@ -230,6 +230,15 @@ def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str,
             label = run_label(run) + ("" if is_unread else "  " + say("panels.choice_mean", mean=run["mean_score"]))
         choices.append((as_choice(label), log))
     return choices
+
+
+OWN = "@"  # begins a choice that is an assistant of somebody's own, and not a log
+
+
+def own_choices() -> list[tuple[str, str]]:
+    """The assistants in socjudge.toml as choices, and whatever it names as default."""
+    names = dict.fromkeys(filter(None, [default_answers(), *assistant_tables()]))
+    return [(say("panels.own_assistant", name=as_choice(name)), f"{OWN}{name}") for name in names]
 
 
 def elsewhere(panel: Any) -> str:

@@ -17,10 +17,11 @@ from ..base.verdict import judges_text, run_verdict
 from ..errors import SocJudgeError
 from ..models.pacing import get_settings
 from ..records import EvaluationRun
-from ..settings import default_k
+from ..settings import default_answers, default_k
 from .controls import (
     AUTO,
     NAMES,
+    OWN,
     ROW,
     WIDE,
     KeyBox,
@@ -34,6 +35,7 @@ from .controls import (
     log_choices,
     model_box,
     number_box,
+    own_choices,
     prompt_box,
     seconds_box,
     tick_box,
@@ -80,8 +82,10 @@ class RunPanel(SessionPanel):
         self.dataset = dataset_box(say("panels.run_dataset"), dataset)
         self._ask_anew = (say("panels.run_ask_anew"), "")
         self.answers = widgets.Dropdown(
-            options=[self._ask_anew], description=say("panels.answers"), style=NAMES, layout=WIDE
+            options=[self._ask_anew, *own_choices()], description=say("panels.answers"), style=NAMES, layout=WIDE
         )
+        if default := default_answers():
+            self.answers.value = f"{OWN}{default}"
         self.answers.tooltip = say("panels.run_answers_hint")
         self.answer_repeats = number_box(say("panels.run_answer_repeats"), 1)
         self.judge_repeats = number_box(say("panels.run_judge_repeats"), 1)
@@ -154,8 +158,10 @@ class RunPanel(SessionPanel):
     @property
     def settings(self) -> Settings:
         """What the controls say."""
+        chosen = self.answers.value
+        own = chosen.removeprefix(OWN) if chosen.startswith(OWN) else ""
         return Settings(
-            dataset=Path(self.dataset.value), answers=Path(self.answers.value) if self.answers.value else None,
+            dataset=Path(self.dataset.value), answers=Path(chosen) if chosen and not own else None, own=own,
             assistant_model=self.assistant_model.value.strip(),
             judge_model=self.judge_model.value.strip(), judge_prompt=self.judge_prompt.value,
             more_judges=tuple(name for box in self.more_judges if (name := box.value.strip())),
@@ -177,10 +183,10 @@ class RunPanel(SessionPanel):
             getattr(self, name).value = getattr(settings, name)
         for box, name in zip(self.more_judges, settings.more_judges, strict=False):
             box.value = name
-        if settings.answers is not None:
-            self._list_answers()
-            if str(settings.answers) in [value for _, value in self.answers.options]:
-                self.answers.value = str(settings.answers)
+        self._list_answers()
+        chosen = f"{OWN}{settings.own}" if settings.own else str(settings.answers or "")
+        if chosen in [value for _, value in self.answers.options]:
+            self.answers.value = chosen
         if settings.max_cost_usd is not None:
             self.max_cost_usd.value = 0 if settings.max_cost_usd == math.inf else settings.max_cost_usd
         for name in ("judge_prompt", "assistant_prompt"):
@@ -211,6 +217,7 @@ class RunPanel(SessionPanel):
         """Offer the runs in the folder of logs, the newest first; what is chosen stays chosen, if it is still there."""
         chosen, folder = self.answers.value, self.session.logs_dir
         choices = [(label, str(log)) for label, log in log_choices(folder)] if folder.is_dir() else []
+        choices = [*own_choices(), *choices]
         self.answers.options = [self._ask_anew, *choices]
         self.answers.value = chosen if chosen in [value for _, value in choices] else ""
 
@@ -246,7 +253,8 @@ class RunPanel(SessionPanel):
     def _show_cost(self) -> None:
         if self._preview is not None:
             left = None if self.fresh.value else self._preview.left
-            self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions, left)
+            note = block("muted", *map(escape, self._preview.note.splitlines())) if self._preview.note else ""
+            self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions, left) + note
 
     def _follow(self) -> None:
         """Called from the session's threads: what is over has changed what the settings mean, and what is left to pay."""
@@ -263,13 +271,15 @@ class RunPanel(SessionPanel):
             self.index_text.value = _index_html(session, has_index)
             self.build_button.disabled = session.is_busy or has_index
             unpaid = self._costs and not self.allow_cost.value
-            is_ready = has_index or self.answers.value
+            is_ready = has_index or self.answers.value  # what the index is needed for all the same, the preview tells
             self.run_button.disabled = session.is_busy or not is_ready or self._preview is None or unpaid
             self.stop_button.disabled = session.state != "running"
             for control in self._controls:
                 control.disabled = session.is_busy
+            is_own = self.answers.value.startswith(OWN)
             for control in self._asking:
-                control.disabled = session.is_busy or bool(self.answers.value)
+                means_something = is_own and control in (self.dataset, self.answer_repeats, self.k)
+                control.disabled = session.is_busy or (bool(self.answers.value) and not means_something)
             self.key.lock(session.is_busy)
             progress = session.progress
             self.bar.max, self.bar.value = max(progress.total, 1), progress.done

@@ -16,11 +16,13 @@ from ...base.redact import redact, surprise_text
 from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.dataset import load_eval_dataset
 from ...judging.judge import count_retries
+from ...judging.own_assistant import Assistant
 from ...models.pacing import get_settings
 from ...records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
 from ...runs.assignment import Assignment, assign_rejudging
 from ...runs.certainty import most_repeats
 from ...runs.estimate import Estimate
+from ...runs.given_answers import needs_index, open_answers
 from ...runs.load import load_run
 from ...runs.running import RunOptions, run_assignment
 from ...runs.several_judges import Over, assign_judges, check_judges, estimate_judges_left, judged_already, run_judges
@@ -39,10 +41,12 @@ class Settings:
     """What to run; the names and meanings of `run_evaluation_suite`. dataset: where the questions are.
 
     more_judges: further ones, who mark the same answers. answers: a log whose stored answers are judged again, as by
-    `rejudge`; None: the assistant is asked. What says how it answers then means nothing."""
+    `rejudge`; None: the assistant is asked. own: another text for `answers` of `run_evaluation_suite`, such as the name of an
+    assistant in socjudge.toml. What says how ours answers then means nothing."""
 
     dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
     answers: Path | None = None
+    own: str = ""
     assistant_model: str = "auto"
     judge_model: str = "auto"
     more_judges: tuple[str, ...] = ()
@@ -78,7 +82,7 @@ class RunPreview:
     prompts are unfit. already: answers that each has judged of this run, broken off and to be taken up, and left: what is
     still to be paid of it; empty and None where there is none. other: the newest unfinished run with other settings, looked
     for where there is one judge. None of these while something is under way. problem: why it cannot be run (no key, a
-    damaged journal), or empty."""
+    damaged journal), or empty. note: what is said before the first call, such as which variables go to which host."""
 
     n_questions: int
     estimate: Estimate
@@ -88,6 +92,7 @@ class RunPreview:
     left: Estimate | None = None
     other: UnfinishedRun | None = None
     problem: str = ""
+    note: str = ""
 
     @property
     def total(self) -> int:
@@ -274,7 +279,9 @@ class RunSession(Session):
         """What a run with these settings would be; nothing is sent. ConfigError if not even its price can be told."""
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
         task, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
-        preview = RunPreview(len(task.questions), task.estimate())
+        own = task.answering.get("answers")
+        note = own.told_before if isinstance(own, Assistant) else ""
+        preview = RunPreview(len(task.questions), task.estimate(), note=note)
         if assign is None:
             return preview
         try:
@@ -300,13 +307,15 @@ class RunSession(Session):
         """Of a run in which the assistant is asked: the task, and what gives the assignments where there is an index."""
         from ...runbooks.index import find_index
 
+        questions = load_eval_dataset(settings.dataset)
+        own = open_answers(settings.own or None, questions)
         answering = {
-            "answers": None, "assistant_model": settings.assistant_model, "assistant_prompt": settings.assistant_prompt,
+            "answers": own, "assistant_model": settings.assistant_model, "assistant_prompt": settings.assistant_prompt,
             "answer_repeats": settings.answer_repeats, "k": settings.k,
         }  # fmt: skip
-        task = _task(settings, load_eval_dataset(settings.dataset), answering, project_rubric())
+        task = _task(settings, questions, answering, project_rubric())
         index = find_index(self.runbooks, index_dir=self.index_dir)
-        if index is None:
+        if index is None and needs_index(own):
             return task, None
         what = {"judging": task.judging, "answering": answering}
         return task, lambda: assign_judges(task.questions, task.judges, index=index, **what)
