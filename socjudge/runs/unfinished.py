@@ -169,7 +169,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
 
 def journal_info(path: Path) -> RunInfo:
     """The run that a journal is of; ConfigError if it is none."""
-    header = _read_header(path)
+    header = _named_header(path)
     if "run" not in header:
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
     return run_info_from_dict(header["run"], where=str(path))
@@ -214,14 +214,19 @@ def stubs(folder: Path) -> list[Path]:
 
 def fitting(path: Path, key: Mapping[str, Any]) -> Path:
     """The journal at the path; ConfigError that names the difference if it is of another run than that with this key."""
-    if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
-        raise ConfigError(say("runs.journal_not_ours", path=path))
-    there = _read_header(path).get("key")
+    there = _named_header(path).get("key")
     if not isinstance(there, dict):
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
     if said := differences(there, key):
         raise ConfigError(say("runs.journal_of_another", path=path, differences="; ".join(said)))
     return path
+
+
+def _named_header(path: Path) -> dict[str, Any]:
+    """The first line of a journal that somebody named; ConfigError for another user's file, or what is none (a pipe)."""
+    if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
+        raise ConfigError(say("runs.journal_not_ours", path=path))
+    return _read_header(path)
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
