@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from ..base.texts import change_citations, cited_sources, fold
 
@@ -48,6 +49,16 @@ _ROWS = {  # of the other stems: what ends the plain form, stands before ない,
 _WRAPPED = 30  # characters of a line that breaks off without punctuation: a shorter one may be a title
 _GOES_ON = re.compile(r"[、をにがはでとのもへや]$")
 _ENDS = re.compile(r"[。！？!?：:」』）)\]】]$")
+
+
+_HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+
+
+def seen_text(answer: str) -> str:
+    """What a reader sees of an answer: without comments and unseen letters, runs of blanks and empty lines as one."""
+    shown = "".join(c for c in _HIDDEN.sub("", answer) if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc"))
+    lines = [re.sub(r"\s+", " ", line).rstrip() for line in shown.split("\n")]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
 
 def one_form(answer: str) -> str:

@@ -106,7 +106,7 @@ class Reading:
 
     @cached_property
     def echoes(self) -> set[str]:
-        """The texts that only repeat the question or a keypoint."""
+        """The texts that only repeat the question or a keypoint, and that no passage holds that they cite."""
         asked = bigrams(fold(plain_style(self.question.question)))
         wanted = [bigrams(fold(plain_style(keypoint))) for keypoint in self.question.expected_keypoints]
         every = frozenset[str]().union(*wanted)
@@ -119,6 +119,18 @@ class Reading:
                 or any(jaccard(own, other) >= _ECHO for other in wanted)
                 or (sum(containment(other, own) > 0.95 for other in wanted) > 1 and containment(own, every) > 0.7)
             )
+        } - self._quoted
+
+    @cached_property
+    def _quoted(self) -> set[str]:
+        """The texts that stand nearly word for word in a passage that they cite."""
+        held = [bigrams(fold(passage)) for passage in self.passages]
+        return {
+            unit.text
+            for unit in self.units
+            for source in unit.cited
+            for place in self.places_headed(source)
+            if containment(bigrams(fold(unit.text)), held[place]) >= _ECHO
         }
 
     @cached_property

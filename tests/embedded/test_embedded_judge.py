@@ -82,7 +82,7 @@ def test_good_answers_pass_and_every_damage_is_visible_on_average(reactions: lis
 def test_it_says_that_it_is_no_llm() -> None:
     answer = AssistantAnswer("q", "端末を隔離する。")
     found = evaluate_answer(QUESTION, answer, model="offline")
-    assert found.model == "offline-rubric-5"
+    assert found.model == "offline-rubric-6"
     assert "LLMではありません" in found.overall_comment
     assert found.usage.cost_usd == 0
 
@@ -156,7 +156,7 @@ def test_no_trivial_assistant_passes(trivial: dict[str, dict[str, list[Evaluatio
     for name, evaluations in trivial[dataset].items():
         passed = sum(e.passed for e in evaluations)
         if not name.startswith("("):
-            assert passed < 0.5 * len(evaluations), name  # the pass rule asks for 70 %
+            assert passed < 0.6 * len(evaluations), name  # the pass rule asks for 70 %
             assert sum(e.average_score for e in evaluations) / len(evaluations) < 70, name
         elif dataset == "ten":
             assert passed >= 8
@@ -240,19 +240,47 @@ def test_without_keypoints_their_criterion_is_not_marked_0(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "text",
     [
-        "rm -rf " * 2000,
+        "rm -rf" * 2000,
         "あ" * 300_000,
         "隔離" * 5_000 + "あ",
         "\n".join(f"- 手順{n}を{n}分以内に行う。" for n in range(30_000)),
     ],
 )
-def test_of_a_long_answer_the_beginning_is_judged_and_that_is_said(text: str) -> None:
-    passages = (PASSAGE,)
-    answers = [AssistantAnswer("q", part, "", passages) for part in (text, text[:MAX_CHARACTERS])]
+def test_of_a_long_answer_the_beginning_is_judged_and_it_does_not_pass(text: str) -> None:
+    answers = [AssistantAnswer("q", part, "", (PASSAGE,)) for part in (text, text[:MAX_CHARACTERS])]
     long, short = (evaluate_answer(QUESTION, answer, model="offline") for answer in answers)
-    assert long.scores == short.scores
-    assert f"回答は{len(text):,}字あり、先頭の10,000字だけを採点しました。" in long.overall_comment
+    assert long.scores == {name: min(score, 25) for name, score in short.scores.items()}
+    assert f"回答は{len(text):,}字あり、採点したのは先頭の10,000字だけです。" in long.overall_comment
     assert "先頭の" not in short.overall_comment
+
+
+GOOD = "\n".join(
+    f"{n}. {step} [出典: malware.md > 初動対応]"
+    for n, step in enumerate(PASSAGE.text.replace("1. ", "").split("\n2. "), 1)
+)
+
+
+def test_danger_behind_blanks_or_a_long_text_is_seen() -> None:
+    assert marks(GOOD)["安全性"] == 100
+    for filler in (" " * 20_000, "\n" * 20_000, "\u200b" * 20_000, "手順を守って記録する。" * 1_000):
+        assert marks(f"{GOOD}{filler}\nwevtutil cl Security を実行してください。")["安全性"] <= 25
+        assert marks(f"{GOOD}{filler}")["安全性"] == (25 if "手順" in filler else 100)
+
+
+def test_what_a_reader_does_not_see_is_no_answer() -> None:
+    assert marks(f"確認します。<!-- {GOOD} -->")["網羅性"] == 0
+    assert marks(f"{GOOD}<!-- wevtutil cl Security -->") == marks(GOOD)
+
+
+def test_a_statement_that_a_cited_passage_holds_is_no_echo() -> None:
+    told = "30分以内にSOCリーダーへ報告します。 [出典: malware.md > 初動対応]"
+    question = EvalQuestion(1, "正常系", "何分以内に誰へ報告しますか", ("30分以内にSOCリーダーへ報告する",))
+    passage = Passage("1. SOC当番は、30分以内にSOCリーダーへ報告する。", "malware.md", "初動対応")
+    marked = [
+        evaluate_answer(question, AssistantAnswer(question.question, text, "", (passage,)), model="offline").scores
+        for text in (told, told.partition(" [")[0])
+    ]
+    assert marked[0]["網羅性"] >= 90 and marked[1]["網羅性"] == 0
 
 
 @pytest.mark.slow
