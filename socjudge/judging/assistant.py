@@ -36,6 +36,7 @@ WIDE = 25  # passages looked at to choose the runbook; k of them are given
 _ASKS_DETAIL = re.compile("誰|だれ|どこ|いつ|何時|何分|どちら|連絡先|番号|who|when|where", re.IGNORECASE)
 _POINTS_BACK = re.compile("それ|その|これ|この|あれ|さっき|先ほど|同じ|続き|that|this| it ", re.IGNORECASE)
 TOLD_BACK = 2000  # characters of the answer before
+READ = 4_000  # characters of a question by which the runbooks are searched and the flags raised
 OUTPUT_TOKENS = 4000  # an answer takes about 500; the rest is for hidden reasoning
 
 
@@ -54,7 +55,7 @@ def handle_query(
     Parameters
     ----------
     question
-        In Japanese.
+        In Japanese. Of one beyond 4,000 characters both ends are read to search the runbooks, and the answer says so.
     index
         The runbooks, from `build_index`, `load_index` or `open_index`; of the project's runbooks if left out.
     model
@@ -95,6 +96,11 @@ def handle_query(
     )
 
 
+def both_ends(question: str) -> str:
+    """A question, of a very long one its beginning and its end: what happened stands in one, what is asked in the other."""
+    return question if len(question) <= READ else f"{question[: READ // 2]}\n{question[-READ // 2 :]}"
+
+
 def follows_on(question: str) -> bool:
     """Whether a question can lean on the one before: it points back (それ, その), names too little, or reports nothing."""
     return bool(_POINTS_BACK.search(question)) or is_ambiguous(question) or not wants_first_response(question)
@@ -111,10 +117,11 @@ def answering(
     question = encodable(question)
     organisation = index.organisation
     before = previous.question if isinstance(previous, AssistantAnswer) else previous
-    asked = f"{encodable(before)}\n{question}" if before else question
+    told = f"{encodable(before)}\n{question}" if before else question
+    asked = both_ends(told)
 
     # Who or when, asked of what was answered before, announces nothing anew.
-    detail = question if before and _ASKS_DETAIL.search(question) else ""
+    detail = both_ends(question) if before and _ASKS_DETAIL.search(question) else ""
     dangers = find_dangers(detail or asked, index=index)
     coverage = rate_coverage(asked, index=index)
     flags = raise_flags(asked, index=index, dangers=dangers, coverage=coverage)
@@ -137,7 +144,6 @@ def answering(
         wanted_too = (*wanted_too, *find_contacts(index))
     passages = _in_order(_join(found[:k], wanted_too), index, guide.source)
     context = format_context(passages)
-    told = asked
     if isinstance(previous, AssistantAnswer):
         told = f"（直前の質問）{encodable(previous.question)}\n（直前の回答）{encodable(previous.answer)[:TOLD_BACK]}\n（今回の質問）{question}"
     values = assistant_values(told, context, flags, _suspicion(dangers))
@@ -163,6 +169,10 @@ def answering(
         warnings = warning_lines(flags, dangers, organisation)
     else:  # what was found is named only where the answer takes it up
         warnings = warning_lines(flags, [danger for danger in dangers if danger.citation in body], organisation)
+    if len(told) > len(asked):
+        warnings.append(
+            f"⚠️ 長い質問: {len(told):,}字のうち、手順書を探すために読んだのは先頭と末尾の{READ // 2:,}字ずつです。要点だけで聞き直してください。"
+        )
     if completion.is_cut:
         warnings.append("⚠️ 途中まで: 回答が長さの上限で途切れています。続きは手順書で確認してください。")
     return AssistantAnswer(
