@@ -223,6 +223,8 @@ def choose_guide(
     # A plain report is answered by the first response; a long one seldom asks how to begin.
     answers_first = safer is None and (detail or asking or not begins or details_asked(question))
     points = find_points(detail or question, ranked) if answers_first else []
+    if detail:  # whom first, and whom then
+        points.sort(key=lambda point: point.place)
     if asks_leave(asking or question):  # what forbids it comes before how it is done
         points.sort(key=lambda point: point.section not in forbidding)
     steps = _choose_steps(
