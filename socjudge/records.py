@@ -271,7 +271,7 @@ class RunInfo:
     runbooks: {file name: hash} of what was indexed, empty where that is not known. repeats: {question_id: judgements} of
     a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py).
     rubric: None in logs from before it was kept (`EvaluationRun.rubric`); pass_threshold and pass_rate_required are its.
-    judge_prompt_text: the prompt itself, empty where it is not known.
+    judge_prompt_text: the prompt itself, empty where it is not known. judges_asked: how many judges were asked together.
     assistant_version: of somebody's own assistant, as it was given or as it told itself. project: the name of its folder;
     settings_sha256: a hash of all that it had set (`Project`); both decide nothing."""
 
@@ -310,6 +310,7 @@ class RunInfo:
     stopped_because: str = ""
     rubric: Rubric | None = None
     judge_prompt_text: str = field(default="", repr=False)
+    judges_asked: int = 1
     assistant_version: str = ""
     project: str = ""
     settings_sha256: str = ""

@@ -103,7 +103,7 @@ def write_report(
     tongue, path = _language(lang), checked_page(path)
     who = "write_report"
     given: pd.DataFrame | History = judges_history(scores) if isinstance(scores, EvaluationRun) else scores
-    asked = 1
+    asked = None
     if isinstance(scores, EvaluationRun):
         run_id, asked = run_id or scores.run.run_id, scores.judges_asked
     if isinstance(given, History):
@@ -133,6 +133,8 @@ def write_report(
         scores = scores.assign(runbooks=scores["run_id"].map(dict(zip(runs["run_id"], runs["runbooks"], strict=True))))
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     record = None if runs is None else contents.rows_of(runs, run_id, "runs").iloc[0]
+    if asked is None:
+        asked = 1 if record is None else int(record.get("judges_asked", 1))
     answers = contents.answers_of(own, results, run_id)
     criteria = in_order(own["criterion"])
 

@@ -140,6 +140,7 @@ def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOption
             old = None if options.fresh or own.key == assignment.key else newest(folder, assignment.key)
             old = old if old is not None and _has_answers_of(old, assignment, own) else None
         try:
+            own = replace(own, info=replace(own.info, judges_asked=len(assignments)))
             run = run_assignment(own, options, known=known, old=old)
         except (SocJudgeError, KeyboardInterrupt) as problem:
             journal = newest(folder, own.key)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from report_logs import words
 from score_frames import framed, judged
-from service import Service, judgement
+from service import Reply, Service, error, judgement
 
 from socjudge import (
     AssistantAnswer,
@@ -35,8 +35,8 @@ MARKS = {"gpt-4o-mini": (90, 80, 71), "gpt-4o": (60, 75, 50), "gpt-4.1": (80, 80
 def judge(service: Service, tmp_path: Path) -> Callable[..., EvaluationRun]:
     """Have the three answers marked by judges as MARKS has it, or as it is told."""
 
-    def run(*names: str, special: Mapping[str, tuple[str, ...]] = MappingProxyType({})) -> EvaluationRun:
-        def reply(request: dict[str, Any]) -> str:
+    def run(*names: str, special: Mapping[str, tuple[str | Reply, ...]] = MappingProxyType({})) -> EvaluationRun:
+        def reply(request: dict[str, Any]) -> str | Reply:
             place = int(re.search(r"回答(\d)", request["messages"][0]["content"]).group(1)) - 1  # type: ignore[union-attr]
             told = special.get(request["model"])
             return told[place] if told else judgement(MARKS[request["model"]][place])
@@ -106,6 +106,17 @@ def test_no_single_mark_is_hidden(judge: Callable[..., EvaluationRun], tmp_path:
     assert text.count("gpt-4o ✅ 合格 75.0 75 75 75 75 75 75") == 1
     assert text.count("gpt-4o ❌ 不合格 50.0 ▼50 ▼50 ▼50 ▼50 ▼50 ▼50") == 1
     assert text.count("gpt-4.1 ✅ 合格 80.0 80 80 80 80 80 80") == 3
+
+
+def test_a_judge_that_did_not_judge_is_missed_by_the_report_of_the_logs(
+    judge: Callable[..., EvaluationRun], tmp_path: Path
+) -> None:
+    with pytest.warns(UserWarning, match="no access"):
+        run = judge("gpt-4o-mini", "gpt-4o", special={"gpt-4o": (error(401, "no access"),) * 3})
+    assert (run.others, run.judges_asked, run.summary.mvp_passed) == ((), 2, True)
+    for page in (run.write_report(tmp_path / "a.html"), write_log_report(tmp_path / "b.html", tmp_path / "logs")):
+        text = page.read_text("utf-8")
+        assert "<h2>⚠️ 判定保留（採点したJudgeは2人中1人）" in text and "✅ MVP合格 gpt-4o-mini の採点" in words(text)
 
 
 def test_an_unread_reply_is_no_mark_of_a_judge(judge: Callable[..., EvaluationRun], tmp_path: Path) -> None:
