@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError, ProviderError, RequestRefused
 from ..judging.assistant import answering
@@ -18,6 +17,7 @@ from ..models.opening import OFFLINE
 from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
 from ..runs.assignment import Assignment
 from ..runs.journal import Journal
+from ..settings import default_model
 from .files import Line
 
 BATCH_PRICE_FACTOR = 0.5  # of the list price: https://developers.openai.com/api/docs/guides/batch
@@ -28,7 +28,7 @@ def check_models(assignment: Assignment) -> None:
     """ConfigError unless the run's models can be asked through OpenAI's Batch endpoint, or are embedded."""
     plan = assignment.plan
     if not isinstance(plan.judge, OpenAIModel):
-        instead = say("batch.instead", model=constants.DEFAULT_JUDGE_MODEL)
+        instead = say("batch.instead", model=default_model("judge")[0])
         if plan.judge.name == OFFLINE:
             raise ConfigError(say("batch.judge_needs_none", judge=OFFLINE, instead=instead))
         raise ConfigError(say("batch.judge_has_none", judge=plan.judge.name, instead=instead))

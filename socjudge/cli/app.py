@@ -19,7 +19,7 @@ from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
 from ..errors import SocJudgeError
-from ..settings import default_answers, project_rubric
+from ..settings import default_answers, project_rubric, specified_values
 from . import batch, certificate, certify, dataset, history, project
 from .own_assistant import ask_own
 from .shared import (
@@ -42,7 +42,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # its boxes cut Japanese short
-    help=say("cli.help", default=constants.DEFAULT_JUDGE_MODEL),
+    help=say("cli.help", default=specified_values()["defaults.judge_model"]),
 )
 app.callback()(project.choose_project)
 app.command(help=say("cli.init_help"))(project.init)

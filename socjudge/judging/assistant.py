@@ -61,7 +61,7 @@ def handle_query(
     model
         "auto", "offline", a name, or a chat model object.
     k
-        Passages to retrieve, the project's unless given (5); the sections of the best runbook that the answer follows are added (docs/assistant.md).
+        Passages to retrieve, the project's unless given; the sections of the best runbook that the answer follows are added (docs/assistant.md).
     prompt
         As for `load_prompt`.
     previous

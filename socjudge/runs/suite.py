@@ -95,7 +95,7 @@ def run_evaluation_suite(
         given. `run.info.repeats` and `stopped_because` say how it went. It makes the judge's noise smaller, and does not
         replace questions.
     k
-        Passages per question, the project's unless given (5).
+        Passages per question, the project's unless given.
     max_concurrency
         The most calls in flight; fewer while the service refuses.
     max_cost_usd
