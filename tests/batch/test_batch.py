@@ -72,7 +72,7 @@ def service(batch_server: BatchService, monkeypatch: pytest.MonkeyPatch) -> Iter
 def answered(index: RunbookIndex, questions: list[EvalQuestion], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The log of an offline run of four questions, whose answers are to be judged."""
     run = run_evaluation_suite(
-        questions[:4], index=index, assistant_model="offline", judge_model="offline",
+        questions[:4], index=index, assistant_model="offline", judge_model="offline", k=5,  # a call has then 1,000 tokens
         logs_dir=tmp_path_factory.mktemp("earlier"), progress=False,
     )  # fmt: skip
     assert run.log_path is not None
@@ -89,7 +89,7 @@ def dataset(tmp_path: Path) -> Path:
 
 
 def prepare(tmp_path: Path, **keywords: Any) -> BatchJob:
-    return prepare_batch(**{"judge_model": MODEL, "logs_dir": tmp_path / "logs", **keywords})
+    return prepare_batch(**{"judge_model": MODEL, "k": 5, "logs_dir": tmp_path / "logs", **keywords})
 
 
 def finish(job: BatchJob, *, rounds: int = 9) -> EvaluationRun:
@@ -212,7 +212,7 @@ def test_the_log_is_that_of_a_live_run_at_half_the_cost(
         monkeypatch.setenv("OPENAI_BASE_URL", live_service.base_url)
         live = run_evaluation_suite(
             load_eval_dataset(dataset), index=index, assistant_model=MODEL, judge_model=MODEL,
-            logs_dir=tmp_path / "live", progress=False,
+            k=5, logs_dir=tmp_path / "live", progress=False,
         )  # fmt: skip
     assert len({r.evaluation.average_score for r in live.results}) == 3
     assert marks(batched) == marks(live)
@@ -1075,7 +1075,7 @@ def test_estimates_are_half_the_list_price(
 ) -> None:
     from socjudge import estimate_run
 
-    whole = estimate_run(questions, assistant_model=MODEL, judge_model=MODEL)
+    whole = estimate_run(questions, assistant_model=MODEL, judge_model=MODEL, k=5)
     job = prepare(tmp_path, index=index, assistant_model=MODEL)
     assert whole.cost_usd is not None
     assert (job.rest.calls, job.rest.input_tokens, job.rest.output_tokens) == (
