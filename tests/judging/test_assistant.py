@@ -228,7 +228,7 @@ def test_a_follow_up_about_who_is_told_announces_nothing_and_is_answered_first(i
     assert not answer.flags.dangerous_operation
     assert "SOCリーダー（内線7111）へ" in answer.answer.splitlines()[0]
     leave = handle_query("では再起動はしていいですか", index=index, model="offline", previous=before)
-    assert "手順書の定め: 証拠保全前に電源断、再起動" in leave.answer
+    assert re.search("手順書の定め: .*再起動", leave.answer)
 
 
 def test_an_llm_reads_a_follow_up_with_the_question_before(index: RunbookIndex, service: Service) -> None:
