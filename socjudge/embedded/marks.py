@@ -137,9 +137,9 @@ def mark_coverage(reading: Reading) -> Mark:
     wanted = [k for k in keypoints if not _WARNING_KEYPOINT.search(k)] or list(keypoints)
     covered = rate_coverage(wanted, reading)
     missing = [keypoint for keypoint, share in zip(wanted, covered, strict=True) if share < 0.5]
-    reason = f"キーポイント{len(wanted)}件中{len(wanted) - len(missing)}件に対応する記述があります。"
+    reason = f"キーポイント{len(wanted)}件中{len(wanted) - len(missing)}件に対応する記述を見つけました。"
     if missing:
-        reason += f"見当たらないもの: {'、'.join(missing)}"
+        reason += f"対応を確かめられなかったもの（言い換えは見落とすことがあります）: {'、'.join(missing)}"
     return Mark(100 * float(np.mean(covered)), reason)
 
 
