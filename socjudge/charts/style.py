@@ -27,7 +27,6 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import offset_copy
 
-from .. import constants
 from ..base.messages import say
 from ..base.pass_rule import reaches
 from ..records import is_embedded
@@ -270,10 +269,8 @@ def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
     rows = frame.drop_duplicates("question_id")
     if "category" not in rows:
         return {question: label(question) for question in sorted(rows["question_id"], key=_natural)}
+    place = {category: number for number, category in enumerate(in_order(rows["category"]))}
     rows = rows.assign(category=known_category(rows["category"]))
-    found = in_order(rows["category"])
-    known = [category for category in constants.QUESTION_CATEGORIES if category in found]
-    place = {category: number for number, category in enumerate(dict.fromkeys([*known, *found]))}
     pairs = list(zip(rows["question_id"], rows["category"], strict=True))
     pairs.sort(key=lambda pair: (place.get(pair[1], len(place)), _natural(pair[0])))
     return {question: f"{label(question, 20)}  {label(category, 20)}" for question, category in pairs}

@@ -14,6 +14,7 @@ from ..base.messages import listed, say
 from ..base.redact import surprise_text
 from ..base.showing import block, escape
 from ..errors import SocJudgeError
+from ..records import SPECIFIED_CRITERIA
 from ..runs.load import load_run
 from .controls import AUTO, NAMES, WIDE, elsewhere, heading, log_choices
 from .marks import MarksInput
@@ -57,7 +58,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self.start_button = widgets.Button(
             description=say("panels.labels_start"), icon="play", button_style="primary", layout=AUTO
         )
-        self.marks = MarksInput(list(constants.JUDGE_EVALUATION_CRITERIA))
+        self.marks = MarksInput(list(SPECIFIED_CRITERIA))  # until a log is chosen, which has its own
         self.next_button = widgets.Button(description=say("panels.labels_next"), icon="arrow-right", layout=AUTO)
         self.skip_button = widgets.Button(description=say("panels.labels_skip"), layout=AUTO)
         self.back_button = widgets.Button(description=say("panels.labels_back"), icon="arrow-left", layout=AUTO)
@@ -68,7 +69,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
             layout=widgets.Layout(flex_flow="row wrap"),
         )
         self.item.layout = widgets.Layout(flex="1 1 26em", min_width="0")
-        inputs = widgets.VBox(
+        self._inputs = inputs = widgets.VBox(
             [self.marks, buttons, self.status, self.judged], layout=widgets.Layout(flex="1 1 20em", min_width="0")
         )
         # Side by side where there is room, one below the other in a narrow window.
@@ -81,7 +82,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
             ]
         )  # fmt: skip
         self.add_class("socjudge-label-panel")
-        self.marks.on_msg(lambda _, message, __: self._do(lambda: self._from_page(message), self.status))
+        self._listen()
         self.next_button.on_click(lambda _: self._do(self._next, self.status))
         self.skip_button.on_click(lambda _: self._do(self._skip, self.status))
         self.back_button.on_click(lambda _: self._do(self._back, self.status))
@@ -137,8 +138,15 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
             run, self.rater.value, folder=self._labels_dir, dataset=self._dataset, repeats=self._repeats
         )
         _last[self._place] = (self.log_file.value, self.rater.value)
+        if self.marks.criteria != (criteria := list(run.rubric.criteria)):
+            self.marks = MarksInput(criteria)
+            self._listen()
+            self._inputs.children = (self.marks, *self._inputs.children[1:])
         self._work.layout.display = ""
         self._show()
+
+    def _listen(self) -> None:
+        self.marks.on_msg(lambda _, message, __: self._do(lambda: self._from_page(message), self.status))
 
     def _follow(self) -> None:
         """Marks never go to another name or log than the one that is to be seen, which may come after the click."""

@@ -194,7 +194,7 @@ def test_what_a_log_holds_stays_text(tmp_path: Path) -> None:
     log["results"][0]["evaluation"]["scores"][HOSTILE] = 1
     save_log(tmp_path / "logs", log)
     panel = start(opened(tmp_path))
-    save(panel, *[50] * 6)
+    save(panel, *[50] * 7)
     for markup in (panel.item.value, panel.judged.value):
         assert "<script" not in markup.lower()
         assert "<img" not in markup.lower()
@@ -299,3 +299,13 @@ def test_a_skipped_answer_comes_before_it_comes_again(tmp_path: Path, panel: Lab
         save(panel, *[70] * 6)
         panel.next_button.click()
     assert order[-2:] == [(first, False), (first, True)]
+
+
+def test_the_criteria_that_are_asked_are_those_of_the_log(tmp_path: Path) -> None:
+    log = bare_log([81])
+    log["results"][0]["evaluation"]["scores"] = {"迅速性": 80, "安全性": 60}
+    save_log(tmp_path / "logs", log)
+    panel = start(opened(tmp_path))
+    assert panel.marks.criteria == ["迅速性", "安全性"]
+    save(panel, 50, 70)
+    assert "<td>70</td><td>60</td>" in panel.judged.value

@@ -128,7 +128,7 @@ class LabelSession:
         item = self.current
         if item is None:
             raise ConfigError(say("panels.all_marked"))
-        given = {name: scores.get(name) for name in constants.JUDGE_EVALUATION_CRITERIA}
+        given = {name: scores.get(name) for name in self.run.rubric.criteria}
         marks = {name: score for name, score in given.items() if score is not None}
         if len(marks) < len(given):
             raise ConfigError(say("panels.marks_missing", names=listed(name for name in given if name not in marks)))
