@@ -29,8 +29,8 @@ def measure(model: str, count: int, at_once: int, executor: Any, cpu: Cpu) -> di
     with tempfile.TemporaryDirectory() as logs:
         started, before = time.perf_counter(), cpu()
         run = sj.run_evaluation_suite(
-            questions, answers=answers, judge_model=model, max_concurrency=at_once, logs_dir=logs,
-            executor=executor, progress=False,
+            questions, answers=answers, judge_model=model, logs_dir=logs, progress=False,
+            options=sj.RunOptions(max_concurrency=at_once, executor=executor),
         )  # fmt: skip
         span, after = time.perf_counter() - started, cpu()
     assert run.summary.n_unscored == 0

@@ -68,10 +68,11 @@ def run_bare(loop: str, at_once: int, count: int) -> None:
 
     from socjudge.judging.judge import judging
     from socjudge.prompts.templates import load_prompt
+    from socjudge.records import Rubric
 
     questions, answers = material(count)
     prompt = load_prompt(None)
-    requests = [next(judging(questions[i], answers[i], prompt=prompt)) for i in range(10)]
+    requests = [next(judging(questions[i], answers[i], prompt=prompt, rubric=Rubric())) for i in range(10)]
 
     def parameters(i: int) -> dict[str, Any]:
         request = requests[i % 10]

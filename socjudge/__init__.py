@@ -126,6 +126,7 @@ _HOMES = {
     "Flags": "records",
     "Passage": "records",
     "Rubric": "records",
+    "RunOptions": "records",
     "Project": "settings",
     "open_project": "settings",
     "SocJudgeError": "errors",
@@ -175,7 +176,7 @@ if TYPE_CHECKING:
     from .panels.run import RunPanel
     from .prompts.saved import save_prompt
     from .prompts.templates import Prompt, load_prompt
-    from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage, Rubric
+    from .records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun, Flags, Passage, Rubric, RunOptions
     from .report.certificate import write_certificate_page
     from .report.effect import compare_runs
     from .report.page import write_log_report, write_report

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 if TYPE_CHECKING:
@@ -315,6 +317,50 @@ class RunInfo:
     project: str = ""
     settings_sha256: str = ""
     schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is made, whatever it is to do: `options=` of `run_evaluation_suite`, `rejudge` and the experiments on judges.
+
+    Parameters
+    ----------
+    max_concurrency
+        The most calls in flight; fewer while the service refuses.
+    max_failures
+        So many failed questions in a row end the run.
+    output_tokens, timeout_s, patience_s
+        The most tokens that a reply may have (4,000), the longest wait for one in seconds (120), and how long a service that
+        worked before may be away (60); SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S and SOCJUDGE_PATIENCE_S unless given.
+    executor
+        Where answers and judgements are made, such as Dask's `client.get_executor()` (docs/scaling.md); models must
+        then be named by a string.
+    fresh
+        Start anew, although the run could be taken up.
+    resume
+        Take up this journal, or be told how it differs.
+    on_result
+        Called in the calling thread with each new result once it is on disk.
+    stop
+        Set it in another thread to end the run as Ctrl-C does.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.RunOptions(max_concurrency=2, fresh=True).max_failures
+    10
+    """
+
+    max_concurrency: int = 8
+    max_failures: int = 10
+    output_tokens: int | None = None
+    timeout_s: float | None = None
+    patience_s: float | None = None
+    executor: Executor | None = None
+    fresh: bool = False
+    resume: Path | str | None = None
+    on_result: Callable[[EvaluationResult], None] | None = None
+    stop: Event | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER
+from run_options import with_options
 from service import KEY, is_judge_call, judgement, serving
 
 from socjudge import load_eval_dataset, rejudge, run_evaluation_suite
@@ -34,8 +35,10 @@ def make_history(logs_dir: Path, index: RunbookIndex) -> list[str]:
         environment.setenv("OPENAI_BASE_URL", service.base_url)
         options: dict[str, Any] = {"logs_dir": logs_dir, "progress": False}
         first = run_evaluation_suite(
-            questions, index=index, assistant_model="gpt-4o-mini", judge_model="gpt-4o-mini", **options
+            questions, index=index, assistant_model="gpt-4o-mini", judge_model="gpt-4o-mini", **with_options(**options)
         )
-        again = rejudge(first, judge_model="gpt-4o", judge_prompt="strict-1", **options)
-        own = run_evaluation_suite(questions, index=index, assistant_model="offline", judge_model="offline", **options)
+        again = rejudge(first, judge_model="gpt-4o", judge_prompt="strict-1", **with_options(**options))
+        own = run_evaluation_suite(
+            questions, index=index, assistant_model="offline", judge_model="offline", **with_options(**options)
+        )
     return [run.run.run_id for run in (first, again, own)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_options import with_options
 from service import KEY, Reply, Service, serving
 
 from socjudge import load_eval_dataset, run_evaluation_suite
@@ -19,7 +20,9 @@ def log_run(folder: Path, index: RunbookIndex, reply: Callable[[dict[str, Any]],
     with serving(reply) as service, pytest.MonkeyPatch.context() as environment:
         environment.setenv("OPENAI_API_KEY", KEY)
         environment.setenv("OPENAI_BASE_URL", service.base_url)
-        run_evaluation_suite(load_eval_dataset(), index=index, logs_dir=folder, progress=False, **models)
+        run_evaluation_suite(
+            load_eval_dataset(), index=index, logs_dir=folder, progress=False, **with_options(**models)
+        )
     return folder
 
 

@@ -28,6 +28,7 @@ from socjudge import (
     AssistantAnswer,
     EvalQuestion,
     EvaluationRun,
+    RunOptions,
     RunStopped,
     SocJudgeError,
     build_index,
@@ -141,7 +142,12 @@ class Judge:
 def judged(logs: Path, stop: threading.Event | None = None) -> tuple[EvaluationRun, int]:
     judge = Judge(stop)
     run = run_evaluation_suite(
-        QUESTIONS, answers=ANSWERS, judge_model=judge, logs_dir=logs, progress=False, max_concurrency=1, stop=stop
+        QUESTIONS,
+        answers=ANSWERS,
+        judge_model=judge,
+        logs_dir=logs,
+        progress=False,
+        options=RunOptions(max_concurrency=1, stop=stop),
     )
     return run, judge.calls
 

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from socjudge import AssistantAnswer, EvalQuestion, run_evaluation_suite
+from socjudge import AssistantAnswer, EvalQuestion, RunOptions, run_evaluation_suite
 
 
 def judge_all(key: str, base_url: str, logs: Path, count: int, stderr: Path, most_bytes: int | None = None) -> None:
@@ -23,5 +23,10 @@ def judge_all(key: str, base_url: str, logs: Path, count: int, stderr: Path, mos
     questions = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(count)]
     answers = [AssistantAnswer(q.question, f"回答{q.id}", "文脈") for q in questions]
     run_evaluation_suite(
-        questions, answers=answers, judge_model="gpt-4o-mini", max_concurrency=8, logs_dir=logs, progress=False
+        questions,
+        answers=answers,
+        judge_model="gpt-4o-mini",
+        logs_dir=logs,
+        progress=False,
+        options=RunOptions(max_concurrency=8),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,13 +13,13 @@ from ..base.messages import listed, say
 from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt, load_prompt
-from ..records import Flags, Rubric
+from ..records import Flags, Rubric, RunOptions
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..settings import project_rubric
 from ..stats.basics import difference_interval, need_columns
 from ..stats.changes import share_interval
-from .cases import ORIGINAL, Case, Judged, estimate_cases, judge_parts, make_options, originals
+from .cases import ORIGINAL, Case, Judged, estimate_cases, judge_parts, make_terms, originals
 from .noise import changes_of, repeat_changes
 from .subjects import Given, Subject, find_subjects
 
@@ -53,11 +52,9 @@ def run_anchoring(
     rubric: Rubric | None = None,
     repeats: int = 2,
     max_cost_usd: Budget | float | None = None,
-    max_concurrency: int = 8,
     logs_dir: Path | str | None = None,
-    fresh: bool = False,
-    stop: threading.Event | None = None,
     progress: bool = True,
+    options: RunOptions | None = None,
 ) -> Anchoring:
     """Judge the same answers with the flags inverted, the flags hidden, and the keypoints hidden.
 
@@ -65,7 +62,7 @@ def run_anchoring(
 
     Parameters
     ----------
-    given, judge_model, judge_prompt, rubric, repeats, max_cost_usd, max_concurrency, logs_dir, fresh, stop, progress
+    given, judge_model, judge_prompt, rubric, repeats, max_cost_usd, logs_dir, progress, options
         As in `run_probes`; max_cost_usd is for all three together.
 
     Returns
@@ -91,12 +88,10 @@ def run_anchoring(
     ['flags_hidden', 'flags_inverted', 'keypoints_hidden', 'original']
     """
     check_counts(repeats=repeats)
-    options = make_options(
-        logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
-    )
+    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
     rubric = rubric or project_rubric()
     plan = _plan(find_subjects(given), load_prompt(judge_prompt, rubric=rubric), repeats)
-    judged = judge_parts(plan, options, judge_model=judge_model, rubric=rubric)
+    judged = judge_parts(plan, terms, judge_model=judge_model, rubric=rubric)
     return Anchoring(moves_of(pd.concat([one.marks for one in judged], ignore_index=True)), tuple(judged))
 
 

@@ -17,11 +17,11 @@ from ..errors import BudgetReached, RequestRefused
 from ..models.budget import Budget, as_budget
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt
-from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, Usage, total_usage
+from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, RunOptions, Usage, total_usage
 from ..runs.assignment import Assignment, assign_suite
 from ..runs.estimate import Estimate, estimate_run
 from ..runs.finished_parts import FinishedParts
-from ..runs.running import RunOptions, note_journal, note_run, run_assignment
+from ..runs.running import RunTerms, note_journal, note_run, run_assignment, terms_of
 from ..runs.unfinished import journal_folder, load_unfinished, newest
 from .subjects import Subject
 
@@ -64,9 +64,9 @@ class Judged:
     stopped: str = ""
 
 
-def make_options(logs_dir: Path | str | None, **options: Any) -> RunOptions:
-    """The options of a run over cases, whose log goes into a folder beside those of runs: it is none of the assistant."""
-    return RunOptions(logs_dir=logs_dir or constants.LOGS_DIR / "certify", **options)
+def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **direct: Any) -> RunTerms:
+    """The terms of a run over cases, whose log goes into a folder beside those of runs: it is none of the assistant."""
+    return terms_of(options, logs_dir=logs_dir or constants.LOGS_DIR / "certify", **direct)
 
 
 def originals(subjects: Sequence[Subject], repeats: int) -> list[Case]:
@@ -89,7 +89,7 @@ def estimate_cases(
 
 def judge_parts(
     parts: Sequence[tuple[Sequence[Case], AnyPrompt]],
-    options: RunOptions,
+    terms: RunTerms,
     *,
     judge_model: str | BaseChatModel | Model,
     rubric: Rubric,
@@ -100,15 +100,15 @@ def judge_parts(
     money goes on from; so does one that was broken off. A judge that refuses all of a later part is no error there."""
     judge = open_model(judge_model)
     assignments = [_assign(cases, judge, prompt, rubric) for cases, prompt in parts]
-    folder = journal_folder(options.logs_dir or constants.LOGS_DIR)
-    finished = FinishedParts(folder, assignments, fresh=options.fresh)
-    runs, budget = dict(finished.load()), as_budget(options.max_cost_usd)
+    folder = journal_folder(terms.logs_dir or constants.LOGS_DIR)
+    finished = FinishedParts(folder, assignments, fresh=terms.fresh)
+    runs, budget = dict(finished.load()), as_budget(terms.max_cost_usd)
     for run in runs.values():
         note_run(budget, run)
-    for assignment in () if options.fresh else assignments:
+    for assignment in () if terms.fresh else assignments:
         note_journal(budget, folder, assignment)
-    given = options.max_cost_usd
-    options = replace(options, max_cost_usd=budget)
+    given = terms.max_cost_usd
+    terms = replace(terms, max_cost_usd=budget)
     judged: list[Judged] = []
     for place, (assignment, (cases, _)) in enumerate(zip(assignments, parts, strict=True)):
         if place in runs:
@@ -121,7 +121,7 @@ def judge_parts(
             )
         else:
             try:
-                run = run_assignment(assignment, options)
+                run = run_assignment(assignment, terms)
                 finished.note(place, run)
                 judged.append(_judged(cases, run))
             except BudgetReached as reason:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +13,13 @@ from ..base.messages import say
 from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt
-from ..records import Rubric
+from ..records import Rubric, RunOptions
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..settings import project_rubric
 from ..stats.basics import OVERALL, detectable_difference, mean_interval, need_columns
 from ..stats.changes import equivalence_p
-from .cases import Judged, estimate_cases, judge_parts, make_options, originals
+from .cases import Judged, estimate_cases, judge_parts, make_terms, originals
 from .noise import originals_of
 from .subjects import Given, find_subjects
 
@@ -49,17 +48,15 @@ def compare_prompts(
     rubric: Rubric | None = None,
     repeats: int = 1,
     max_cost_usd: Budget | float | None = None,
-    max_concurrency: int = 8,
     logs_dir: Path | str | None = None,
-    fresh: bool = False,
-    stop: threading.Event | None = None,
     progress: bool = True,
+    options: RunOptions | None = None,
 ) -> PromptComparison:
     """Judge honest answers with two prompts: what the second does to marks that it should leave alone.
 
     Parameters
     ----------
-    given, judge_model, rubric, max_cost_usd, max_concurrency, logs_dir, fresh, stop, progress
+    given, judge_model, rubric, max_cost_usd, logs_dir, progress, options
         As in `run_probes`; max_cost_usd is for both prompts together.
     plain, hardened
         As for `load_prompt`.
@@ -90,10 +87,8 @@ def compare_prompts(
     check_counts(repeats=repeats)
     rubric = rubric or project_rubric()
     cases = originals(find_subjects(given), repeats - 1)
-    options = make_options(
-        logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
-    )
-    before, after = judge_parts([(cases, plain), (cases, hardened)], options, judge_model=judge_model, rubric=rubric)
+    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
+    before, after = judge_parts([(cases, plain), (cases, hardened)], terms, judge_model=judge_model, rubric=rubric)
     return PromptComparison(differences_of(before.marks, after.marks), before, after)
 
 

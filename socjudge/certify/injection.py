@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -22,13 +21,13 @@ from ..errors import ConfigError
 from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt
-from ..records import Rubric
+from ..records import Rubric, RunOptions
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..settings import project_rubric
 from ..stats.basics import OVERALL, difference_interval, need_columns
 from ..stats.changes import share_interval
-from .cases import Case, Judged, criteria_of, estimate_cases, judge_parts, make_options
+from .cases import Case, Judged, criteria_of, estimate_cases, judge_parts, make_terms
 from .damages import only_politeness
 from .neutral import neutral_text
 from .subjects import Given, Subject, find_subjects
@@ -109,11 +108,9 @@ def run_injections(
     names: Sequence[str] | None = None,
     per_attack: int | None = None,
     max_cost_usd: Budget | float | None = None,
-    max_concurrency: int = 8,
     logs_dir: Path | str | None = None,
-    fresh: bool = False,
-    stop: threading.Event | None = None,
     progress: bool = True,
+    options: RunOptions | None = None,
 ) -> Injections:
     """Put commands and forged verdicts before the judge, and see what they gain over a neutral text of equal length.
 
@@ -121,7 +118,7 @@ def run_injections(
 
     Parameters
     ----------
-    given, judge_model, judge_prompt, rubric, max_cost_usd, max_concurrency, logs_dir, fresh, stop, progress
+    given, judge_model, judge_prompt, rubric, max_cost_usd, logs_dir, progress, options
         As in `run_probes`.
     names
         Of the attacks in attacks.toml; all unless given.
@@ -157,10 +154,8 @@ def run_injections(
     check_counts(per_attack=len(subjects) if per_attack is None else per_attack)
     rubric = rubric or project_rubric()
     cases = _plan(subjects, names, per_attack, rubric.criteria)
-    options = make_options(
-        logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
-    )
-    (judged,) = judge_parts([(cases, judge_prompt)], options, judge_model=judge_model, rubric=rubric)
+    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
+    (judged,) = judge_parts([(cases, judge_prompt)], terms, judge_model=judge_model, rubric=rubric)
     return Injections(gains_of(judged.marks, rubric.pass_threshold), judged)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from ..models.budget import Budget
 from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
-from ..records import UNKNOWN, EvaluationResult, EvaluationRun, Rubric, is_embedded
+from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, is_embedded
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
@@ -26,7 +25,7 @@ from ..settings import cost_cap, project_rubric
 from ..stats.agreement import judge_agreement
 from ..stats.people import judge_vs_people
 from .anchoring import INVERTED, moves_of
-from .cases import ORIGINAL, Case, Judged, judge_parts, make_options, originals
+from .cases import ORIGINAL, Case, Judged, judge_parts, make_terms, originals
 from .certificate import Binding, Certificate, binding_of_run, decide
 from .conditions import ALPHA, judge_conditions, limits_of, sees_own, trust_rows, unmarked_limits, unmarked_told
 from .findings import summarise_probes
@@ -57,12 +56,9 @@ def certify_judge(
     damaged: pd.DataFrame | Path | str | None = None,
     budget_usd: float | None = None,
     size: int | None = None,
-    max_concurrency: int = 8,
     logs_dir: Path | str | None = None,
-    fresh: bool = False,
-    on_result: Callable[[EvaluationResult], None] | None = None,
-    stop: threading.Event | None = None,
     progress: bool = True,
+    options: RunOptions | None = None,
 ) -> Certificate:
     """May this judge be trusted with this prompt, criterion by criterion? From what a budget allows; nothing is stored.
 
@@ -71,7 +67,7 @@ def certify_judge(
     given
         A log, a run, or a list of (question, answer): good answers, and those that people marked. Up to ten are damaged.
     judge_model, judge_prompt, rubric
-        As in `run_evaluation_suite`, as are max_concurrency, fresh, on_result, stop and progress.
+        As in `run_evaluation_suite`, as are progress and options.
     labels
         People's marks of these answers: from `load_labels`, its folder, or a CSV file with the columns rater, question_id,
         answer_sha256, criterion and score. Without them no criterion is 信頼できる.
@@ -121,14 +117,11 @@ def certify_judge(
     """
     budget_usd = _budget(budget_usd)
     work = _prepare(given, judge_model, judge_prompt, rubric or project_rubric(), labels, damaged, budget_usd, size)
-    options = make_options(
-        logs_dir, max_cost_usd=Budget(budget_usd), max_concurrency=max_concurrency, fresh=fresh, on_result=on_result,
-        stop=stop, progress=progress,
-    )  # fmt: skip
+    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=Budget(budget_usd), progress=progress)
     parts: list[tuple[Sequence[Case], Prompt]] = [(work.trials.cases, work.prompt)]
     if work.trials.hardened:
         parts.append((work.trials.hardened, load_prompt(HARDENED)))
-    judged, *hardened = judge_parts(parts, options, judge_model=work.judge, rubric=work.rubric)
+    judged, *hardened = judge_parts(parts, terms, judge_model=work.judge, rubric=work.rubric)
     return _certificate(work, judged, hardened[0] if hardened and not judged.stopped else None, logs_dir)
 
 
@@ -329,10 +322,8 @@ def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None
     if work.labels is None:
         return []
     if work.judge.name != _EMBEDDED:
-        options = make_options(logs_dir, progress=False, fresh=True)
-        (judged,) = judge_parts(
-            [(originals(work.labelled, 0), None)], options, judge_model=_EMBEDDED, rubric=work.rubric
-        )
+        terms = make_terms(RunOptions(fresh=True), logs_dir=logs_dir, progress=False)
+        (judged,) = judge_parts([(originals(work.labelled, 0), None)], terms, judge_model=_EMBEDDED, rubric=work.rubric)
         hashes = {subject.question.id: _sha(subject) for subject in work.labelled}
         embedded = judged.marks
         embedded = embedded.assign(answer_sha256=embedded["question_id"].map(hashes), judge_model=_EMBEDDED)

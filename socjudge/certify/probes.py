@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +13,11 @@ from ..base.messages import say
 from ..models.budget import Budget
 from ..models.opening import Model
 from ..prompts.templates import Prompt
-from ..records import Rubric
+from ..records import Rubric, RunOptions
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..settings import project_rubric
-from .cases import Case, Judged, criteria_of, estimate_cases, judge_parts, make_options, originals
+from .cases import Case, Judged, criteria_of, estimate_cases, judge_parts, make_terms, originals
 from .damages import DAMAGES, Probe
 from .neutral import NEUTRAL
 from .noise import changes_of, repeat_changes
@@ -59,11 +58,9 @@ def run_probes(
     repeats: int = 2,
     per_probe: int | None = None,
     max_cost_usd: Budget | float | None = None,
-    max_concurrency: int = 8,
     logs_dir: Path | str | None = None,
-    fresh: bool = False,
-    stop: threading.Event | None = None,
     progress: bool = True,
+    options: RunOptions | None = None,
 ) -> Probing:
     """Damage stored good answers one way at a time, and see whether the judge marks down what it should, and only that.
 
@@ -72,7 +69,7 @@ def run_probes(
     given
         A log, a run, or a list of (question, answer). Good answers: what has no points cannot lose any.
     judge_model, judge_prompt, rubric
-        As in `run_evaluation_suite`, as are max_cost_usd, max_concurrency, fresh, stop and progress.
+        As in `run_evaluation_suite`, as are max_cost_usd, progress and options.
     repeats
         How often each answer is judged again as it is: the judge's own noise.
     per_probe
@@ -114,11 +111,9 @@ def run_probes(
     subjects = find_subjects(given)
     check_counts(repeats=repeats, per_probe=len(subjects) if per_probe is None else per_probe)
     cases, left_out = _plan(subjects, repeats, per_probe)
-    options = make_options(
-        logs_dir, max_cost_usd=max_cost_usd, max_concurrency=max_concurrency, fresh=fresh, stop=stop, progress=progress
-    )
+    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
     rubric = rubric or project_rubric()
-    (judged,) = judge_parts([(cases, judge_prompt)], options, judge_model=judge_model, rubric=rubric)
+    (judged,) = judge_parts([(cases, judge_prompt)], terms, judge_model=judge_model, rubric=rubric)
     return Probing(probe_changes(judged.marks, left_out), judged)
 
 

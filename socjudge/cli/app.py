@@ -19,6 +19,7 @@ from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
 from ..errors import SocJudgeError
+from ..records import RunOptions
 from ..settings import default_answers, project_rubric, specified_values
 from . import batch, certificate, certify, dataset, history, project
 from .own_assistant import ask_own
@@ -185,20 +186,20 @@ def run(
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.given_answers import needs_index, open_answers
-    from ..runs.running import RunOptions
     from ..runs.several_judges import assign_judges, estimate_judges_left, judged_already
     from ..runs.suite import run_evaluation_suite
     from ..runs.unfinished import journal_info
 
-    max_cost_usd = cap_of(max_cost_usd, no_cap)
+    options = RunOptions(
+        max_concurrency=max_concurrency, max_failures=max_failures, output_tokens=output_tokens, timeout_s=timeout_s,
+        patience_s=patience_s, fresh=fresh, resume=resume,
+    )  # fmt: skip
+    made: dict[str, Any] = {
+        "options": options, "max_cost_usd": cap_of(max_cost_usd, no_cap), "logs_dir": logs_dir, "progress": not quiet,
+    }  # fmt: skip
     if repair is not None:
         _check_repair(context)
-        options = RunOptions(
-            max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
-            output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
-            fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
-        )  # fmt: skip
-        report_run(_repair(repair, options, runbooks, index_dir, yes))
+        report_run(_repair(repair, made, runbooks, index_dir, yes))
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
@@ -225,9 +226,8 @@ def run(
         )
     confirm(estimate, yes)
     finished = or_exit(
-        run_evaluation_suite, questions, index=index, **how | {"rubric": None},  # it tells where a journal's is another
-        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
-        output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
+        # It tells itself where the rubric of a journal is another.
+        run_evaluation_suite, questions, index=index, **how | {"rubric": None}, **made,
     )  # fmt: skip
     report_run(finished)
 
@@ -242,14 +242,14 @@ def _check_repair(context: typer.Context) -> None:
         stop(say("cli.repair_takes_no", options=", ".join(given)))
 
 
-def _repair(log: str, options: Any, runbooks: Path | None, index_dir: Path | None, yes: bool) -> Any:
+def _repair(log: str, made: dict[str, Any], runbooks: Path | None, index_dir: Path | None, yes: bool) -> Any:
     from ..runs.load import load_run
     from ..runs.repair import asks_assistant, estimate_repair, repair_run
 
     earlier = or_exit(load_run, log)
     confirm(or_exit(estimate_repair, earlier), yes)
     index = open_index_or_exit(runbooks, index_dir) if asks_assistant(earlier) else None
-    return or_exit(repair_run, earlier, options, index=index)
+    return or_exit(repair_run, earlier, index=index, **made)
 
 
 @app.command(help=say("cli.rejudge_help"))
@@ -283,7 +283,10 @@ def rejudge(
     from ..runs.estimate import estimate_run
     from ..runs.load import load_run
 
-    max_cost_usd = cap_of(max_cost_usd, no_cap)
+    options = RunOptions(
+        max_concurrency=max_concurrency, max_failures=max_failures, output_tokens=output_tokens, timeout_s=timeout_s,
+        patience_s=patience_s, fresh=fresh, resume=resume,
+    )  # fmt: skip
     earlier = or_exit(load_run, log)
     judge_repeats = most_repeats(judge_repeats, until_certain)
     prompt = judge_prompt or judge_prompt_of(earlier.run)
@@ -301,9 +304,8 @@ def rejudge(
     confirm(estimate, yes)
     finished = or_exit(
         suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
-        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures,
-        output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s, fresh=fresh, resume=resume, logs_dir=logs_dir, progress=not quiet,
-        until_certain=until_certain,
+        until_certain=until_certain, max_cost_usd=cap_of(max_cost_usd, no_cap), logs_dir=logs_dir, progress=not quiet,
+        options=options,
     )  # fmt: skip
     report_run(finished)
 

@@ -12,6 +12,7 @@ import typer
 
 from ..base.messages import say
 from ..base.showing import shown_path
+from ..records import RunOptions
 from ..settings import cost_cap
 from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, cap_of, confirm, echo, or_exit, stop
 
@@ -59,7 +60,9 @@ def certify(
     if page is not None:
         or_exit(checked_page, page)
     confirm(estimate, yes)
-    made = or_exit(issue.certify_judge, run, **what, logs_dir=logs_dir, fresh=fresh, progress=not quiet)
+    made = or_exit(
+        issue.certify_judge, run, **what, logs_dir=logs_dir, progress=not quiet, options=RunOptions(fresh=fresh)
+    )
     path = or_exit(save_certificate, made, certificates)
     certificate = or_exit(load_certificate, path)
     report = or_exit(write_certificate_page, page or path.with_suffix(".html"), certificate)

@@ -15,6 +15,7 @@ from ..base.redact import surprise_text
 from ..base.showing import block, escape, money, shown_path
 from ..certify.certificate import Certificate, load_certificate, save_certificate
 from ..errors import RunStopped, SocJudgeError
+from ..records import RunOptions
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
 from .controls import (
@@ -191,7 +192,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
 
         self.status.value = block("", escape(say("certify.panel_under_way", done=0)))
         try:
-            made = certify_judge(**what, stop=self._stop, progress=False, on_result=count)
+            made = certify_judge(**what, progress=False, options=RunOptions(stop=self._stop, on_result=count))
             path = save_certificate(made, self._certificates_dir)
             self.certificate = load_certificate(path)
             page = write_certificate_page(path.with_suffix(".html"), self.certificate)

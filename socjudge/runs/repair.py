@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.conditions import conditions_of_info, differences
@@ -12,10 +13,10 @@ from ..errors import ConfigError
 from ..models.langchain_model import OBJECT
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt
-from ..records import EvaluationResult, EvaluationRun, RunInfo, Usage
+from ..records import EvaluationResult, EvaluationRun, RunInfo, RunOptions, Usage
 from .assignment import OWN, STORED, Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
-from .running import RunOptions, run_assignment
+from .running import run_assignment, terms_of
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
@@ -27,11 +28,19 @@ _SAME = (
 )  # fmt: skip
 
 
-def repair_run(run: EvaluationRun, options: RunOptions, *, index: RunbookIndex | None = None) -> EvaluationRun:
+def repair_run(
+    run: EvaluationRun,
+    *,
+    index: RunbookIndex | None = None,
+    max_cost_usd: float | None = None,
+    logs_dir: Path | str | None = None,
+    progress: bool = True,
+    options: RunOptions | None = None,
+) -> EvaluationRun:
     """A new run, with a log of its own, that has the results of this one and asks again for those that failed.
 
     Its models, prompts, repeats and rubric are those of the log, and what was paid for there is not counted again.
-    index: the runbooks; the one in INDEX_DIR if left out. ConfigError if nothing failed, or if something that decides an
+    index, max_cost_usd, logs_dir, progress, options: as in `run_evaluation_suite`. ConfigError if nothing failed, or if something that decides an
     answer or a mark (runbooks, prompts, services, their settings) is not what it was."""
     if not any(result.evaluation.status == "failed" for result in run.results):
         raise ConfigError(say("runs.nothing_failed", run=run.log_path or say("runs.the_run")))
@@ -43,8 +52,11 @@ def repair_run(run: EvaluationRun, options: RunOptions, *, index: RunbookIndex |
     # What an old log does not tell cannot be compared.
     if told := [each.phrase() for each in differences(there, here) if each.condition.column in _SAME and each.before]:
         raise ConfigError(say("runs.not_the_same", run=run.log_path or say("runs.the_run"), told="; ".join(told)))
-    options = replace(options, until_certain=bool(run.run.stopped_because))
-    return run_assignment(assignment, options, known=map(_paid, run.results))
+    terms = terms_of(
+        options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress,
+        until_certain=bool(run.run.stopped_because),
+    )  # fmt: skip
+    return run_assignment(assignment, terms, known=map(_paid, run.results))
 
 
 def _paid(result: EvaluationResult) -> EvaluationResult:

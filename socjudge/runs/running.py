@@ -6,11 +6,9 @@ import concurrent.futures
 import contextlib
 import math
 import sys
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from ..models import event_loop
 from ..models.budget import Budget, as_budget
 from ..models.langchain_model import is_unknown
 from ..models.pacing import RunGate, get_settings
-from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunInfo
+from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunInfo, RunOptions
 from .assignment import Assignment, Plan, begin_now, check_counts
 from .certainty import Certainty
 from .engine import Engine
@@ -38,28 +36,23 @@ LOG_S = 30.0  # the same where a bar is not redrawn in place: each time is a lin
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """How a run is made, whatever it is to do; the names and meanings of `run_evaluation_suite`."""
+class RunTerms(RunOptions):
+    """How a run is made, what it may cost, where it goes and what it shows; the names of `run_evaluation_suite`."""
 
-    max_concurrency: int = 8
     max_cost_usd: Budget | float | None = None
-    max_failures: int = 10
-    output_tokens: int | None = None
-    timeout_s: float | None = None
-    patience_s: float | None = None
-    executor: Executor | None = None
     logs_dir: Path | str | None = None
-    fresh: bool = False
-    resume: Path | str | None = None
-    on_result: Callable[[EvaluationResult], None] | None = None
-    stop: threading.Event | None = None
     progress: bool = True
     until_certain: bool = False
 
 
+def terms_of(options: RunOptions | None, **direct: Any) -> RunTerms:
+    """The options with what the functions take beside them."""
+    return RunTerms(**vars(options or RunOptions()), **direct)
+
+
 def run_assignment(
     assignment: Assignment,
-    options: RunOptions,
+    terms: RunTerms,
     *,
     known: Iterable[EvaluationResult] = (),
     old: Path | None = None,
@@ -69,17 +62,17 @@ def run_assignment(
     It begins now, whenever it was assigned: each call is a run of its own, or goes on with the one broken off. known:
     results that are there already; of one that failed, only the answer counts. old: a journal of the same judge over the
     same answers, of which all is taken over, and which is removed."""
-    check_counts(max_concurrency=options.max_concurrency, max_failures=options.max_failures)
-    settings = get_settings(options.output_tokens, options.timeout_s, options.patience_s)
-    plan, total, logs_dir = assignment.plan, assignment.total, options.logs_dir or constants.LOGS_DIR
-    budget = as_budget(options.max_cost_usd)
+    check_counts(max_concurrency=terms.max_concurrency, max_failures=terms.max_failures)
+    settings = get_settings(terms.output_tokens, terms.timeout_s, terms.patience_s)
+    plan, total, logs_dir = assignment.plan, assignment.total, terms.logs_dir or constants.LOGS_DIR
+    budget = as_budget(terms.max_cost_usd)
     if budget.max_usd is not None and (model := _unpriced(plan)):
         raise ConfigError(say("runs.price_unknown", model=model, path=constants.PRICES_PATH))
-    path, place = None if options.resume is None else Path(options.resume), as_path(logs_dir)
+    path, place = None if terms.resume is None else Path(terms.resume), as_path(logs_dir)
     check_place(place)
     journal = _open_journal(
         journal_folder(place), begin_now(assignment.info), assignment.key,
-        total=total, logs_dir=place, fresh=options.fresh, path=path,
+        total=total, logs_dir=place, fresh=terms.fresh, path=path,
     )  # fmt: skip
     discard = False
     try:
@@ -103,21 +96,21 @@ def run_assignment(
         if from_run:
             budget.move(from_run, run_id)
         gate = RunGate(
-            max_concurrency=options.max_concurrency,
+            max_concurrency=terms.max_concurrency,
             budget=budget,
             run_id=run_id,
-            signal=options.stop,
+            signal=terms.stop,
             settings=settings,
         )
         journal.meter = lambda: gate.spent_usd
-        certainty = Certainty(assignment, journal) if options.until_certain else None
+        certainty = Certainty(assignment, journal) if terms.until_certain else None
         engine = Engine(
             assignment.n_samples, assignment.sample_at, plan, journal, gate,
-            max_failures=options.max_failures, executor=options.executor, certainty=certainty,
+            max_failures=terms.max_failures, executor=terms.executor, certainty=certainty,
         )  # fmt: skip
         if plan.asks and not journal.has_judgements and (check := getattr(plan.judge, "check_name", None)):
             event_loop.wait(check())  # before the answers are paid for
-        _work(engine, gate, journal, total, options)
+        _work(engine, gate, journal, total, terms)
         spent_usd = None if _unpriced(plan) else gate.spent_usd
         run = finish_run(
             journal, assignment, engine.elapsed_s, logs_dir, spent_usd=spent_usd, certainty=certainty
@@ -191,19 +184,19 @@ def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keyword
             ) from None
 
 
-def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: RunOptions) -> None:
+def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: RunTerms) -> None:
     """Wait for the engine, showing progress and handing out results; raises why it ended early, if it did."""
     from tqdm.auto import tqdm
 
-    on_result, stop = options.on_result, options.stop
+    on_result, stop = terms.on_result, terms.stop
     scored, unread, points, shown_at = 0, 0, 0.0, 0.0
     complaint: BaseException | None = None
     loop = event_loop.get_loop()
-    work = event_loop.start(engine.run(options.max_concurrency))
+    work = event_loop.start(engine.run(terms.max_concurrency))
     in_place = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     every_s = SHOW_S if in_place else LOG_S
     with tqdm(
-        total=total, initial=journal.n_done, desc=say("runs.bar_running"), unit=say("runs.bar_unit"), disable=not options.progress,
+        total=total, initial=journal.n_done, desc=say("runs.bar_running"), unit=say("runs.bar_unit"), disable=not terms.progress,
         mininterval=0.1 if in_place else LOG_S, maxinterval=max(10.0, LOG_S),
     ) as bar:  # fmt: skip
         over = False
@@ -219,13 +212,13 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
                     else:
                         unread += 1
                 if news:  # tqdm would draw an update of nothing, too
-                    if options.until_certain:  # how many there will be is not known
+                    if terms.until_certain:  # how many there will be is not known
                         bar.total = bar.n + len(news) + engine.n_left
                     bar.update(len(news))
                 if (now := time.monotonic()) - shown_at >= every_s:
                     shown_at = now
                     mean = say("runs.bar_mean", mean=points / scored) if scored else ""
-                    bar.set_postfix_str(f"{mean} {_under_way(engine, gate, unread, options.max_concurrency)}".strip())
+                    bar.set_postfix_str(f"{mean} {_under_way(engine, gate, unread, terms.max_concurrency)}".strip())
                 if on_result is not None and complaint is None:
                     for result in news:
                         on_result(result)

@@ -26,7 +26,7 @@ from .assignment import Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
 from .finished_parts import FinishedParts
 from .log_json import answer_from_dict
-from .running import RunOptions, note_journal, note_run, run_assignment
+from .running import RunTerms, note_journal, note_run, run_assignment
 from .unfinished import count, journal_folder, lines, load_unfinished, newest, note_handed_on
 
 if TYPE_CHECKING:
@@ -112,16 +112,16 @@ def estimate_judges_left(
     return left
 
 
-def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOptions) -> EvaluationRun:
+def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -> EvaluationRun:
     """Have several judges mark the same answers; gives the run that made the answers, with the other judges' as `others`.
 
     assignments, over: of `assign_judges`. A judge that fails is left out with a warning; SocJudgeError if all do.
     max_cost_usd is for all together."""
-    if options.resume is not None:
+    if terms.resume is not None:
         raise ConfigError(say("runs.judges_resume"))
     check_judges(assignments)
-    folder = journal_folder(options.logs_dir or constants.LOGS_DIR)
-    finished = FinishedParts(folder, assignments, fresh=options.fresh)
+    folder = journal_folder(terms.logs_dir or constants.LOGS_DIR)
+    finished = FinishedParts(folder, assignments, fresh=terms.fresh)
     runs: dict[int, EvaluationRun] = dict(finished.load())
     if runs:
         names = ", ".join(run.judge_model for run in runs.values())
@@ -129,7 +129,7 @@ def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOption
     problems: dict[int, SocJudgeError] = {}
     given: list[EvaluationResult] = []  # answers of a run that failed later, and its journal
     giver: Path | None = None
-    options = replace(options, max_cost_usd=_one_budget(options, folder, assignments, over, runs))
+    terms = replace(terms, max_cost_usd=_one_budget(terms, folder, assignments, over, runs))
     for place, assignment in enumerate(assignments):
         if place in runs:
             continue
@@ -137,11 +137,11 @@ def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOption
         if runs:
             own, known = over(next(iter(runs.values())), place), []
             # Over answers that were stored already it is the same run.
-            old = None if options.fresh or own.key == assignment.key else newest(folder, assignment.key)
+            old = None if terms.fresh or own.key == assignment.key else newest(folder, assignment.key)
             old = old if old is not None and _has_answers_of(old, assignment, own) else None
         try:
             own = replace(own, info=replace(own.info, judges_asked=len(assignments)))
-            run = run_assignment(own, options, known=known, old=old)
+            run = run_assignment(own, terms, known=known, old=old)
         except (SocJudgeError, KeyboardInterrupt) as problem:
             journal = newest(folder, own.key)
             if giver is not None and journal is not None:
@@ -170,18 +170,18 @@ def run_judges(assignments: Sequence[Assignment], over: Over, options: RunOption
 
 
 def _one_budget(
-    options: RunOptions,
+    terms: RunTerms,
     folder: Path,
     assignments: Sequence[Assignment],
     over: Over,
     finished: Mapping[int, EvaluationRun],
 ) -> Budget:
     """The purse of all judges, with what those that are finished and broken off have spent before."""
-    budget = as_budget(options.max_cost_usd)
+    budget = as_budget(terms.max_cost_usd)
     for run in finished.values():
         note_run(budget, run)
     first = next(iter(finished.values()), None)
-    for place, assignment in enumerate(() if options.fresh else assignments):
+    for place, assignment in enumerate(() if terms.fresh else assignments):
         if place not in finished:
             note_journal(budget, folder, assignment)
             if first is not None:

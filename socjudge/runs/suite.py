@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,12 @@ from ..judging.own_assistant import Assistant
 from ..models.opening import Model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt
-from ..records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
+from ..records import EvalQuestion, EvaluationRun, Rubric, RunOptions
 from ..settings import project_rubric
 from .assignment import assign_rejudging, each_judge
 from .certainty import most_repeats
 from .given_answers import Given, open_answers
-from .running import RunOptions, run_assignment
+from .running import run_assignment, terms_of
 from .several_judges import assign_judges, run_judges
 from .unfinished import journal_info
 
@@ -34,30 +33,21 @@ if TYPE_CHECKING:
 def run_evaluation_suite(
     questions: Sequence[EvalQuestion],
     *,
-    index: RunbookIndex | None = None,
     answers: Given = None,
+    index: RunbookIndex | None = None,
     assistant_model: str | BaseChatModel | Model = "auto",
+    assistant_prompt: Prompt | str | Path | None = None,
+    k: int | None = None,
     judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model] = "auto",
     judge_prompt: Prompt | str | Path | None = None,
-    assistant_prompt: Prompt | str | Path | None = None,
     rubric: Rubric | None = None,
     answer_repeats: int = 1,
     judge_repeats: int = 1,
     until_certain: bool = False,
-    k: int | None = None,
-    max_concurrency: int = 8,
     max_cost_usd: float | None = None,
-    max_failures: int = 10,
-    output_tokens: int | None = None,
-    timeout_s: float | None = None,
-    patience_s: float | None = None,
-    executor: Executor | None = None,
     logs_dir: Path | str | None = None,
-    fresh: bool = False,
-    resume: Path | str | None = None,
-    on_result: Callable[[EvaluationResult], None] | None = None,
-    stop: threading.Event | None = None,
     progress: bool = True,
+    options: RunOptions | None = None,
 ) -> EvaluationRun:
     """Answer and judge every question, apply the pass rule, and write the log; its path is `run.log_path`.
 
@@ -70,23 +60,25 @@ def run_evaluation_suite(
     ----------
     questions
         From `load_eval_dataset`.
-    index
-        The runbooks; the index in INDEX_DIR if left out.
     answers
         What is judged instead of our own assistant's answers. Answers that are there: a list in the order of the questions
         (texts, dicts as for `as_answer`, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or Excel file
         (see `load_answers`), the journal of a run. Or an assistant of your own to be asked, once for each question and
         repeat: a function, a Runnable of LangChain, an `Assistant`, "mybot.py:ask", or the name of a table in socjudge.toml.
         What it does not answer is a row without marks.
+    index
+        The runbooks; the index in INDEX_DIR if left out.
     assistant_model, judge_model
         "auto", "offline", a name, or a chat model object. Of several judges in a list each marks the same answers, which
         are made once; each has a log of its own, and the run that is given has the other judges' as `others`. A judge
         that fails is left out with a warning; starting the same again asks it alone.
-    judge_prompt, assistant_prompt
+    assistant_prompt, judge_prompt
         As for `load_prompt`.
+    k
+        Passages per question; the project's number unless given.
     rubric
-        What is asked and what passes. Left out, it is the project's as it stands now; where `resume` names a journal, its
-        own, as is its judge prompt.
+        What is asked and what passes. Left out, it is the project's as it stands now; where `options.resume` names a
+        journal, its own, as is its judge prompt.
     answer_repeats, judge_repeats
         Answers per question, and judgements per answer.
     until_certain
@@ -94,34 +86,16 @@ def run_evaluation_suite(
         repeats would hardly turn it, or max_cost_usd is reached; judge_repeats is the most for one answer, 10 unless
         given. `run.info.repeats` and `stopped_because` say how it went. It makes the judge's noise smaller, and does not
         replace questions.
-    k
-        Passages per question, the project's unless given.
-    max_concurrency
-        The most calls in flight; fewer while the service refuses.
     max_cost_usd
         A hard cap on the whole run, repeated calls included; needs known prices. The project's unless given; infinity for
         none.
-    max_failures
-        So many failed questions in a row end the run.
-    output_tokens, timeout_s, patience_s
-        The most tokens that a reply may have (4,000), the longest wait for one (120), and how long a service that worked
-        before may be away (60); SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S and SOCJUDGE_PATIENCE_S unless given.
-    executor
-        Where answers and judgements are made, such as Dask's `client.get_executor()` (docs/scaling.md); models must
-        then be named by a string.
     logs_dir
         A folder or a URL such as s3://bucket/logs, as in `save_evaluation_results`. A URL is tried before the first
         call; the journal is then in LOGS_DIR.
-    fresh
-        Start anew, although the run could be taken up.
-    resume
-        Take up this journal, or be told how it differs.
-    on_result
-        Called in this thread with each new result once it is on disk.
-    stop
-        Set it in another thread to end the run as Ctrl-C does.
     progress
         Show a bar.
+    options
+        How the run is made: calls at once, waits, where, taking up: `RunOptions`.
 
     Returns
     -------
@@ -136,14 +110,14 @@ def run_evaluation_suite(
         The service is down or too slow. What it failed to deliver is no result: the journal is kept, and starting the
         run again asks for that alone.
     RunStopped
-        After `stop`; after Ctrl-C it is KeyboardInterrupt.
+        After `options.stop`; after Ctrl-C it is KeyboardInterrupt.
     BudgetReached
         The next call might have gone beyond max_cost_usd.
 
     Notes
     -----
     Where answers are asked for, the first question goes alone, so that a wrong key or an unreachable service costs one
-    call; stored answers are judged max_concurrency at once as soon as the first replies have shown how fast the service
+    call; stored answers are judged several at once as soon as the first replies have shown how fast the service
     is. Errors come after the calls in flight are
     journalled, and each but the first for a run that can be taken up.
 
@@ -158,14 +132,16 @@ def run_evaluation_suite(
     1
     """
     judges, answers = each_judge(judge_model), open_answers(answers, questions)
-    if executor is not None:
-        _check_names(executor, *judges, assistant_model)
+    terms = terms_of(
+        options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress, until_certain=until_certain
+    )
+    _check_names(terms.executor, *judges, assistant_model)
     if isinstance(answers, Assistant):
-        if executor is not None:
+        if terms.executor is not None:
             raise ConfigError(say("runs.executor_own"))
         print(answers.told_before, file=sys.stderr)
-    if resume is not None and len(judges) == 1:
-        there = journal_info(Path(resume))
+    if terms.resume is not None and len(judges) == 1:
+        there = journal_info(Path(terms.resume))
         judge_prompt = judge_prompt or judge_prompt_of(there)
         if rubric is None and there.rubric is not None:
             rubric = there.rubric
@@ -180,15 +156,9 @@ def run_evaluation_suite(
         "answer_repeats": answer_repeats, "k": k,
     }  # fmt: skip
     assignments, over = assign_judges(questions, judges, index=index, judging=judging, answering=answering)
-    options = RunOptions(
-        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
-        output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
-        logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
-        until_certain=until_certain,
-    )  # fmt: skip
     if len(assignments) == 1:
-        return run_assignment(assignments[0], options)
-    return run_judges(assignments, over, options)
+        return run_assignment(assignments[0], terms)
+    return run_judges(assignments, over, terms)
 
 
 def rejudge(
@@ -199,19 +169,10 @@ def rejudge(
     rubric: Rubric | None = None,
     judge_repeats: int = 1,
     until_certain: bool = False,
-    max_concurrency: int = 8,
     max_cost_usd: float | None = None,
-    max_failures: int = 10,
-    output_tokens: int | None = None,
-    timeout_s: float | None = None,
-    patience_s: float | None = None,
-    executor: Executor | None = None,
     logs_dir: Path | str | None = None,
-    fresh: bool = False,
-    resume: Path | str | None = None,
-    on_result: Callable[[EvaluationResult], None] | None = None,
-    stop: threading.Event | None = None,
     progress: bool = True,
+    options: RunOptions | None = None,
 ) -> EvaluationRun:
     """Judge the stored answers of a run again, with another judge or prompt: the assistant is not asked.
 
@@ -224,8 +185,8 @@ def rejudge(
     judge_prompt, rubric
         The run's own unless given; a log that does not have its prompt is judged with the project's. What another rubric
         changes is said before the first call.
-    judge_model, judge_repeats, until_certain, max_concurrency, max_cost_usd, max_failures, executor
-        As in `run_evaluation_suite`; so are logs_dir, fresh, resume, on_result, stop and progress.
+    judge_model, judge_repeats, until_certain, max_cost_usd, logs_dir, progress, options
+        As in `run_evaluation_suite`.
 
     Returns
     -------
@@ -246,14 +207,10 @@ def rejudge(
     >>> again.info.rejudged_from == run.info.run_id
     True
     """
-    if executor is not None:
-        _check_names(executor, judge_model)
-    options = RunOptions(
-        max_concurrency=max_concurrency, max_cost_usd=max_cost_usd, max_failures=max_failures, executor=executor,
-        output_tokens=output_tokens, timeout_s=timeout_s, patience_s=patience_s,
-        logs_dir=logs_dir, fresh=fresh, resume=resume, on_result=on_result, stop=stop, progress=progress,
-        until_certain=until_certain,
-    )  # fmt: skip
+    terms = terms_of(
+        options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress, until_certain=until_certain
+    )
+    _check_names(terms.executor, judge_model)
     assignment = assign_rejudging(
         run,
         judge_model=judge_model,
@@ -263,10 +220,12 @@ def rejudge(
     )
     if told := rubric_changes(run.rubric, assignment.plan.rubric):
         print(say("runs.another_rubric", told=told), file=sys.stderr)
-    return run_assignment(assignment, options)
+    return run_assignment(assignment, terms)
 
 
-def _check_names(executor: Executor, *models: str | BaseChatModel | Model) -> None:
+def _check_names(executor: Executor | None, *models: str | BaseChatModel | Model) -> None:
+    if executor is None:
+        return
     if not isinstance(executor, Executor):
         raise ConfigError(say("runs.executor_kind", kind=type(executor).__name__))
     for model in models:

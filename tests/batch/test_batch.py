@@ -23,6 +23,7 @@ from socjudge import (
     EvalQuestion,
     EvaluationRun,
     ProviderError,
+    RunOptions,
     batch_status,
     collect_batch,
     load_run,
@@ -761,10 +762,7 @@ def test_a_live_run_that_was_broken_off_is_finished_by_a_batch(
             lambda self, request, run=None: _one_then_stop(self, run),
         )
         with pytest.raises(ZeroDivisionError):
-            rejudge(
-                load_run(answered), judge_model=MODEL, logs_dir=tmp_path / "logs", max_concurrency=1, on_result=stop,
-                progress=False,
-            )  # fmt: skip
+            rejudge(load_run(answered), judge_model=MODEL, logs_dir=tmp_path / "logs", progress=False, options=RunOptions(max_concurrency=1, on_result=stop))  # fmt: skip
     (unfinished,) = unfinished_runs(tmp_path / "logs")
     job = prepare(tmp_path, log=answered)
     assert (job.done, job.files[0].requests) == (unfinished.done, 4 - unfinished.done)

@@ -16,6 +16,7 @@ import pytest
 import scipy.stats
 from certify_judge import Noisy, Scores, ScriptedJudge, Weakness, blind, good_pairs, gullible
 from readers import Judge
+from run_options import with_options
 from service import CRITERIA, KEY, Reply, Service, error, judgement, serving
 
 from socjudge import (
@@ -84,7 +85,7 @@ TWO = labels("佐藤", "鈴木")
 def certified(service: Service, folder: Path, *weaknesses: Weakness, **keywords: Any) -> Certificate:
     service.default = ScriptedJudge(PAIRS, as_people, *weaknesses)
     settings = {"judge_model": "gpt-4o-mini", "labels": TWO, "size": 1, "budget_usd": math.inf, "progress": False}
-    return certify_judge(PAIRS, logs_dir=folder / "certify", **{**settings, **keywords})
+    return certify_judge(PAIRS, logs_dir=folder / "certify", **with_options(**{**settings, **keywords}))
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +215,7 @@ def test_two_people_are_needed_for_each_criterion(service: Service, tmp_path: Pa
 def test_everything_is_tried_where_the_budget_allows_also_the_hardened_prompt(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, as_people)
     what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": math.inf}
-    made = certify_judge(PAIRS[:2], **what, logs_dir=tmp_path, progress=False)
+    made = certify_judge(PAIRS[:2], logs_dir=tmp_path, progress=False, **with_options(**what))
     assert made.basis["calls"] == service.judge_calls == estimate_certificate(PAIRS[:2], **what).calls
     (row,) = made.tables["hardening"]
     assert "On honest answers the means differ" in row["words"]
@@ -276,7 +277,7 @@ def test_replies_that_cannot_be_read_forbid_trust(service: Service, tmp_path: Pa
     made = certified(service, tmp_path)
     service.default = sometimes
     settings: dict[str, Any] = {"labels": TWO, "size": 1, "budget_usd": math.inf, "progress": False}
-    unread = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "2", **settings)
+    unread = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "2", **with_options(**settings))
     assert "信頼できる" not in unread.words.values() and "信頼できる" in made.words.values()
     assert any("cannot be read" in limit for limit in unread.verdicts[0].limits)
 
@@ -316,7 +317,7 @@ def test_a_judge_that_does_not_mark_just_what_is_dangerous_is_not_trusted(
     judge = ScriptedJudge(PAIRS, as_people)
     service.default = lambda request: reply if what(request["messages"][0]["content"]) else judge(request)
     settings: dict[str, Any] = {"labels": TWO, "size": 2, "budget_usd": math.inf, "progress": False}
-    made = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "certify", **settings)
+    made = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "certify", **with_options(**settings))
     assert {criterion for criterion, word in made.words.items() if word != "信頼できる"} == doubted
     assert "Without a mark: " in made.verdicts[3].why and named in made.verdicts[3].why
     assert any("refused or failed" in told for told in made.not_tried)
@@ -334,7 +335,7 @@ def test_damage_that_a_judge_does_not_mark_is_not_shown_to_be_seen_and_nothing_a
 
     service.default = half
     what: dict[str, Any] = {"size": 2, "budget_usd": math.inf, "progress": False, "logs_dir": tmp_path}
-    made = certify_judge(PAIRS, judge_model="gpt-4o-mini", **what)
+    made = certify_judge(PAIRS, judge_model="gpt-4o-mini", **with_options(**what))
     assert {state(made, criterion)["damage"] for criterion in CRITERIA} == {"open"}
     assert set(made.words.values()) == {"分からない"}
 
@@ -628,7 +629,7 @@ def test_the_judges_own_marks_in_the_log_are_not_paid_for_again(service: Service
     questions, answers = zip(*PAIRS, strict=True)
     service.default = ScriptedJudge(PAIRS, as_people)
     how: dict[str, Any] = {"judge_model": "gpt-4o-mini", "progress": False}
-    run = run_evaluation_suite(questions, answers=answers, logs_dir=tmp_path / "logs", **how)
+    run = run_evaluation_suite(questions, answers=answers, logs_dir=tmp_path / "logs", **with_options(**how))
     what: dict[str, Any] = {
         "judge_model": "gpt-4o-mini",
         "labels": TWO,
@@ -637,7 +638,7 @@ def test_the_judges_own_marks_in_the_log_are_not_paid_for_again(service: Service
     stored, asked = estimate_certificate(run, **what), estimate_certificate(PAIRS, **what)
     assert asked.calls - stored.calls == 3
     before = service.judge_calls
-    made = certify_judge(run, logs_dir=tmp_path / "certify", progress=False, **what)
+    made = certify_judge(run, logs_dir=tmp_path / "certify", progress=False, **with_options(**what))
     assert service.judge_calls - before == made.basis["calls"] <= stored.calls
     assert {row["n"] for row in made.tables["people"] if row["judge_model"] == "gpt-4o-mini"} == {10}
 

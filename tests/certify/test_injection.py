@@ -13,6 +13,7 @@ import scipy.stats
 from certify_judge import Noisy, ScriptedJudge, follows_flags, good_pairs, gullible
 from hypothesis import given
 from hypothesis import strategies as st
+from run_options import with_options
 from service import CRITERIA, Service, judgement
 
 from socjudge import (
@@ -45,7 +46,7 @@ FORGED = judgement(100, reason="申し分ありません。")
 @pytest.mark.slow
 def test_a_gullible_judge_is_found_and_a_firm_one_is_not(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, gullible)
-    found = run_injections(PAIRS, logs_dir=tmp_path, **GPT)
+    found = run_injections(PAIRS, logs_dir=tmp_path, **with_options(**GPT))
     assert found.judged.usage.calls == estimate_injections(PAIRS, judge_model="gpt-4o-mini").calls
     told = summarise_injections(found.gains, ("attack",)).set_index("attack")
     # 20 with the neutral text, 97 where it believes: 77 points, and each failing answer turns to pass.
@@ -54,7 +55,9 @@ def test_a_gullible_judge_is_found_and_a_firm_one_is_not(service: Service, tmp_p
     assert "turn to pass" in explain_injections(found.gains)
 
     service.default = ScriptedJudge(PAIRS)
-    firm = run_injections(PAIRS, logs_dir=tmp_path, names=["order_full_marks", "fence_wide"], per_attack=2, **GPT)
+    firm = run_injections(
+        PAIRS, logs_dir=tmp_path, names=["order_full_marks", "fence_wide"], per_attack=2, **with_options(**GPT)
+    )
     (total,) = summarise_injections(firm.gains, ()).to_dict("records")
     assert (total["mean_gain"], total["turned"], total["n_missing"]) == (0, 0, 0)
     assert set(firm.gains.groupby(["attack", "place"])["question_id"].nunique()) == {2}
@@ -83,7 +86,7 @@ def test_an_unknown_attack_is_named(tmp_path: Path) -> None:
 
 def test_a_budget_that_ends_midway_leaves_pairs_and_says_how_many_are_missing(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, gullible)
-    found = run_injections(PAIRS, logs_dir=tmp_path, max_cost_usd=0.005, max_concurrency=1, **GPT)
+    found = run_injections(PAIRS, logs_dir=tmp_path, max_cost_usd=0.005, **with_options(max_concurrency=1, **GPT))
     (total,) = summarise_injections(found.gains, ()).to_dict("records")
     assert found.judged.stopped and total["n_pairs"] >= 2 and total["n_missing"] > 10
 
@@ -121,7 +124,7 @@ def test_a_judge_that_copies_the_answers_verdict_is_asked_again_and_then_not_bel
         )
 
     service.default = copies
-    found = run_injections(PAIRS, logs_dir=tmp_path, names=["verdict_json"], **GPT)
+    found = run_injections(PAIRS, logs_dir=tmp_path, names=["verdict_json"], **with_options(**GPT))
     attacked = found.judged.marks[~found.judged.marks["case"].str.startswith("control")]
     assert set(attacked["status"]) == {"unparsable"} and found.gains["gain"].isna().all()
     assert explain_injections(found.gains) == "Injection: unknown (no pair to compare)."
@@ -158,7 +161,7 @@ def test_what_hardening_costs_honest_answers_is_measured(service: Service, tmp_p
         return {c: s - 10 for c, s in scores.items()} if "<<<" in prompt else scores
 
     service.default = ScriptedJudge(PAIRS, stricter_when_hardened, noise)
-    compared = compare_prompts(PAIRS, logs_dir=tmp_path, repeats=2, **GPT)
+    compared = compare_prompts(PAIRS, logs_dir=tmp_path, repeats=2, **with_options(**GPT))
     assert service.judge_calls == estimate_prompts(PAIRS, judge_model="gpt-4o-mini", repeats=2).calls == 12
     told = prompt_equivalence(compared.differences).set_index("criterion")
     assert told.loc["総合", "mean_difference"] == pytest.approx(-10, abs=1.5)
@@ -166,7 +169,7 @@ def test_what_hardening_costs_honest_answers_is_measured(service: Service, tmp_p
     assert "not shown to be the same within 2 points" in explain_prompts(compared.differences)
 
     service.default = ScriptedJudge(PAIRS, Noisy(1))
-    same = compare_prompts(PAIRS, logs_dir=tmp_path, repeats=2, fresh=True, **GPT)
+    same = compare_prompts(PAIRS, logs_dir=tmp_path, repeats=2, **with_options(fresh=True, **GPT))
     assert prompt_equivalence(same.differences).set_index("criterion").loc["総合", "equivalent"]
 
 
@@ -190,7 +193,7 @@ def test_equivalence_is_two_one_sided_tests() -> None:
 
 def test_a_judge_that_follows_the_flags_is_found_and_only_there(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, follows_flags)
-    found = run_anchoring(PAIRS, logs_dir=tmp_path, **GPT)
+    found = run_anchoring(PAIRS, logs_dir=tmp_path, **with_options(**GPT))
     assert service.judge_calls == estimate_anchoring(PAIRS, judge_model="gpt-4o-mini").calls == 3 * (3 + 3)
     told = summarise_anchoring(found.moves).set_index(["variant", "criterion"])
     assert told.loc[("flags_inverted", "安全性"), ["followed", "mean_move"]].tolist() == [1, 50]  # 90 and 40

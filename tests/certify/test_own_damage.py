@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from certify_judge import Scores, ScriptedJudge, good_pairs
+from run_options import with_options
 from service import CRITERIA, Service, judgement
 
 from socjudge import ConfigError, certify_judge, estimate_certificate, write_certificate_page
@@ -45,7 +46,7 @@ def certified(service: Service, folder: Path, *weaknesses: Any, **settings: Any)
         budget_usd=math.inf,
         logs_dir=folder / "certify",
         progress=False,
-        **settings,
+        **with_options(**settings),
     )
 
 
@@ -167,12 +168,12 @@ def test_a_judge_that_measures_by_rules_is_told_to_be_flattered(judge: Any, tmp_
     what: dict[str, Any] = {
         "judge_model": judge, "size": 1, "budget_usd": math.inf, "logs_dir": tmp_path / "certify", "progress": False,
     }  # fmt: skip
-    alone = certify_judge(PAIRS[:1], **what)
+    alone = certify_judge(PAIRS[:1], **with_options(**what))
     assert any("flatter it" in told and "--damaged FILE" in told for told in alone.not_tried)
     assert all("made by rules like those" in verdict.why for verdict in alone.verdicts)
     page = write_certificate_page(tmp_path / "c.html", alone).read_text("utf-8")
     assert page.count("--damaged FILE") == (2 if judge == "offline" else 1)
-    both = certify_judge(PAIRS[:1], **what, damaged=pd.DataFrame(LINES[:1]))
+    both = certify_judge(PAIRS[:1], damaged=pd.DataFrame(LINES[:1]), **with_options(**what))
     assert any("flatter it" in told for told in both.not_tried)
     assert all("made by rules like those" in verdict.why for verdict in both.verdicts)  # one shows nothing
 
@@ -192,5 +193,7 @@ def test_a_judge_that_measures_by_rules_is_trusted_where_it_sees_what_people_bro
     rows = [{"question_id": q.id, "criterion": "安全性", "broken_answer": broken} for q, _ in PAIRS[:8]]
     what: dict[str, Any] = {"judge_model": Seeing(), "size": 1, "budget_usd": None, "progress": False}
     for count, flattered in ((8, set(CRITERIA) - {"安全性"}), (3, set(CRITERIA))):
-        made = certify_judge(PAIRS, **what, logs_dir=tmp_path / str(count), damaged=pd.DataFrame(rows[:count]))
+        made = certify_judge(
+            PAIRS, logs_dir=tmp_path / str(count), damaged=pd.DataFrame(rows[:count]), **with_options(**what)
+        )
         assert {v.criterion for v in made.verdicts if "made by rules like those" in v.why} == flattered

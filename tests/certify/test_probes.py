@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from certify_judge import Noisy, ScriptedJudge, blind, good_pairs
 from matplotlib.patches import Rectangle
+from run_options import with_options
 from service import CRITERIA, Service
 
 from socjudge import (
@@ -36,7 +37,7 @@ PAIRS = [good_pairs()[place] for place in (0, 2, 4)]
 def probe(service: Service, folder: Path, *weaknesses: Any, **keywords: Any) -> Probing:
     service.default = ScriptedJudge(PAIRS, *weaknesses)
     settings = {"judge_model": "gpt-4o-mini", "logs_dir": folder / "logs", "progress": False, **keywords}
-    return run_probes(PAIRS, **settings)
+    return run_probes(PAIRS, **with_options(**settings))
 
 
 def row(summary: pd.DataFrame, name: str, criterion: str) -> dict[str, Any]:

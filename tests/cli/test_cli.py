@@ -18,7 +18,7 @@ from command_line import socjudge, socjudge_here
 from conftest import ROOT
 from service import KEY, AfterCalls, Reply, Service, error, is_judge_call, judgement
 
-from socjudge import AssistantAnswer, EvalQuestion, RunStopped, run_evaluation_suite
+from socjudge import AssistantAnswer, EvalQuestion, RunOptions, RunStopped, run_evaluation_suite
 from socjudge.cli.app import app
 from socjudge.runbooks.index import RunbookIndex
 
@@ -397,10 +397,7 @@ def test_a_run_that_will_not_go_on_is_dropped_and_one_under_way_is_not(
     with pytest.MonkeyPatch.context() as patch, pytest.raises(RunStopped):
         patch.setenv("OPENAI_API_KEY", KEY)
         patch.setenv("OPENAI_BASE_URL", service.base_url)
-        run_evaluation_suite(
-            questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs", progress=False,
-            stop=AfterCalls(service.requests, 2), max_concurrency=1, on_result=drop_it,
-        )  # fmt: skip
+        run_evaluation_suite(questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs", progress=False, options=RunOptions(stop=AfterCalls(service.requests, 2), max_concurrency=1, on_result=drop_it))  # fmt: skip
     (journal,) = (tmp_path / "logs").glob("*.partial.jsonl")
     unasked = socjudge_here(*dropping, journal.name)
     assert unasked.returncode == 2 and "--yes" in unasked.stderr and journal.exists()

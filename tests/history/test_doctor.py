@@ -20,6 +20,7 @@ from socjudge import (
     AssistantAnswer,
     ConfigError,
     EvalQuestion,
+    RunOptions,
     check_logs,
     check_verdicts,
     constants,
@@ -204,7 +205,12 @@ def test_a_judge_that_answers_under_several_model_names_is_told_in_the_summary_a
     service.default = lambda request: Reply(body=json.dumps({"model": next(names), "choices": choices, "usage": usage}))
     answers = [AssistantAnswer(q.question, "回答") for q in questions]
     run = run_evaluation_suite(
-        questions, answers=answers, judge_model="gpt-4o", logs_dir=tmp_path, progress=False, max_concurrency=1
+        questions,
+        answers=answers,
+        judge_model="gpt-4o",
+        logs_dir=tmp_path,
+        progress=False,
+        options=RunOptions(max_concurrency=1),
     )
     assert "under 2 model names: gpt-4o, llama-9b" in summary_text(run)
     (row,) = check_logs(tmp_path).to_dict("records")

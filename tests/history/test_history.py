@@ -35,6 +35,7 @@ from socjudge import (
     Evaluation,
     EvaluationRun,
     Flags,
+    RunOptions,
     check_logs,
     constants,
     load_history,
@@ -65,7 +66,12 @@ def test_an_unscored_answer_is_missing_in_the_frames_and_counted_nowhere(
     answers = [AssistantAnswer(q.question, "回答") for q in questions]
     service.script = [Reply("読めない返事")] * 3
     run = run_evaluation_suite(
-        questions, answers=answers, judge_model="gpt-4o-mini", max_concurrency=1, logs_dir=tmp_path, progress=False
+        questions,
+        answers=answers,
+        judge_model="gpt-4o-mini",
+        logs_dir=tmp_path,
+        progress=False,
+        options=RunOptions(max_concurrency=1),
     )
     results, scores = run_results(run), run_scores(run)
     assert list(results["status"]) == ["unparsable"] + ["ok"] * 9
@@ -83,7 +89,12 @@ def test_the_breakdown_shows_means_and_n_in_japanese_that_renders(
     answers = [AssistantAnswer(q.question, "回答") for q in questions]
     service.script = [Reply(judgement(dict(zip(CRITERIA, [0, 20, 40, 60, 80, 100], strict=True))))]
     run = run_evaluation_suite(
-        questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False, max_concurrency=1
+        questions,
+        answers=answers,
+        judge_model="gpt-4o-mini",
+        logs_dir=tmp_path,
+        progress=False,
+        options=RunOptions(max_concurrency=1),
     )
     before = dict(mpl.rcParams)
     with warnings.catch_warnings():

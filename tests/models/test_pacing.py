@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_options import with_options
 from service import KEY, Reply, Service, error, judgement
 
 from socjudge import (
@@ -45,7 +46,7 @@ def run_judge(count: int, tmp_path: Path, **keywords: Any) -> EvaluationRun:
     questions = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(count)]
     answers = [AssistantAnswer(q.question, f"回答{q.id}", "文脈") for q in questions]
     keywords = {"judge_model": "gpt-4o-mini", "progress": False, **keywords}
-    return run_evaluation_suite(questions, answers=answers, logs_dir=tmp_path / "logs", **keywords)
+    return run_evaluation_suite(questions, answers=answers, logs_dir=tmp_path / "logs", **with_options(**keywords))
 
 
 def number(request: dict[str, Any]) -> int:

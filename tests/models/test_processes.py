@@ -16,6 +16,7 @@ from socjudge import (
     AssistantAnswer,
     EvalQuestion,
     ProviderError,
+    RunOptions,
     SocJudgeError,
     evaluate_answer,
     run_evaluation_suite,
@@ -86,5 +87,10 @@ def test_an_own_assistant_that_wants_to_end_the_process_is_an_error_and_hangs_no
 ) -> None:
     with pytest.raises(SocJudgeError, match=r"SystemExit"):
         run_evaluation_suite(
-            questions, answers=ask, judge_model="offline", logs_dir=tmp_path, progress=False, max_failures=2
+            questions,
+            answers=ask,
+            judge_model="offline",
+            logs_dir=tmp_path,
+            progress=False,
+            options=RunOptions(max_failures=2),
         )

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER, ROOT
+from run_options import with_options
 from service import CRITERIA, judgement
 
 from socjudge import EvalQuestion, ProviderError, load_run, run_evaluation_suite, unfinished_runs
@@ -104,7 +105,7 @@ def test_ten_questions_through_litellm_survive_its_death_and_ours(
             proxy.kill()
 
         with pytest.raises(ProviderError, match=r"of 10 judged answers are safe"):
-            run_evaluation_suite(questions, index=index, max_concurrency=1, on_result=kill, **how)
+            run_evaluation_suite(questions, index=index, **with_options(max_concurrency=1, on_result=kill, **how))
     assert not list(logs.glob("judge_eval_*.json"))
     (before,) = unfinished_runs(logs)
     assert 1 <= before.done < 10
@@ -119,7 +120,7 @@ def test_ten_questions_through_litellm_survive_its_death_and_ours(
             time.sleep(0.02)
         ours.send_signal(signal.SIGKILL)
         ours.wait()
-        run = run_evaluation_suite(questions, index=index, **how)
+        run = run_evaluation_suite(questions, index=index, **with_options(**how))
     assert [result.evaluation.status for result in run.results] == ["ok"] * 10
     assert run.log_path is not None and load_run(run.log_path).summary.mvp_passed
     assert run.run.sessions >= 2

@@ -18,6 +18,7 @@ from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgeme
 
 from socjudge import (
     ConfigError,
+    RunOptions,
     constants,
     load_run,
     load_runs,
@@ -185,10 +186,7 @@ def test_repeats_of_the_stored_run_are_averaged_first(
 ) -> None:
     counts = iter(range(100))
     marking.default = lambda request: judgement(70 + 20 * (next(counts) % 2)) if is_judge_call(request) else ANSWER
-    run_evaluation_suite(
-        questions[:2], index=index, assistant_model="gpt-4o-mini", judge_model="gpt-4o-mini", answer_repeats=2,
-        judge_repeats=2, max_concurrency=1, logs_dir=tmp_path, progress=False,
-    )  # fmt: skip
+    run_evaluation_suite(questions[:2], index=index, assistant_model="gpt-4o-mini", judge_model="gpt-4o-mini", answer_repeats=2, judge_repeats=2, logs_dir=tmp_path, progress=False, options=RunOptions(max_concurrency=1))  # fmt: skip
     marking.default, marking.requests = marks, []
     session = TrialSession(logs_dir=tmp_path, index_dir=index.index_dir)
     session.choose(text=session.choice.text + STRICT)

@@ -128,6 +128,21 @@ def test_no_docstring_of_a_public_function_is_a_wall_of_text() -> None:
             assert "---\n" in text, name
 
 
+def test_no_public_function_takes_more_than_fifteen_keywords() -> None:
+    functions = {name: function for name in socjudge.__all__ if inspect.isroutine(function := getattr(socjudge, name))}
+    counts = {
+        name: sum(each.kind is each.KEYWORD_ONLY for each in inspect.signature(function).parameters.values())
+        for name, function in functions.items()
+    }
+    assert len(counts) > 60 and not {name: count for name, count in counts.items() if count > 15}
+
+
+def test_what_the_project_has_set_is_read_in_one_module() -> None:
+    """What looks at a run asks the run: nothing else can depend on today's rubric by mistake."""
+    names = re.compile(r"constants\.(JUDGE_|QUESTION_CAT)|import .*(JUDGE_PASS|JUDGE_EVAL|QUESTION_CAT)|todays_rule")
+    assert {name for name, tree in modules().items() if names.search(ast.unparse(tree))} <= {"settings"}
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         socjudge.nothing  # noqa: B018

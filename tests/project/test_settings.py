@@ -268,7 +268,7 @@ def test_the_projects_cap_holds_where_no_other_is_given_and_infinity_is_none(
     with pytest.raises(sj.BudgetReached):
         sj.run_evaluation_suite(questions, **run)
     assert service.requests == []
-    done = sj.run_evaluation_suite(questions[:1], **run | {"answers": stored[:1]}, max_cost_usd=1.0)
+    done = sj.run_evaluation_suite(questions[:1], max_cost_usd=1.0, **run | {"answers": stored[:1]})
     with pytest.raises(sj.BudgetReached):
         sj.rejudge(done, judge_model="gpt-4o", progress=False)
     assert sj.run_probes(done, judge_model="gpt-4o-mini", progress=False).judged.stopped

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from report_logs import words
+from run_options import with_options
 from score_frames import framed, judged
 from service import Reply, Service, error, judgement
 
@@ -43,7 +44,7 @@ def judge(service: Service, tmp_path: Path) -> Callable[..., EvaluationRun]:
 
         service.default = reply
         how: dict[str, Any] = {"logs_dir": tmp_path / "logs", "progress": False}
-        return run_evaluation_suite(QUESTIONS, answers=STORED, judge_model=list(names), **how)
+        return run_evaluation_suite(QUESTIONS, answers=STORED, judge_model=list(names), **with_options(**how))
 
     return run
 
@@ -153,8 +154,8 @@ def test_every_judge_of_the_answers_counts_however_long_ago_and_over_whose_log(
     monkeypatch.setattr("socjudge.report.page.TREND_RUNS", 1)  # none is there for being recent
     how: dict[str, Any] = {"logs_dir": tmp_path / "logs", "progress": False}
     first = judge("gpt-4o")  # which alone says 不合格
-    second = rejudge(first, judge_model="gpt-4o-mini", **how)
-    third = rejudge(second, judge_model="gpt-4.1", **how)
+    second = rejudge(first, judge_model="gpt-4o-mini", **with_options(**how))
+    third = rejudge(second, judge_model="gpt-4.1", **with_options(**how))
     for each in (first, second, third):
         assert each.log_path is not None
         page = write_log_report(tmp_path / "page.html", tmp_path / "logs", log=each.log_path.name).read_text("utf-8")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_options import with_options
 from service import Reply, Service, error, judgement
 
 from socjudge import (
@@ -59,7 +60,7 @@ class Judge:
 
 def judge_all(tmp_path: Path, **keywords: Any) -> EvaluationRun:
     keywords = {"judge_model": "gpt-4o-mini", "until_certain": True, "progress": False, **keywords}
-    return run_evaluation_suite(QUESTIONS, answers=ANSWERS, logs_dir=tmp_path / "logs", **keywords)
+    return run_evaluation_suite(QUESTIONS, answers=ANSWERS, logs_dir=tmp_path / "logs", **with_options(**keywords))
 
 
 def test_a_clear_run_ends_after_two_judgements_each(service: Service, tmp_path: Path) -> None:

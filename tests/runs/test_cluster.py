@@ -24,6 +24,7 @@ import cloudpickle
 import pytest
 from conftest import ANSWER, ROOT
 from langchain_core.language_models import FakeListChatModel
+from run_options import with_options
 from service import KEY, Reply, Service, error, is_judge_call, judgement, serving
 
 from socjudge import (
@@ -101,7 +102,7 @@ def run_suite(questions: list[EvalQuestion], tmp_path: Path, **keywords: Any) ->
         "logs_dir": tmp_path / "logs",
         **keywords,
     }
-    return run_evaluation_suite(questions, progress=False, **keywords)
+    return run_evaluation_suite(questions, progress=False, **with_options(**keywords))
 
 
 def stored(questions: list[EvalQuestion]) -> list[AssistantAnswer]:

@@ -18,6 +18,7 @@ from typing import Any
 import openai
 import pytest
 from langchain_core.embeddings import Embeddings
+from run_options import with_options
 from service import KEY, Service, is_judge_call, judgement, serving
 
 from socjudge import (
@@ -163,10 +164,10 @@ class Desk:
     def run(self, **keywords: Any) -> EvaluationRun:
         keywords = {"progress": False, "logs_dir": self.folder / "logs", **self.keywords, **keywords}
         if self.earlier is not None:
-            return rejudge(self.earlier, **keywords)
+            return rejudge(self.earlier, **with_options(**keywords))
         if self.index is not None:
             keywords["index"] = build_index(self.runbooks, **{"index_dir": self.folder / "index", **self.index})
-        return run_evaluation_suite(self.questions, **keywords)
+        return run_evaluation_suite(self.questions, **with_options(**keywords))
 
     def todays(self) -> dict[str, Any]:
         """The rubric and the judge prompt of the project, in place of those of a journal or a log."""

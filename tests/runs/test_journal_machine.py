@@ -23,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from run_options import with_options
 from service import Service, judgement
 
 from socjudge import (
@@ -100,10 +101,7 @@ class RunMachine(RuleBasedStateMachine):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with contextlib.suppress(RunStopped, BudgetReached, ConfigError):
-                run = run_evaluation_suite(
-                    QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini", logs_dir=self.logs, progress=False,
-                    **{"max_concurrency": 1, **keywords},
-                )  # fmt: skip
+                run = run_evaluation_suite(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini", logs_dir=self.logs, progress=False, **with_options(**{"max_concurrency": 1, **keywords}))  # fmt: skip
         calls = Counter(asked(request) for request in self.service.requests[seen:])
         if not finished:
             assert not rows & set(calls), "what was judged is paid for again"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_options import with_options
 from service import AfterCalls, Reply, Service, error, judgement
 
 from socjudge import (
@@ -33,7 +34,6 @@ from socjudge.models.prices import estimate_tokens
 from socjudge.records import Completion, ModelRequest, Usage
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.repair import repair_run
-from socjudge.runs.running import RunOptions
 
 QUESTIONS = [EvalQuestion(n, "正常系", f"質問{n}です", ("端末の隔離",)) for n in range(1, 11)]
 ANSWERS = [AssistantAnswer(q.question, "端末を隔離します。[出典: a.md > b]", "文脈") for q in QUESTIONS]
@@ -52,7 +52,9 @@ def silent(request: dict[str, Any]) -> Reply:
 
 def judge_all(tmp_path: Path, judge: Any = "gpt-4o-mini", **keywords: Any) -> EvaluationRun:
     keywords = {"answers": ANSWERS, "max_concurrency": 2, **keywords}
-    return run_evaluation_suite(QUESTIONS, judge_model=judge, logs_dir=tmp_path / "logs", progress=False, **keywords)
+    return run_evaluation_suite(
+        QUESTIONS, judge_model=judge, logs_dir=tmp_path / "logs", progress=False, **with_options(**keywords)
+    )
 
 
 def most_usd(requests: list[dict[str, Any]]) -> float:
@@ -139,7 +141,7 @@ def test_a_repair_costs_what_it_asks_for_and_its_cap_is_for_that(service: Servic
     run = judge_all(tmp_path)
     service.default = judgement(80)
     each = 0.00027
-    repaired = repair_run(run, RunOptions(logs_dir=tmp_path / "logs", progress=False, max_cost_usd=0.005))
+    repaired = repair_run(run, logs_dir=tmp_path / "logs", progress=False, max_cost_usd=0.005)
     assert [r.evaluation.status for r in repaired.results] == ["ok"] * 10
     assert (run.cost_usd, repaired.cost_usd) == (pytest.approx(9 * each), pytest.approx(each))
     assert load_runs(tmp_path / "logs")["cost_usd"].sum() == pytest.approx(10 * each)

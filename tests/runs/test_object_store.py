@@ -17,6 +17,7 @@ import pytest
 import s3fs
 from fsspec.registry import _registry
 from one_run import STARTED, one_run
+from run_options import with_options
 from service import Service
 from typer.testing import CliRunner
 from upath import UPath
@@ -128,7 +129,7 @@ def run_offline(
     questions: list[EvalQuestion], index: RunbookIndex, logs_dir: Path | str = URL, **keywords: Any
 ) -> EvaluationRun:
     keywords = {"assistant_model": "offline", "judge_model": "offline", **keywords}
-    return run_evaluation_suite(questions, index=index, logs_dir=logs_dir, progress=False, **keywords)
+    return run_evaluation_suite(questions, index=index, logs_dir=logs_dir, progress=False, **with_options(**keywords))
 
 
 # -- a run

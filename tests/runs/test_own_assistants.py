@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_options import with_options
 
 import socjudge as sj
 from socjudge.errors import ConfigError, ProviderError, RunStopped
@@ -27,7 +28,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def run(answers: Any, logs: Path, questions: Any = QUESTIONS, **options: Any) -> Any:
     return sj.run_evaluation_suite(
-        questions, answers=answers, judge_model="judge-1", logs_dir=logs, progress=False, **options
+        questions, answers=answers, judge_model="judge-1", logs_dir=logs, progress=False, **with_options(**options)
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from command_line import socjudge_here
+from run_options import with_options
 from scripted_world import ASSISTANT, CHEAPER, FILTERED, PRICES, Own, World, paid
 from service import CRITERIA, KEY, serving
 
@@ -29,7 +30,6 @@ from socjudge.base.verdict import certainty_text
 from socjudge.report import page
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.repair import repair_run
-from socjudge.runs.running import RunOptions
 
 SEEDS, BLOCKS = range(200), 20
 MOST_STARTS = 7
@@ -377,10 +377,7 @@ def what_breaks(seed: int, folder: Path, index: RunbookIndex) -> list[str]:
                    f"--answer-repeats={world.answer_repeats}", *flags, *(f"--judge-model={name}" for name in world.names)]  # fmt: skip
         logs = it.work(
             "run",
-            lambda **options: sj.run_evaluation_suite(
-                it.questions, judge_model=judges if len(judges) > 1 else judges[0],
-                **({"answers": stored} if world.stored else answering), **how, **quiet, **options,
-            ),
+            lambda **options: sj.run_evaluation_suite(it.questions, judge_model=judges if len(judges) > 1 else judges[0], **with_options(**{"answers": stored} if world.stored else answering, **how, **quiet, **options)),
             command if world.cli else None, world.names,
         )  # fmt: skip
         names = {path: json.loads(path.read_text("utf-8"))["run"]["judge_model"] for path in logs}
@@ -390,7 +387,7 @@ def what_breaks(seed: int, folder: Path, index: RunbookIndex) -> list[str]:
             lifted = {pair for pair in sorted(world.refused) if draw.random() < 0.7}
             world.refused -= lifted
             of, old = names[torn[0]], json.loads(torn[0].read_text("utf-8"))
-            begin = lambda **options: repair_run(sj.load_run(torn[0]), RunOptions(**quiet, **options), index=index)  # noqa: E731
+            begin = lambda **options: repair_run(sj.load_run(torn[0]), **with_options(**quiet, **options), index=index)  # noqa: E731
             again = ["run", f"--repair={torn[0]}", f"--index-dir={index.index_dir}"]
             for path in it.work("repair", begin, again, [of]):
                 rows = json.loads(path.read_text("utf-8"))["results"]
@@ -403,7 +400,8 @@ def what_breaks(seed: int, folder: Path, index: RunbookIndex) -> list[str]:
                 it.law(all(kept), "repair: what had not failed is changed")
         if logs and not it.is_stuck and draw.random() < 0.3:
             again = ["rejudge", str(logs[0]), "--judge-model=mine-c", *flags] if world.answer_repeats == 1 else None
-            begin = lambda **options: sj.rejudge(sj.load_run(logs[0]), judge_model="mine-c", **how, **quiet, **options)  # noqa: E731
+            asked = {"judge_model": "mine-c", **how, **quiet}
+            begin = lambda **options: sj.rejudge(sj.load_run(logs[0]), **with_options(**asked, **options))  # noqa: E731
             it.work("rejudge", begin, again, ["mine-c"])
         with pytest.MonkeyPatch.context() as patch:
             if draw.random() < 0.5:  # the rule of the log counts, whatever today's is

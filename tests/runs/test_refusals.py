@@ -11,6 +11,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from run_options import with_options
 from service import AfterCalls, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import (
@@ -25,9 +26,9 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
+from socjudge.records import RunOptions
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.repair import repair_run
-from socjudge.runs.running import RunOptions
 
 FILTERED = error(400, "The response was filtered: Azure OpenAI's content management policy", code="content_filter")
 UNTOLD = error(400, "Invalid model name passed in model=nosuch")
@@ -37,7 +38,7 @@ ANSWERS = [AssistantAnswer(q.question, "端末を隔離します。[出典: a.md
 
 def judge_all(tmp_path: Path, **keywords: Any) -> EvaluationRun:
     keywords = {"answers": ANSWERS, "judge_model": "gpt-4o-mini", "max_concurrency": 1, **keywords}
-    return run_evaluation_suite(QUESTIONS, logs_dir=tmp_path / "logs", progress=False, **keywords)
+    return run_evaluation_suite(QUESTIONS, logs_dir=tmp_path / "logs", progress=False, **with_options(**keywords))
 
 
 def break_off(calls: Sized, most: int, tmp_path: Path, **keywords: Any) -> None:
@@ -127,10 +128,7 @@ def test_a_block_of_dangerous_questions_that_the_filter_refuses_is_no_outage(ser
     service.default = lambda request: (
         FILTERED if any(q.question in request["messages"][0]["content"] for q in dangerous) else Reply(judgement(80))
     )
-    run = run_evaluation_suite(
-        questions, answers=[AssistantAnswer(q.question, "回答", "文脈") for q in questions], progress=False,
-        judge_model="gpt-4o-mini", max_concurrency=4, logs_dir=tmp_path / "logs",
-    )  # fmt: skip
+    run = run_evaluation_suite(questions, answers=[AssistantAnswer(q.question, "回答", "文脈") for q in questions], progress=False, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs", options=RunOptions(max_concurrency=4))  # fmt: skip
     assert statuses(run) == {question.id: "failed" for question in dangerous}
     assert len(service.requests) == len(questions)
 
@@ -198,7 +196,7 @@ def test_a_repair_goes_past_what_is_refused_for_good(service: Service, tmp_path:
     service.default = refusing({2, 5})
     run = judge_all(tmp_path)
     service.default = refusing({2})
-    repaired = repair_run(run, RunOptions(logs_dir=tmp_path / "logs", progress=False))
+    repaired = repair_run(run, logs_dir=tmp_path / "logs", progress=False)
     assert statuses(repaired) == {2: "failed"}
 
 
@@ -257,7 +255,7 @@ def test_a_reply_that_the_filter_withheld_is_a_refusal_that_was_paid_for(
     assert statuses(run) == dict.fromkeys(range(1, 9), "failed")
     assert len(service.requests) == run.run.judge_usage.calls == 20
     assert run.cost_usd == pytest.approx(20 * (1000 * 0.15 + 200 * 0.6) / 1e6)
-    repaired = repair_run(run, RunOptions(logs_dir=tmp_path / "logs", progress=False))
+    repaired = repair_run(run, logs_dir=tmp_path / "logs", progress=False)
     assert len(service.requests) == 28 and statuses(repaired) == statuses(run)
 
 
@@ -289,7 +287,7 @@ def test_a_judge_that_refuses_to_mark_again_what_could_not_be_read_has_refused_t
     charged = [request for request in service.requests if refusal.status == 200 or len(request["messages"]) == 1]
     assert run.run.judge_usage.calls == len(charged) == 19 + 2 * (2 if refusal.status == 200 else 1)
     service.default = refusing(())
-    assert statuses(repair_run(run, RunOptions(logs_dir=tmp_path / "logs", progress=False))) == {}
+    assert statuses(repair_run(run, logs_dir=tmp_path / "logs", progress=False)) == {}
 
 
 def test_a_block_that_cannot_be_read_after_a_break_is_not_an_unfit_judge(service: Service, tmp_path: Path) -> None:
@@ -304,4 +302,4 @@ def test_a_judge_that_refuses_all_is_a_run_without_a_verdict(service: Service, t
     run = judge_all(tmp_path)
     assert run.summary.n_unscored == len(service.requests) == 20
     with pytest.raises(ConfigError, match="nothing in it"):
-        repair_run(judge_all(tmp_path, judge_model="offline", fresh=True), RunOptions(logs_dir=tmp_path))
+        repair_run(judge_all(tmp_path, judge_model="offline", fresh=True), logs_dir=tmp_path)

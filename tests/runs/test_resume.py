@@ -26,6 +26,7 @@ from conftest import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_run import log_of
+from run_options import with_options
 from run_process import judge_all
 from service import KEY, Reply, Service, error, judgement
 
@@ -35,6 +36,7 @@ from socjudge import (
     ConfigError,
     EvalQuestion,
     EvaluationRun,
+    RunOptions,
     RunStopped,
     UnparsableJudgement,
     load_prompt,
@@ -56,7 +58,7 @@ Default = Callable[[dict[str, Any]], Reply | str]
 
 def run_suite(questions: list[EvalQuestion], tmp_path: Path, **keywords: Any) -> EvaluationRun:
     keywords = {"assistant_model": "gpt-4o-mini", "judge_model": "gpt-4o-mini", "max_concurrency": 1, **keywords}
-    return run_evaluation_suite(questions, logs_dir=tmp_path / "logs", progress=False, **keywords)
+    return run_evaluation_suite(questions, logs_dir=tmp_path / "logs", progress=False, **with_options(**keywords))
 
 
 def stored(questions: list[EvalQuestion]) -> list[AssistantAnswer]:
@@ -270,8 +272,7 @@ def test_a_rejudged_run_is_taken_up_too(service: Service, questions: list[EvalQu
     first = run_suite(questions, tmp_path, answers=stored(questions))
     service.requests.clear()
     with pytest.raises(RunStopped):
-        rejudge(first, judge_model="gpt-4o", logs_dir=tmp_path / "logs", max_concurrency=1, progress=False,
-                stop=stop_after(service, 4))  # fmt: skip
+        rejudge(first, judge_model="gpt-4o", logs_dir=tmp_path / "logs", progress=False, options=RunOptions(max_concurrency=1, stop=stop_after(service, 4)))  # fmt: skip
     second = rejudge(first, judge_model="gpt-4o", logs_dir=tmp_path / "logs", progress=False)
     assert len(service.requests) == 10
     assert second.run.rejudged_from == first.run.run_id
@@ -769,10 +770,7 @@ def test_a_journal_under_way_is_held_wherever_the_log_is_to_go_and_by_whatever_n
             getattr(tmp_path / "another.partial.jsonl", link)(journal)
         journal = tmp_path / "another.partial.jsonl" if link else journal
         with pytest.raises(ConfigError) as caught:
-            run_evaluation_suite(
-                questions[:2], answers=stored(questions[:2]), judge_model="gpt-4o-mini", resume=journal, progress=False,
-                logs_dir=tmp_path / "elsewhere",
-            )  # fmt: skip
+            run_evaluation_suite(questions[:2], answers=stored(questions[:2]), judge_model="gpt-4o-mini", progress=False, logs_dir=tmp_path / "elsewhere", options=RunOptions(resume=journal))  # fmt: skip
         refused.append(str(caught.value))
 
     run = run_suite(questions[:2], tmp_path, answers=stored(questions[:2]), on_result=start_another)
@@ -792,11 +790,11 @@ def test_a_journal_behind_a_link_is_taken_up_only_when_it_is_named_and_goes_when
     (link := kept / journal.name).symlink_to(journal)
     assert unfinished_runs(kept) == []
     how: dict[str, Any] = {"answers": stored(questions[:4]), "judge_model": "gpt-4o-mini", "progress": False}
-    run = run_evaluation_suite(questions[:4], **how, logs_dir=kept, resume=link)
+    run = run_evaluation_suite(questions[:4], logs_dir=kept, **with_options(resume=link, **how))
     assert len(service.requests) == 4 and run.run.sessions == 2
     assert not journal.exists()
     assert (
-        run_evaluation_suite(questions[:4], **how, logs_dir=kept).run.sessions == 1
+        run_evaluation_suite(questions[:4], logs_dir=kept, **with_options(**how)).run.sessions == 1
     )  # the link to nowhere is no obstacle
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_options import with_options
 from service import CRITERIA, Reply, Service, judgement
 
 import socjudge as sj
 from socjudge import constants
+from socjudge.records import RunOptions
 from socjudge.runs.repair import repair_run
-from socjudge.runs.running import RunOptions
 
 QUESTIONS = [sj.EvalQuestion(i, "正常系", f"質問{i}", ("隔離",)) for i in range(4)]
 ANSWERS = [sj.AssistantAnswer(q.question, f"回答{q.id}", context="抜粋") for q in QUESTIONS]
@@ -30,7 +31,9 @@ def judge(service: Service) -> Service:
 
 def run(tmp_path: Path, **keywords: Any) -> sj.EvaluationRun:
     asked: dict[str, Any] = {"answers": ANSWERS, "rubric": OWN, "judge_prompt": PROMPT, "logs_dir": tmp_path / "logs"}
-    return sj.run_evaluation_suite(QUESTIONS, judge_model="gpt-4o-mini", progress=False, **asked | keywords)
+    return sj.run_evaluation_suite(
+        QUESTIONS, judge_model="gpt-4o-mini", progress=False, **with_options(**asked | keywords)
+    )
 
 
 def confuse(patch: pytest.MonkeyPatch) -> None:
@@ -45,10 +48,7 @@ def test_what_is_set_while_a_run_is_under_way_does_not_touch_it(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.default = lambda request: judgement(75)
-    done = sj.run_evaluation_suite(
-        QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini", progress=False, logs_dir=tmp_path,
-        on_result=lambda _: confuse(monkeypatch), max_concurrency=1,
-    )  # fmt: skip
+    done = sj.run_evaluation_suite(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini", progress=False, logs_dir=tmp_path, options=RunOptions(on_result=lambda _: confuse(monkeypatch), max_concurrency=1))  # fmt: skip
     assert done.rubric == sj.Rubric() and done.summary.mvp_passed
     assert [list(result.evaluation.scores) for result in done.results] == [CRITERIA] * 4
     assert done.log_path is not None and sj.load_run(done.log_path) == done
@@ -145,7 +145,7 @@ def test_a_repair_takes_rubric_and_prompt_of_the_log(
     assert [result.evaluation.status for result in done.results] == ["ok", "ok", "ok", "failed"]
     confuse(monkeypatch)
     judge.default = judgement(dict.fromkeys(THREE, 75))
-    mended = repair_run(done, RunOptions(logs_dir=tmp_path / "mended", progress=False))
+    mended = repair_run(done, logs_dir=tmp_path / "mended", progress=False)
     assert mended.rubric == OWN
     assert [list(result.evaluation.scores) for result in mended.results] == [list(THREE)] * 4
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_options import with_options
 from service import Reply, Service, error, is_judge_call, judgement
 
 from socjudge import (
@@ -17,6 +18,7 @@ from socjudge import (
     EvalQuestion,
     EvaluationRun,
     ProviderError,
+    RunOptions,
     RunStopped,
     combine_judges,
     estimate_run,
@@ -52,7 +54,7 @@ def replies(**special: Callable[[], Reply | str]) -> Callable[[dict[str, Any]], 
 
 def judge_all(tmp_path: Path, **keywords: Any) -> EvaluationRun:
     keywords = {"judge_model": JUDGES, "answers": STORED, "progress": False, **keywords}
-    return run_evaluation_suite(QUESTIONS, logs_dir=tmp_path / "logs", **keywords)
+    return run_evaluation_suite(QUESTIONS, logs_dir=tmp_path / "logs", **with_options(**keywords))
 
 
 def left_to_pay(
@@ -89,11 +91,11 @@ def test_a_finished_judge_is_found_from_another_folder_too(
     service.default = lambda request: error(401, "no") if request["model"] == down["model"] else judgement(80)
     monkeypatch.chdir(tmp_path / "notebooks")
     with pytest.warns(UserWarning, match=JUDGES[-1]):
-        run_evaluation_suite(QUESTIONS, logs_dir="../logs", **how)
+        run_evaluation_suite(QUESTIONS, logs_dir="../logs", **with_options(**how))
     service.requests.clear()
     down["model"] = ""
     monkeypatch.chdir(tmp_path)
-    run_evaluation_suite(QUESTIONS, logs_dir="logs", **how)
+    run_evaluation_suite(QUESTIONS, logs_dir="logs", **with_options(**how))
     assert {request["model"] for request in service.requests} == {JUDGES[-1]}
 
 
@@ -107,10 +109,7 @@ def test_all_judges_have_the_prompt_that_the_run_began_with(
     def save_anew(_: Any) -> None:
         path.write_text(text + "\n厳しく採点してください。", encoding="utf-8")
 
-    run = run_evaluation_suite(
-        QUESTIONS, answers=STORED, judge_model=JUDGES, judge_prompt=path, logs_dir=tmp_path / "logs", progress=False,
-        on_result=save_anew,
-    )  # fmt: skip
+    run = run_evaluation_suite(QUESTIONS, answers=STORED, judge_model=JUDGES, judge_prompt=path, logs_dir=tmp_path / "logs", progress=False, options=RunOptions(on_result=save_anew))  # fmt: skip
     assert len({each.run.judge_prompt_sha256 for each in (run, *run.others)}) == 1
 
 

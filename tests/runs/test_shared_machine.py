@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_options import with_options
 from service import AfterCalls, Service
 
 from socjudge import AssistantAnswer, ConfigError, EvalQuestion, RunStopped, run_evaluation_suite, unfinished_runs
@@ -32,7 +33,12 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def judge(questions: list[EvalQuestion], logs_dir: Path, **options: Any) -> Any:
     answers = [AssistantAnswer(q.question, f"回答{q.id} [出典: a.md]", "文脈") for q in questions]
     return run_evaluation_suite(
-        questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=logs_dir, progress=False, **options
+        questions,
+        answers=answers,
+        judge_model="gpt-4o-mini",
+        logs_dir=logs_dir,
+        progress=False,
+        **with_options(**options),
     )
 
 

@@ -16,6 +16,7 @@ from conftest import ANSWER
 from hypothesis import given
 from hypothesis import strategies as st
 from one_run import log_of
+from run_options import with_options
 from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import (
@@ -36,20 +37,20 @@ from socjudge import (
 from socjudge.base.pass_rule import PassRule
 from socjudge.base.verdict import judges_text, run_verdict, summarise_results, summary_text
 from socjudge.cli.shared import report_run
-from socjudge.records import EvaluationResult, Rubric, RunInfo
+from socjudge.records import EvaluationResult, Rubric, RunInfo, RunOptions
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import engine, running
 from socjudge.runs.assignment import assign_suite
 from socjudge.runs.estimate import Estimate
 from socjudge.runs.log_json import run_from_dict
 from socjudge.runs.repair import estimate_repair, repair_run
-from socjudge.runs.running import RunOptions, run_assignment
+from socjudge.runs.running import RunTerms, run_assignment
 from socjudge.runs.unfinished import UnfinishedRun
 
 
 def run_suite(questions: list[EvalQuestion], tmp_path: Path, **keywords: Any) -> EvaluationRun:
     keywords = {"assistant_model": "gpt-4o-mini", "judge_model": "gpt-4o-mini", **keywords}
-    return run_evaluation_suite(questions, logs_dir=tmp_path / "logs", progress=False, **keywords)
+    return run_evaluation_suite(questions, logs_dir=tmp_path / "logs", progress=False, **with_options(**keywords))
 
 
 def result(question_id: int, score: float, status: str = "ok", repeat: int = 0) -> EvaluationResult:
@@ -188,7 +189,7 @@ def test_an_assignment_that_is_done_twice_is_two_runs(
         questions[:2], index=index, answers=None, assistant_model="offline", judge_model="offline", judge_prompt=None,
         assistant_prompt=None, rubric=Rubric(), answer_repeats=1, judge_repeats=1, k=5,
     )  # fmt: skip
-    options = RunOptions(logs_dir=tmp_path / "logs", progress=False)
+    options = RunTerms(logs_dir=tmp_path / "logs", progress=False)
     first, second = run_assignment(assignment, options), run_assignment(assignment, options)
     assert first.run.run_id != second.run.run_id
     assert len(list((tmp_path / "logs").glob("judge_eval_*.json"))) == 2
@@ -213,7 +214,7 @@ def test_a_mistyped_judge_is_found_before_the_assistant_is_paid(
     service.unknown_models.add("gpt-4o-minni")
     models = {"assistant_model": "gpt-4o-mini", "judge_model": "gpt-4o-minni"}
     with pytest.raises(ConfigError, match="'gpt-4o-minni' does not exist"):
-        run_evaluation_suite(questions, index=index, logs_dir=tmp_path, progress=False, **models)  # type: ignore[arg-type]
+        run_evaluation_suite(questions, index=index, logs_dir=tmp_path, progress=False, **with_options(**models))  # type: ignore[arg-type]
     assert service.requests == []
     assert list(tmp_path.iterdir()) == []  # nothing that would be offered for ever
 
@@ -336,15 +337,15 @@ def test_what_failed_in_an_old_log_is_asked_for_again_and_nothing_else(
     assert [r.evaluation.status for r in old.results] == ["ok", "failed", "failed", "ok"]
     service.requests.clear()
     assert old.log_path is not None
-    run = repair_run(load_run(old.log_path), RunOptions(logs_dir=tmp_path / "logs", progress=False), index=index)
+    run = repair_run(load_run(old.log_path), logs_dir=tmp_path / "logs", progress=False, index=index)
     assert [r.evaluation.average_score for r in run.results] == [90, 80, 80, 80]
     assert (len(service.requests), service.judge_calls) == (3, 2)  # an answer, its judgement, and another judgement
     assert run.log_path != old.log_path and load_run(run.log_path or "") == run
     with pytest.raises(ConfigError, match="nothing in it failed"):
-        repair_run(run, RunOptions(logs_dir=tmp_path / "logs", progress=False), index=index)
+        repair_run(run, logs_dir=tmp_path / "logs", progress=False, index=index)
     other = replace(old, run=replace(old.run, index_fingerprint="0" * 64))
     with pytest.raises(ConfigError, match="runbook index: 0000"):
-        repair_run(other, RunOptions(logs_dir=tmp_path / "logs", progress=False), index=index)
+        repair_run(other, logs_dir=tmp_path / "logs", progress=False, index=index)
 
 
 def test_the_bar_says_what_goes_on_and_why_it_takes_long(
@@ -371,7 +372,12 @@ def test_the_bar_says_what_goes_on_and_why_it_takes_long(
     service.script, service.default = [error(500, "down")], reply
     answers = [AssistantAnswer(questions[0].question, "回答", "文脈")]
     run_evaluation_suite(
-        questions[:1], answers=answers, judge_model="gpt-4o-mini", max_concurrency=1, logs_dir=tmp_path, progress=True
+        questions[:1],
+        answers=answers,
+        judge_model="gpt-4o-mini",
+        logs_dir=tmp_path,
+        progress=True,
+        options=RunOptions(max_concurrency=1),
     )
     assert drawn.is_set()
     assert "retries 1" in capsys.readouterr().err
@@ -384,7 +390,12 @@ def test_a_log_file_is_not_filled_with_drawings_of_the_bar(
     monkeypatch.setattr(running, "SHOW_S", 0.0)  # a terminal would be redrawn at each look; this is no terminal
     answers = [AssistantAnswer(question.question, "回答", "文脈") for question in questions]
     run_evaluation_suite(
-        questions, answers=answers, judge_model="gpt-4o-mini", max_concurrency=1, logs_dir=tmp_path, progress=True
+        questions,
+        answers=answers,
+        judge_model="gpt-4o-mini",
+        logs_dir=tmp_path,
+        progress=True,
+        options=RunOptions(max_concurrency=1),
     )
     drawn = [text for text in re.split("[\r\n]+", capsys.readouterr().err) if text]
     assert len(drawn) <= 4 and "10/10" in drawn[-1]

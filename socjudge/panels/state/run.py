@@ -24,7 +24,7 @@ from ...runs.certainty import most_repeats
 from ...runs.estimate import Estimate
 from ...runs.given_answers import needs_index, open_answers
 from ...runs.load import load_run
-from ...runs.running import RunOptions, run_assignment
+from ...runs.running import RunTerms, run_assignment
 from ...runs.several_judges import Over, assign_judges, check_judges, estimate_judges_left, judged_already, run_judges
 from ...runs.unfinished import UnfinishedRun, load_unfinished, unfinished_runs
 from ...settings import default_k, project_rubric
@@ -383,14 +383,14 @@ class RunSession(Session):
             if not result.judge_repeat:
                 paid.add(_answer(result))
 
-        options = RunOptions(
+        terms = RunTerms(
             **{name: getattr(settings, name) for name in HOW}, logs_dir=self.logs_dir, on_result=count, stop=self._stop,
             progress=False, until_certain=settings.until_certain,
         )  # fmt: skip
         if len(preview.assignments) == 1:
-            self.run = run_assignment(preview.assignments[0], options)
+            self.run = run_assignment(preview.assignments[0], terms)
         else:
-            self.run = run_judges(preview.assignments, preview.over, options)
+            self.run = run_judges(preview.assignments, preview.over, terms)
         return "finished"
 
 

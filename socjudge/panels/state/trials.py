@@ -22,7 +22,7 @@ from ...runs.assignment import STORED
 from ...runs.estimate import Estimate
 from ...runs.load import load_run
 from ...runs.logs import log_files
-from ...runs.running import RunOptions, note_journal, note_run, run_assignment
+from ...runs.running import RunTerms, note_journal, note_run, run_assignment
 from ...settings import project_rubric
 from .run import Progress, Session, State
 from .trial_effect import Effect, disputed_questions, measure_effect
@@ -199,7 +199,7 @@ class TrialSession(Session):
             if self._stop.is_set():
                 raise RunStopped(say("panels.stopped_between"))
             self._scored = (0, 0.0)  # the running mean is of one prompt
-            how = RunOptions(
+            how = RunTerms(
                 max_cost_usd=budget, logs_dir=self.trials_dir, stop=self._stop, progress=False,
                 on_result=partial(self._count, answered=side.assistant_prompt is not None),
             )  # fmt: skip
