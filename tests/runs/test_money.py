@@ -117,20 +117,20 @@ def test_an_experiment_that_breaks_off_in_its_last_part_pays_no_part_again_and_k
     given = list(zip(QUESTIONS[:2], ANSWERS[:2], strict=True))[: 1 if experiment is certify_judge else 2]
     cap = "budget_usd" if experiment is certify_judge else "max_cost_usd"
     how: dict[str, Any] = {"judge_model": "gpt-4o", "progress": False, "max_concurrency": 1}
-    experiment(given, **how, logs_dir=tmp_path / "whole", **{cap: math.inf})
+    experiment(given, **with_options(**how, logs_dir=tmp_path / "whole", **{cap: math.inf}))
     whole = len(service.requests)
     service.requests.clear()
     how |= {"logs_dir": tmp_path / "broken"}
     with pytest.raises(RunStopped):
-        experiment(given, **how, stop=AfterCalls(service.requests, whole - 1), **{cap: math.inf})
+        experiment(given, **with_options(**how, stop=AfterCalls(service.requests, whole - 1), **{cap: math.inf}))
     paid = len(service.requests)
     assert paid < whole
     if experiment is not certify_judge:  # which plans less for less money
-        experiment(given, **how, **{cap: most_usd(service.requests)})
+        experiment(given, **with_options(**how, **{cap: most_usd(service.requests)}))
         assert len(service.requests) == paid
-    experiment(given, **how, **{cap: math.inf})
+    experiment(given, **with_options(**how, **{cap: math.inf}))
     assert len(service.requests) == whole
-    experiment(given, **how, **{cap: math.inf})  # it was finished: this is another
+    experiment(given, **with_options(**how, **{cap: math.inf}))  # it was finished: this is another
     assert len(service.requests) == 2 * whole
     assert not list(tmp_path.glob("broken/.judges_*"))
 
