@@ -236,7 +236,7 @@ def test_whatever_changes_its_answers_is_another_run(judge: Service, tmp_path: P
 
         return assign_suite(
             QUESTIONS, index=None, answers=sj.Assistant(f"{file}:ask", **how), assistant_model="auto", judge_model="judge-1",
-            judge_prompt=None, assistant_prompt=None, answer_repeats=1, judge_repeats=1, k=5,
+            judge_prompt=None, assistant_prompt=None, rubric=sj.Rubric(), answer_repeats=1, judge_repeats=1, k=5,
         ).key  # fmt: skip
 
     first = assigned(name="b", version="1")
