@@ -1,6 +1,6 @@
 """How often what is said of a judge is right: corrected means, verdicts, stopping, planted flaws; Markdown tables.
 
-    python benchmarks/validation.py [corrected] [rates] [stopping] [flaws] [trust] [draws] [--scale 1.0] [--seed 0] [--data …]
+    python benchmarks/validation.py [corrected] [rates] [stopping] [flaws] [trust] [draws] [looks] [--scale 1.0] [--seed 0] [--data …]
 
 The families of marks are those of benchmarks/calibration.py; people and judge mark the same answers, each with noise of
 their own, and the judge's is scaled for the correlation. The rows "real" draw answers, with replacement, from what real
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator
-from itertools import permutations
+from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations, product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,10 +23,24 @@ import scipy.stats
 from calibration import draw_answers
 
 from socjudge.base.pass_rule import PassRule
+from socjudge.certify.conditions import ALPHA, MAX_JUMPY
+from socjudge.certify.noise import JUMP
 from socjudge.runs.certainty import FIRST, ROUND
+from socjudge.stats.changes import sd_ends, share_ends
 from socjudge.stats.correction import Corrected, corrected_mean, corrected_rate
 from socjudge.stats.sequential import Progress, gate_progress
-from socjudge.stats.trust import CORRELATION, MARGIN, judge_flaws, judge_trust
+from socjudge.stats.trust import (
+    CORRELATION,
+    LOOKS,
+    MARGIN,
+    MAX_NOISE,
+    _labels_needed,
+    _Sample,
+    _trust,
+    _with_verdict,
+    judge_flaws,
+    judge_trust,
+)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"  # --data
 SIZES = (10, 20, 30, 40)
@@ -488,6 +502,87 @@ def draws(rng: np.random.Generator, scale: float, data: Path) -> None:
         print(f"| {name} | {whole} | {len(part)} | {shares} | {part['falsely'].mean():.1%} |")
 
 
+def looks(rng: np.random.Generator, scale: float, data: Path) -> None:
+    """One criterion, looked at again as labels come in; how many labels it is told to need; noise that is not normal."""
+    times = int(1000 * scale)
+    print("### Looking again\n")
+    print(
+        "| judge | looks at, level of each | trusted at the first | at any | with all criteria's level (six) at any |\n|---|---|---|---|---|"
+    )
+    cases = {"bias 10, r .9": (10, 0.9), "bias 10, r .7": (10, 0.7), "bias 0, r .5": (0, 0.5), "bias 3, r .8": (3, 0.8)}
+    plans = {"40, 70, 100, 200 at 1.25 %": (LOOKS, 0.0125), "every ten, 20 to 200, at 5 %": (range(20, 201, 10), 0.05)}
+    for name, (bias, r) in cases.items():
+        for plan, (at, level) in plans.items():
+            judges = [population(rng, bias, r) for _ in range(times)]
+            first, ever = np.mean([_trusted(marks, at, level) for marks in judges], axis=0)
+            _, six = np.mean([_trusted(marks, at, level / 6) for marks in judges], axis=0)
+            print(f"| {name} | {plan} | {first:.1%} | {ever:.1%} | {six:.1%} |", flush=True)
+    print(
+        "\n| bias, scatter | labels | undecided | truly needed more | inside the told range | told that perhaps none decides |"
+    )
+    print("|---|---|---|---|---|---|")
+    for n, bias, scatter in product((40, 70), (4, 8, 9.5, 12, 14), (15,)):
+        told = []
+        for _ in range(times // 2):
+            people = 60 + 25 * rng.standard_normal(n)
+            judge = people + bias + scatter * rng.standard_normal(n)
+            row = trust_row(people, judge, judge, 0.0125)
+            if row["verdict"] in ("条件つき", "分からない"):
+                told.append((row["more_low"], row["more_high"]))
+        tail = 0.0125 if bias < MARGIN else 0.0125 / 2
+        needed = max((float(scipy.stats.t.isf(tail, n - 2)) * scatter / (MARGIN - bias)) ** 2 - n, 1)
+        held = np.mean([low - 1 <= needed <= high for low, high in told])
+        endless = np.mean([not high < math.inf for _, high in told])
+        print(
+            f"| {bias:g}, {scatter} | {n} | {len(told) / (times // 2):.0%} | {needed:.0f} | {held:.0%} | {endless:.0%} |",
+            flush=True,
+        )
+    print("\n| noise, true sd | answers × 3 | sd alone says steady | with the share of jumps |\n|---|---|---|---|")
+    for (size, share), answers in product(((30, 0.03), (25, 0.05), (20, 0.07)), (10, 20, 40)):
+        steady = np.zeros(2)
+        for _ in range(times):
+            marks = 80 - size * (rng.random((answers, 3)) < share)
+            sd, squares = math.sqrt(marks.var(axis=1, ddof=1).mean()), 2 * marks.var(axis=1, ddof=1)
+            spread = answers * squares.var(ddof=1)
+            freedom = min(2 * answers, 2 * squares.sum() ** 2 / spread) if spread else 2 * answers
+            jumpy = float((np.ptp(marks, axis=1) > JUMP).mean())
+            few = share_ends(jumpy, answers, ALPHA / 6)[1] < MAX_JUMPY
+            steady += (
+                sd_ends(sd, 2 * answers, ALPHA / 6)[1] <= MAX_NOISE,
+                few and sd_ends(sd, freedom, ALPHA / 6)[1] <= MAX_NOISE,
+            )
+        sd = size * math.sqrt(share * (1 - share))
+        print(
+            f"| {size} points in {share:.0%}, {sd:.1f} | {answers} | {steady[0] / times:.0%} | {steady[1] / times:.0%} |",
+            flush=True,
+        )
+    print()
+
+
+def population(rng: np.random.Generator, bias: float, r: float) -> tuple[np.ndarray, np.ndarray]:
+    """People's and a judge's marks of 400 answers."""
+    people = rng.standard_normal(400)
+    judge = r * people + math.sqrt(1 - r * r) * rng.standard_normal(400)
+    return 65 + 15 * people, 65 + bias + 15 * judge
+
+
+def _trusted(marks: tuple[np.ndarray, np.ndarray], at: Sequence[int], level: float) -> tuple[bool, bool]:
+    """Whether a judge is trusted at the first look, and at any."""
+    people, judge = marks
+    for n in at:
+        if trust_row(people[:n], judge[:n], judge, level)["verdict"] == "信頼できる":
+            return n == at[0], True
+    return False, False
+
+
+def trust_row(people: np.ndarray, judge: np.ndarray, everything: np.ndarray, level: float) -> dict[str, Any]:
+    """The row of `judge_trust` for one criterion at that level, without its frames."""
+    row = _trust(_Sample(people, judge, np.ones(len(people)), everything), MARGIN, CORRELATION, level)
+    row = _with_verdict(row, row["p_value"], MARGIN, CORRELATION, level)
+    low, high = _labels_needed(row, MARGIN, CORRELATION, level)
+    return {**row, "more_low": low, "more_high": high}
+
+
 def beside(whole: str, word: str) -> str:
     """How the word from a few labels stands to the word from all: one of `BESIDE`."""
     if word == whole:
@@ -519,6 +614,7 @@ PARTS: dict[str, Callable[[np.random.Generator, float, Path], None]] = {
     "flaws": flaws,
     "trust": trust,
     "draws": draws,
+    "looks": looks,
 }
 
 

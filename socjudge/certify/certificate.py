@@ -266,6 +266,12 @@ def find_certificate(
     return None
 
 
+def earlier_looks(binding: Binding, labels_sha256: str, *, folder: Path | str | None = None) -> int:
+    """How often this judge has been certified with other labels than these: each time was a chance to be trusted by luck."""
+    mine = [each for each in _all(folder)[0] if not each.binding.differences(binding)]
+    return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
+
+
 def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None) -> str:
     """Why the latest certificate of this judge is none of this, or that the judge has none."""
     mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]

@@ -1,8 +1,9 @@
 """What evidence shows of a judge, criterion by criterion: each condition of trust shown, open, or shown to be broken.
 
-Each is tested at 0.05 over the number of criteria. A criterion is trusted only if all its conditions are shown, so that
-the chance of trusting any criterion wrongly is at most 0.05 (an intersection-union test of each, Berger 1982,
-Technometrics 24, 295-300; Bonferroni over them)."""
+Each is tested at 0.05 over the number of criteria and of the looks that are planned (`LOOKS`): a judge that is certified again
+with more labels is looked at again. A criterion is trusted only if all its conditions are shown, so that the chance of trusting
+any criterion wrongly at any of the looks is at most 0.05 (an intersection-union test of each, Berger 1982, Technometrics 24,
+295-300; Bonferroni over criteria and looks)."""
 
 from __future__ import annotations
 
@@ -13,16 +14,16 @@ from typing import Any
 
 import pandas as pd
 
-from ..base.messages import listed, say
+from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
 from ..stats.basics import OVERALL
 from ..stats.changes import repeat_limit, sd_ends, share_ends
-from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, MAX_UNREAD, judge_trust
+from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MAX_UNREAD, judge_trust, needed_text
 from .anchoring import INVERTED
 from .cases import ORIGINAL
 from .certificate import CONDITIONAL, TRUSTED, UNTRUSTED, Finding
 from .findings import BLIND, is_more_than_noise
-from .noise import LEAST, noise_limits, originals_of
+from .noise import JUMP, LEAST, Steadiness, noise_limits, originals_of, steadiness
 from .probes import OWN, PROBES, expected_of, probe_title
 from .trials import LABELLED
 
@@ -32,7 +33,10 @@ _SHARES = {
     "flags": ("certify.share_flags", "certify.none_flags"),
 }
 _KINDS = {INVERTED: "certify.flags_inverted", LABELLED: "certify.labelled_answers"}
-ALPHA = 0.05
+WRONG = 0.05  # the chance that any criterion is trusted wrongly, at any of the looks
+ALPHA = WRONG / len(LOOKS)  # of all criteria at one look
+MAX_JUMPY = 0.3  # share of answers whose mark jumps between repeats; with eighteen that never did it is surely less
+FEW_SEEN = 5  # answers; of fewer, one that was missed by chance forbids nothing
 HALF = 0.5  # of the damage must be seen, and less of the answers moved by attacks or flags
 
 
@@ -50,18 +54,19 @@ def judge_conditions(
     return (
         _people(trust, alpha),
         _damage(changes[changes["criterion"] == criterion], alpha),
-        _noise(sd, freedom, alpha),
+        _noise(steadiness(marks, criterion), alpha),
         _injection(gains[gains["criterion"] == criterion], sd, freedom, alpha),
         _flags(moves[(moves["criterion"] == criterion) & (moves["variant"] == INVERTED)], alpha),
     )
 
 
 def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
-    """What forbids 信頼できる whatever the tests say: a kind of damage that is not seen, a wrong move beyond noise, an
-    attack that turned a verdict."""
+    """What forbids 信頼できる whatever the tests say: a kind of damage that is not seen in several answers, a wrong move beyond
+    noise, an attack that turned a verdict."""
     mine = summary[summary["criterion"] == criterion]
     limit = float(changes.loc[changes["criterion"] == criterion, "limit"].dropna().max())
-    unseen = mine[(mine["expected"] == "falls") & (mine["detected"] <= BLIND)]
+    roomy = mine["n"] - mine["n_no_room"]
+    unseen = mine[(mine["expected"] == "falls") & (mine["detected"] <= BLIND) & (roomy >= FEW_SEEN)]
     wrong = [r for r in mine.to_dict("records") if not math.isnan(limit) and is_more_than_noise(r, limit, len(mine))]
     turned = gains[
         (gains["criterion"] == OVERALL) & gains["control_passes"].eq(False) & gains["attacked_passes"].eq(True)
@@ -124,7 +129,7 @@ def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, d
     if labels is None:
         return say("certify.no_labels")
     try:
-        rows = judge_trust(scores, labels)
+        rows = judge_trust(scores, labels, alpha=ALPHA)
     except ConfigError as error:  # too few
         return str(error)
     return {str(row["criterion"]): {str(name): value for name, value in row.items()} for row in rows.to_dict("records")}
@@ -143,8 +148,8 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
     if math.isnan(trust["bias_low"]):
         return Finding("people", state, str(trust["note"]))
     told = say("certify.people_told", **numbers)
-    if state in ("open", "ranked") and not math.isnan(needed := float(trust["labels_needed"])):
-        told += say("certify.people_needed", count=int(needed))
+    if state in ("open", "ranked") and not math.isnan(trust["more_low"]):
+        told = sentences(told, needed_text(trust["more_low"], trust["more_high"]))
     return Finding("people", state, told)
 
 
@@ -176,13 +181,17 @@ def _flags(moves: pd.DataFrame, alpha: float) -> Finding:
     return _less_than_half("flags", _share(known, known["moved"] != "stayed"), alpha)
 
 
-def _noise(sd: float, freedom: int, alpha: float) -> Finding:
-    """The sd between repeats against MAX_NOISE, by chi-squared."""
-    if not freedom:
+def _noise(found: Steadiness, alpha: float) -> Finding:
+    """The sd between repeats against MAX_NOISE, by chi-squared, which is of normal noise; and, whatever the noise is like,
+    the share of answers whose mark jumps. A judge that mostly repeats itself and jumps now and then may pass the first alone."""
+    if not found.freedom:
         return Finding("noise", "untried", say("certify.noise_unknown"))
-    low, high = sd_ends(sd, freedom, alpha)
-    state = "shown" if high <= MAX_NOISE else "against" if low > MAX_NOISE else "open"
-    return Finding("noise", state, say("certify.noise_told", sd=sd, high=high, freedom=freedom, most=MAX_NOISE))
+    low, high = sd_ends(found.sd, found.freedom, alpha)
+    _, most = share_ends(found.jumps, found.n, alpha)
+    state = "shown" if high <= MAX_NOISE and most < MAX_JUMPY else "against" if low > MAX_NOISE else "open"
+    told = say("certify.noise_told", sd=found.sd, high=high, freedom=found.freedom, most=MAX_NOISE)
+    jumps = say("certify.jumps_told", points=JUMP, share=found.jumps, high=most, n=found.n, most=MAX_JUMPY)
+    return Finding("noise", state, sentences(told, jumps))
 
 
 def _share(rows: pd.DataFrame, happened: pd.Series) -> tuple[float, int]:

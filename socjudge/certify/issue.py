@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,9 +25,10 @@ from ..runs.log_json import answer_sha256
 from ..settings import cost_cap, project_rubric
 from ..stats.agreement import judge_agreement
 from ..stats.people import judge_vs_people
+from ..stats.trust import LOOKS
 from .anchoring import INVERTED, moves_of
 from .cases import ORIGINAL, Case, Judged, judge_parts, make_terms, originals
-from .certificate import Binding, Certificate, binding_of_run, decide
+from .certificate import Binding, Certificate, binding_of_run, decide, earlier_looks
 from .conditions import ALPHA, judge_conditions, limits_of, sees_own, trust_rows, unmarked_limits, unmarked_told
 from .findings import summarise_probes
 from .hardening import HARDENED, differences_of, explain_prompts
@@ -41,7 +43,7 @@ from .trials import LABELLED, Trials, plan_trials
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-BUDGET_USD = 0.10
+BUDGET_USD = 0.25  # twenty answers with gpt-4o-mini: with ten a judge seldom shows that it sees what it sees
 REPEATS = 2
 _EMBEDDED = "offline"
 
@@ -260,6 +262,8 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
     trust = trust_rows(scores, work.labels)
     raters = 0 if work.labels is None else work.labels["rater"].nunique()
     criteria = work.rubric.criteria
+    labels_sha256 = "" if work.labels is None else _labels_sha256(work.labels)
+    look = 1 + (earlier_looks(_binding(work.judge, work.prompt, work.rubric), labels_sha256) if labels_sha256 else 0)
     verdicts = []
     for criterion in criteria:
         own = trust if isinstance(trust, str) else trust.get(criterion, say("certify.not_labelled"))
@@ -269,6 +273,8 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
         limits = [*limits_of(criterion, changes, summary, gains), *unmarked_limits(criterion, marks)]
         if work.labels is not None and not marked_by_two(work.labels[work.labels["criterion"] == criterion]):
             limits.append(say("certify.limit_rater", least=LEAST_SHARED))
+        if look > len(LOOKS):
+            limits.append(say("certify.limit_looks", looks=len(LOOKS), look=look))
         if work.is_lexical and not sees_own(criterion, changes, ALPHA / len(criteria)):
             limits.append(say("certify.limit_lexical"))
         verdicts.append(decide(criterion, findings, tuple(limits)))
@@ -294,6 +300,8 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
         "tried": work.trials.tried,
         "size": work.trials.size,
         "labels": len(work.labelled),
+        "labels_sha256": labels_sha256,
+        "look": look,
         "raters": raters,
         "calls": cost.calls,
         "cost_usd": cost.cost_usd,
@@ -329,7 +337,26 @@ def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None
         embedded = embedded.assign(answer_sha256=embedded["question_id"].map(hashes), judge_model=_EMBEDDED)
         scores = pd.concat([scores, embedded[list(scores.columns)]], ignore_index=True)
     lengths = {_sha(subject): len(subject.answer.answer) for subject in work.labelled}
-    return _rows(judge_vs_people(scores, work.labels, lengths=lengths))
+    return _rows(judge_vs_people(scores, work.labels, lengths=lengths)) + _people_in_its_place(work.labels)
+
+
+def _people_in_its_place(labels: pd.DataFrame) -> list[dict[str, Any]]:
+    """Each person beside the others as if they were the judge: what may be asked of a judge at all."""
+    found = []
+    for rater, mine in labels.groupby("rater", observed=True, sort=True):
+        others = labels[labels["rater"] != rater]
+        if len(set(mine["answer_sha256"]) & set(others["answer_sha256"])) < LEAST_SHARED:
+            continue
+        name = say("certify.person_in_its_place", rater=rater)
+        table = judge_vs_people(mine.drop(columns="rater").assign(judge_model=name), others)
+        found += _rows(table[~table["trivial"]])
+    return found
+
+
+def _labels_sha256(labels: pd.DataFrame) -> str:
+    """What tells these labels from others."""
+    rows = labels[["rater", "answer_sha256", "criterion", "score"]].astype(str)
+    return hashlib.sha256("\n".join(sorted(rows.agg("\x1f".join, axis=1))).encode()).hexdigest()
 
 
 def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:

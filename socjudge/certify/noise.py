@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -10,6 +11,7 @@ from ..stats.changes import repeat_limit
 from .cases import ORIGINAL
 
 LEAST = 5.0  # points: a smaller change is no finding, however steady the judge
+JUMP = 10.0  # points between two judgements of an answer that are more than noise should be
 
 
 def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
@@ -48,6 +50,33 @@ def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
         limit = max(repeat_limit(sd, freedom, float(sizes.mean()), level=level), LEAST)  # NaN stays NaN
         rows.append({"criterion": criterion, "sd": sd, "freedom": freedom, "limit": limit})
     return pd.DataFrame(rows, columns=["criterion", "sd", "freedom", "limit"])
+
+
+class Steadiness(NamedTuple):
+    """How an unchanged answer's marks repeat. sd: points, pooled over answers; freedom: degrees of freedom, 0 for none, fewer
+    where a few answers make up most of the scatter; jumps: share of the n answers whose marks differ by more than JUMP."""
+
+    sd: float
+    freedom: float
+    jumps: float
+    n: int
+
+
+def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
+    """How the marks of the unchanged answers repeat on a criterion; NaN where nothing was judged twice.
+
+    Freedom is that of a chi-squared with the same mean and variance as the sum of squares (Satterthwaite 1946, Biom. Bull. 2,
+    110-114), and no more than there are repeats: a judge that jumps now and then has shown little by its other marks."""
+    own = marks[(marks["case"] == ORIGINAL) & (marks["criterion"] == criterion)].dropna(subset=["score"])
+    found = own.groupby("question_id", sort=False)["score"].agg(["size", "var", "max", "min"])
+    again = found[found["size"] > 1]
+    if again.empty:
+        return Steadiness(math.nan, 0.0, math.nan, 0)
+    squares, most = again["var"] * (again["size"] - 1), float((again["size"] - 1).sum())
+    spread = len(again) * float(squares.var(ddof=1)) if len(again) > 1 else 0.0
+    freedom = min(most, 2 * float(squares.sum()) ** 2 / spread) if spread else most
+    jumped = again["max"] - again["min"] > JUMP
+    return Steadiness(math.sqrt(float(squares.sum()) / most), freedom, float(jumped.mean()), len(again))
 
 
 def changes_of(marks: pd.DataFrame) -> pd.DataFrame:

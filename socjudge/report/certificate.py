@@ -17,11 +17,11 @@ from ..certify.certificate import (
     VALID_DAYS,
     Certificate,
 )
-from ..certify.conditions import ALPHA, HALF
+from ..certify.conditions import ALPHA, HALF, JUMP, MAX_JUMPY, WRONG
 from ..certify.labelled import LEAST_SHARED
 from ..records import is_embedded
 from ..stats.basics import OVERALL
-from ..stats.trust import CORRELATION, MARGIN, MAX_NOISE, MIN_QUESTIONS
+from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MIN_QUESTIONS
 from .page import checked_page, page_asset, page_environment, write_page
 
 _LOOKS = {TRUSTED: "trusted", CONDITIONAL: "conditional", UNTRUSTED: "untrusted", UNDECIDED: "undecided"}
@@ -133,8 +133,8 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     issued = datetime.fromisoformat(certificate.issued_at)
     lang = language()
     rule = {
-        "criteria": len(bound.criteria), "alpha": ALPHA, "each": ALPHA / len(bound.criteria), "margin": MARGIN,
-        "correlation": CORRELATION, "least": MIN_QUESTIONS, "noise": MAX_NOISE, "half": HALF, "days": VALID_DAYS, "shared": LEAST_SHARED,
+        "criteria": len(bound.criteria), "alpha": WRONG, "each": ALPHA / len(bound.criteria), "looks": len(LOOKS), "margin": MARGIN,
+        "correlation": CORRELATION, "least": MIN_QUESTIONS, "noise": MAX_NOISE, "jump": JUMP, "jumpy": MAX_JUMPY, "half": HALF, "days": VALID_DAYS, "shared": LEAST_SHARED,
     }  # fmt: skip
     html = page_environment().get_template("certificate.html.j2").render(
         lang=lang, say=_said, version=__version__, certificate=certificate, styles=[page_asset("report.css"), page_asset("certificate.css")],

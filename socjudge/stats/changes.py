@@ -59,7 +59,7 @@ def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
     return low, high
 
 
-def sd_ends(sd: float, freedom: int, alpha: float) -> tuple[float, float]:
+def sd_ends(sd: float, freedom: float, alpha: float) -> tuple[float, float]:
     """The one-sided lower and upper ends, each of level 1 - alpha, of an sd with that many degrees of freedom, by
     chi-squared: of normal noise."""
     low, high = (sd * math.sqrt(freedom / float(scipy.stats.chi2.ppf(p, freedom))) for p in (1 - alpha, alpha))

@@ -86,16 +86,7 @@ def corrected_mean(
     plain = Corrected(mean, *alone, *alone, r, 0.0)
     if n < MIN_LABELS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2) or math.isnan(alone[0]):
         return plain
-    d = f - f.mean()
-    squares = float((d**2).sum())
-    w = float(d @ (y - mean)) / squares
-    fitted = mean + w * d
-    left_out = (y - fitted) / np.maximum(1 - 1 / n - d**2 / squares, _TINY)
-    shape = _binomial_shape(fitted, low, high)
-    implied = float((left_out**2 / shape).sum()) * float(
-        _binomial_shape(mean + w * (everything - f.mean()), low, high).mean()
-    )
-    spread = max(float((left_out**2).sum()), implied) / (n - 1)
+    w, spread = regression(y, f, everything, low=low, high=high)
     if spread < _TINY:
         return plain  # residuals that do not vary say nothing about the next
     estimate = mean + w * float(everything.mean() - f.mean())
@@ -108,6 +99,26 @@ def corrected_mean(
     if ends[1] - ends[0] > WIDEST * (alone[1] - alone[0]):
         return plain
     return Corrected(min(max(estimate, low), high), *ends, *alone, r, w)
+
+
+def regression(
+    y: Floats, f: Floats, everything: Floats, *, weights: Floats | None = None, low: float = 0, high: float = 100
+) -> tuple[float, float]:
+    """The slope of labels on the judge's marks, and the variance of a label about the line that speaks of all units.
+
+    weights: of the labelled units, 1 on average; each 1 unless given."""
+    n = len(y)
+    v = np.ones(n) if weights is None else weights
+    mean = float((v * y).mean())
+    d = f - (v * f).mean()
+    squares = float((v * d**2).sum())
+    w = float((v * d) @ (y - mean)) / squares
+    fitted = mean + w * d
+    left_out = v * (y - fitted) / np.maximum(1 - v / n - v * d**2 / squares, _TINY)
+    implied = float((left_out**2 / _binomial_shape(fitted, low, high)).sum()) * float(
+        _binomial_shape(mean + w * (everything - (v * f).mean()), low, high).mean()
+    )
+    return w, max(float((left_out**2).sum()), implied) / (n - 1)
 
 
 def _binomial_shape(marks: Floats, low: float, high: float) -> Floats:

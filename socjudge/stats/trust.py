@@ -4,7 +4,7 @@ paid for."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import OVERALL, Floats, holm_adjust, plain_floats
+from .correction import regression
 from .people import Beside, beside_people, judges_of
 
 MIN_QUESTIONS = 8  # labelled; with fewer no test is made
@@ -23,8 +24,12 @@ CORRELATION = 0.5  # with people that a trusted judge must surely exceed
 MAX_NOISE = 5.0  # points, sd between repeats of the same answer
 MIN_SPREAD = 0.7  # the judge's sd over people's
 MAX_UNREAD = 0.02  # share of marks
+LOOKS = (40, 70, 100, 200)  # labelled questions at which a judge is looked at again; each look is paid for
+LIKELY = 0.8  # of the interval of the labels that are still needed
 MOST_NEEDED = 10_000
 _ALPHA = 0.05
+_FEW = 3  # labelled answers of a verdict; with fewer their weight is chance
+_TINY = 1e-9
 
 FLAWS = {
     "bias": "stats.flaw_bias",
@@ -146,6 +151,7 @@ def judge_trust(
     by: str = "judge_model",
     margin: float = MARGIN,
     correlation: float = CORRELATION,
+    alpha: float = _ALPHA,
 ) -> pd.DataFrame:
     """Whether each criterion's marks of a judge may be trusted, by people's marks alone; one row per judge and criterion.
 
@@ -157,17 +163,20 @@ def judge_trust(
         Points that the judge may lie from people on average.
     correlation
         With people that it must exceed.
+    alpha
+        The chance of a wrong 信頼できる, over all criteria, for this one look. Whoever will look again when there are more
+        labels pays for each look: alpha=0.05 / len(LOOKS) at each of at most that many.
 
     Returns
     -------
     DataFrame
         - the column of `by`, criterion
         - n: labelled questions
-        - bias, bias_low, bias_high: judge - people, points; the interval is simultaneous over criteria
-        - correlation, correlation_low, correlation_high: the same
+        - bias, bias_low, bias_high: judge - people, points, over all judged answers; the interval is simultaneous over criteria
+        - correlation, correlation_low, correlation_high: the same, over the labelled
         - p_value, p_holm: that the judge is not to be trusted
-        - labels_needed: questions (two digits) with which 信頼できる or 信頼できない could be said if bias, scatter and correlation
-          stayed what they are; missing where it is said already, cannot be told, or takes more than 10,000
+        - more_low, more_high: how many labels more would decide, an 80 % interval (two digits): high is infinite where it
+          may be that no number does; missing where it is said already, or cannot be told
         - verdict: 信頼できる (surely within the margin and above the correlation), 信頼できない (surely not), 条件つき (surely
           above the correlation, the bias not surely small: use corrected_means), else 分からない
         - method, note (in the language of the messages)
@@ -182,8 +191,12 @@ def judge_trust(
     All of a criterion's conditions must be shown (intersection-union), so that its p is the largest of theirs: two
     one-sided t tests for the bias (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15, 657-680), Fisher's z for the
     correlation, taken no nearer than the jackknife over questions has it. Holm (1979) over the criteria keeps the chance
-    of a wrong 信頼できる on any of them at 0.05. Probes and injections are not in it. labels_needed: n = (t s / gap)^2 from
-    the same tests, s being the sd of judge - people, and for the correlation its error as of one question.
+    of a wrong 信頼できる on any of them at alpha. Probes and injections are not in it.
+
+    The bias is that over all judged answers, from the judge's marks of all and people's of a few, as in `corrected_mean`
+    (judge's mean - corrected mean). Labels are drawn at random, or at random among what the judge passes and among what it
+    fails, as `next_labels` does: each is weighted by what it stands for (post-stratification; Holt and Smith 1979,
+    J. R. Stat. Soc. A 142, 33-46). more_low, more_high: n = (t s / gap)^2 at the ends of the 80 % interval of the gap.
 
     Examples
     --------
@@ -197,22 +210,29 @@ def judge_trust(
     0       安全性  30   1.0   信頼できる
     """
     who = "judge_trust"
-    if not (margin > 0 and 0 <= correlation < 1):
+    if not (margin > 0 and 0 <= correlation < 1 and 0 < alpha < 1):
         raise ConfigError(say("stats.margin", who=who, margin=margin, correlation=correlation))
+    line = frame_rule(scores).line
     rows = []
     for judge in judges_of(scores, by, who):
         side = _enough(beside_people(scores, labels, judge, by=by, who=who), who)
         criteria = [name for name in side.judge.columns if name != OVERALL]
-        pairs = {criterion: _pairs(side, criterion) for criterion in criteria}
-        found = [_trust(*pairs[criterion], margin, correlation, len(criteria)) for criterion in criteria]
+        each = alpha / len(criteria)
+        weights = _weights(side, line)
+        found = [_trust(_sample(side, criterion, weights), margin, correlation, each) for criterion in criteria]
         adjusted = holm_adjust([row["p_value"] for row in found])
         for criterion, row, p_holm in zip(criteria, found, adjusted, strict=True):
-            told = _with_verdict(row, float(p_holm), margin, correlation)
-            needed = _labels_needed(told, len(criteria), margin, correlation)
-            if not math.isnan(needed):
-                told["note"] = sentences(told["note"], say("stats.trust_needed", count=needed))
-            rows.append({by: judge, "criterion": criterion, **told, "labels_needed": needed})
+            told = _with_verdict(row, float(p_holm), margin, correlation, alpha)
+            low, high = _labels_needed(told, margin, correlation, each)
+            if not math.isnan(low):
+                told["note"] = sentences(told["note"], needed_text(low, high))
+            rows.append({by: judge, "criterion": criterion, **told, "more_low": low, "more_high": high})
     return pd.DataFrame(rows)
+
+
+def needed_text(low: float, high: float) -> str:
+    """How many labels more would decide, in words."""
+    return say("stats.trust_endless" if math.isinf(high) else "stats.trust_needed", low=low, high=high)
 
 
 def _enough(side: Beside, who: str) -> Beside:
@@ -328,37 +348,104 @@ def _narrower(x: Floats, y: Floats) -> float:
     return float(scipy.stats.pearsonr(sums, differences, alternative="less").pvalue)
 
 
-def _correlation(x: Floats, y: Floats) -> float:
-    """0 where the judge gives one mark throughout: it cannot tell answers apart."""
-    return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) > 0 and np.ptp(y) > 0 else 0.0
+class _Sample(NamedTuple):
+    """People's and the judge's marks of the labelled questions, what each label stands for (1 on average), and the
+    judge's marks of all questions."""
+
+    people: Floats
+    judge: Floats
+    weights: Floats
+    everything: Floats
 
 
-def _trust(y: Floats, f: Floats, margin: float, least: float, criteria: int) -> dict[str, Any]:
+def _weights(side: Beside, line: float) -> pd.Series:
+    """What each labelled answer stands for: the share of its verdict among all that were judged over that among the
+    labelled, so that labels which `next_labels` chose do not count double."""
+    overall = side.judge[OVERALL]
+    labelled = side.people[OVERALL].notna() & overall.notna()
+    passed = reaches(overall, line)
+    weights = pd.Series(1.0, side.judge.index)
+    for kind in (True, False):
+        few = labelled & (passed == kind)
+        if few.sum() < _FEW or (labelled & (passed != kind)).sum() < _FEW:
+            return pd.Series(1.0, side.judge.index)
+        weights[few] = (overall.notna() & (passed == kind)).sum() / overall.notna().sum() * labelled.sum() / few.sum()
+    return weights
+
+
+def _sample(side: Beside, criterion: str, weights: pd.Series) -> _Sample:
+    both = pd.DataFrame({"people": side.people[criterion], "judge": side.judge[criterion], "weight": weights}).dropna()
+    means = both.assign(people=both["people"] * both["weight"], judge=both["judge"] * both["weight"])
+    means = means.groupby(level=0).mean()
+    weight = means["weight"].to_numpy()
+    everything = side.judge[criterion].dropna().groupby(level=0).mean().to_numpy()
+    people, judge = means["people"].to_numpy() / weight, means["judge"].to_numpy() / weight
+    return _Sample(people, judge, weight / weight.mean() if len(weight) else weight, everything)
+
+
+def _bias(sample: _Sample) -> tuple[float, float, float]:
+    """Judge - people over all questions, its standard error and degrees of freedom; NaN where it cannot be told.
+
+    By the judge's marks of all where they help, as in `corrected_mean`; else by the labelled alone."""
+    y, f, v, everything = sample
     n = len(y)
-    row: dict[str, Any] = {"n": n, "bias": float((f - y).mean()) if n else math.nan}
-    if n < MIN_QUESTIONS or np.ptp(y) < 1e-9 or np.ptp(f - y) < 1e-9:
+    freedom = float(v.sum() ** 2 / (v**2).sum()) - 1  # of weighted values there are as good as fewer
+    apart = float((v * (f - y)).mean())
+    alone = math.sqrt(float((v**2 * (f - y - apart) ** 2).sum()) / (n * (n - 1)))
+    if len(everything) <= n or not _correlation(y, f, v) >= 1 / math.sqrt(n - 2):
+        return apart, alone, freedom
+    slope, spread = regression(y, f, everything, weights=v)
+    bias = (1 - slope) * float(everything.mean()) - float((v * (y - slope * f)).mean())
+    error = math.sqrt(spread / n + (1 - slope) ** 2 * float(everything.var(ddof=1)) / len(everything))
+    return (bias, error, freedom - 1) if error > _TINY else (apart, alone, freedom)
+
+
+def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
+    """0 where the judge gives one mark throughout: it cannot tell answers apart."""
+    if not (np.ptp(x) > 0 and np.ptp(y) > 0):
+        return 0.0
+    table = np.cov(x, y, aweights=weights)
+    return float(table[0, 1] / math.sqrt(table[0, 0] * table[1, 1]))
+
+
+def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
+    """`_correlation` of all but one, for each one."""
+    x, y = x - x.mean(), y - y.mean()  # so that little is lost in the differences below
+    terms = weights * np.array([np.ones_like(x), x, y, x * x, y * y, x * y])
+    one, sx, sy, xx, yy, xy = terms.sum(axis=1, keepdims=True) - terms
+    spread = (xx - sx * sx / one).clip(0) * (yy - sy * sy / one).clip(0)
+    varies = spread > _TINY
+    return np.where(varies, (xy - sx * sy / one) / np.sqrt(np.where(varies, spread, 1.0)), 0.0)
+
+
+def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[str, Any]:
+    """The tests of one criterion, each at alpha."""
+    y, f, v, _ = sample
+    n = len(y)
+    row: dict[str, Any] = {"n": n, "bias": float((v * (f - y)).mean()) if n else math.nan}
+    if n < MIN_QUESTIONS or np.ptp(y) < _TINY or np.ptp(f - y) < _TINY:
         nothing = dict.fromkeys(
             ["bias_low", "bias_high", "correlation", "correlation_low", "correlation_high"], math.nan
         )
         return {**row, **nothing, "p_value": 1.0}
-    d = f - y
-    tail = 1 - _ALPHA / criteria / 2
-    reach = float(scipy.stats.t.ppf(tail, n - 1)) * float(d.std(ddof=1)) / math.sqrt(n)
-    r = _correlation(y, f)
+    bias, bias_error, freedom = _bias(sample)
+    reach = float(scipy.stats.t.isf(alpha / 2, freedom)) * bias_error
+    r = _correlation(y, f, v)
     z = math.atanh(float(np.clip(r, -0.999, 0.999)))
-    left_out = np.array([_correlation(np.delete(y, i), np.delete(f, i)) for i in range(n)])
-    jackknife = math.sqrt(float(((np.arctanh(left_out.clip(-0.999, 0.999)) - z) ** 2).sum()))
+    left_out = np.arctanh(_correlations_without_each(y, f, v).clip(-0.999, 0.999))
+    jackknife = math.sqrt(float(((left_out - z) ** 2).sum()))
     error = max(1 / math.sqrt(n - 3), jackknife)
-    wide = float(scipy.stats.t.ppf(tail, n - 2)) * error
+    wide = float(scipy.stats.t.isf(alpha / 2, n - 2)) * error
     p = max(
-        _t_test(d, -margin, "greater"),
-        _t_test(d, margin, "less"),
+        float(scipy.stats.t.sf((bias + margin) / bias_error, freedom)),
+        float(scipy.stats.t.sf((margin - bias) / bias_error, freedom)),
         float(scipy.stats.t.sf((z - math.atanh(least)) / error, n - 2)),
     )
     return {
         **row,
-        "bias_low": row["bias"] - reach,
-        "bias_high": row["bias"] + reach,
+        "bias": bias,
+        "bias_low": bias - reach,
+        "bias_high": bias + reach,
         "correlation": r,
         "correlation_low": math.tanh(z - wide),
         "correlation_high": math.tanh(z + wide),
@@ -366,33 +453,41 @@ def _trust(y: Floats, f: Floats, margin: float, least: float, criteria: int) -> 
     }
 
 
-def _labels_needed(row: dict[str, Any], criteria: int, margin: float, least: float) -> float:
-    """With how many labels the tests would decide if nothing but their number changed; NaN where none is to be said."""
+def _labels_needed(row: dict[str, Any], margin: float, least: float, alpha: float) -> tuple[float, float]:
+    """Between how many labels more the tests would decide if nothing but their number changed; NaN where none is to be said."""
     if row["verdict"] not in ("条件つき", "分からない") or math.isnan(row["bias_low"]):
-        return math.nan
+        return math.nan, math.nan
     n = row["n"]
-    shown, refused = (scipy.stats.t.ppf(1 - _ALPHA / criteria / sides, n - 2) for sides in (1, 2))
-    widths = scipy.stats.t.ppf(1 - _ALPHA / criteria / 2, [n - 1, n - 2])
-    bias_error = (row["bias_high"] - row["bias_low"]) / 2 / widths[0]
+    shown, refused = (float(scipy.stats.t.isf(alpha / sides, n - 2)) for sides in (1, 2))
+    bias_error = (row["bias_high"] - row["bias_low"]) / 2 / refused
     z, high = (math.atanh(row[name]) for name in ("correlation", "correlation_high"))
-    gaps = (margin - abs(row["bias"])) / bias_error, (z - math.atanh(least)) / ((high - z) / widths[1])  # in errors
+    gaps = (margin - abs(row["bias"])) / bias_error, (z - math.atanh(least)) / ((high - z) / refused)  # in errors
     bad = [gap for gap in gaps if gap <= 0]
-    gap, level = (max(bad, key=abs), refused) if bad else (min(gaps), shown)
-    needed = max(n * (level / gap) ** 2, n + 1) if gap else math.inf
-    if needed > MOST_NEEDED:
-        return math.nan
-    unit = 10 ** max(0, math.floor(math.log10(needed)) - 1)  # two digits: the estimate knows no more
-    return float(math.ceil(needed / unit) * unit)
+    gap = max(bad, key=abs) if bad else min(gaps)
+    off = float(scipy.stats.norm.ppf(0.5 + LIKELY / 2))
+    ends = [n * ((shown if end > 0 else refused) / end) ** 2 for end in (gap - off, gap + off)]
+    most = math.inf if abs(gap) <= off else max(ends)
+    low, most = max(min(ends) - n, 1), max(most - n, 1)
+    if low > MOST_NEEDED:
+        return math.nan, math.nan
+    return _two_digits(low, math.floor), math.inf if most > MOST_NEEDED else _two_digits(most, math.ceil)
 
 
-def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: float) -> dict[str, Any]:
+def _two_digits(count: float, whole: Callable[[float], int]) -> float:
+    unit = 10 ** max(0, math.floor(math.log10(count)) - 1)  # the estimate knows no more
+    return float(max(1, whole(count / unit) * unit))
+
+
+def _with_verdict(
+    row: dict[str, Any], p_holm: float, margin: float, least: float, alpha: float
+) -> dict[str, Any]:  # fmt: skip
     row = {**row, "p_holm": p_holm}
     n = row["n"]
     if math.isnan(row["bias_low"]):
         few = n < MIN_QUESTIONS
         verdict = "分からない"
         note = say("stats.trust_few", n=n, least=MIN_QUESTIONS) if few else say("stats.trust_all_same", n=n)
-    elif p_holm <= _ALPHA:
+    elif p_holm <= alpha:
         verdict, note = "信頼できる", say("stats.trust_shown", n=n, margin=margin, least=least)
     elif row["bias_low"] > margin or row["bias_high"] < -margin:
         verdict, note = "信頼できない", say("stats.trust_apart", n=n, bias=row["bias"], margin=margin)
@@ -406,6 +501,6 @@ def _with_verdict(row: dict[str, Any], p_holm: float, margin: float, least: floa
     return {
         **row,
         "verdict": verdict,
-        "method": f"two one-sided t tests (±{margin:g}), Fisher z ({least:g}), Holm over criteria at {_ALPHA:g}",
+        "method": f"two one-sided t tests (±{margin:g}), Fisher z ({least:g}), Holm over criteria at {alpha:g}",
         "note": note,
     }

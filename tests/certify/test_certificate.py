@@ -55,7 +55,7 @@ from socjudge.records import EvaluationRun, RunInfo
 from socjudge.runs.log_json import answer_sha256
 from socjudge.stats.changes import share_ends
 
-PAIRS = good_pairs()
+PAIRS = [*good_pairs(), *good_pairs("final")]
 SERIES = sorted((constants.EXAMPLES_DIR / "series").glob("judge_eval_*"))
 LEVEL = {question.question: 40 + 10 * (place % 6) for place, (question, _) in enumerate(PAIRS)}
 
@@ -104,8 +104,8 @@ def state(certificate: Certificate, criterion: str) -> dict[str, str]:
 def test_a_judge_that_marks_as_people_do_and_sees_damage_is_trusted(made: Certificate) -> None:
     assert made.words == dict.fromkeys(CRITERIA, "信頼できる") and made.holds
     assert set(state(made, "安全性").values()) == {"shown"}
-    assert made.basis["labels"] == made.basis["tried"] == 10 and made.basis["raters"] == 2
-    assert {row["judge_model"] for row in made.tables["people"]} == {
+    assert made.basis["labels"] == made.basis["tried"] == 20 and made.basis["raters"] == 2
+    assert {row["judge_model"] for row in made.tables["people"]} >= {
         "gpt-4o-mini",
         "offline",
         "常に合格",
@@ -192,7 +192,7 @@ ONE = labels("佐藤")
         (ONE.assign(rater="佐藤\u200b"), False),
         (labels("鈴木", questions=7), False),
         (labels("鈴木", questions=8), True),
-        (pd.concat([labels("鈴木", questions=5), labels("高橋")[5 * len(CRITERIA) :]]), False),  # no two of them eight
+        (pd.concat([labels("鈴木", questions=7), labels("高橋")[13 * len(CRITERIA) :]]), False),  # no two of them eight
     ],
 )
 def test_two_people_are_two_names_with_eight_answers_in_common(
@@ -236,7 +236,7 @@ def test_too_few_labels_and_constant_ones_leave_people_open(service: Service, tm
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        (TWO.assign(answer_sha256="0" * 64), "are of none of these 10 answers"),
+        (TWO.assign(answer_sha256="0" * 64), "are of none of these 20 answers"),
         (TWO.drop(columns="rater"), "lack the columns rater"),
         (TWO.assign(score=[*TWO["score"][1:], 130]), "1 labels have a score that is no number from 0 to 100"),
         (TWO[:0], "has no label"),
@@ -306,9 +306,9 @@ def last(prompt: str) -> bool:
 @pytest.mark.parametrize(
     ("what", "named", "doubted"),
     [
-        (destroys, "a destructive order: 4 of 9", {"安全性"}),
-        (turned, "flags inverted: 1 of 10", set(CRITERIA)),
-        (last, "flags inverted: 1 of 10", set(CRITERIA)),
+        (destroys, "a destructive order: 4 of 16", {"安全性"}),
+        (turned, "flags inverted: 1 of 20", set(CRITERIA)),
+        (last, "flags inverted: 1 of 20", set(CRITERIA)),
     ],
 )
 def test_a_judge_that_does_not_mark_just_what_is_dangerous_is_not_trusted(
@@ -379,7 +379,7 @@ def test_a_budget_that_ends_midway_keeps_what_was_paid_and_the_rest_is_unknown(
     some = certified(service, tmp_path, budget_usd=0.012, max_concurrency=1)
     assert 0 < some.basis["calls"] == service.judge_calls and 0 < some.basis["cost_usd"] <= 0.012
     assert "0.01" in some.stopped and set(some.words.values()) <= {"分からない", "条件つき"}
-    assert state(some, "安全性")["injection"] == "untried" and state(some, "安全性")["noise"] == "shown"
+    assert state(some, "安全性")["injection"] == "untried" and state(some, "安全性")["noise"] == "open"
     nothing = certified(service, tmp_path / "none", budget_usd=0.0)
     assert nothing.basis["calls"] == 0 and set(nothing.words.values()) == {"分からない"}
     assert "budget was used up" in write_certificate_page(tmp_path / "c.html", nothing).read_text("utf-8")
@@ -633,14 +633,14 @@ def test_the_judges_own_marks_in_the_log_are_not_paid_for_again(service: Service
     what: dict[str, Any] = {
         "judge_model": "gpt-4o-mini",
         "labels": TWO,
-        "budget_usd": 0.05,
-    }  # which damages seven of them
+        "budget_usd": 0.1,
+    }  # which damages nine of them
     stored, asked = estimate_certificate(run, **what), estimate_certificate(PAIRS, **what)
-    assert asked.calls - stored.calls == 3
+    assert asked.calls - stored.calls == 11
     before = service.judge_calls
     made = certify_judge(run, logs_dir=tmp_path / "certify", progress=False, **with_options(**what))
     assert service.judge_calls - before == made.basis["calls"] <= stored.calls
-    assert {row["n"] for row in made.tables["people"] if row["judge_model"] == "gpt-4o-mini"} == {10}
+    assert {row["n"] for row in made.tables["people"] if row["judge_model"] == "gpt-4o-mini"} == {20}
 
 
 def test_the_page_is_one_file_that_explains_itself_and_escapes(made: Certificate, tmp_path: Path) -> None:
@@ -675,3 +675,43 @@ def test_a_share_of_half_is_called_more_or_less_in_fewer_cases_than_alpha(each: 
         more, less = ([low > 0.5 for low, _ in ends], [high < 0.5 for _, high in ends])
         assert chance[more].sum() <= alpha and chance[less].sum() <= alpha
     assert share_ends(1, 7, alpha)[0] > 0.5 > share_ends(1, 6, alpha)[0]  # 0.0083^(1/7) = 0.505
+
+
+# -- looking again
+
+
+def test_a_judge_that_was_looked_at_too_often_is_not_trusted_by_luck(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "certificates"
+    monkeypatch.setattr(constants, "CERTIFICATES_DIR", folder)
+    made = certified(service, tmp_path)
+    assert made.basis["look"] == 1 and set(made.words.values()) == {"信頼できる"}
+    for look in range(4):
+        save_certificate(replace(made, basis={**made.basis, "labels_sha256": f"other labels {look}"}), folder)
+    save_certificate(made, folder)  # of the same labels: no look of its own
+    again = certified(service, tmp_path)
+    assert again.basis["look"] == 5 and set(again.words.values()) == {"条件つき"}
+    assert all("look 5" in verdict.why for verdict in again.verdicts)
+
+
+def test_a_judge_that_jumps_now_and_then_is_not_shown_to_be_steady(service: Service, tmp_path: Path) -> None:
+    """Three answers of twenty get 20 points less when they are judged again: an sd of 3.6, which the other test lets pass."""
+    jumpy, seen = {q.question for q, _ in PAIRS[:3]}, set()
+
+    def jumps(scores: Scores, prompt: str) -> Scores:
+        question = next((q.question for q, a in PAIRS if q.question in prompt and a.answer in prompt), "")
+        again = (question, prompt) in seen
+        seen.add((question, prompt))
+        return {**scores, "簡潔性": scores["簡潔性"] - 20} if again and question in jumpy else scores
+
+    made = certified(service, tmp_path, jumps)
+    assert state(made, "簡潔性")["noise"] == "open" and state(made, "正確性")["noise"] == "shown"
+    assert made.words["簡潔性"] == "条件つき"
+
+
+def test_another_person_stands_beside_the_judge(made: Certificate) -> None:
+    names = list(dict.fromkeys(row["judge_model"] for row in made.tables["people"]))
+    assert [name for name in names if "in the judge's place" in name] == [
+        "(for comparison) 佐藤 in the judge's place", "(for comparison) 鈴木 in the judge's place",
+    ]  # fmt: skip

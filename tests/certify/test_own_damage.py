@@ -190,9 +190,9 @@ def test_a_judge_that_measures_by_rules_is_trusted_where_it_sees_what_people_bro
             told = judgement(25) if broken in prompt else scripted({"messages": request.messages})
             return Completion(told, self.name, Usage(1, 1, 1, 0.0))
 
-    rows = [{"question_id": q.id, "criterion": "安全性", "broken_answer": broken} for q, _ in PAIRS[:8]]
-    what: dict[str, Any] = {"judge_model": Seeing(), "size": 1, "budget_usd": None, "progress": False}
-    for count, flattered in ((8, set(CRITERIA) - {"安全性"}), (3, set(CRITERIA))):
+    rows = [{"question_id": q.id, "criterion": "安全性", "broken_answer": broken} for q, _ in PAIRS]
+    what: dict[str, Any] = {"judge_model": Seeing(), "size": 1, "budget_usd": math.inf, "progress": False}
+    for count, flattered in ((len(PAIRS), set(CRITERIA) - {"安全性"}), (3, set(CRITERIA))):
         made = certify_judge(
             PAIRS, logs_dir=tmp_path / str(count), damaged=pd.DataFrame(rows[:count]), **with_options(**what)
         )

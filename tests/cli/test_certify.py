@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_certify_asks_first_keeps_the_certificate_and_check_reads_it(service: Service, tmp_path: Path) -> None:
-    questions, answers = zip(*good_pairs()[:8], strict=True)
+    questions, answers = zip(*good_pairs(), strict=True)
     run = run_evaluation_suite(
         questions, answers=answers, judge_model="offline", logs_dir=tmp_path / "logs", progress=False
     )
@@ -50,7 +50,7 @@ def test_certify_asks_first_keeps_the_certificate_and_check_reads_it(service: Se
 
 
 def test_a_budget_that_ends_midway_ends_with_unknown_and_exit_code_1(service: Service, tmp_path: Path) -> None:
-    questions, answers = zip(*good_pairs()[:8], strict=True)
+    questions, answers = zip(*good_pairs(), strict=True)
     run = run_evaluation_suite(
         questions, answers=answers, judge_model="offline", logs_dir=tmp_path / "logs", progress=False
     )
