@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..records import UNKNOWN, Rubric, RunInfo
-from .messages import say
+from .messages import listed, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,6 +117,14 @@ def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]
     own["runbooks"] = runbooks_text(info.runbooks)
     told = {each.column: own.get(each.column, getattr(info, each.column, None)) for each in CONDITIONS}
     return {name: _told(value) for name, value in told.items() if value not in (None, "", UNKNOWN)}
+
+
+def why_incomparable(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """What makes the means of two runs no measure of the assistant, in words: 「Judge、採点プロンプト」; "" where nothing does.
+
+    A side that does not say what its judge was counts as another one."""
+    moved = [each.condition.group for each in differences(before, after) if each.condition.moves_marks]
+    return listed(say(group) for group in dict.fromkeys(moved) if group != "base.group_version")
 
 
 def rubric_changes(before: Rubric, after: Rubric) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from ..base.conditions import CONDITIONS, Difference, conditions_of, differences
+from ..base.conditions import CONDITIONS, Difference, conditions_of, differences, why_incomparable
 from ..base.messages import listed, say
-from ..base.pass_rule import frame_rule, reaches
+from ..base.pass_rule import SPECIFIED, frame_rule, reaches
 from ..base.texts import local_time
 from ..stats.basics import OVERALL, in_order, plain_floats, question_means, summarise_scores
 from .style import (
@@ -75,7 +75,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
     >>> ax = sj.plot_criterion_trend(sj.load_scores("logs"))
     """
     need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_criterion_trend")
-    runs, line = _runs(scores), frame_rule(scores).line
+    runs, lines = _runs(scores), _lines(scores)
     summary = summarise_scores(scores.astype({"run_id": object}), by=["run_id", "criterion"])
     criteria = in_order(scores["criterion"])
     lowest = float(summary[["mean", "ci_low"]].min().min())
@@ -84,7 +84,19 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         for number, criterion in enumerate(criteria):
             part = summary[summary["criterion"] == criterion].set_index("run_id").reindex(runs["run_id"])
             _draw_trend(ax, part, str(criterion), number, (number - (len(criteria) - 1) / 2) * 0.6 / len(criteria))
-        ax.axhline(line, color=palette().ink, linestyle="--", linewidth=1, label=pass_text(line))
+        places = np.arange(len(runs))
+        if lines.nunique() == 1:
+            ax.axhline(lines.iloc[0], color=palette().ink, linestyle="--", linewidth=1, label=_lines_text(lines))
+        else:
+            ax.hlines(
+                lines,
+                places - 0.5,
+                places + 0.5,
+                color=palette().ink,
+                linestyle="--",
+                linewidth=1,
+                label=_lines_text(lines),
+            )
         _label_runs(ax, runs["started_at"], _count_texts(summary, runs))
         floor = max(0, min(60, 10 * math.floor(lowest / 10)))
         ax.set_yticks(range(floor, 101, 10))
@@ -123,12 +135,12 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
     """
     need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_criterion_multiples")
     scores = scores.astype({"run_id": object})
-    runs, line = _runs(scores), frame_rule(scores).line
+    runs, lines = _runs(scores), _lines(scores)
     single = summarise_scores(scores, by=["run_id", "criterion"])
     overall = summarise_scores(scores, by="run_id").assign(criterion=OVERALL)
     means = pd.concat([overall, single])
     names = [OVERALL, *(str(name) for name in in_order(scores["criterion"]))]
-    changes = _changes(scores, runs, width=120)
+    changes, told = _changes(scores, runs, width=120), conditions_of(scores)
     numbers = {place: number for number, place in enumerate(dict.fromkeys(place for place, _ in changes), start=1)}
     floor = max(0, min(60, 10 * math.floor(float(means[["mean", "ci_low"]].min().min()) / 10)))
     rows = math.ceil(len(names) / _ACROSS)
@@ -138,7 +150,7 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
         below = []
         for ax, name in zip(axes, names, strict=False):
             part = means[means["criterion"] == name].set_index("run_id").reindex(runs["run_id"])
-            if _draw_small(ax, part, name, line, numbers):
+            if _draw_small(ax, part, name, lines, numbers, told):
                 below.append(name)
         for ax in axes[len(names) :]:
             ax.set_axis_off()
@@ -146,6 +158,7 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
             _label_days(ax, runs["started_at"])
         axes[0].set_ylim(floor - 2, 102)
         finding = say("charts.multiples_below", names=listed(below)) if below else say("charts.multiples_above")
+        line = say("charts.own_line") if lines.nunique() > 1 else say("charts.line_points", line=lines.iloc[0])
         figure.suptitle(f"{finding}\n{say('charts.multiples_title', line=line)}", fontsize=11)
         told = [
             f"{_CIRCLED[number - 1 : number] or number} {listed(words for at, words in changes if at == place)}"
@@ -158,12 +171,19 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_small(ax: Axes, part: pd.DataFrame, name: str, line: float, numbers: dict[int, int]) -> bool:
-    """One of the small charts; whether its latest mean is below the line."""
+def _draw_small(
+    ax: Axes,
+    part: pd.DataFrame,
+    name: str,
+    lines: pd.Series,
+    numbers: dict[int, int],
+    told: Mapping[Any, dict[str, str]],
+) -> bool:
+    """One of the small charts; whether its latest mean is below its line. told: the conditions of the runs."""
     mean, places = part["mean"], np.arange(len(part))
     known = mean.dropna()
-    passed = reaches(mean.fillna(0.0), line).to_numpy()
-    ax.axhline(line, color=palette().ink, linestyle="--", linewidth=0.8, zorder=1)
+    passed = reaches(mean.fillna(0.0) - lines, 0).to_numpy()
+    ax.hlines(lines, places - 0.5, places + 0.5, color=palette().ink, linestyle="--", linewidth=0.8, zorder=1)
     ax.errorbar(
         places, mean.to_numpy(), yerr=reach(mean, part["ci_low"], part["ci_high"]), color=palette().grey, linewidth=0.8, elinewidth=0.8,
         zorder=2,
@@ -183,10 +203,11 @@ def _draw_small(ax: Axes, part: pd.DataFrame, name: str, line: float, numbers: d
             textcoords="offset points",
             fontsize=SMALL,
         )
-    is_below = bool(len(known)) and not reaches(known, line).iloc[-1]
+    line = lines[known.index[-1]] if len(known) else lines.iloc[-1]
+    is_below = bool(len(known)) and not reaches(known.iloc[-1], line)
     latest = points(known.iloc[-1], line) if len(known) else say("charts.unscored")
     title = f"{label(name, 20)}  {latest}"
-    if len(known) > 1:
+    if len(known) > 1 and not why_incomparable(told[known.index[-2]], told[known.index[-1]]):
         change = round(known.iloc[-1] - known.iloc[-2], 1) + 0.0  # no -0.0
         title = say("charts.multiples_moved", name=label(name, 20), points=latest, change=change)
     ax.set_title(title, fontsize=9, loc="left", color=palette().colours[5] if is_below else palette().ink)
@@ -206,12 +227,15 @@ def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
 
 
 def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:
-    """From which overall mean to which, of the runs that have one."""
+    """From which overall mean to which, of the runs that have one; only the latest where the first cannot be compared."""
     means = summarise_scores(scores.astype({"run_id": object}), by="run_id").set_index("run_id")["mean"]
     known = means.reindex(runs["run_id"]).dropna()
     first, last = f"{known.iloc[0]:.1f}", f"{known.iloc[-1]:.1f}"
     if len(known) == 1:
         return say("charts.trend_one", mean=first)
+    told = conditions_of(scores)
+    if why := why_incomparable(told[known.index[0]], told[known.index[-1]]):
+        return say("charts.trend_incomparable", mean=last, why=why)
     return say("charts.trend_same", mean=first) if first == last else say("charts.trend_moved", first=first, last=last)
 
 
@@ -342,36 +366,58 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     >>> ax = sj.plot_question_strip(sj.load_scores("logs"))
     """
     need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_question_strip")
-    runs, rows, line = _runs(scores), question_rows(scores), frame_rule(scores).line
+    runs, rows, lines = _runs(scores), question_rows(scores), _lines(scores)
     scores = scores.astype({"run_id": object})
     means = question_means(scores, ["run_id"]).pivot(index="question_id", columns="run_id", values="score")
     missing = scores["score"].isna().groupby([scores["question_id"], scores["run_id"]], observed=True).sum().unstack()
     means, missing = (table.reindex(index=list(rows), columns=runs["run_id"]) for table in (means, missing))
     with japanese_axes(ax, 9, 2 + 0.26 * len(rows)) as ax:
-        draw_cells(ax, means, line)
+        draw_cells(ax, _on_one_line(means, lines), lines.iloc[-1])
         for row, (found, lacking) in enumerate(zip(means.to_numpy(), missing.to_numpy(), strict=True)):
             for column, (mean, unread) in enumerate(zip(found, lacking, strict=True)):
-                _draw_cell(ax, row, column, mean, unread, line, narrow=len(runs) > 24)
+                _draw_cell(ax, row, column, mean, unread, lines.iloc[column], narrow=len(runs) > 24)
         _label_runs(ax, runs["started_at"], below=say("charts.strip_key"))
         ax.set_xlim(-0.5, len(runs) - 0.5)
         ax.set_yticks(range(len(rows)), list(rows.values()))
-        ax.set_title(f"{_strip_finding(means, line)}\n{say('charts.strip_title', line=pass_text(line))}")
+        finding = _strip_finding(means, lines, conditions_of(scores))
+        ax.set_title(f"{finding}\n{say('charts.strip_title', line=_lines_text(lines))}")
     return ax
 
 
-def _strip_finding(means: pd.DataFrame, line: float) -> str:
+def _lines(scores: pd.DataFrame) -> pd.Series:
+    """The pass line of each run, the oldest first."""
+    runs = _runs(scores).set_index("run_id")
+    line = runs["pass_threshold"] if "pass_threshold" in runs else pd.Series(pd.NA, runs.index)
+    return plain_floats(line.astype("Float64").fillna(SPECIFIED.line))
+
+
+def _lines_text(lines: pd.Series) -> str:
+    if lines.nunique() == 1:
+        return pass_text(lines.iloc[0])
+    return say("charts.pass_lines", low=lines.min(), high=lines.max())
+
+
+def _on_one_line(means: pd.DataFrame, lines: pd.Series) -> pd.DataFrame:
+    """Means as they lie to the pass line of their own run, on the scale of the latest run's: for colours alone."""
+    return means.apply(lambda column: np.interp(column, [0, lines[column.name], 100], [0, lines.iloc[-1], 100]))
+
+
+def _strip_finding(means: pd.DataFrame, lines: pd.Series, told: Mapping[Any, dict[str, str]]) -> str:
     """How many questions fail in the latest run, and how many that passed or failed in the run before."""
     columns = [means[name].dropna() for name in means.columns]
     latest = columns[-1]
     if latest.empty:
         return say("charts.strip_latest_unscored")
-    failed = latest.index[~reaches(latest, line)]
+    failed = latest.index[~reaches(latest, lines.iloc[-1])]
     words = say("charts.strip_failed", count=len(failed)) if len(failed) else say("charts.strip_all_passed")
     before = next((column for column in reversed(columns[:-1]) if len(column.index.intersection(latest.index))), None)
     if before is None:
         return words
+    why = why_incomparable(told[before.name], told[latest.name])
+    if why or lines[before.name] != lines[latest.name]:
+        return say("charts.strip_incomparable", latest=words, why=why or say("base.group_pass_line"))
     common = before.index.intersection(latest.index)
-    was, now = reaches(before[common], line), reaches(latest[common], line)
+    was, now = (reaches(column[common], lines[column.name]) for column in (before, latest))
     lost, won = int((was & ~now).sum()), int((~was & now).sum())
     return say("charts.strip_turned", latest=words, lost=lost, won=won)
 

@@ -260,7 +260,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
             scores = scores[scores["question_id"].isin(weakest)]
             note += say("panels.history_weak_only", count=CHART_QUESTIONS)
         means = self._runs.dropna(subset=["mean"])["mean"]
-        alt = say("panels.history_chart_alt", name=say(name), latest=means.iloc[0], oldest=means.iloc[-1])
+        alt = say("panels.history_chart_alt", name=say(name), latest=means.iloc[0])
         return chart_html(chart_url(CHARTS[name], scores), alt, note)
 
     def _table(self, order: str) -> str:

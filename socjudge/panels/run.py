@@ -47,6 +47,7 @@ from .views.common import cost_html, details_html, progress_text, stopped_html, 
 # The specification's words, Japanese in every language.
 RUN = "評価を実行"
 RUN_TITLE = "🧪 評価実行"
+SHOWN_FILES = 3  # of the runbooks that changed since the index was built
 RUNNING = "⏳ 評価を実行中... これには数分かかる場合があります"
 
 
@@ -336,4 +337,10 @@ def _index_html(session: RunSession, has_index: bool) -> str:
         progress = session.progress
         count = f" {progress.done}/{progress.total}" if progress.total else ""
         return block("", say("panels.run_building", count=count))
-    return block("", say("panels.run_has_index") if has_index else say("panels.run_no_index"))
+    if has_index:
+        return block("", say("panels.run_has_index"))
+    changed = session.outdated
+    if not changed:
+        return block("", say("panels.run_no_index"))
+    names = ", ".join(changed[:SHOWN_FILES]) + (" …" if len(changed) > SHOWN_FILES else "")
+    return block("", escape(say("panels.run_old_index", files=names)))

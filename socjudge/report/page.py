@@ -277,8 +277,7 @@ def _trend(scores: pd.DataFrame) -> dict[str, Any] | None:
         return None
     means = summarise_scores(scores, by="run_id").set_index("run_id").to_dict("index")
     rows = [contents.run_of(scores, name) | means[name] for name in runs["run_id"]]
-    first, last = rows[0]["mean"], rows[-1]["mean"]
-    alt = say("report.alt_trend", count=len(rows), first=first, last=last)
+    alt = say("report.alt_trend", count=len(rows), last=rows[-1]["mean"])
     dated = scores.dropna(subset=["started_at"])
     plots = [plot_criterion_trend, plot_question_strip] if dated["run_id"].nunique() > 1 else []
     left_out = ""

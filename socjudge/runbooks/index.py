@@ -460,6 +460,15 @@ def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
     return index if is_theirs and not index.stale_files() else None
 
 
+def outdated_files(runbooks: Path, *, index_dir: Path) -> list[str]:
+    """Names of the runbooks that changed since the index of this folder was built; none where none was."""
+    with contextlib.suppress(ConfigError):
+        index = _load_once(index_dir)
+        if runbooks.resolve() == index.runbooks.resolve():
+            return index.stale_files()
+    return []
+
+
 def _load_once(index_dir: Path) -> RunbookIndex:
     return _load_stamped(index_dir.resolve(), stamp_stored_index(index_dir))
 

@@ -277,7 +277,8 @@ def _difference_told(row: Mapping[Any, Any]) -> list[str]:
     n, visible = row["n"], row["detectable_difference"]
     if n == 0:
         return [say("stats.compared_nothing")]
-    if row["p_holm"] < 1 - LEVEL:
+    is_beyond = row["ci_low"] > 0 or row["ci_high"] < 0
+    if row["p_holm"] < 1 - LEVEL and (is_beyond or not math.isfinite(row["ci_low"])):
         shown = {"difference": row["mean_difference"], "p": row["p_holm"], "n": n}
         if math.isfinite(row["ci_low"]):
             return [say("stats.compared_differ_interval", **shown, low=row["ci_low"], high=row["ci_high"])]
@@ -288,7 +289,12 @@ def _difference_told(row: Mapping[Any, Any]) -> list[str]:
         why = say("stats.compared_all_same", n=n, difference=row["mean_difference"])
     else:
         why = say("stats.compared_invisible", n=n)
-    return [say("stats.compared_not_seen"), why]
+    told = [say("stats.compared_not_seen"), why]
+    if row["p_holm"] < 1 - LEVEL:  # the test sees it, the interval does not
+        told.append(say("stats.compared_around_zero"))
+    elif is_beyond:
+        told.append(say("stats.compared_only_alone" if row["p_value"] < 1 - LEVEL else "stats.compared_only_interval"))
+    return told
 
 
 def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model") -> pd.DataFrame:

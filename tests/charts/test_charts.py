@@ -107,6 +107,12 @@ def history() -> pd.DataFrame:
     return framed(*parts).astype(dict.fromkeys(["run_id", "judge_model", "prompt_id", "dataset_sha256"], "category"))
 
 
+def alike() -> pd.DataFrame:
+    """The same four runs, all by one judge, with one prompt, on one dataset."""
+    scores = history().drop(columns=["judge_model_resolved", "prompt_sha256"], errors="ignore")
+    return scores.assign(dataset_sha256="a", judge_model="x", prompt_id="guide-1")
+
+
 def repeats(**marks: list[float | None]) -> pd.DataFrame:
     """Results of one run: the repeated marks of each question."""
     scores = framed(
@@ -438,7 +444,7 @@ def test_each_criterion_has_a_small_chart_whose_dots_turn_at_the_pass_line(tmp_p
     assert [ax.get_title(loc="left").partition("  ")[0] for ax in charts] == ["総合", *CRITERIA]
     # 総合: (5 * 72 + 42) / 6 = 67
     assert [ax.get_title(loc="left").partition("  ")[2] for ax in charts[:3]] == [
-        "67（前回から-8.0）", "72（前回から-3.0）", "42（前回から-33.0）",
+        "67", "72", "42",  # no change since the run before, which asked other questions
     ]  # fmt: skip
     assert figure.get_suptitle().startswith(f"最新の実行で合格ラインを下回るのは 総合、{CRITERIA[1]}\n")
     dots = {
@@ -448,7 +454,9 @@ def test_each_criterion_has_a_small_chart_whose_dots_turn_at_the_pass_line(tmp_p
     assert figure.get_supxlabel().splitlines() == [
         "① プロンプト: guide-1→guide-2", "② Judge: gpt-4o-mini→gpt-4.1-mini", "③ データセット変更",
     ]  # fmt: skip
-    assert plot_criterion_multiples(history()).get_suptitle().startswith("最新の実行はすべて合格ライン以上\n")
+    same = plot_criterion_multiples(alike())
+    assert same.get_suptitle().startswith("最新の実行はすべて合格ライン以上\n")
+    assert same.axes[0].get_title(loc="left") == "総合  72（前回から-3.0）"
     figure.savefig(tmp_path / "multiples.png")  # a character without a glyph would warn
 
 
@@ -461,6 +469,35 @@ def test_the_trend_labels_runs_in_local_time_with_their_counts() -> None:
         "18:00\n1/3\nn=3",
     ]
     assert ax.get_xlabel() == "実行の開始（2026年、+09:00）、古い順"
+
+
+def test_means_of_another_judge_prompt_or_rubric_are_no_headline() -> None:
+    def headline(scores: pd.DataFrame) -> str:
+        return plot_criterion_trend(scores).get_title().splitlines()[0]
+
+    scores = alike()
+    last = scores["run_id"] == "r4"
+    assert headline(scores) == "全体平均は80.0点から72.0点へ"
+    for column, what in (("judge_model", "Judge"), ("prompt_id", "プロンプト"), ("dataset_sha256", "データセット")):
+        other = scores.assign(**{column: last.map({True: "other", False: scores[column].iloc[0]})})
+        assert headline(other) == f"最新の全体平均は72.0点（最初の実行とは{what}が違うため比べられません）"
+    fewer = scores.assign(criteria=last.map({True: "五つ", False: "六つ"}))
+    assert "最初の実行とは観点が違うため" in headline(fewer[~(last & (scores["criterion"] == CRITERIA[0]))])
+    assert "最初の実行とはJudgeが違うため" in headline(
+        scores.assign(judge_model=last.map({True: "unknown", False: "x"}))
+    )
+
+
+def test_each_run_is_drawn_against_its_own_pass_line() -> None:
+    last = alike()["run_id"] == "r4"
+    scores = alike().assign(pass_threshold=last.map({True: 74.0, False: 70.0}))
+    ax = plot_question_strip(scores)  # 70, 72, 74 in the latest run
+    assert [text.get_text() for text in ax.texts if text.get_position()[0] == 3] == ["×70", "×72", "○74"]
+    assert ax.get_title().splitlines() == [
+        "最新の実行で不合格は2問（前回とは合格ラインが違うため比べられません）", "質問別の平均スコア（合格ラインは実行ごとに違います（70〜74点））",
+    ]  # fmt: skip
+    assert legend(plot_criterion_trend(scores))[0] == "合格ラインは実行ごとに違います（70〜74点）"
+    assert plot_criterion_multiples(scores).get_suptitle().startswith("最新の実行で合格ラインを下回るのは 総合、")
 
 
 def test_the_trend_says_what_changed_and_where() -> None:
@@ -579,9 +616,8 @@ def test_a_question_without_a_category_stays_on_the_charts() -> None:
 
 
 def test_the_titles_of_several_runs_say_what_was_found() -> None:
-    assert plot_criterion_trend(history()).get_title().startswith("全体平均は80.0点から72.0点へ")
     # 60, 80, 100; 50, 70, 90; 60, –, 90; 70, 72, 74: the first question is won back.
-    title = plot_question_strip(history()).get_title().partition("\n")[0]
+    title = plot_question_strip(alike()).get_title().partition("\n")[0]
     assert title == "最新の実行は全問合格、前回から新たに不合格0問・合格に回復1問"
 
 

@@ -62,6 +62,19 @@ def test_nothing_can_be_run_before_the_index_is_built(tmp_path: Path, index: Run
     assert not panel.run_button.disabled
 
 
+def test_runbooks_that_changed_since_the_index_was_built_are_named(tmp_path: Path, index: RunbookIndex) -> None:
+    books = tmp_path / "runbooks"
+    books.mkdir()
+    (books / "vpn.md").write_text("# VPN\n\n## 手順\n1. 当番は、接続を確認する。\n", encoding="utf-8")
+    panel = RunPanel(runbooks=books, index_dir=tmp_path / "index", logs_dir=tmp_path / "logs")
+    panel.build_button.click()
+    panel.session.wait(60)
+    (books / "vpn.md").write_text("# VPN\n\n## 手順\n1. 当番は、接続を切る。\n", encoding="utf-8")
+    panel = RunPanel(runbooks=books, index_dir=tmp_path / "index", logs_dir=tmp_path / "logs")
+    assert "手順書がインデックスの作成後に変わりました（vpn.md）。" in panel.index_text.value
+    assert not panel.build_button.disabled
+
+
 def test_building_the_index_shows_how_far_it_is(tmp_path: Path) -> None:
     runbooks = tmp_path / "runbooks"
     runbooks.mkdir()

@@ -265,3 +265,17 @@ def test_a_sampled_comparison_repeats_with_its_seed() -> None:
     once, again = (compare_judges(scores, baseline="a", samples=500, seed=7) for _ in range(2))
     pd.testing.assert_frame_equal(once, again)
     assert "500 random sign flips" in once["method"].iloc[0]
+
+
+def test_an_interval_and_words_that_differ_say_why() -> None:
+    # Of six criteria one moves: by itself that is a difference, adjusted for six it is none.
+    rows = [
+        {"question_id": question, "answer_sha256": question, "criterion": f"観点{criterion}", "judge_model": judge,
+         "score": 80 + (moved if judge == "B" and criterion == 0 else (-1) ** question * 3 if judge == "B" else 0)}
+        for question, moved in enumerate([-9, -12, 3, -8, -10, 2, -7, -9, 1, -6])
+        for criterion in range(6)
+        for judge in "AB"
+    ]  # fmt: skip
+    row = compare_judges(pd.DataFrame(rows), baseline="A").iloc[0]
+    assert row["ci_high"] < 0 and row["p_value"] < 0.05 < row["p_holm"]
+    assert "No difference was detected." in row["note"] and "adjusted, it is no difference" in row["note"]

@@ -275,6 +275,13 @@ class RunSession(Session):
 
         return find_index(self.runbooks, index_dir=self.index_dir) is not None
 
+    @property
+    def outdated(self) -> list[str]:
+        """The runbooks that changed since the index was built."""
+        from ...runbooks.index import outdated_files
+
+        return outdated_files(self.runbooks, index_dir=self.index_dir)
+
     def preview(self, settings: Settings) -> RunPreview:
         """What a run with these settings would be; nothing is sent. ConfigError if not even its price can be told."""
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
