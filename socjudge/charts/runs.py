@@ -85,18 +85,13 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
             part = summary[summary["criterion"] == criterion].set_index("run_id").reindex(runs["run_id"])
             _draw_trend(ax, part, str(criterion), number, (number - (len(criteria) - 1) / 2) * 0.6 / len(criteria))
         places = np.arange(len(runs))
-        if lines.nunique() == 1:
-            ax.axhline(lines.iloc[0], color=palette().ink, linestyle="--", linewidth=1, label=_lines_text(lines))
-        else:
-            ax.hlines(
-                lines,
-                places - 0.5,
-                places + 0.5,
-                color=palette().ink,
-                linestyle="--",
-                linewidth=1,
-                label=_lines_text(lines),
+        if len(set(lines.values())) == 1:
+            ax.axhline(
+                next(iter(lines.values())), color=palette().ink, linestyle="--", linewidth=1, label=_lines_text(lines)
             )
+        else:
+            here = list(lines.values()), places - 0.5, places + 0.5
+            ax.hlines(*here, color=palette().ink, linestyle="--", linewidth=1, label=_lines_text(lines))
         _label_runs(ax, runs["started_at"], _count_texts(summary, runs))
         floor = max(0, min(60, 10 * math.floor(lowest / 10)))
         ax.set_yticks(range(floor, 101, 10))
@@ -158,14 +153,15 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
             _label_days(ax, runs["started_at"])
         axes[0].set_ylim(floor - 2, 102)
         finding = say("charts.multiples_below", names=listed(below)) if below else say("charts.multiples_above")
-        line = say("charts.own_line") if lines.nunique() > 1 else say("charts.line_points", line=lines.iloc[0])
+        known = sorted(set(lines.values()))
+        line = say("charts.own_line") if len(known) > 1 else say("charts.line_points", line=known[0])
         figure.suptitle(f"{finding}\n{say('charts.multiples_title', line=line)}", fontsize=11)
-        told = [
+        explained = [
             f"{_CIRCLED[number - 1 : number] or number} {listed(words for at, words in changes if at == place)}"
             for place, number in numbers.items()
         ]
-        if told:
-            figure.supxlabel("\n".join(told), fontsize=SMALL, ha="left", x=0.01)
+        if explained:
+            figure.supxlabel("\n".join(explained), fontsize=SMALL, ha="left", x=0.01)
         for text in figure.findobj(Text):
             text.set_fontfamily(font_family())
     return figure
@@ -175,15 +171,15 @@ def _draw_small(
     ax: Axes,
     part: pd.DataFrame,
     name: str,
-    lines: pd.Series,
+    lines: dict[Any, float],
     numbers: dict[int, int],
     told: Mapping[Any, dict[str, str]],
 ) -> bool:
     """One of the small charts; whether its latest mean is below its line. told: the conditions of the runs."""
-    mean, places = part["mean"], np.arange(len(part))
+    mean, places, own = part["mean"], np.arange(len(part)), list(lines.values())
     known = mean.dropna()
-    passed = reaches(mean.fillna(0.0) - lines, 0).to_numpy()
-    ax.hlines(lines, places - 0.5, places + 0.5, color=palette().ink, linestyle="--", linewidth=0.8, zorder=1)
+    passed = reaches(mean.fillna(0.0) - own, 0).to_numpy()
+    ax.hlines(own, places - 0.5, places + 0.5, color=palette().ink, linestyle="--", linewidth=0.8, zorder=1)
     ax.errorbar(
         places, mean.to_numpy(), yerr=reach(mean, part["ci_low"], part["ci_high"]), color=palette().grey, linewidth=0.8, elinewidth=0.8,
         zorder=2,
@@ -203,7 +199,7 @@ def _draw_small(
             textcoords="offset points",
             fontsize=SMALL,
         )
-    line = lines[known.index[-1]] if len(known) else lines.iloc[-1]
+    line = lines[known.index[-1]] if len(known) else own[-1]
     is_below = bool(len(known)) and not reaches(known.iloc[-1], line)
     latest = points(known.iloc[-1], line) if len(known) else say("charts.unscored")
     title = f"{label(name, 20)}  {latest}"
@@ -372,10 +368,11 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     missing = scores["score"].isna().groupby([scores["question_id"], scores["run_id"]], observed=True).sum().unstack()
     means, missing = (table.reindex(index=list(rows), columns=runs["run_id"]) for table in (means, missing))
     with japanese_axes(ax, 9, 2 + 0.26 * len(rows)) as ax:
-        draw_cells(ax, _on_one_line(means, lines), lines.iloc[-1])
+        own = list(lines.values())
+        draw_cells(ax, _on_one_line(means, lines), own[-1])
         for row, (found, lacking) in enumerate(zip(means.to_numpy(), missing.to_numpy(), strict=True)):
             for column, (mean, unread) in enumerate(zip(found, lacking, strict=True)):
-                _draw_cell(ax, row, column, mean, unread, lines.iloc[column], narrow=len(runs) > 24)
+                _draw_cell(ax, row, column, mean, unread, own[column], narrow=len(runs) > 24)
         _label_runs(ax, runs["started_at"], below=say("charts.strip_key"))
         ax.set_xlim(-0.5, len(runs) - 0.5)
         ax.set_yticks(range(len(rows)), list(rows.values()))
@@ -384,41 +381,46 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     return ax
 
 
-def _lines(scores: pd.DataFrame) -> pd.Series:
+def _lines(scores: pd.DataFrame) -> dict[Any, float]:
     """The pass line of each run, the oldest first."""
-    runs = _runs(scores).set_index("run_id")
-    line = runs["pass_threshold"] if "pass_threshold" in runs else pd.Series(pd.NA, runs.index)
-    return plain_floats(line.astype("Float64").fillna(SPECIFIED.line))
+    runs = _runs(scores)
+    known = plain_floats(runs["pass_threshold"]) if "pass_threshold" in runs else [math.nan] * len(runs)
+    return {
+        run_id: SPECIFIED.line if math.isnan(line) else float(line)
+        for run_id, line in zip(runs["run_id"], known, strict=True)
+    }
 
 
-def _lines_text(lines: pd.Series) -> str:
-    if lines.nunique() == 1:
-        return pass_text(lines.iloc[0])
-    return say("charts.pass_lines", low=lines.min(), high=lines.max())
+def _lines_text(lines: dict[Any, float]) -> str:
+    low, high = min(lines.values()), max(lines.values())
+    return pass_text(low) if low == high else say("charts.pass_lines", low=low, high=high)
 
 
-def _on_one_line(means: pd.DataFrame, lines: pd.Series) -> pd.DataFrame:
+def _on_one_line(means: pd.DataFrame, lines: dict[Any, float]) -> pd.DataFrame:
     """Means as they lie to the pass line of their own run, on the scale of the latest run's: for colours alone."""
-    return means.apply(lambda column: np.interp(column, [0, lines[column.name], 100], [0, lines.iloc[-1], 100]))
+    latest = list(lines.values())[-1]
+    scaled = {name: np.interp(means[name], [0, line, 100], [0, latest, 100]) for name, line in lines.items()}
+    return pd.DataFrame(scaled, means.index)
 
 
-def _strip_finding(means: pd.DataFrame, lines: pd.Series, told: Mapping[Any, dict[str, str]]) -> str:
+def _strip_finding(means: pd.DataFrame, lines: dict[Any, float], told: Mapping[Any, dict[str, str]]) -> str:
     """How many questions fail in the latest run, and how many that passed or failed in the run before."""
-    columns = [means[name].dropna() for name in means.columns]
-    latest = columns[-1]
+    known = {name: means[name].dropna() for name in lines}
+    now, latest = list(known.items())[-1]
     if latest.empty:
         return say("charts.strip_latest_unscored")
-    failed = latest.index[~reaches(latest, lines.iloc[-1])]
+    failed = latest.index[~reaches(latest, lines[now])]
     words = say("charts.strip_failed", count=len(failed)) if len(failed) else say("charts.strip_all_passed")
-    before = next((column for column in reversed(columns[:-1]) if len(column.index.intersection(latest.index))), None)
-    if before is None:
+    earlier = [name for name in known if name != now and len(known[name].index.intersection(latest.index))]
+    if not earlier:
         return words
-    why = why_incomparable(told[before.name], told[latest.name])
-    if why or lines[before.name] != lines[latest.name]:
+    before = earlier[-1]
+    why = why_incomparable(told[before], told[now])
+    if why or lines[before] != lines[now]:
         return say("charts.strip_incomparable", latest=words, why=why or say("base.group_pass_line"))
-    common = before.index.intersection(latest.index)
-    was, now = (reaches(column[common], lines[column.name]) for column in (before, latest))
-    lost, won = int((was & ~now).sum()), int((~was & now).sum())
+    common = known[before].index.intersection(latest.index)
+    was, is_now = reaches(known[before][common], lines[before]), reaches(latest[common], lines[now])
+    lost, won = int((was & ~is_now).sum()), int((~was & is_now).sum())
     return say("charts.strip_turned", latest=words, lost=lost, won=won)
 
 
