@@ -248,7 +248,9 @@ class Journal:
     def hold(self, path: Path) -> None:
         """Keep others from this file; filelock.Timeout if another process has it."""
         name = path.name.removesuffix(SUFFIX).removeprefix(".")
-        lock = filelock.FileLock(path.with_name(f".{name}.lock"), thread_local=False)
+        file = path.with_name(f".{name}.lock")
+        file.touch()  # filelock would take a folder that takes no files for a lock that is held
+        lock = filelock.FileLock(file, thread_local=False)
         lock.acquire(timeout=0)
         self._locks.append(lock)
 

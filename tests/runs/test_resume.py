@@ -474,6 +474,19 @@ def test_a_run_whose_disk_was_full_is_found_again_and_listed_once(
 
 
 @linux_only
+@pytest.mark.filterwarnings("ignore:.*cannot be written:UserWarning")
+def test_a_folder_that_takes_no_files_is_not_taken_for_a_run_under_way(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    answers = stored(questions[:2])
+    run = run_evaluation_suite(
+        questions[:2], answers=answers, judge_model="gpt-4o-mini", logs_dir="/proc/1", progress=False
+    )
+    assert run.log_path is not None and run.log_path.parent == fallback_folder()
+
+
+@linux_only
 @pytest.mark.parametrize("stale", [False, True], ids=["removed", "cannot be removed"])
 def test_a_run_that_ends_elsewhere_does_not_fill_the_next_one(
     service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stale: bool
