@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..base.messages import listed, say
-from ..base.texts import fold
 from ..errors import UnparsableJudgement
 from .reply_json import JsonObject, as_written, closing_brace, find_objects, without_duplicates, without_thinking
 from .shown_verdicts import is_shown
@@ -130,20 +129,21 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
 def _is_quoted(found: JsonObject, criteria: Sequence[str], quoted: Sequence[str], *, whole: bool) -> bool:
     """Whether a verdict stands in a text that the judge was shown, in the same words or the same scores; scores alone are
     no sign of that where they come as a whole reply with words of the judge's own."""
+    shown = ["".join(text.split()) for text in quoted]
     source = "".join(found.source.split())
-    if any(source in "".join(text.split()) for text in quoted):
+    if any(source in text for text in shown):
         return True
-    scores = _scores_or_none(found.value["scores"], criteria)
-    if scores is None or not any(is_shown(scores, text) for text in quoted):
+    if whole and _has_own_words(found.value, shown):
         return False
-    return not (whole and _has_own_words(found.value, quoted))
+    scores = _scores_or_none(found.value["scores"], criteria)
+    return scores is not None and any(is_shown(scores, text) for text in quoted)
 
 
-def _has_own_words(verdict: Mapping[str, Any], quoted: Sequence[str]) -> bool:
+def _has_own_words(verdict: Mapping[str, Any], shown: Sequence[str]) -> bool:
     reasons = verdict.get("rationale")
     told = [*(reasons.values() if isinstance(reasons, Mapping) else [reasons]), verdict.get("overall_comment")]
-    shown = fold("".join(quoted))
-    return any(fold(_text(words)) not in shown for words in told)
+    words = ("".join(_text(each).split()) for each in told)
+    return any(not any(each in text for text in shown) for each in words if each)
 
 
 def _is_example(found: JsonObject) -> bool:
