@@ -6,14 +6,17 @@ stored answer is never changed; that of our own assistant is shown as it is."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
-from ..base.texts import CITATION, cited_sources, fold
+from ..base.texts import CITATION, cited_sources
+from ..base.texts import fold as fold_once
 from ..records import AssistantAnswer, Passage
 
+fold = functools.lru_cache(maxsize=4096)(fold_once)  # names: the same few in every answer
 _HEADED = re.compile(r"^\[出典:\s*([^\]>]+?)\s*(?:>\s*([^\]]+?)\s*)?\]\s*", re.MULTILINE)
 _NUMBERED = re.compile(r"^[ \t]*(?:\[\^?|【|\[doc)(\d{1,3})[\]】][:：]?[ \t]*", re.MULTILINE)
 _WORD = r"(?:(?:docs?|sources?|refs?|出典|参照|資料|文書)\s*[:：]?\s*)?"
@@ -154,9 +157,10 @@ class _Cites:
             if _SECTION.match(line):
                 in_list = True
             elif found := _DEFINED.match(line):
-                name = self.by_name(_target(found["name"]))
-                if in_list or (name and found["k"]) or line.lstrip().startswith("[^"):
-                    defined[int(found["k"] or found["n"])] = name
+                if in_list or found["k"]:  # a footnote's mark has k too
+                    name = self.by_name(_target(found["name"]))
+                    if in_list or name or line.lstrip().startswith("[^"):
+                        defined[int(found["k"] or found["n"])] = name
             elif line.strip():
                 in_list = False
         return defined
@@ -229,6 +233,7 @@ class _Cites:
         return any(p.source.casefold() in source.casefold() for p in self.passages)
 
 
+@functools.lru_cache(maxsize=4096)
 def _stem(source: str) -> str:
     return re.sub(r"\.\w{1,5}$", "", source.rpartition("/")[2])
 
