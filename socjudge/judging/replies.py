@@ -6,6 +6,7 @@ criterion, "2/5", 105 or two different verdicts raise UnparsableJudgement, and t
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import unicodedata
@@ -213,7 +214,12 @@ def _number(criterion: str, value: Any, notes: list[str]) -> float:
 
 def _plain(name: object) -> str:
     """A criterion's name as models vary it: other width, spaces, "1. ", asterisks."""
-    return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", str(name))))
+    return _plain_text(str(name))
+
+
+@functools.lru_cache(maxsize=1024)
+def _plain_text(name: str) -> str:
+    return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", name)))
 
 
 def _text(value: Any) -> str:
