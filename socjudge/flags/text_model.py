@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from ..base.texts import encodable
-from ..runbooks.embeddings import UseEmbeddings
 
 LETTERS = 1 << 14  # hashed runs of one to four letters
 LONGEST = 400  # letters of a question that are read
@@ -74,4 +73,6 @@ def load_weights(path: Path) -> dict[str, Numbers]:
 
 def embed_text(text: str) -> Numbers:
     """The sentence vector of a text by the embedder that the weights were found with, whatever the index uses; (512,)."""
+    from ..runbooks.embeddings import UseEmbeddings  # LangChain's base class comes with it
+
     return np.asarray(UseEmbeddings().embed_query(encodable(text[:EMBEDDED])))

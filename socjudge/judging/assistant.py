@@ -21,7 +21,6 @@ from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt
 from ..records import NO_REPLY, AssistantAnswer, Flags, ModelRequest, Passage
 from ..runbooks.asking import wants_leave
 from ..runbooks.guide import Guide, choose_guide, find_contacts, find_precautions, find_rivals, wants_first_response
-from ..runbooks.index import open_index
 from ..runbooks.organisation import NEUTRAL, Organisation
 from ..settings import default_k
 from .citations import format_context
@@ -90,8 +89,12 @@ def handle_query(
     template = load_prompt(prompt, kind="assistant")
     check_assistant_prompt(template)
     k = default_k() if k is None else k
+    if index is None:
+        from ..runbooks.index import open_index  # a second of a processor, which judging alone does not need
+
+        index = open_index()
     return run_dialogue(
-        answering(question, index=index or open_index(), k=k, prompt=template, previous=previous),
+        answering(question, index=index, k=k, prompt=template, previous=previous),
         open_model(model, task="answer").complete,
     )
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .. import constants
 from ..base.conditions import UNTOLD
@@ -25,11 +25,13 @@ from ..errors import BudgetReached, ConfigError, NoAnswer, RunStopped, SocJudgeE
 from ..models import event_loop
 from ..models.pacing import Account, RunGate, send_with_retries
 from ..records import AssistantAnswer, Completion, EvalQuestion
-from ..runbooks.index import RunbookIndex
 from ..settings import assistant_tables
 from .http_assistant import HttpAssistant
 from .own_answers import as_answer, from_runnable
 from .retrieved import with_contexts
+
+if TYPE_CHECKING:
+    from ..runbooks.index import RunbookIndex
 
 _ASKABLE = ("question_id", "category", "repeat", "previous")  # beside the question; never what is expected
 _PLAIN = (str, int, float, bool, type(None))  # defaults that a fingerprint can tell
