@@ -2,6 +2,7 @@
 
     python benchmarks/throughput.py                    # speed at 64 and 256 at once, then faults; about 3 minutes
     python benchmarks/throughput.py --queues          # servers that queue, refuse or limit; about 5 minutes
+    python benchmarks/throughput.py --first           # the first run of a process beside its second
     python benchmarks/throughput.py --memory 100000    # memory after 1,000 and after so many calls
     python benchmarks/throughput.py --calls 4000 --rounds 3
 
@@ -205,6 +206,38 @@ def faults(count: int, at_once: int) -> None:
         print(json.dumps(measure(url, "socjudge", at_once, count)))
 
 
+def first_runs(rounds: int) -> None:
+    """What the first run of a process costs beside its second, and what of that is the SDK's import."""
+    print("\nCPU s of a process: ten stored answers judged, three times over\n")
+    with service(0.02) as url:
+        for _ in range(rounds):
+            found = measure(url, "first", 8, 10)
+            print({name: round(found[name], 2) for name in ("SDK import", "first run", "second run", "third run")})
+
+
+def run_first() -> None:
+    questions, answers = material(10)
+    questions, answers = list(questions), list(answers)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("socjudge", "langchain_core", "faiss")]:
+        del sys.modules[name]  # of the material
+    used = time.process_time()
+    import openai  # noqa: F401
+
+    found = {"SDK import": time.process_time() - used}
+    for name in ("first run", "second run", "third run"):
+        used = time.process_time()
+        import socjudge as sj
+
+        questions = [sj.EvalQuestion(q.id, q.category, q.question, q.expected_keypoints) for q in questions]
+        answers = [sj.AssistantAnswer(a.question, a.answer, a.context) for a in answers]
+        with tempfile.TemporaryDirectory() as logs:
+            sj.run_evaluation_suite(
+                questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=logs, progress=False
+            )
+        found[name] = time.process_time() - used
+    print(json.dumps(found))
+
+
 def queues() -> None:
     print("\n10 judgements, a server that works on one call of 0.5 s after the other, given up after 2 s\n")
     for at_once in (1, 2, 4, 8, 64):
@@ -232,14 +265,20 @@ if __name__ == "__main__":
     parser.add_argument("--at-once", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--first", action="store_true", help="the first run of a process beside its second")
     parser.add_argument("--queues", action="store_true", help="servers that queue, refuse or limit")
     parser.add_argument("--timeout", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--memory", type=int, help="compare the memory after 1,000 and after so many calls")
     chosen = parser.parse_args()
-    if chosen.loop == "socjudge":
+    if chosen.loop == "first":
+        run_first()
+    elif chosen.loop == "socjudge":
         run_socjudge(chosen.at_once[0], chosen.calls, chosen.timeout)
     elif chosen.loop:
         run_bare(chosen.loop, chosen.at_once[0], chosen.calls)
+    elif chosen.first:
+        material(1)
+        first_runs(chosen.rounds)
     elif chosen.queues:
         material(1)
         queues()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -667,3 +669,16 @@ def test_a_repair_of_a_run_until_it_was_certain_may_go_on_to_its_most() -> None:
     assert estimate.lowest is not None
     assert estimate.lowest.calls == 0 + 0 + 1 + (1 + 2)
     assert estimate.calls == 2 + (3 + 1) + 4 + (1 + 5)
+
+
+@pytest.mark.slow
+def test_judging_stored_answers_loads_no_search_and_no_langchain(service: Service, tmp_path: Path) -> None:
+    """They are more than half of what the first run of a process took."""
+    code = (
+        "import sys, socjudge as sj; q = [sj.EvalQuestion(1, '正常系', '端末の初動は？', ('隔離',))]; "
+        "a = [sj.AssistantAnswer(q[0].question, '回答')]; "
+        "sj.run_evaluation_suite(q, answers=a, judge_model='gpt-4o-mini', logs_dir=sys.argv[1], progress=False); "
+        "print({'faiss', 'langchain_core', 'pandas', 'pyarrow', 'scipy', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "set()\n", done.stderr
