@@ -105,6 +105,7 @@ _HOMES = {
     "plot_cost_agreement": "charts.judges",
     "japanese_text": "charts.style",
     "judge_colours": "charts.style",
+    "import_results": "history.imports.importing",
     "load_labels": "history.labels",
     "RunPanel": "panels.run",
     "AskPanel": "panels.ask",
@@ -159,6 +160,7 @@ if TYPE_CHECKING:
     from .history.examples import find_logs
     from .history.export import export_history
     from .history.frames import load_history, load_results, load_runs, load_scores, run_results, run_scores
+    from .history.imports.importing import import_results
     from .history.labels import load_labels
     from .judging.assistant import handle_query
     from .judging.dataset import dataset_notes, load_eval_dataset, save_eval_dataset

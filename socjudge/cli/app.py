@@ -1,5 +1,5 @@
 """The command line: `socjudge init | settings | app | lab | index | ask | run | rejudge | unfinished | batch | doctor | history | compare | report |
-check-dataset | probe | certify`.
+check-dataset | import | check | probe | certify`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
 
@@ -21,7 +21,7 @@ from ..base.showing import shown_path
 from ..errors import SocJudgeError
 from ..records import RunOptions
 from ..settings import default_answers, project_rubric, specified_values
-from . import batch, certificate, certify, dataset, history, project
+from . import batch, certificate, certify, dataset, history, imports, project
 from .own_assistant import ask_own
 from .shared import (
     COULD_NOT_JUDGE,
@@ -57,6 +57,8 @@ app.command(help=say("cli.doctor_help"))(history.doctor)
 app.command(help=say("cli.report_help"))(history.report)
 app.command(help=say("cli.compare_help"))(history.compare)
 app.command(help=say("cli.check_dataset_help"))(dataset.check_dataset)
+app.command("import", help=say("cli.import_help"))(imports.import_file)
+app.command(help=say("cli.check_help"))(imports.check)
 app.command(help=say("cli.probe_help"))(certify.probe)
 app.command(help=say("cli.certify_help"))(certificate.certify)
 
@@ -278,7 +280,7 @@ def rejudge(
     from ..base.conditions import rubric_changes
     from ..prompts.saved import judge_prompt_of
     from ..runs import suite
-    from ..runs.assignment import assign_rejudging
+    from ..runs.assignment import assign_rejudging, rubric_to_judge
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.load import load_run
@@ -291,11 +293,12 @@ def rejudge(
     judge_repeats = most_repeats(judge_repeats, until_certain)
     prompt = judge_prompt or judge_prompt_of(earlier.run)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
-    if told := rubric_changes(or_exit(project_rubric), earlier.rubric):
+    rubric = or_exit(rubric_to_judge, earlier)
+    if told := rubric_changes(or_exit(project_rubric), rubric):
         echo(say("cli.rubric_of_log", told=told), err=True)
     estimate = or_exit(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
-        judge_model=judge_model, judge_prompt=prompt, rubric=earlier.rubric, judge_repeats=judge_repeats,
+        judge_model=judge_model, judge_prompt=prompt, rubric=rubric, judge_repeats=judge_repeats,
         until_certain=until_certain,
     )  # fmt: skip
     if estimate.calls and not fresh:

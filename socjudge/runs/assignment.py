@@ -23,7 +23,7 @@ from ..models.opening import Model, open_model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from ..records import MOST_ID, AssistantAnswer, EvalQuestion, EvaluationRun, Rubric, RunInfo, is_embedded
-from ..settings import current_project, default_k
+from ..settings import current_project, default_k, project_rubric
 from .given_answers import Given, needs_index, open_answers
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ..runbooks.index import RunbookIndex
 
+IMPORTED = "imported"  # the mode of a run that another tool made
 STORED = "stored"  # the assistant model of a run over answers that were given before
 OWN = "own-assistant"  # the assistant prompt of a run in which somebody's own assistant answered
 
@@ -147,6 +148,11 @@ def assign_suite(
     return Assignment(len(questions) * answer_repeats, sample_at, plan, info, given)
 
 
+def rubric_to_judge(run: EvaluationRun) -> Rubric:
+    """What a run's answers are judged by again: its own rubric; of another tool's marks the project's, as their criteria are theirs."""
+    return project_rubric() if run.run.mode == IMPORTED else run.rubric
+
+
 def assign_rejudging(
     run: EvaluationRun,
     *,
@@ -159,7 +165,7 @@ def assign_rejudging(
 
     judge_prompt, rubric: the run's own unless given."""
     check_counts(judge_repeats=judge_repeats)
-    judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or run.rubric
+    judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or rubric_to_judge(run)
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
     samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
     if not samples:

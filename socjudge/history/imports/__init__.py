@@ -1,0 +1,1 @@
+"""Files of other tools as runs and frames of ours."""

@@ -1,0 +1,62 @@
+"""Test runs of DeepEval: `.latest_run_full.json`, the wrapped `.latest_test_run.json`, `test_run_….json` of its results folder.
+
+Its scores are shares, 0–1. A metric with an `error` is an outage of the judge, and no mark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...base.messages import say
+from .rows import Imported, Row, Scale, as_mark, text_of, unfit
+
+
+def is_run(value: Any) -> bool:
+    """Whether an object is one of DeepEval's test runs, plain or wrapped."""
+    return isinstance(value, dict) and bool({"testCases", "testRunData", "testRunLink"} & value.keys())
+
+
+def read_run(document: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
+    """A test run."""
+    run = document.get("testRunData") or document
+    if "testCases" not in run:
+        raise unfit(path, say("history.import_link_only"))
+    rows, asked = [], Counter[str]()
+    numbers: dict[str, int] = {}
+    for number, case in enumerate(run["testCases"] or ()):
+        question = text_of(case.get("input"))
+        question_id = numbers.setdefault(question, len(numbers) + 1)
+        rows.append(_row(case, question_id, asked[question], f"{path}: testCases[{number}]", scale))
+        asked[question] += 1
+    conversations = run.get("conversationalTestCases") or ()
+    left_out = (say("history.import_conversations", count=len(conversations)),) if conversations else ()
+    return Imported("DeepEval", tuple(rows), left_out)
+
+
+def _row(case: Mapping[str, Any], question_id: int, repeat: int, place: str, scale: Scale) -> Row:
+    marks: dict[str, float | None] = {}
+    reasons, causes, judges = {}, {}, []
+    for metric in case.get("metricsData") or ():
+        name = str(metric.get("name"))
+        mark = None if metric.get("error") else as_mark(metric.get("score"), f"{place}.{name}")
+        marks[name] = None if mark is None else scale.points(float(mark), f"{place}.{name}")
+        reasons[name] = text_of(metric.get("reason"))
+        if mark is None:
+            causes[name] = text_of(metric.get("error")) or say("history.import_unmarked")
+        judges.append(text_of(metric.get("evaluationModel")))
+    return Row(
+        question_id=question_id,
+        question=text_of(case.get("input")),
+        answer=text_of(case.get("actualOutput")),
+        context=text_of(case.get("retrievalContext") or case.get("context")),
+        keypoints=tuple(filter(None, [text_of(case.get("expectedOutput"))])),
+        marks=marks,
+        reasons=reasons,
+        causes=causes,
+        answer_repeat=repeat,
+        judge=", ".join(dict.fromkeys(filter(None, judges))) or "DeepEval",
+        assistant="DeepEval",
+        place=place,
+    )

@@ -1,0 +1,85 @@
+"""Results of promptfoo: `-o results.json` (version 3) and `-o results.jsonl`, one judge per file and one assistant per provider.
+
+Its marks are shares, 0–1. An error of a provider is no failed answer (`failureReason` 2); a result without named scores has
+its own score as the one criterion."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...base.messages import say
+from .rows import Imported, Row, Scale, as_mark, text_of, unfit
+
+OVERALL = "score"
+_QUESTION = ("question", "query", "input", "prompt", "質問")
+_CONTEXT = ("context", "contexts", "retrieved_context", "コンテキスト")
+_ERROR = 2  # ResultFailureReason.ERROR
+
+
+def is_result(value: Any) -> bool:
+    """Whether an object is one of promptfoo's results."""
+    return isinstance(value, dict) and {"promptIdx", "testIdx", "provider", "success"} <= value.keys()
+
+
+def read_document(document: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
+    """A result file as promptfoo exports it."""
+    results = document["results"]
+    version = results.get("version")
+    if version != 3:
+        raise unfit(path, say("history.import_version", tool="promptfoo", version=version, known=3), "results.version")
+    told = (document.get("metadata") or {}).get("promptfooVersion", "")
+    return read_results(results.get("results", ()), path, scale, version=told, started_at=results.get("timestamp", ""))
+
+
+def read_results(
+    results: Iterable[Mapping[str, Any]], path: Path, scale: Scale, *, version: str = "", started_at: str = ""
+) -> Imported:
+    """The results one by one, as they also stand in its JSONL."""
+    rows, seen = [], Counter[tuple[Any, str]]()
+    for number, result in enumerate(results, start=1):
+        if not is_result(result):
+            raise unfit(path, say("history.import_no_result", tool="promptfoo"), f"results[{number - 1}]")
+        row = _row(result, f"{path}: results[{number - 1}]", scale)
+        repeat = seen[row.question_id, row.assistant]
+        seen[row.question_id, row.assistant] += 1
+        rows.append(Row(**{**vars(row), "answer_repeat": repeat}))
+    rows.sort(key=lambda row: (row.assistant, str(row.question_id).zfill(9), row.answer_repeat))
+    return Imported(f"promptfoo {version}".strip(), tuple(rows), started_at=started_at)
+
+
+def _row(result: Mapping[str, Any], place: str, scale: Scale) -> Row:
+    variables = result.get("vars") or {}
+    provider, prompt = result["provider"] or {}, result.get("prompt") or {}
+    broken = result.get("failureReason") == _ERROR
+    graded = result.get("gradingResult") or {}
+    named = result.get("namedScores") or graded.get("namedScores") or {}
+    marks = dict(named) if named else {OVERALL: result.get("score")}
+    reasons = {
+        str((part.get("assertion") or {}).get("metric")): text_of(part.get("reason"))
+        for part in graded.get("componentResults") or ()
+    }
+    reasons.setdefault(OVERALL, text_of(graded.get("reason")))
+    output = (result.get("response") or {}).get("output")
+    name = provider.get("label") or provider.get("id") or ""
+    prompts = f" #{result['promptIdx'] + 1}" if result["promptIdx"] and not name else ""
+    return Row(
+        question_id=int(result["testIdx"]) + 1,
+        question=next((text_of(variables[key]) for key in _QUESTION if variables.get(key)), text_of(prompt.get("raw"))),
+        answer="" if broken else text_of(output),
+        context=next((text_of(variables[key]) for key in _CONTEXT if variables.get(key)), ""),
+        marks={} if broken else {key: _points(mark, f"{place}.{key}", scale) for key, mark in marks.items()},
+        reasons={key: reasons.get(key, "") for key in marks},
+        category=text_of((result.get("metadata") or {}).get("category")),
+        judge="promptfoo",
+        assistant=f"{name}{prompts}",
+        error=text_of(result.get("error")) if broken else "",
+        place=place,
+    )
+
+
+def _points(mark: object, place: str, scale: Scale) -> float | None:
+    told = as_mark(mark, place)
+    return None if told is None else scale.points(float(told), place)

@@ -1,0 +1,240 @@
+"""Tables of anybody: CSV, JSONL, Parquet, Excel or a frame; Ragas', LangSmith's and Langfuse's by the names of their columns.
+
+A table is wide (a row per answer, a column per criterion) or long (a row per mark). Its scale is told by the user, known of the
+tool, or plain: a column of nothing but yes and no."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...base.messages import listed, say
+from ...records import UNKNOWN
+from .rows import SHARE, Imported, Row, Scale, as_mark, text_of, unfit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What a column may be called, in the order of preference; the first are the names of our own frames.
+NAMES: dict[str, tuple[str, ...]] = {
+    "question_id": ("question_id", "id", "example_id", "traceId", "trace_id", "質問ID"),
+    "question": ("question", "user_input", "inputs.question", "inputs.input", "inputs.query", "input", "query", "質問"),
+    "answer": ("answer", "response", "outputs.answer", "outputs.output", "outputs.response", "output", "actual_output", "回答"),
+    "context": ("context", "contexts", "retrieved_contexts", "retrieval_context", "outputs.contexts", "コンテキスト"),
+    "keypoints": ("expected_keypoints", "reference", "reference.answer", "reference_outputs.answer", "expected_output", "キーポイント"),
+    "category": ("category", "カテゴリ"),
+    "judge": ("judge_model", "judge"),
+    "assistant": ("assistant_model", "assistant"),
+    "answer_repeat": ("answer_repeat", "repeat", "epoch"),
+    "judge_repeat": ("judge_repeat",),
+    "error": ("error",),
+    "criterion": ("criterion", "metric", "name", "評価観点"),
+    "score": ("score", "value", "点数"),
+    "reason": ("rationale", "reason", "comment", "評価理由"),
+}  # fmt: skip
+_OURS = ("run_id", "criterion", "score")  # of `load_scores`, as it is exported
+_RAGAS = ("user_input", "response")
+_FEEDBACK = "feedback."  # LangSmith
+
+
+def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | None, scale: Scale | None) -> Imported:
+    """A table with these columns. columns: {what it is: the column's name}, its "marks" a list of columns or {criterion: column}."""
+    told = dict(columns or {})
+    wanted = told.pop("marks", None)
+    _check_columns(frame, told, wanted, path)
+    places = {
+        what: told.get(what) or next((name for name in names if name in frame.columns), None)
+        for what, names in NAMES.items()
+    }
+    is_long = wanted is None and {"criterion", "score"} <= {what for what in places if places[what] is not None}
+    tool, known = _tool(frame)
+    if is_long:
+        frame, marks = _widened(frame, places, path)
+    else:
+        marks = _mark_columns(frame, places, wanted, path)
+    scale = scale or known
+    points = {name: _points(frame[column], name, scale, path) for name, column in marks.items()}
+    rows = _rows(frame, places, points, path, is_long)
+    again = sum(row.answer_repeat > 0 for row in rows) if places["answer_repeat"] is None else 0
+    return Imported(tool, tuple(rows), (say("history.import_repeats", count=again),) if again else ())
+
+
+def _check_columns(frame: pd.DataFrame, told: Mapping[str, Any], wanted: Any, path: Path) -> None:
+    """ConfigError for a column that is not there, or what no table can have."""
+    if unknown := [name for name in told if name not in NAMES]:
+        raise unfit(path, say("history.import_no_part", names=listed(unknown), known=listed([*NAMES, "marks"])))
+    named = [*told.values(), *(wanted.values() if isinstance(wanted, Mapping) else wanted or ())]
+    if missing := [str(name) for name in named if name not in frame.columns]:
+        raise unfit(path, say("history.import_no_column", names=listed(missing), known=listed(map(str, frame.columns))))
+    if twice := sorted({str(name) for name in frame.columns[frame.columns.duplicated()]}):
+        raise unfit(path, say("history.import_column_twice", names=listed(twice)))
+
+
+def _tool(frame: pd.DataFrame) -> tuple[str, Scale | None]:
+    """The tool that wrote the table, by its columns, and its scale where that is known."""
+    if all(name in frame.columns for name in _OURS):
+        return "socjudge", Scale(0, 100)
+    if all(name in frame.columns for name in _RAGAS):
+        return "Ragas", SHARE
+    if any(str(name).startswith(_FEEDBACK) for name in frame.columns):
+        return "LangSmith", None
+    if {"traceId", "name", "value"} <= set(frame.columns):
+        return "Langfuse", None
+    return "table", None
+
+
+def _mark_columns(
+    frame: pd.DataFrame, places: Mapping[str, str | None], wanted: Sequence[str] | Mapping[str, str] | None, path: Path
+) -> dict[str, Hashable]:
+    """{criterion: its column}: those that were named, LangSmith's feedback, or of Ragas whatever is a number."""
+    if isinstance(wanted, Mapping):
+        return dict(wanted)
+    if wanted is not None:
+        return {str(name): name for name in ([wanted] if isinstance(wanted, str) else wanted)}
+    taken = set(places.values())
+    feedback: dict[str, Hashable] = {
+        str(name).removeprefix(_FEEDBACK): name for name in frame.columns if str(name).startswith(_FEEDBACK)
+    }
+    if feedback:
+        return feedback
+    if all(name in frame.columns for name in _RAGAS):
+        numbers = frame.select_dtypes(include=["number", "bool"]).columns
+        return {str(name): name for name in numbers if name not in taken}
+    if places["score"] is not None:
+        return {str(places["score"]): places["score"]}
+    raise unfit(path, say("history.import_which_marks", known=listed(map(str, frame.columns))))
+
+
+def _widened(
+    frame: pd.DataFrame, places: Mapping[str, str | None], path: Path
+) -> tuple[pd.DataFrame, dict[str, Hashable]]:
+    """A long table with a row per answer: its marks as columns ("mark", criterion), its reasons as ("reason", criterion)."""
+    criterion, score = places["criterion"], places["score"]
+    apart = ("question_id", "question", "answer_repeat", "judge_repeat", "judge", "assistant")
+    by = [places[what] for what in apart if places[what] is not None]
+    if "run_id" in frame.columns:
+        by = ["run_id", *by]
+    if not by:
+        raise unfit(path, say("history.import_no_id"))
+    frame = frame.reset_index(drop=True)
+    keys = frame[[*by, criterion]].astype(object).where(frame[[*by, criterion]].notna(), "").astype(str)
+    if (doubled := keys.duplicated()).any():
+        at = int(np.flatnonzero(doubled)[0])
+        raise unfit(path, say("history.import_twice", what=listed(keys.iloc[at])), f"{at + 2}")
+    answer = keys[by].agg("\x1f".join, axis=1) if len(by) > 1 else keys[by[0]]
+    names = list(dict.fromkeys(frame[criterion].astype(str)))
+    wide = frame.assign(_answer=answer).drop_duplicates("_answer").set_index("_answer")
+    for what, column in (("mark", score), ("reason", places["reason"])):
+        if column is not None:
+            parts = frame.assign(_answer=answer).pivot(index="_answer", columns=criterion, values=column)
+            for name in names:
+                wide[f"{what}\x1f{name}"] = parts[name].reindex(wide.index)
+    return wide, {name: f"mark\x1f{name}" for name in names}
+
+
+def _points(column: pd.Series, name: str, scale: Scale | None, path: Path) -> list[float | None]:
+    """A column of marks as points; ConfigError for one beyond the scale, or where nobody told the scale."""
+    import pandas as pd
+
+    if pd.api.types.is_bool_dtype(column) and not column.isna().any():
+        return [100.0 * value for value in column.tolist()]
+    if pd.api.types.is_numeric_dtype(column):
+        numbers = column.to_numpy("float64", na_value=math.nan)
+    else:
+        marks = [as_mark(value, f"{path}: {name}, {row + 2}") for row, value in enumerate(column.tolist())]
+        given = [mark for mark in marks if mark is not None]
+        if given and all(isinstance(mark, bool) for mark in given):
+            return [None if mark is None else 100.0 * mark for mark in marks]
+        numbers = np.array([math.nan if mark is None else float(mark) for mark in marks])
+    known = ~np.isnan(numbers)
+    if scale is None:
+        if not np.isin(numbers[known], (0.0, 1.0)).all():
+            raise unfit(
+                path, say("history.import_no_scale", name=name, low=numbers[known].min(), high=numbers[known].max())
+            )
+        scale = SHARE
+    beyond = known & ((numbers < scale.low) | (numbers > scale.high))
+    if beyond.any():
+        row = int(np.flatnonzero(beyond)[0])
+        scale.points(float(numbers[row]), f"{path}: {name}, {row + 2}")
+    points = 100 * (numbers - scale.low) / (scale.high - scale.low)
+    return [point if there else None for point, there in zip(points.tolist(), known.tolist(), strict=True)]
+
+
+def _rows(
+    frame: pd.DataFrame, places: Mapping[str, str | None], points: Mapping[str, list[float | None]], path: Path, is_long: bool
+) -> list[Row]:  # fmt: skip
+    def column(what: str) -> list[Any]:
+        name = places[what]
+        return [None] * len(frame) if name is None else frame[name].tolist()
+
+    if places["question_id"] is None and places["question"] is None:
+        raise unfit(path, say("history.import_no_id"))
+    criteria = list(points)
+    questions = [text_of(value) for value in column("question")]
+    reasons = {name: frame[f"reason\x1f{name}"].tolist() for name in criteria if f"reason\x1f{name}" in frame.columns}
+    if not is_long and len(criteria) == 1 and places["reason"] is not None:
+        reasons = {criteria[0]: column("reason")}
+    numbers: dict[str, int] = {}
+    seen: dict[Any, int] = {}
+    texts = {
+        what: [text_of(value) for value in column(what)]
+        for what in ("answer", "context", "keypoints", "category", "judge", "assistant", "error")
+    }
+    ids, repeats, judged = column("question_id"), column("answer_repeat"), column("judge_repeat")
+    unmarked = say("history.import_unmarked")
+    rows = []
+    for at, marks in enumerate(zip(*points.values(), strict=True)):
+        question = questions[at]
+        is_told = ids[at] is not None and ids[at] == ids[at]  # a cell without a value is not equal to itself
+        question_id = _id(ids[at]) if is_told else numbers.setdefault(question, len(numbers) + 1)
+        judge, assistant = texts["judge"][at] or UNKNOWN, texts["assistant"][at] or UNKNOWN
+        repeat = repeats[at]
+        if repeat is None and judged[at] is None:
+            key = (question_id, judge, assistant)
+            repeat = seen[key] = seen.get(key, -1) + 1
+        given = dict(zip(criteria, marks, strict=True))
+        rows.append(
+            Row(
+                question_id, question, texts["answer"][at], given, f"{path}: {at + 2}",
+                reasons={name: text_of(values[at]) for name, values in reasons.items()},
+                causes={name: unmarked for name, value in given.items() if value is None},
+                context=texts["context"][at], keypoints=(texts["keypoints"][at],) if texts["keypoints"][at] else (),
+                category=texts["category"][at], answer_repeat=int(repeat or 0), judge_repeat=int(judged[at] or 0),
+                judge=judge, assistant=assistant, error=texts["error"][at],
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _id(told: Any) -> int | str:
+    if isinstance(told, float) and told.is_integer():
+        return int(told)
+    return told if isinstance(told, int) and not isinstance(told, bool) else str(told)
+
+
+def open_table(path: Path, raw: bytes | None = None) -> pd.DataFrame:
+    """A file as a frame: CSV in UTF-8, with or without its mark, or cp932; Parquet; Excel's first sheet."""
+    import pandas as pd
+
+    kind = path.suffix.lower()
+    try:
+        if kind == ".parquet":
+            return pd.read_parquet(path)
+        if kind in (".xlsx", ".xlsm"):
+            return pd.read_excel(path)
+        raw = path.read_bytes() if raw is None else raw
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = raw.decode("cp932")
+        return pd.read_csv(io.StringIO(text), sep="\t" if kind == ".tsv" else ",")
+    except ImportError as error:
+        raise unfit(path, say("history.import_extra", reason=error)) from None
+    except (ValueError, OSError, KeyError) as error:
+        raise unfit(path, str(error)) from None

@@ -1,0 +1,301 @@
+"""Reading a file of another tool, whichever it is, and making of it runs and frames of ours.
+
+A run per judge and assistant: what a file says of several is several runs. Nothing is guessed: a scale is known of the tool
+or told, a mark that is not there is missing, an answer that is not there is no bad one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+
+from ...base.messages import listed, os_reason, say
+from ...base.missing_marks import average, outcome_of, span_of
+from ...base.pass_rule import rule_of
+from ...base.verdict import summarise_results
+from ...records import (
+    SPECIFIED_CRITERIA,
+    AssistantAnswer,
+    EvalQuestion,
+    Evaluation,
+    EvaluationResult,
+    EvaluationRun,
+    Rubric,
+    RunInfo,
+    Usage,
+)
+from ...runs.assignment import IMPORTED
+from . import from_deepeval, from_inspect, from_promptfoo, from_tables
+from .rows import MOST_BYTES, SHARE, Imported, Row, as_mark, as_scale, unfit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UNPAID = Usage(cost_usd=None)  # nobody knows what another tool paid
+_TABLES = {".csv", ".tsv", ".parquet", ".xlsx", ".xlsm"}
+
+
+def import_results(
+    source: Path | str | pd.DataFrame,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    scale: float | tuple[float, float] | None = None,
+) -> pd.DataFrame:
+    """Results of another tool as a frame of `load_scores`, one row per question, repeat and criterion, with its texts.
+
+    Parameters
+    ----------
+    source
+        promptfoo's `-o` JSON or JSONL, Inspect's .json or .eval, DeepEval's .latest_run_full.json (or its folder), a table of Ragas,
+        LangSmith, Langfuse or anybody: CSV (UTF-8 or cp932), JSONL, Parquet, Excel or a frame.
+    columns
+        For tables: {what it is: the column's name}, of question_id, question, answer, context, expected_keypoints as "keypoints",
+        category, judge, assistant, answer_repeat, judge_repeat, error, criterion, score, reason; and "marks": the columns that
+        are marks, as a list or as {criterion: column}. Usual names are found without it.
+    scale
+        The highest mark, or the lowest and the highest. promptfoo, Inspect, DeepEval and Ragas are 0–1 unless told; of any other
+        table it must be told, unless its marks are plainly yes and no.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `load_scores(text=True)` (score: 0–100, missing where the judge gave none) and question, answer, context.
+
+    Raises
+    ------
+    ConfigError
+        With the file and the place: a file of no known form, cut short or of a newer version, columns that do not exist, a mark
+        beyond its scale, a mark twice.
+
+    Notes
+    -----
+    A UserWarning lists what was not taken. An error of a provider or a judge is no bad mark: such answers have none.
+    `socjudge import` keeps the same as logs, which `rejudge`, the report and the history take.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> table = pd.DataFrame({"question": ["a", "b"], "answer": ["A", "B"], "安全性": [5, 2]})
+    >>> sj.import_results(table, columns={"marks": ["安全性"]}, scale=(1, 5))["score"].tolist()
+    [100.0, 25.0]
+    """
+    import pandas as pd
+
+    from ..frames import run_history
+
+    frames = []
+    for run in import_runs(source, columns=columns, scale=scale):
+        history = run_history(run)
+        marks = [len(result.evaluation.scores) for result in run.results]
+        texts = history.results[["question", "answer", "context"]]
+        spread = texts.take(np.repeat(np.arange(len(marks)), marks)).reset_index(drop=True)
+        frames.append(pd.concat([history.scores, spread], axis=1))
+    return pd.concat(frames, ignore_index=True)
+
+
+def import_runs(
+    source: Path | str | pd.DataFrame,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    scale: float | tuple[float, float] | None = None,
+) -> list[EvaluationRun]:
+    """The same as runs of ours, one for each judge and assistant; `save_evaluation_results` makes logs of them."""
+    import pandas as pd
+
+    if isinstance(source, pd.DataFrame):
+        path = Path("DataFrame")
+        found = from_tables.read_table(source, path, columns=columns, scale=as_scale(scale))
+        if not found.rows:
+            raise unfit(path, say("history.import_empty"))
+    else:
+        path = Path(source)
+        found = read_file(path, columns=columns, scale=scale)
+    if found.left_out:
+        warnings.warn(say("history.import_left_out", path=path, what=listed(found.left_out)), stacklevel=3)
+    pairs = dict.fromkeys((row.judge, row.assistant) for row in found.rows)
+    groups: dict[tuple[str, str], list[Row]] = {pair: [] for pair in pairs}
+    for row in found.rows:
+        groups[row.judge, row.assistant].append(row)
+    started_at = _moment(found.started_at) or _moment(_modified(path))
+    return [_run(rows, found.tool, started_at) for rows in groups.values()]
+
+
+def _run(rows: Sequence[Row], tool: str, started_at: str) -> EvaluationRun:
+    criteria = tuple(dict.fromkeys(name.strip() for row in rows for name in row.marks)) or SPECIFIED_CRITERIA
+    rubric = Rubric(criteria)
+    told = say("history.import_category"), say("history.import_unmarked")  # once: there may be 100,000 rows
+    results = [_result(row, rubric, *told) for row in rows]
+    shown = [[row.question_id, row.answer_repeat, row.judge_repeat, row.answer, row.marks] for row in rows]
+    identity = hashlib.sha256(
+        orjson.dumps([tool, rows[0].judge, rows[0].assistant, shown], option=orjson.OPT_NON_STR_KEYS)
+    )
+    info = RunInfo(
+        run_id=f"imported-{identity.hexdigest()[:20]}", started_at=started_at, finished_at=started_at,
+        judge_model=rows[0].judge, judge_service=tool, judge_model_resolved=rows[0].judge,
+        assistant_model=rows[0].assistant, assistant_model_resolved=rows[0].assistant,
+        answer_repeats=max(row.answer_repeat for row in rows) + 1,
+        judge_repeats=max(row.judge_repeat for row in rows) + 1,
+        pass_threshold=rubric.pass_threshold, pass_rate_required=rubric.pass_rate, mode=IMPORTED, rubric=rubric,
+    )  # fmt: skip
+    return EvaluationRun(results, summarise_results(results, rule_of(rubric)), info)
+
+
+def _result(row: Row, rubric: Rubric, no_category: str, unmarked: str) -> EvaluationResult:
+    marks: dict[str, Any] = {name.strip(): None if mark is None else _whole(mark) for name, mark in row.marks.items()}
+    known = {name: mark for name, mark in marks.items() if mark is not None}
+    question = EvalQuestion(row.question_id, row.category or no_category, row.question, row.keypoints)
+    answer = AssistantAnswer(row.question, row.answer, row.context, model=row.assistant)
+    if not known:
+        causes = row.error or "; ".join(dict.fromkeys(row.causes.values())) or unmarked
+        evaluation = Evaluation(
+            dict.fromkeys(marks or rubric.criteria, 0), 0.0, {}, "", False, 0.0, status="failed", model=row.judge,
+            usage=UNPAID, attempts=0, error=causes,
+        )  # fmt: skip
+    else:
+        missing = {name: row.causes.get(name) or unmarked for name in marks if marks[name] is None}
+        mean = average(marks)
+        passed = outcome_of(span_of(marks, mean, "ok"), "ok", rubric.pass_threshold) == "passed"
+        evaluation = Evaluation(
+            marks, mean, {name.strip(): reason for name, reason in row.reasons.items()}, "",
+            passed, 0.0, model=row.judge, usage=UNPAID, missing=missing,
+        )  # fmt: skip
+    return EvaluationResult(question, answer, evaluation, row.answer_repeat, row.judge_repeat)
+
+
+def _whole(mark: float) -> int | float:
+    return int(mark) if mark == int(mark) else round(mark, 6)
+
+
+def _moment(text: str) -> str:
+    try:
+        return datetime.fromisoformat(text).astimezone().isoformat(timespec="seconds")
+    except ValueError:
+        return ""
+
+
+def _modified(path: Path) -> str:
+    """When a file was written; of what is none, now."""
+    at = path.stat().st_mtime if path.is_file() else datetime.now().timestamp()
+    return datetime.fromtimestamp(at, UTC).isoformat()
+
+
+def read_file(
+    path: Path,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    scale: float | tuple[float, float] | None = None,
+) -> Imported:
+    """What a file of another tool holds; see `import_results`."""
+    told = as_scale(scale)
+    path = _in_folder(path) if path.is_dir() else path
+    kind = path.suffix.lower()
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise unfit(path, say("history.import_too_large", most=MOST_BYTES // 2**20))
+        if kind == ".eval":
+            found = from_inspect.read_archive(path, told or SHARE)
+        elif kind in _TABLES:
+            found = from_tables.read_table(from_tables.open_table(path), path, columns=columns, scale=told)
+        elif kind in (".jsonl", ".ndjson"):
+            found = _read_lines(path, columns, told)
+        else:
+            found = _read_json(path, columns, told)
+    except OSError as error:
+        raise unfit(path, os_reason(error)) from None
+    if not found.rows:
+        raise unfit(path, say("history.import_empty"))
+    return found
+
+
+def read_columns(path: Path, names: Sequence[str]) -> list[list[float | bool | None]]:
+    """Columns of a table as marks or verdicts; ConfigError with the place of what is neither."""
+    import pandas as pd
+
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        frame = pd.DataFrame(_records(path)[0])
+    else:
+        frame = from_tables.open_table(path)
+    if missing := [name for name in names if name not in frame.columns]:
+        raise unfit(path, say("history.import_no_column", names=listed(missing), known=listed(map(str, frame.columns))))
+    return [
+        [as_mark(value, f"{path}: {name}, {row + 2}") for row, value in enumerate(frame[name].tolist())]
+        for name in names
+    ]
+
+
+def _in_folder(folder: Path) -> Path:
+    """The newest result in a folder of DeepEval's, or its own folder."""
+    for pattern in (".latest_run_full.json", ".deepeval/.latest_run_full.json", "test_run_*.json"):
+        if found := sorted(folder.glob(pattern)):
+            return found[-1]
+    raise unfit(folder, say("history.import_unknown"))
+
+
+def _read_json(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imported:
+    try:
+        document = json.loads(path.read_bytes().decode("utf-8-sig"))  # which knows NaN, as Inspect writes it
+    except (ValueError, RecursionError) as error:
+        raise unfit(path, str(error)) from None
+    if from_inspect.is_log(document):
+        return from_inspect.read_log(document, path, scale or SHARE)
+    if from_deepeval.is_run(document):
+        return from_deepeval.read_run(document, path, scale or SHARE)
+    if isinstance(document, dict) and isinstance(document.get("results"), dict):
+        return from_promptfoo.read_document(document, path, scale or SHARE)
+    if isinstance(document, list) and all(isinstance(each, dict) for each in document):
+        return _read_records(document, path, columns, scale)
+    raise unfit(path, say("history.import_unknown"))
+
+
+def _read_lines(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imported:
+    """JSON Lines. Lines that cannot be read are left out and counted: the others are whole."""
+    records, broken = _records(path)
+    if from_promptfoo.is_result(records[0]):
+        found = from_promptfoo.read_results(records, path, scale or SHARE)
+    else:
+        found = _read_records(records, path, columns, scale)
+    if not broken:
+        return found
+    line, reason = broken[0]
+    told = say("history.import_cut_line", count=len(broken), line=line, reason=reason)
+    return Imported(found.tool, found.rows, (*found.left_out, told), found.started_at)
+
+
+def _records(path: Path) -> tuple[list[dict[str, Any]], list[tuple[int, Exception]]]:
+    """The objects of JSON Lines, one at least, and the lines that are none."""
+    records: list[dict[str, Any]] = []
+    broken: list[tuple[int, Exception]] = []
+    for number, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = _loads(line)
+            if not isinstance(record, dict):
+                raise ValueError(say("history.import_no_object"))
+            records.append(record)
+        except (ValueError, RecursionError) as error:
+            broken.append((number, error))
+    if not records:
+        raise unfit(path, say("history.import_empty"))
+    return records, broken
+
+
+def _loads(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return json.loads(line)  # with NaN
+
+
+def _read_records(records: Iterable[Mapping[str, Any]], path: Path, columns: Any, scale: Any) -> Imported:
+    import pandas as pd
+
+    return from_tables.read_table(pd.DataFrame(list(records)), path, columns=columns, scale=scale)

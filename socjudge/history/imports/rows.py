@@ -1,0 +1,117 @@
+"""What the readers of other tools' files have in common: a row per judged answer, marks on a stated scale, errors with a place."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...base.messages import say
+from ...base.texts import visible
+from ...errors import ConfigError
+from ...records import UNKNOWN
+
+MOST_BYTES = 512 * 2**20  # of a file, or of what is packed in one
+_YES = {"true", "yes", "y", "pass", "passed", "ok", "correct", "はい", "合格", "可", "○", "✅"}
+_NO = {"false", "no", "n", "fail", "failed", "ng", "incorrect", "いいえ", "不合格", "不可", "×", "❌"}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The lowest and the highest mark that a file can have."""
+
+    low: float
+    high: float
+
+    def points(self, mark: float, place: str) -> float:
+        """A mark as 0–100 points; ConfigError with its place for one beyond the scale."""
+        if not self.low <= mark <= self.high:
+            raise ConfigError(say("history.import_beyond", place=place, mark=mark, low=self.low, high=self.high))
+        return 100 * (mark - self.low) / (self.high - self.low)
+
+
+SHARE = Scale(0, 1)
+
+
+def as_scale(told: float | tuple[float, float] | None) -> Scale | None:
+    """A scale as the user tells it: its highest mark, or its lowest and its highest one."""
+    if told is None:
+        return None
+    try:
+        low, high = (0.0, float(told)) if isinstance(told, (int, float)) else map(float, told)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ConfigError(say("history.import_scale", scale=told))
+    return Scale(low, high)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One judged answer as a file has it.
+
+    marks: {criterion: 0–100 points, or None where the judge gave none}. causes: {criterion: why there is none}. error: why
+    there is no answer at all. place: where it stands in the file."""
+
+    question_id: int | str
+    question: str
+    answer: str
+    marks: Mapping[str, float | None]
+    place: str
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    causes: Mapping[str, str] = field(default_factory=dict)
+    context: str = ""
+    keypoints: tuple[str, ...] = ()
+    category: str = ""
+    answer_repeat: int = 0
+    judge_repeat: int = 0
+    judge: str = UNKNOWN
+    assistant: str = UNKNOWN
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a file holds. tool: the one that wrote it, with its version where it tells; left_out: what was not taken, and why."""
+
+    tool: str
+    rows: tuple[Row, ...]
+    left_out: tuple[str, ...] = ()
+    started_at: str = ""
+
+
+def as_mark(value: Any, place: str) -> float | bool | None:
+    """A mark as a number, or as yes or no; None where there is none. ConfigError for what is neither."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)):
+        return None if math.isnan(value) else float(value)
+    word = str(value).strip()
+    if word.casefold() in _YES | _NO:
+        return word.casefold() in _YES
+    if not word or word.casefold() in ("nan", "none", "null", "n/a", "-"):
+        return None
+    try:
+        number = float(word)
+    except ValueError:
+        raise ConfigError(say("history.import_no_mark", place=place, mark=visible(word)[:60])) from None
+    return None if math.isnan(number) else number
+
+
+def text_of(value: Any) -> str:
+    """A text as a file has it: a text as it is, what is structured as JSON, nothing for nothing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
+        return "\n\n".join(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def unfit(path: Path, reason: str, where: str = "") -> ConfigError:
+    """The error of a file that cannot be imported, with its place and the reason."""
+    return ConfigError(say("history.import_unfit", place=f"{path}{f': {where}' if where else ''}", reason=reason))

@@ -1,0 +1,98 @@
+"""One judge beside one column of people's verdicts, in any table: how far it passes and fails what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from ..base.messages import say
+from ..errors import ConfigError
+from .basics import pass_rate_interval
+
+MIN_LABELS = 10  # of a kind: below, an interval covers half of all shares
+
+Verdict = bool | float | None
+
+
+def check_judge(judge: Sequence[Verdict], human: Sequence[Verdict], *, line: float | None = None) -> pd.DataFrame:
+    """How often a judge gives people's verdict: of what they pass, of what they fail, and of all.
+
+    Parameters
+    ----------
+    judge, human
+        A verdict or mark per answer, in the same order: yes or no, 0 or 1, or points with `line`; None where there is none.
+    line
+        The mark from which on an answer passes; needed where there are others than 0 and 1.
+
+    Returns
+    -------
+    DataFrame
+        - of: "passed", "failed" (by people), "all"
+        - n: answers with both verdicts; n_same: the judge's is theirs; n_missing: answers without one of the two
+        - share, low, high: n_same of n and its 95 % interval (Wilson, as if answers were independent); missing below MIN_LABELS
+        - n_more: labels of this kind that are missing for a statement
+
+    Raises
+    ------
+    ConfigError
+        For columns of different length, and for marks without a line.
+
+    Notes
+    -----
+    Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212.
+
+    Examples
+    --------
+    >>> check_judge([True] * 11 + [False], [True] * 12).loc[0, ["n", "n_same"]].tolist()
+    [12, 11]
+    """
+    if len(judge) != len(human):
+        raise ConfigError(say("stats.check_lengths", judge=len(judge), human=len(human)))
+    pairs = [
+        (passes, passed)
+        for passes, passed in zip(_verdicts(judge, line), _verdicts(human, line), strict=True)
+        if passes is not None and passed is not None
+    ]
+    rows = []
+    for kind, wanted in (("passed", (True,)), ("failed", (False,)), ("all", (True, False))):
+        same = [passes == passed for passes, passed in pairs if passed in wanted]
+        enough = len(same) >= MIN_LABELS
+        low, high = pass_rate_interval(sum(same), len(same)) if enough else (None, None)
+        rows.append(
+            {
+                "of": kind, "n": len(same), "n_same": sum(same), "n_missing": len(judge) - len(pairs),
+                "share": sum(same) / len(same) if enough else None, "low": low, "high": high,
+                "n_more": max(0, MIN_LABELS - len(same)),
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows).astype({"share": "Float64", "low": "Float64", "high": "Float64"})
+
+
+def check_text(table: pd.DataFrame) -> str:
+    """What the table of `check_judge` says, in a sentence for each kind of answer."""
+    passed, failed, _ = table.itertuples(index=False)
+    told = []
+    for row, key in ((passed, "stats.check_passed"), (failed, "stats.check_failed")):
+        if row.n_more:
+            told.append(say(f"{key}_few", n=row.n, more=row.n_more))
+        else:
+            told.append(say(key, share=row.share, n=row.n, low=row.low, high=row.high))
+    if passed.n_missing:
+        told.append(say("stats.check_missing", count=passed.n_missing))
+    return "\n".join(told)
+
+
+def _verdicts(marks: Sequence[Verdict], line: float | None) -> list[bool | None]:
+    """Marks as verdicts; ConfigError for points without a line."""
+    found: list[bool | None] = []
+    for row, mark in enumerate(marks, start=1):
+        if mark is None or isinstance(mark, bool):
+            found.append(mark)
+        elif line is not None:
+            found.append(mark >= line - 1e-9)
+        elif mark in (0, 1):
+            found.append(bool(mark))
+        else:
+            raise ConfigError(say("stats.check_line", row=row, mark=mark))
+    return found
