@@ -73,11 +73,14 @@ def check_text(table: pd.DataFrame) -> str:
     """What the table of `check_judge` says, in a sentence for each kind of answer."""
     passed, failed, _ = table.itertuples(index=False)
     told = []
-    for row, key in ((passed, "stats.check_passed"), (failed, "stats.check_failed")):
+    for row, enough, few in (
+        (passed, "stats.check_passed", "stats.check_passed_few"),
+        (failed, "stats.check_failed", "stats.check_failed_few"),
+    ):
         if row.n_more:
-            told.append(say(f"{key}_few", n=row.n, more=row.n_more))
+            told.append(say(few, n=row.n, more=row.n_more))
         else:
-            told.append(say(key, share=row.share, n=row.n, low=row.low, high=row.high))
+            told.append(say(enough, share=row.share, n=row.n, low=row.low, high=row.high))
     if passed.n_missing:
         told.append(say("stats.check_missing", count=passed.n_missing))
     return "\n".join(told)

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ...base.messages import say
-from .rows import Imported, Row, Scale, as_mark, text_of, unfit
+from .rows import WORDS, Imported, Row, Scale, as_mark, text_of, unfit
 
 OVERALL = "score"
-_QUESTION = ("question", "query", "input", "prompt", "質問")
-_CONTEXT = ("context", "contexts", "retrieved_context", "コンテキスト")
+_QUESTION, _CONTEXT = (WORDS["promptfoo"][what] for what in ("question", "context"))
 _ERROR = 2  # ResultFailureReason.ERROR
 
 

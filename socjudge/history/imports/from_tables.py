@@ -15,28 +15,12 @@ import numpy as np
 
 from ...base.messages import listed, say
 from ...records import UNKNOWN
-from .rows import SHARE, Imported, Row, Scale, as_mark, text_of, unfit
+from .rows import SHARE, WORDS, Imported, Row, Scale, as_mark, text_of, unfit
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# What a column may be called, in the order of preference; the first are the names of our own frames.
-NAMES: dict[str, tuple[str, ...]] = {
-    "question_id": ("question_id", "id", "example_id", "traceId", "trace_id", "質問ID"),
-    "question": ("question", "user_input", "inputs.question", "inputs.input", "inputs.query", "input", "query", "質問"),
-    "answer": ("answer", "response", "outputs.answer", "outputs.output", "outputs.response", "output", "actual_output", "回答"),
-    "context": ("context", "contexts", "retrieved_contexts", "retrieval_context", "outputs.contexts", "コンテキスト"),
-    "keypoints": ("expected_keypoints", "reference", "reference.answer", "reference_outputs.answer", "expected_output", "キーポイント"),
-    "category": ("category", "カテゴリ"),
-    "judge": ("judge_model", "judge"),
-    "assistant": ("assistant_model", "assistant"),
-    "answer_repeat": ("answer_repeat", "repeat", "epoch"),
-    "judge_repeat": ("judge_repeat",),
-    "error": ("error",),
-    "criterion": ("criterion", "metric", "name", "評価観点"),
-    "score": ("score", "value", "点数"),
-    "reason": ("rationale", "reason", "comment", "評価理由"),
-}  # fmt: skip
+NAMES = WORDS["columns"]
 _OURS = ("run_id", "criterion", "score")  # of `load_scores`, as it is exported
 _RAGAS = ("user_input", "response")
 _FEEDBACK = "feedback."  # LangSmith

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,10 @@ from ...errors import ConfigError
 from ...records import UNKNOWN
 
 MOST_BYTES = 512 * 2**20  # of a file, or of what is packed in one
-_YES = {"true", "yes", "y", "pass", "passed", "ok", "correct", "はい", "合格", "可", "○", "✅"}
-_NO = {"false", "no", "n", "fail", "failed", "ng", "incorrect", "いいえ", "不合格", "不可", "×", "❌"}
+WORDS: Mapping[str, Mapping[str, Sequence[str]]] = tomllib.loads(
+    (files("socjudge.history.imports") / "words.toml").read_text(encoding="utf-8")
+)
+_YES, _NO = (frozenset(WORDS["verdicts"][kind]) for kind in ("yes", "no"))
 
 
 @dataclass(frozen=True)
