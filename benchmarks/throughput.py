@@ -119,7 +119,7 @@ def run_socjudge(at_once: int, count: int, timeout_s: float | None = None) -> No
     if timeout_s is not None:
         base_url, key = (os.environ[f"OPENAI_{name}"] for name in ("BASE_URL", "API_KEY"))
         judge = OpenAIModel(judge, api_key=key, base_url=base_url, timeout_s=timeout_s)
-    how: dict[str, Any] = {"judge_model": judge, "max_concurrency": at_once, "progress": False}
+    how: dict[str, Any] = {"judge_model": judge, "options": sj.RunOptions(max_concurrency=at_once), "progress": False}
     with tempfile.TemporaryDirectory() as logs:
         # Imports and connections, as in the bare loops; a server that queues is met without having been seen.
         if timeout_s is None:
