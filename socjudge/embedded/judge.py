@@ -46,6 +46,8 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
     than UNREAD; the comment says so. A criterion that this judge has no measure for (one of a project's own) is left out: it
     is not guessed. RequestRefused if it has a measure for none, or if 網羅性 is asked for without a keypoint to measure it
     by."""
+    if not answer.passages and not answer.context.strip():  # nothing to hold it against
+        criteria = [name for name in criteria if name != "正確性"]
     if not set(criteria) & set(MEASURES):
         raise RequestRefused(say("models.no_measure", criteria=listed(criteria)), about_content=True)
     if "網羅性" in criteria and not question.expected_keypoints:

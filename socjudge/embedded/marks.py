@@ -235,7 +235,7 @@ def mark_brevity(reading: Reading) -> Mark:
     if foreign > _FOREIGN:
         reason += f"抜粋と関わりのない文が{foreign:.0%}を占めます。"
     elsewhere = sum(bool(c.cited) and not any(reading.places_named(x) for x in c.cited) for c in reading.claims)
-    pasted = 300 * max(0.0, foreign - _FOREIGN) + 25 * (len(others) > 2 and elsewhere > 1)
+    pasted = 300 * max(0.0, foreign - _FOREIGN) + 25 * bool(reading.passages and len(others) > 2 and elsewhere > 1)
     return Mark(100 - 100 * share - min(60, too_long / 25) - pasted, reason)
 
 

@@ -206,8 +206,9 @@ class Engine:
         To refuse a request is an answer of the service: it is a row, and neither ends the run nor counts as an outage.
         Only where that model has never answered, and nothing names the text as the reason, is it about the set-up."""
         if isinstance(error, NoAnswer):
+            is_old = self._journal.has_failed(i)  # those of an earlier session come last, one after the other
             self._add_failed(i, sample, answer, repeats, error)
-            self._unanswered_in_a_row += 1
+            self._unanswered_in_a_row += not is_old or not self._has_answered["assistant"]
             self.last_failure = error
             if self._unanswered_in_a_row >= self._max_failures and self.n_left:
                 self._stop_unanswered()

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import subprocess
+import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +248,58 @@ def test_whatever_changes_its_answers_is_another_run(judge: Service, tmp_path: P
     assert assigned(name="b", version="1", concurrency=4, timeout_s=9) == first
     how = CHANGES[change](file, {"name": "b", "version": "1"})
     assert assigned(**how) != first
+
+
+@pytest.mark.slow
+def test_a_killed_run_over_a_shaky_service_asks_for_each_answer_once(judge: Service, tmp_path: Path) -> None:
+    """100 questions, 20 % HTTP 503, 5 % broken JSON, SIGKILL after 50 requests: counted at the service."""
+    questions = [EvalQuestion(i, "正常系", f"質問{i}の初動は。", ("隔離",)) for i in range(100)]
+    (tmp_path / "eval").mkdir()
+    rows = [
+        {"id": q.id, "category": q.category, "question": q.question, "expected_keypoints": list(q.expected_keypoints)}
+        for q in questions
+    ]
+    (tmp_path / "eval" / "eval_dataset.json").write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
+    answered: Counter[str] = Counter()
+    fiftieth = threading.Event()
+    key = "bot-key-0123456789"
+
+    def reply(asked: Any) -> Said:
+        i = int(asked["q"].removeprefix("質問").partition("の")[0])
+        if len(bot.asked) >= 50:
+            fiftieth.set()
+        if i % 5 == 0:
+            return Said(f"busy {key}", status=503)
+        if i % 20 == 1:
+            return Said('{"text": ')
+        answered[asked["q"]] += 1
+        return Said({"text": "隔離します。"})
+
+    with running(reply) as bot:
+        (tmp_path / "socjudge.toml").write_text(
+            f'[assistants.bot]\nurl = "{bot.url}"\nheaders = {{ X-Key = "${{BOT_KEY}}" }}\nbody = {{ q = "{{question}}" }}\n'
+            'answer = "text"\n',
+            encoding="utf-8",
+        )
+        command = [
+            sys.executable, "-m", "socjudge", "--project", str(tmp_path), "run", "--answers", "bot", "--judge-model",
+            "judge-1", "--yes", "--quiet",
+        ]  # fmt: skip
+        environment = {**os.environ, "BOT_KEY": key}
+        first = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        assert fiftieth.wait(60)
+        first.kill()
+        first.wait()
+        before = sum(answered.values())
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert 0 < before < 75, done.stderr
+    (log,) = (tmp_path / "logs").glob("judge_eval_*.json")
+    found = sj.load_run(log)
+    failed = {r.question.id for r in found.results if r.evaluation.status == "failed"}
+    assert failed == {i for i in range(100) if i % 5 == 0 or i % 20 == 1}
+    assert all(r.evaluation.error for r in found.results if r.question.id in failed)
+    # What was in flight when it was killed had been answered, and nobody was there to keep it.
+    assert len(answered) == 75
+    assert sum(count - 1 for count in answered.values()) <= 8
+    assert found.info.sessions == 2
+    assert not any(key in file.read_text("utf-8") for file in tmp_path.rglob("*") if file.is_file())
