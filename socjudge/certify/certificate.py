@@ -374,15 +374,21 @@ def binding_of_run(run: EvaluationRun) -> Binding:
     )  # fmt: skip
 
 
+def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> Certificate | None:
+    """The certificate that speaks for a run of this day (ISO 8601 with zone), if there is one; as `find_certificate`."""
+    try:
+        day = datetime.fromisoformat(started_at)
+    except ValueError:
+        return None
+    return find_certificate(binding, on=day, folder=folder) if day.tzinfo else None
+
+
 def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> str:
     """What every view of a run says of its judge's certificate, in one line: none, or its name, date and words.
 
     started_at: of the run, ISO 8601; a certificate speaks for `VALID_DAYS` around its own date."""
     try:
-        day: datetime | None = datetime.fromisoformat(started_at)
-        found = find_certificate(binding, on=day, folder=folder) if day and day.tzinfo else None
-    except ValueError:
-        found = None
+        found = certificate_on(binding, started_at, folder=folder)
     except ConfigError as error:
         return say("certify.line_refused", reason=error)
     if found is None:

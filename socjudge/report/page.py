@@ -23,7 +23,7 @@ from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import SYMBOLS
 from ..base.texts import local_time, visible
 from ..base.verdict import judges_verdict, rule_text, summary_verdict
-from ..certify.certificate import Binding, certificate_line, certificates_folder
+from ..certify.certificate import Binding, Certificate, certificate_line, certificate_on, certificates_folder
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from ..charts.style import chart_url
@@ -36,7 +36,7 @@ from ..stats.basics import OVERALL, in_order, need_columns, summarise_scores
 from ..stats.gate import gate_confidence, gate_questions
 from . import contents
 from .judges import judges_beside
-from .words import GATE_VERDICTS, cautions, conclusion, run_facts
+from .words import BOXES, GATE_VERDICTS, LINES, cautions, conclusion, glossary, run_facts, suggestion
 
 TREND_RUNS = 12  # as many as a chart of the page's width can label
 MOST_ANSWERS = 200  # on the page; more make a file that a phone cannot open and a hundred sheets of paper
@@ -153,6 +153,7 @@ def write_report(
         judges = judges_beside(scores, results, run_id, rule)
         own_verdict = summary_verdict(summary, is_reference=is_offline)
         verdict = judges_verdict(judges.verdicts if judges else [own_verdict], asked)
+        certificates = [_certified(scores, each) for each in (judges.run_ids if judges else [run_id])]
         render = functools.partial(
             page_environment().get_template("report.html.j2").render,
             lang=tongue, say=say, version=__version__, made_at=datetime.now().astimezone(),
@@ -170,7 +171,8 @@ def write_report(
             conclusion=conclusion(own, answers, summary, verdict, own_verdict, gate, rule),
             cautions=cautions(run, answers, summary, gate, record),
             judges=judges,
-            certificates=[_certificate(scores, each) for each in (judges.run_ids if judges else [run_id])],
+            certificates=[each[:2] for each in certificates],
+            suggestion=suggestion(verdict, [each[2] for each in certificates], gate, rule), glossary=glossary(), boxes=BOXES, lines=LINES,
         )  # fmt: skip
         if len(rows) > MOST_ANSWERS:
             pages = {
@@ -248,8 +250,8 @@ def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
     return list(runs.loc[runs["run_id"].isin(found), "log"])
 
 
-def _certificate(scores: pd.DataFrame, run_id: str) -> tuple[str, str]:
-    """The judge of a run, and whether it has a certificate; what a frame does not tell cannot be certified."""
+def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate | None]:
+    """The judge of a run, what is said of its certificate, and that; what a frame does not tell cannot be certified."""
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     criteria = in_order(own["criterion"])
     names = ("judge_service", "judge_settings", "socjudge_version", "mode")
@@ -259,7 +261,12 @@ def _certificate(scores: pd.DataFrame, run_id: str) -> tuple[str, str]:
         run["judge_model_resolved"], known["judge_settings"],
     )  # fmt: skip
     started = "" if pd.isna(run["started_at"]) else run["started_at"].isoformat()
-    return run["judge_model"], certificate_line(binding, started, folder=certificates_folder(known["mode"]))
+    folder = certificates_folder(known["mode"])
+    try:
+        found = certificate_on(binding, started, folder=folder)
+    except ConfigError:  # the line says why
+        found = None
+    return run["judge_model"], certificate_line(binding, started, folder=folder), found
 
 
 def _language(lang: str) -> Language:

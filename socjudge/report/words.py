@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,9 +11,20 @@ from ..base.messages import listed, say, sentences
 from ..base.missing_marks import Outcome, frame_spans
 from ..base.pass_rule import PassRule, reaches
 from ..base.verdict import Verdict
+from ..certify.certificate import TRUSTED, UNTRUSTED, Certificate
 from ..records import UNKNOWN, RunSummary, is_embedded
 
 FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
+_TERMS = (
+    "report.term_mvp", "report.term_judge", "report.term_embedded", "report.term_certificate",
+    "report.term_criterion", "report.term_interval", "report.term_noise", "report.term_adjusted_p",
+    "report.term_keypoints", "report.term_passages", "report.term_reference", "report.term_undecided",
+    "report.term_unscored", "report.term_run", "report.term_prompt", "report.term_token",
+    "report.term_dataset", "report.term_rejudge", "report.term_wilson", "report.term_sha256",
+    "report.term_command",
+)  # fmt: skip
+BOXES = ("report.decision_yes", "report.decision_conditional", "report.decision_no")
+LINES = ("report.decision_condition", "report.decision_name", "report.decision_signature", "report.decision_date")
 _MOST_WEAK = 5  # questions named in the conclusion; all stand below it
 _GATE: dict[str, Outcome] = {"合格": "passed", "不合格": "failed", "判定保留": "open"}
 GATE_VERDICTS = {word: Verdict(outcome) for word, outcome in _GATE.items()}  # of the frames of `gate_confidence`
@@ -45,6 +56,41 @@ def conclusion(
     else:
         found = [say("report.end_judges", verdict=verdict.word, reason=verdict.reason), say("report.next_split")]
     return [text[:1].upper() + text[1:] for text in found]
+
+
+def suggestion(
+    verdict: Verdict, certificates: Sequence[Certificate | None], gate: pd.Series, rule: PassRule
+) -> tuple[str, str]:
+    """The key of what a person may decide (one of BOXES, or that it is too early), and why in one sentence.
+
+    It never says more than the verdict does, and yes only where every judge's certificate trusts every criterion.
+    certificates: of each judge, None where there is none that can be used."""
+    if verdict.outcome == "failed":
+        return "report.decision_no", say("report.decide_failed")
+    if verdict.outcome != "passed":
+        return "report.decision_early", say("report.decide_open", reason=verdict.reason)
+    if verdict.is_reference:
+        return "report.decision_early", say("report.decide_reference")
+    words = [each for found in certificates if found for each in found.verdicts]
+    if refused := dict.fromkeys(each.criterion for each in words if each.word == UNTRUSTED):
+        return "report.decision_early", say("report.decide_untrusted", criteria=listed(refused))
+    doubts = [say("report.decide_to_read")] if verdict.warning else []
+    if not certificates or None in certificates:
+        doubts.append(say("report.decide_uncertified"))
+    if unsure := dict.fromkeys(each.criterion for each in words if each.word != TRUSTED):
+        doubts.append(say("report.decide_unsure", criteria=listed(unsure)))
+    is_judged_again = not pd.isna(gate["p_rerun"])
+    is_firm = gate["verdict"] == "合格" if is_judged_again else reaches(gate["pass_rate_low"], rule.rate)
+    if not is_firm:
+        doubts.append(say("report.decide_noise" if is_judged_again else "report.decide_few"))
+    if doubts:
+        return "report.decision_conditional", say("report.decide_conditional", reasons=listed(doubts))
+    return "report.decision_yes", say("report.decide_yes")
+
+
+def glossary() -> list[tuple[str, str]]:
+    """(term, meaning) of what a report says that not every reader knows; the page shows those it uses."""
+    return [(term, meaning) for term, _, meaning in (say(key).partition(": ") for key in _TERMS)]
 
 
 def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRule) -> str:

@@ -28,14 +28,19 @@ from socjudge import (
     run_scores,
     summary_text,
 )
+from socjudge.base.pass_rule import PassRule
+from socjudge.base.verdict import Verdict
+from socjudge.certify.certificate import TRUSTED, UNDECIDED, UNTRUSTED, Binding, Certificate
+from socjudge.certify.certificate import Verdict as Word
 from socjudge.charts.style import judge_colours
 from socjudge.cli.app import app
 from socjudge.history import tables
 from socjudge.records import RunInfo, is_embedded
 from socjudge.report import page as page_module
 from socjudge.report.page import TREND_RUNS, write_log_report, write_report
+from socjudge.report.words import suggestion
 
-SECTIONS = ["verdict", "scores", "comparison", "questions", "cautions", "run"]
+SECTIONS = ["verdict", "scores", "comparison", "terms", "questions", "cautions", "run"]
 
 
 def report(folder: Path, logs: Path, **options: str) -> str:
@@ -57,6 +62,40 @@ def page(logs: Path) -> str:
 def test_sections_come_in_order_with_the_verdict_first(page: str) -> None:
     assert re.findall(r'<section id="(\w+)"', page) == SECTIONS
     assert page.index("⚠️ 判定保留（採点不能 1 件）</h2>") < page.index('<section id="run"')
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words_of_certificate", "low", "expected"),
+    [
+        (Verdict("failed"), [TRUSTED], 0.9, "no"),
+        (Verdict("open"), [TRUSTED], 0.9, "early"),
+        (Verdict("passed", is_reference=True), [TRUSTED], 0.9, "early"),
+        (Verdict("passed"), [TRUSTED, UNTRUSTED], 0.9, "early"),
+        (Verdict("passed"), None, 0.9, "conditional"),
+        (Verdict("passed"), [TRUSTED, UNDECIDED], 0.9, "conditional"),
+        (Verdict("passed", warning="read it"), [TRUSTED], 0.9, "conditional"),
+        (Verdict("passed"), [TRUSTED], 0.6, "conditional"),
+        (Verdict("passed"), [TRUSTED], 0.9, "yes"),
+    ],
+)
+def test_the_suggestion_is_never_more_than_verdict_and_certificate_allow(
+    verdict: Verdict, words_of_certificate: list[str] | None, low: float, expected: str
+) -> None:
+    gate = pd.Series({"p_rerun": None, "verdict": "合格", "pass_rate_low": low})
+    certificate = None
+    if words_of_certificate:
+        marked = tuple(Word(f"観点{n}", word, "", ()) for n, word in enumerate(words_of_certificate))
+        binding = Binding("judge", "", "", tuple(each.criterion for each in marked), "", "judge", "")
+        certificate = Certificate(binding, "2026-01-01T00:00:00+00:00", marked, {}, {}, ())
+    key, why = suggestion(verdict, [certificate], gate, PassRule(70, 0.7))
+    assert key == f"report.decision_{expected}" and why
+    assert suggestion(verdict, [certificate, None], gate, PassRule(70, 0.7))[0] != "report.decision_yes"
+
+
+def test_only_the_terms_of_the_page_are_explained_and_hashes_are_at_its_end(page: str) -> None:
+    terms = page[page.index('<section id="terms"') : page.index('<section id="questions"')]
+    assert "<dt>MVP</dt>" in terms and "<dt>証明書</dt>" in terms and "<dt>参考判定</dt>" not in terms
+    assert not re.search("[0-9a-f]{12}", words(page).partition("何を実行したか")[0])
 
 
 @pytest.mark.usefixtures("in_japanese")

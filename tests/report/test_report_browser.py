@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -138,16 +139,20 @@ def test_contrast_is_enough(browser: Any, page_file: Path, scheme: str) -> None:
         assert watched.page.evaluate(CONTRAST) == []
 
 
-def test_print_opens_the_details_and_hides_the_controls(browser: Any, page_file: Path) -> None:
+@pytest.mark.parametrize(("paper", "points"), [("A4", (595, 842)), ("Letter", (612, 792))])
+def test_print_opens_the_details_and_hides_the_controls(
+    browser: Any, page_file: Path, paper: str, points: tuple[int, int]
+) -> None:
     pypdfium2 = pytest.importorskip("pypdfium2")
     with opened(browser, page_file, color_scheme="dark") as watched:
-        pdf = watched.page.pdf(prefer_css_page_size=True, print_background=True)
+        pdf = watched.page.pdf(format=paper, prefer_css_page_size=True, print_background=True)
         document = pypdfium2.PdfDocument(io.BytesIO(pdf))
         text = "".join(sheet.get_textpage().get_text_bounded() for sheet in document)
         assert "質問4" in text and "手順書4" not in text  # passages are for the screen
         assert "すべて開く" not in text and "読むときの注意" in text
-        width, height = document[0].get_size()
-        assert (round(width), round(height)) == (595, 842)  # A4 in points
+        assert document[0].get_size() == pytest.approx(points, abs=1)
+        first = document[0].get_textpage().get_text_bounded()
+        assert "決めた人（氏名）" in first and "署名" in first and not re.search("[0-9a-f]{12}", first)
         # White paper, also where the screen is dark.
         assert document[0].render().to_pil().convert("RGB").getpixel((5, 5)) == (255, 255, 255)
         assert not watched.page.get_by_text("ＶＰＮ装置を止める").is_visible()  # closed again
