@@ -51,7 +51,7 @@ CONDITIONS = (
     Condition("answer_repeats", "base.condition_answer_repeats", "base.group_repeats"),
     Condition("judge_repeats", "base.condition_judge_repeats", "base.group_repeats"),
     Condition("pass_threshold", "base.condition_pass_threshold", "base.group_pass_line"),
-    Condition("pass_rate_required", "base.condition_pass_rate_required", "base.group_pass_line"),
+    Condition("pass_rate_required", "base.condition_pass_rate_required", "base.group_pass_rate"),
     Condition("mode", "base.condition_mode", "base.group_mode"),
     Condition("socjudge_version", "base.condition_socjudge_version", "base.group_version", True),
 )

@@ -62,13 +62,23 @@ def run_rule(info: RunInfo) -> PassRule:
 
 
 def frame_rule(frame: pd.DataFrame) -> PassRule:
-    """The rule that the rows of a frame were judged by; the specification's where they do not say, or differ."""
-    line, rate = SPECIFIED
-    return PassRule(_common_value(frame, "pass_threshold", line), _common_value(frame, "pass_rate_required", rate))
+    """The rule that the rows of a frame were judged by; of runs with several, that of the latest, by which all that is counted
+    in common is measured. The specification's where the frame does not say."""
+    if not len(frame):
+        return SPECIFIED
+    latest = frame["started_at"].argmax() if "started_at" in frame and frame["started_at"].notna().any() else -1
+    return PassRule(*(float(values.iloc[latest]) for values in (row_lines(frame), _own(frame, "pass_rate_required"))))
 
 
-def _common_value(frame: pd.DataFrame, name: str, otherwise: float) -> float:
+def row_lines(frame: pd.DataFrame) -> pd.Series:
+    """The pass line of each row of a frame, of its own run; the specification's where it does not say."""
+    return _own(frame, "pass_threshold")
+
+
+def _own(frame: pd.DataFrame, name: str) -> pd.Series:
+    specified = SPECIFIED.line if name == "pass_threshold" else SPECIFIED.rate
     if name not in frame.columns:
-        return otherwise
-    values = frame[name].astype("Float64").fillna(otherwise).unique()
-    return float(values[0]) if len(values) == 1 else otherwise
+        import pandas as pd
+
+        return pd.Series(specified, frame.index)
+    return frame[name].astype("Float64").fillna(specified).astype("float64")

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from ..base.messages import listed, say
-from ..base.pass_rule import frame_rule
+from ..base.pass_rule import row_lines
 from ..stats.basics import OVERALL, Floats, in_order, need_columns, plain_floats
 from ..stats.comparison import LEVEL
 from .style import (
@@ -144,7 +144,9 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         return _say(ax, say("charts.flips_none"))
     by = _compared(flips)
     judges = in_order(flips[by])
-    questions, line = question_rows(flips), frame_rule(flips).line
+    questions, lines = question_rows(flips), row_lines(flips)
+    was_lines = flips.get("baseline_pass_threshold", lines)
+    flips = flips.assign(_line=lines, _was_line=was_lines)
     places = {question: place for place, question in enumerate(questions)}
     order = [(places[q], judges.index(judge)) for q, judge in zip(flips["question_id"], flips[by], strict=True)]
     rows = [row for _, row in sorted(zip(order, flips.to_dict("records"), strict=True), key=lambda pair: pair[0])]
@@ -155,13 +157,14 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             ax.plot(ends, (place, place), color=colour, linewidth=1.5, zorder=1)
             ax.plot(ends[0], place, "o", color=palette().grey, markerfacecolor=palette().paper)
             ax.plot(ends[1], place, marker, color=colour)
-            before, after = (points(end, line) for end in ends)
+            before, after = points(ends[0], row["_was_line"]), points(ends[1], row["_line"])
             words = say("charts.flips_row", direction=row["direction"], before=before, after=after)
             ax.text(1.01, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
-        ax.axvline(line, color=palette().ink, linestyle="--", linewidth=1)
+        for line in {*lines, *was_lines}:
+            ax.axvline(line, color=palette().ink, linestyle="--", linewidth=1)
         ax.set_yticks(range(len(rows)), [questions[row["question_id"]] for row in rows])
         ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.set_xlabel(say("charts.flips_axis", baseline=_names(flips["baseline"]), line=pass_text(line)))
+        ax.set_xlabel(say("charts.flips_axis", baseline=_names(flips["baseline"]), line=pass_text(*lines, *was_lines)))
         ax.set_title(say("charts.flips_title", count=len(questions)))
         judge_key(ax, judges)
     return ax

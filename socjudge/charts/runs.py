@@ -16,7 +16,7 @@ from matplotlib.text import Text
 
 from ..base.conditions import CONDITIONS, Difference, conditions_of, differences, why_incomparable
 from ..base.messages import listed, say
-from ..base.pass_rule import SPECIFIED, frame_rule, reaches
+from ..base.pass_rule import reaches, row_lines
 from ..base.texts import local_time
 from ..stats.basics import OVERALL, in_order, plain_floats, question_means, summarise_scores
 from .style import (
@@ -84,14 +84,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         for number, criterion in enumerate(criteria):
             part = summary[summary["criterion"] == criterion].set_index("run_id").reindex(runs["run_id"])
             _draw_trend(ax, part, str(criterion), number, (number - (len(criteria) - 1) / 2) * 0.6 / len(criteria))
-        places = np.arange(len(runs))
-        if len(set(lines.values())) == 1:
-            ax.axhline(
-                next(iter(lines.values())), color=palette().ink, linestyle="--", linewidth=1, label=_lines_text(lines)
-            )
-        else:
-            here = list(lines.values()), places - 0.5, places + 0.5
-            ax.hlines(*here, color=palette().ink, linestyle="--", linewidth=1, label=_lines_text(lines))
+        _draw_line(ax, list(lines.values()), 1)
         _label_runs(ax, runs["started_at"], _count_texts(summary, runs))
         floor = max(0, min(60, 10 * math.floor(lowest / 10)))
         ax.set_yticks(range(floor, 101, 10))
@@ -179,7 +172,7 @@ def _draw_small(
     mean, places, own = part["mean"], np.arange(len(part)), list(lines.values())
     known = mean.dropna()
     passed = reaches(mean.fillna(0.0) - own, 0).to_numpy()
-    ax.hlines(own, places - 0.5, places + 0.5, color=palette().ink, linestyle="--", linewidth=0.8, zorder=1)
+    _draw_line(ax, own, 0.8)
     ax.errorbar(
         places, mean.to_numpy(), yerr=reach(mean, part["ci_low"], part["ci_high"]), color=palette().grey, linewidth=0.8, elinewidth=0.8,
         zorder=2,
@@ -209,6 +202,16 @@ def _draw_small(
     ax.set_title(title, fontsize=9, loc="left", color=palette().colours[5] if is_below else palette().ink)
     ax.spines[["top", "right"]].set_visible(False)
     return is_below
+
+
+def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
+    """The pass line, dashed; of each run its own where they have several."""
+    look: dict[str, Any] = {"color": palette().ink, "linestyle": "--", "linewidth": width, "zorder": 1}
+    if len(set(lines)) == 1:
+        ax.axhline(lines[0], label=pass_text(*lines), **look)
+    else:
+        places = np.arange(len(lines))
+        ax.hlines(lines, places - 0.5, places + 0.5, label=pass_text(*lines), **look)
 
 
 def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
@@ -301,7 +304,7 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> li
 
 def _change_words(change: Difference, width: int) -> str:
     name, before, after = change.words()
-    if change.condition.column == "runbooks":
+    if change.condition.column in ("runbooks", "criteria"):
         return label(change.phrase(), width)
     return f"{name}: {label(before, width // 2)}→{label(after, width // 2)}"
 
@@ -377,23 +380,14 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         ax.set_xlim(-0.5, len(runs) - 0.5)
         ax.set_yticks(range(len(rows)), list(rows.values()))
         finding = _strip_finding(means, lines, conditions_of(scores))
-        ax.set_title(f"{finding}\n{say('charts.strip_title', line=_lines_text(lines))}")
+        ax.set_title(f"{finding}\n{say('charts.strip_title', line=pass_text(*lines.values()))}")
     return ax
 
 
 def _lines(scores: pd.DataFrame) -> dict[Any, float]:
     """The pass line of each run, the oldest first."""
     runs = _runs(scores)
-    known = plain_floats(runs["pass_threshold"]) if "pass_threshold" in runs else [math.nan] * len(runs)
-    return {
-        run_id: SPECIFIED.line if math.isnan(line) else float(line)
-        for run_id, line in zip(runs["run_id"], known, strict=True)
-    }
-
-
-def _lines_text(lines: dict[Any, float]) -> str:
-    low, high = min(lines.values()), max(lines.values())
-    return pass_text(low) if low == high else say("charts.pass_lines", low=low, high=high)
+    return dict(zip(runs["run_id"], row_lines(runs), strict=True))
 
 
 def _on_one_line(means: pd.DataFrame, lines: dict[Any, float]) -> pd.DataFrame:
@@ -470,7 +464,6 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """
     names = ["run_id", "started_at", "judge", "n", "n_missing", "own_mean", "ci_low", "ci_high"]
     need_marks(trend, "mean", [*names, "bridged", "overlap", "seam"], "plot_bridged_trend", "bridged_trend")
-    line = frame_rule(trend).line
     trend = trend.sort_values("started_at", kind="stable").reset_index(drop=True)
     numbers = trend[["mean", "ci_low", "ci_high", "own_mean"]].apply(plain_floats)
     judges = in_order(trend["judge"].astype(object))
@@ -490,7 +483,7 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         moved = trend.index[trend["bridged"].astype(bool)]
         own = numbers.loc[moved, "own_mean"]
         ax.plot(moved, own, "x", color=palette().grey, markersize=5, label=say("charts.bridge_before"))
-        ax.axhline(line, color=palette().ink, linestyle="--", linewidth=1, label=pass_text(line))
+        _draw_line(ax, row_lines(trend).tolist(), 1)
         for place in trend.index[trend["seam"].astype(bool)]:
             ax.axvline(place - 0.5, color=palette().ink, linestyle=":", linewidth=1.2)
             ax.annotate(

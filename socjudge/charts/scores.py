@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from ..base.messages import say
-from ..base.pass_rule import frame_rule, reaches
+from ..base.pass_rule import frame_rule, reaches, row_lines
 from ..errors import ConfigError
 from ..stats.basics import Floats, in_order, need_columns, plain_floats
 from .style import (
@@ -130,10 +130,10 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
     >>> ax = sj.plot_score_distribution(sj.load_scores("logs"))
     """
     need_marks(scores, "score", ["criterion", "question_id"], "plot_score_distribution")
-    line = frame_rule(scores).line
+    lines = row_lines(scores)
     judges = in_order(scores["judge_model"]) if "judge_model" in scores else []
     colours, markers = judge_colours(judges), judge_markers(judges)
-    marks = scores.assign(score=plain_floats(scores["score"]))
+    marks = scores.assign(score=plain_floats(scores["score"]), line=lines)
     marks["judge"] = marks["judge_model"].astype(object) if judges else ""
     criteria = in_order(marks["criterion"])
     parts = [marks[marks["criterion"] == criterion] for criterion in criteria]
@@ -141,38 +141,39 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         for place, part in enumerate(parts):
             scored = part.dropna(subset=["score"])
             if scored.empty:
-                ax.text(place, line / 2, say("charts.unscored"), ha="center", color=palette().grey)
+                ax.text(place, lines.iloc[-1] / 2, say("charts.unscored"), ha="center", color=palette().grey)
                 continue
             _draw_box(ax, place, scored["score"].to_numpy())
             across = pd.Series(place + _side_by_side(scored["score"].tolist()), index=scored.index)
             for judge, own in scored.groupby("judge", sort=False, dropna=False):
                 colour, marker = colours.get(judge, palette().colours[0]), markers[judge] if len(judges) > 1 else "o"
-                passing = reaches(own["score"], line)
+                passing = reaches(own["score"] - own["line"], 0)
                 for dots, face in ((own[passing], colour), (own[~passing], palette().paper)):
                     if len(dots):
                         places = across[dots.index]
                         ax.plot(places, dots["score"], marker, color=colour, markerfacecolor=face, markersize=4.5)
-        ax.axhline(line, color=palette().ink, linestyle="--", linewidth=1)
+        for line in lines.unique():
+            ax.axhline(line, color=palette().ink, linestyle="--", linewidth=1)
         ax.set_xticks(range(len(parts)), [_counted(c, part) for c, part in zip(criteria, parts, strict=True)])
         ax.set_xlim(-0.6, len(parts) - 0.4)
         ax.set_ylim(-4, 104)
         ax.set_ylabel(say("charts.score"))
-        ax.set_xlabel(say("charts.distribution_note", line=pass_text(line)))
-        ax.set_title(f"{_marks_finding(marks, line)}\n{say('charts.distribution_title')}")
+        ax.set_xlabel(say("charts.distribution_note", line=pass_text(*lines)))
+        ax.set_title(f"{_marks_finding(marks)}\n{say('charts.distribution_title')}")
         if len(judges) > 1:
             judge_key(ax, judges, below=72)
     return ax
 
 
-def _marks_finding(marks: pd.DataFrame, line: float) -> str:
-    known = marks.dropna(subset=["score"])
-    low = (~reaches(known["score"], line)).groupby(known["criterion"], observed=True).agg(["sum", "size"])
+def _marks_finding(marks: pd.DataFrame) -> str:
+    known, line = marks.dropna(subset=["score"]), pass_text(*marks["line"])
+    low = (~reaches(known["score"] - known["line"], 0)).groupby(known["criterion"], observed=True).agg(["sum", "size"])
     if not low["sum"].sum():
-        return say("charts.distribution_above", line=pass_text(line))
+        return say("charts.distribution_above", line=line)
     place = int((low["sum"] / low["size"]).to_numpy().argmax())
     count, total = low.iloc[place]
     name = label(low.index[place], 14)
-    return say("charts.distribution_below", line=pass_text(line), criterion=name, total=total, count=count)
+    return say("charts.distribution_below", line=line, criterion=name, total=total, count=count)
 
 
 def _draw_box(ax: Axes, place: float, values: Floats) -> None:

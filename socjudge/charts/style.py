@@ -229,9 +229,10 @@ def label(text: object, width: int = 40) -> str:
     return "".join(c if ord(c) in _glyphs() else "〓" for c in line).replace("$", r"\$")
 
 
-def pass_text(line: float) -> str:
-    """The pass line in words, for titles and legends."""
-    return say("charts.pass_line", line=line)
+def pass_text(*lines: float) -> str:
+    """The pass line in words, for titles and legends; of runs with several, from which to which."""
+    low, high = min(lines), max(lines)
+    return say("charts.pass_line", line=high) if low == high else say("charts.pass_lines", low=low, high=high)
 
 
 def points(mean: float, line: float) -> str:

@@ -25,7 +25,7 @@ from .schema import RESULTS, RUNS, LogFile, Tables
 from .tables import read_logs
 
 FOLDER = ".history"  # in the folder of the logs
-VERSION = b"4"  # of what the tables hold: raised when reading gives something else for the same log
+VERSION = b"5"  # of what the tables hold: raised when reading gives something else for the same log
 MANY = 500  # from so many logs on there is a progress bar
 _STAMP = ("log", "size", "modified_ns", "changed_ns")
 

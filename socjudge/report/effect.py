@@ -12,10 +12,12 @@ import pandas as pd
 from .. import constants
 from ..base.conditions import Difference, conditions_of, differences
 from ..base.messages import listed, say
-from ..base.pass_rule import frame_rule, reaches
+from ..base.missing_marks import Span
+from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..base.showing import block, escape
 from ..base.storage import as_path
 from ..base.texts import visible
+from ..base.verdict import Tally, Verdict, summary_verdict
 from ..errors import ConfigError
 from ..history.frames import run_scores
 from ..records import EvalQuestion, EvaluationRun
@@ -60,7 +62,8 @@ class RunComparison:
     def lines(self) -> list[str]:
         """What there is to say, a line each: the questions that turned first; one line where nothing changed."""
         if self.is_unchanged:
-            return [self.finding, *self.notes]
+            turned = _turned(self.questions)  # by another pass line
+            return [self.finding, *(turned if len(turned) > 1 else []), *self.notes]
         return [
             *_turned(self.questions),
             *_whole(self.finding, self.differences),
@@ -159,7 +162,12 @@ def compare_runs(
         [(each.condition.column, *each.words(), each.phrase()) for each in changed],
         columns=["column", "condition", "before", "after", "phrase"],
     )
-    notes = []
+    notes, finding = [], _finding(found, questions, words)
+    if rule_told := _rule_words(first, second, _is_alike(found, questions)):
+        if _is_alike(found, questions):
+            finding = rule_told
+        else:
+            notes.append(rule_told)
     if lonely := asked[0] ^ asked[1]:
         notes.append(say("report.only_one_asked", common=len(common), questions=_names(lonely)))
     if reworded:
@@ -173,7 +181,7 @@ def compare_runs(
         notes.append(say("report.several_changes", groups=listed(map(say, groups))))
     if missing := int(_overall(found)["n_missing"]):
         notes.append(say("report.unread", count=missing))
-    return RunComparison(ids[0], ids[1], found, questions, words, _finding(found, questions, words), tuple(notes))
+    return RunComparison(ids[0], ids[1], found, questions, words, finding, tuple(notes))
 
 
 def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[pd.DataFrame, dict[Any, EvalQuestion]]]:
@@ -220,6 +228,31 @@ def _check_judging(changed: list[Difference]) -> None:
         raise ConfigError(say("report.judged_otherwise", changed=listed(each.phrase() for each in judging)))
 
 
+def _rule_words(first: pd.DataFrame, second: pd.DataFrame, same: bool) -> str:
+    """What another line or rate did to the verdict of the whole run; "" where both are the same."""
+    rules = [frame_rule(side) for side in (first, second)]
+    lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
+    moved = {"report.line_moved": lines, "report.rate_moved": rates}
+    told = [say(key, before=was, after=now) for key, (was, now) in moved.items() if was != now]
+    if not told:
+        return ""
+    verdicts = [_verdict(side, rule) for side, rule in zip((first, second), rules, strict=True)]
+    was, now = (f"{verdict.mark}{verdict.word}" for verdict in verdicts)
+    key = "report.rule_kept" if was == now else "report.rule_turned_same" if same else "report.rule_turned"
+    return say(key, moved=listed(told), was=was, now=now)
+
+
+def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
+    """The verdict on one run, by its own rule."""
+    marks, tally = plain_floats(side["score"]), Tally()
+    keys = [name for name in ("question_id", "answer_repeat", "judge_repeat", "answer_sha256") if name in side.columns]
+    ends = side.assign(mean=marks, low=marks.fillna(0.0), high=marks.fillna(100.0))
+    spans = ends.groupby(keys, observed=True, sort=False)[["mean", "low", "high"]].mean().fillna({"mean": 0.0})
+    for question, span in zip(spans.index.get_level_values("question_id"), spans.itertuples(index=False), strict=True):
+        tally.add(question, Span(*span))
+    return summary_verdict(tally.summary(rule))
+
+
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
     """Whether two questions of one id are not the same; a bare log does not know the key points."""
     points = (one.expected_keypoints, other.expected_keypoints)
@@ -232,10 +265,12 @@ def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd
     rows = rows.reset_index(drop=True)
     pairs = pair_scores(pooled, *ids, by="run_id", who="compare_runs")
     means = question_pairs(pairs, OVERALL).reindex(rows["question_id"])
-    line = frame_rule(scores).line
+    lines = [frame_rule(scores[scores["run_id"] == run_id]).line for run_id in ids]
     before, after = (means[side].to_numpy(dtype=float) for side in ("first", "second"))
     direction = [
-        "比較対象外" if math.isnan(one) or math.isnan(other) else _direction(reaches(one, line), reaches(other, line))
+        "比較対象外"
+        if math.isnan(one) or math.isnan(other)
+        else _direction(reaches(one, lines[0]), reaches(other, lines[1]))
         for one, other in zip(before, after, strict=True)
     ]
     moves = (pairs["second"] - pairs["first"]).abs()
@@ -254,6 +289,12 @@ def _same_marks(questions: pd.DataFrame) -> bool:
     return bool((questions["largest_move"] == 0).all())
 
 
+def _is_alike(found: pd.DataFrame, questions: pd.DataFrame) -> bool:
+    """Whether all questions have the same marks before and after, none missing."""
+    row = _overall(found)
+    return len(questions) == row["n"] and not row["n_missing"] and _same_marks(questions)
+
+
 def _overall(found: pd.DataFrame) -> dict[Any, Any]:
     return found[found["criterion"] == OVERALL].to_dict("records")[0]  # type: ignore[no-any-return]
 
@@ -262,7 +303,7 @@ def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFr
     row = _overall(found)
     if not row["n"]:
         return say("report.not_comparable")
-    if len(questions) == row["n"] and not row["n_missing"] and _same_marks(questions):
+    if _is_alike(found, questions):
         return say("report.all_alike", count=row["n"], conditions=_condition_words(conditions))
     values = {"before": row["baseline_mean"], "after": row["mean"], "difference": row["mean_difference"]}
     values |= {"count": row["n"], "interval": ""}

@@ -12,7 +12,7 @@ import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 
 from ..base.messages import say, sentences
-from ..base.pass_rule import frame_rule, reaches
+from ..base.pass_rule import frame_rule, reaches, row_lines
 from ..errors import ConfigError
 from .basics import (
     OVERALL,
@@ -108,7 +108,7 @@ def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "jud
         - old_mean: 0–100
         - new_mean: what the new judge gave the same answers, or else what the bridge predicts
         - basis: "measured" or "predicted"; "unknown" where there is no bridge
-        - old_passed, new_passed: at 70
+        - old_passed, new_passed: at the pass line of the old judge's run
         - bridged_passed: the new points at the corresponding line
         - changed: old_passed and new_passed differ; missing where unknown
         - method, note (in the language of the messages)
@@ -126,7 +126,7 @@ def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "jud
     3            3      70.0      66.0            True
     """
     who = "bridged_verdicts"
-    pairs, at = _pairs(scores, old, new, by, who), frame_rule(scores).line
+    pairs = _pairs(scores, old, new, by, who)
     overall = _overall(pairs)
     lines = equating_lines(overall["first"], overall["second"], overall["question_id"])
     run = ["run_id"] if "run_id" in scores.columns else []
@@ -139,16 +139,19 @@ def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "jud
     # A question counts as measured where the new judge marked all its answers of that run.
     table = pd.DataFrame({"new_mean": grouped.mean().where(grouped.count() == grouped.size()), "n": grouped.size()})
     table = past.merge(table.reset_index(), on=[*run, "question_id"], how="left")
+    # Both judges by the line of the run that the verdict was given in.
+    lines_of = before.assign(line=row_lines(before)).groupby([*run, "question_id"], observed=True)["line"].last()
+    at = table.merge(lines_of.reset_index(), on=[*run, "question_id"], how="left")["line"]
     is_measured = table["new_mean"].notna()
     intercept, slope = lines[0]
     predicted = (intercept + slope * table["old_mean"]).clip(0, 100)
     new_mean = table["new_mean"].where(is_measured, predicted)
     basis = np.where(is_measured, "measured", "predicted" if math.isfinite(slope) else "unknown")
     verdicts = {
-        name: reaches(new_mean, line).astype("boolean").where(new_mean.notna() & np.isfinite(line))
+        name: reaches(new_mean - line, 0).astype("boolean").where(new_mean.notna() & np.isfinite(line))
         for name, line in (("new_passed", at), ("bridged_passed", intercept + slope * at))
     }
-    old_passed = reaches(table["old_mean"], at)
+    old_passed = reaches(table["old_mean"] - at, 0)
     changed = (old_passed != verdicts["new_passed"]).where(verdicts["new_passed"].notna())
     table = table.assign(new_mean=new_mean, basis=basis, old_passed=old_passed, **verdicts, changed=changed)
     notes = [_verdict_note(row) for row in table.to_dict("records")]
@@ -178,7 +181,7 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
         - overlap: a run of the new judge on answers that the old one had judged; it measures the bridge, not a later
           state
         - seam: the first run of the new judge
-        - pass_threshold: the pass line
+        - pass_threshold: the pass line of the run
         - method, note (in the language of the messages)
 
     Examples
@@ -228,13 +231,14 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
                 "ci_high": high,
                 "bridged": bridged,
                 "overlap": bool(judge == new and _answers(run) <= known),
+                "pass_threshold": frame_rule(run).line,
                 "method": f"{_METHOD}, added to the run's interval (Welch)" if bridged else "as judged",
             }
         )
     frame = pd.DataFrame(rows)
     seam = frame.index == frame.index[frame["judge"] == new][0]
     notes = [_trend_note(row, at_seam) for row, at_seam in zip(rows, seam, strict=True)]
-    frame = frame.assign(seam=seam, pass_threshold=frame_rule(scores).line, note=notes)
+    frame = frame.assign(seam=seam, note=notes)
     return frame[[*(name for name in frame.columns if name not in ("method", "note")), "method", "note"]]
 
 

@@ -167,12 +167,19 @@ def compare_judges(
     others = [value for value in scores[by].dropna().unique() if value != baseline]
     if not others:
         raise ConfigError(say("stats.only_baseline", who=who, by=by, baseline=baseline))
-    rows, line = [], frame_rule(scores).line
+    rows, lines = [], _lines(scores, by)
     for other in others:
         pairs = pair_scores(scores, baseline, other, by=by, who=who)
         shared = {**_judging(scores, baseline, other, pairs, by), **_unpaired(scores, baseline, other, pairs, by)}
         for criterion in [name for name in pairs["criterion"].cat.categories if (pairs["criterion"] == name).any()]:
-            rows.append({by: other, "baseline": baseline, **_row(pairs, criterion, line, samples, seed), **shared})
+            rows.append(
+                {
+                    by: other,
+                    "baseline": baseline,
+                    **_row(pairs, criterion, lines[baseline], lines[other], samples, seed),
+                    **shared,
+                }
+            )
     frame = pd.DataFrame(rows)
     overall = (frame["criterion"] == OVERALL).to_numpy()
     for family in (overall, ~overall):
@@ -182,7 +189,7 @@ def compare_judges(
             detectable_difference(sd, n, alpha=(1 - LEVEL) / tests)
             for sd, n in zip(frame.loc[family, "_sd"], frame.loc[family, "n"], strict=True)
         ]
-    frame["note"] = [_note(row, line) for row in frame.to_dict("records")]
+    frame["note"] = [_note(row, lines[row[by]]) for row in frame.to_dict("records")]
     names = [*_criteria(scores), OVERALL]
     columns = [
         *(by, "baseline", "criterion", "n", "n_answers", "n_missing", "n_unpaired"),
@@ -198,14 +205,19 @@ def compare_judges(
 compare_cohorts = compare_judges  # the plain name where `by` is not the judge
 
 
-def _row(pairs: pd.DataFrame, criterion: str, line: float, samples: int, seed: int) -> dict[str, Any]:
+def _lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
+    """The pass line of each cohort: its own verdicts are by its own line."""
+    return {value: frame_rule(scores[scores[by] == value]).line for value in scores[by].dropna().unique()}
+
+
+def _row(pairs: pd.DataFrame, criterion: str, was_line: float, line: float, samples: int, seed: int) -> dict[str, Any]:
     part = pairs[pairs["criterion"] == criterion]
     scored = part.dropna(subset=["first", "second"])
     means = question_pairs(pairs, criterion)
     d = (means["second"] - means["first"]).to_numpy()
     n = len(d)
     low, high = difference_interval(d, level=LEVEL)
-    before, after = reaches(means["first"], line), reaches(means["second"], line)
+    before, after = reaches(means["first"], was_line), reaches(means["second"], line)
     test = "all sign flips" if n <= ENUMERATED else f"{samples:,} random sign flips"
     return {
         "criterion": criterion,
@@ -315,7 +327,7 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
         - difference: mean - baseline_mean
         - direction: "合格→不合格" or "不合格→合格"
         - n: answers
-        - pass_threshold: the pass line
+        - baseline_pass_threshold, pass_threshold: the pass line of each
         - method, note (in the language of the messages)
 
     Raises
@@ -335,16 +347,17 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
     """
     need_columns(scores, [by], "verdict_flips", "load_scores")
     category = scores.groupby("question_id")["category"].first() if "category" in scores.columns else None
-    rows, line = [], frame_rule(scores).line
+    rows, lines = [], _lines(scores, by)
     for other in [value for value in scores[by].dropna().unique() if value != baseline]:
         pairs = pair_scores(scores, baseline, other, by=by, who="verdict_flips")
         means = question_pairs(pairs, OVERALL)
         scored = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
         answers = scored["question_id"].value_counts()
+        was_line, line = lines[baseline], lines[other]
         for question, first, second in means.itertuples():
-            if reaches(first, line) == reaches(second, line):
+            if reaches(first, was_line) == reaches(second, line):
                 continue
-            margin = min(abs(first - line), abs(second - line))
+            margin = min(abs(first - was_line), abs(second - line))
             rows.append(
                 {
                     by: other,
@@ -354,14 +367,16 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
                     "baseline_mean": first,
                     "mean": second,
                     "difference": second - first,
-                    "direction": "合格→不合格" if reaches(first, line) else "不合格→合格",
+                    "direction": "合格→不合格" if reaches(first, was_line) else "不合格→合格",
                     "n": int(answers[question]),
+                    "baseline_pass_threshold": was_line,
                     "pass_threshold": line,
                     "method": f"mean over criteria and repeats against {line:g}",
                     "note": say("stats.flip_margin", points=margin),
                 }
             )
     names = [by, "baseline", "question_id", *(["category"] if category is not None else [])]
-    names += ["baseline_mean", "mean", "difference", "direction", "n", "pass_threshold", "method", "note"]
+    names += ["baseline_mean", "mean", "difference", "direction", "n", "baseline_pass_threshold", "pass_threshold"]
+    names += ["method", "note"]
     frame = pd.DataFrame(rows, columns=names)
     return frame if rows else frame.astype({"baseline_mean": float, "mean": float, "difference": float})

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.messages import say
-from ..base.pass_rule import frame_rule, reaches
+from ..base.pass_rule import reaches, row_lines
 from ..errors import ConfigError
 from .basics import need_columns, plain_floats
 
@@ -64,7 +64,7 @@ def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFr
         raise ConfigError(say("stats.no_row_with", who="combine_judges", by=by))
     answer = ["question_id", "answer_sha256", *[name for name in ("criterion",) if name in marks.columns]]
     # Categories would be multiplied out, and those of two runs may differ.
-    plain = marks[[*answer, by]].astype(object).assign(mark=plain_floats(marks[value]))
+    plain = marks[[*answer, by]].astype(object).assign(mark=plain_floats(marks[value]), line=row_lines(marks))
     each = plain.groupby([*answer, by], sort=False)["mark"].mean()
     of_answer = each.groupby(level=answer, sort=False)
     together = of_answer.agg(
@@ -73,9 +73,8 @@ def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFr
     n = together["judges_n"]
     within = of_answer.sum() - together["judges_low"] - together["judges_high"]
     trimmed = (within / (n - 2).where(n >= TRIMMED_FROM)).clip(together["judges_low"], together["judges_high"])
-    share = (
-        reaches(each, frame_rule(marks).line).astype(float).where(each.notna()).groupby(level=answer, sort=False).mean()
-    )
+    line = plain.groupby([*answer, by], sort=False)["line"].last()  # each judge passes by the line of its own run
+    share = reaches(each - line, 0).astype(float).where(each.notna()).groupby(level=answer, sort=False).mean()
     together = together.assign(
         judges_unread=of_answer.size() - n,
         judges_trimmed=trimmed,

@@ -494,7 +494,7 @@ def test_each_run_is_drawn_against_its_own_pass_line() -> None:
     ax = plot_question_strip(scores)  # 70, 72, 74 in the latest run
     assert [text.get_text() for text in ax.texts if text.get_position()[0] == 3] == ["×70", "×72", "○74"]
     assert ax.get_title().splitlines() == [
-        "最新の実行で不合格は2問（前回とは合格ラインが違うため比べられません）", "質問別の平均スコア（合格ラインは実行ごとに違います（70〜74点））",
+        "最新の実行で不合格は2問（前回とは合格ラインが違うため比べられません）", "質問別の平均スコア（合格ライン 70〜74点（実行ごと））",
     ]  # fmt: skip
     assert legend(plot_criterion_trend(scores))[0] == "合格ラインは実行ごとに違います（70〜74点）"
     assert plot_criterion_multiples(scores).get_suptitle().startswith("最新の実行で合格ラインを下回るのは 総合、")
@@ -654,6 +654,31 @@ def test_the_strip_tells_not_asked_from_unscored_and_marks_the_partly_scored() -
     assert cells[0, 0] == "×60*"
     assert (0, 2) not in cells
     assert len([patch for patch in ax.patches if patch.get_hatch()]) == 1
+
+
+def two_runs(marks: list[int], **of_run: list[Any]) -> pd.DataFrame:
+    """The same marks twice, in runs that differ in these columns."""
+    days = ["2026-01-01T00:00:00+09:00", "2026-01-02T00:00:00+09:00"]
+    runs = [
+        framed(*(judged("j", q, mark, run_id=f"r{n}", started_at=day) for q, mark in enumerate(marks, start=1)))
+        .assign(**{name: values[n] for name, values in of_run.items()})
+        for n, day in enumerate(days)
+    ]  # fmt: skip
+    return pd.concat(runs, ignore_index=True).assign(
+        started_at=lambda rows: pd.to_datetime(rows["started_at"], utc=True)
+    )
+
+
+def test_the_trend_names_what_was_added_to_the_criteria_and_both_line_and_rate() -> None:
+    scores = two_runs(
+        [75],
+        pass_threshold=[70.0, 80.0],
+        pass_rate_required=[0.7, 0.9],
+        criteria=["安全性、簡潔性", "安全性、読みやすさ"],
+    )
+    assert words(plot_criterion_trend(scores)) == [
+        "観点: －簡潔性 ＋読みやすさ", "合格ライン: 70→80", "合格に必要な割合: 0.7→0.9"
+    ]  # fmt: skip
 
 
 def test_a_mean_just_below_the_line_is_not_rounded_up_to_it() -> None:

@@ -67,6 +67,20 @@ def test_questions_won_and_lost_are_named_with_their_marks() -> None:
     assert "不合格に変わった質問（1問）: 2（80.0→65.0点）" in found._repr_html_()
 
 
+def test_the_same_marks_by_another_line_are_no_change_of_marks_but_of_the_verdict() -> None:
+    marks = [75, 85, 90, 72]
+    lines = [{"pass_threshold": 70.0}, {"pass_threshold": 80.0}]
+    before, after = (run_frame(name, marks).assign(**line) for name, line in zip("ab", lines, strict=True))
+    found = compare_runs(before, after)
+    assert found.lines[0] == "点は同じですが、合格ラインが70→80点に変わり、判定は✅合格→❌不合格になりました"
+    assert found.questions["direction"].tolist() == ["合格→不合格", "合格のまま", "合格のまま", "合格→不合格"]
+    assert any("不合格に変わった質問（2問）" in line for line in found.lines)
+    rate = compare_runs(before, before.assign(run_id="c", pass_rate_required=1.0))
+    assert rate.lines[0] == "合格に必要な割合が70→100%に変わりました。判定は✅合格のままです"
+    better = compare_runs(before, run_frame("d", [95, 95, 95, 60]).assign(pass_threshold=80.0))
+    assert "合格ラインが70→80点に変わりました。判定は✅合格のままです" in better.notes
+
+
 def test_the_questions_that_turned_come_first_and_then_the_whole() -> None:
     found = compare_runs(run_frame("a", [36, 67, 90, 88, 91]), run_frame("b", [97, 55, 90, 85, 90]))
     assert found.lines[:5] == [

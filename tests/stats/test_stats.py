@@ -58,7 +58,16 @@ def test_the_statistics_know_nothing_but_arrays_frames_and_settings() -> None:
     for name in wing:
         for imported in runtime_imports(modules()[f"stats/{name}"]):
             known = (
-                {*wing, "settings", "errors", "base.messages", "base.pass_rule", "base.conditions", "base.texts"}
+                {
+                    *wing,
+                    "settings",
+                    "errors",
+                    "base.messages",
+                    "base.pass_rule",
+                    "base.conditions",
+                    "base.texts",
+                    "base.missing_marks",
+                }
                 if imported.startswith(".")
                 else libraries
             )

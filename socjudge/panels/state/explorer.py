@@ -16,7 +16,7 @@ from ... import constants
 from ...base.conditions import conditions_of, differences
 from ...base.messages import os_reason, say
 from ...base.missing_marks import frame_spans
-from ...base.pass_rule import SPECIFIED, reaches
+from ...base.pass_rule import reaches, row_lines
 from ...base.storage import as_path, is_remote
 from ...errors import ConfigError
 from ...history.frames import History, load_history
@@ -151,7 +151,7 @@ class Explorer:
 def run_table(chosen: History) -> pd.DataFrame:
     """One row per run of a selection, the newest first.
 
-    Columns: run_id, log, started_at, judge_model, prompt_id, assistant_model, rejudged_from, mode, mvp_passed and is_open (the
+    Columns: run_id, log, started_at, judge_model, prompt_id, assistant_model, rejudged_from, mode, pass_threshold, mvp_passed and is_open (the
     verdict in the log, of the whole run) from `load_runs`; of the selected questions n (scored), mean, ci_low, ci_high (0–100, from
     `summarise_scores`), questions (asked), passed (unread replies as zeros, as the specification has it), n_unscored
     (judged answers without a readable mark)."""
@@ -167,12 +167,13 @@ def run_table(chosen: History) -> pd.DataFrame:
         "mvp_passed",
         "is_open",
         "mode",
+        "pass_threshold",
     ]
     means = summarise_scores(chosen.scores.astype({"run_id": object}), by="run_id")
     results = chosen.results.astype({"run_id": object})
     points = results.assign(points=frame_spans(results)["low"], unread=results["status"] != "ok")
     asked = points.groupby(["run_id", "question_id"], sort=False).agg({"points": "mean", "unread": "sum"}).reset_index()
-    lines = runs.set_index("run_id")["pass_threshold"].astype("Float64").fillna(SPECIFIED.line)
+    lines = dict(zip(runs["run_id"], row_lines(runs), strict=True))
     passed = reaches(asked["points"] - asked["run_id"].map(lines).astype(float), 0)
     counts = asked.assign(passed=passed).groupby("run_id", sort=False)
     totals = counts.agg(questions=("points", "size"), passed=("passed", "sum"), n_unscored=("unread", "sum"))

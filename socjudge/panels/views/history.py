@@ -68,14 +68,14 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
     """The runs as a table. runs: rows of `run_table`; total: how many there are, of which these are shown."""
     head = (
         say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
-        say("panels.history_passed"), say("panels.history_verdict"), say("panels.history_unscored"), say("panels.history_log"),
+        say("panels.history_passed"), say("base.condition_pass_threshold"), say("panels.history_verdict"), say("panels.history_unscored"), say("panels.history_log"),
     )  # fmt: skip
     rows = [
         (
             (_example(run) + started(run["started_at"]), "short"), (run["judge_model"], "name"),
             (run["prompt_id"] + (say("panels.history_rejudged") if run["rejudged_from"] else ""), "name"), (run["assistant_model"], "name"),
             (_mean(run), "number"), (say("panels.history_passed_of", passed=run["passed"], questions=run["questions"]), "number"),
-            (_verdict(run), "short"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
+            (f"{run['pass_threshold']:g}", "number"), (_verdict(run), "short"), (say("panels.history_answers", count=run["n_unscored"]), "number"), (run["log"], "short"),
         )
         for run in runs.to_dict("records")
     ]  # fmt: skip
