@@ -46,7 +46,7 @@ def logs(tmp_path: Path) -> Path:
 @pytest.fixture
 def log(service: Service, questions: list[EvalQuestion], tmp_path: Path) -> Path:
     """A log of ours, in a folder of its own."""
-    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    answers = [AssistantAnswer(q.question, "回答", "抜粋") for q in questions]
     run = run_evaluation_suite(
         questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path / "ours", progress=False
     )
@@ -72,7 +72,7 @@ def test_a_log_is_judged_by_its_own_pass_line_and_rate(
 ) -> None:
     monkeypatch.setattr(constants, "JUDGE_PASS_THRESHOLD", 95.0)
     monkeypatch.setattr(constants, "JUDGE_PASS_RATE", 0.0)
-    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    answers = [AssistantAnswer(q.question, "回答", "抜粋") for q in questions]
     run_evaluation_suite(questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False)
     monkeypatch.undo()
     results, scores = load_results(tmp_path), load_scores(tmp_path)
@@ -203,7 +203,7 @@ def test_a_judge_that_answers_under_several_model_names_is_told_in_the_summary_a
     usage = {"prompt_tokens": 1000, "completion_tokens": 200}
     choices = [{"message": {"content": judgement(80)}, "finish_reason": "stop"}]
     service.default = lambda request: Reply(body=json.dumps({"model": next(names), "choices": choices, "usage": usage}))
-    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    answers = [AssistantAnswer(q.question, "回答", "抜粋") for q in questions]
     run = run_evaluation_suite(
         questions,
         answers=answers,

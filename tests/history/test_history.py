@@ -63,7 +63,7 @@ mpl.use("agg")
 def test_an_unscored_answer_is_missing_in_the_frames_and_counted_nowhere(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
-    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    answers = [AssistantAnswer(q.question, "回答", "抜粋") for q in questions]
     service.script = [Reply("読めない返事")] * 3
     run = run_evaluation_suite(
         questions,
@@ -86,7 +86,7 @@ def test_an_unscored_answer_is_missing_in_the_frames_and_counted_nowhere(
 def test_the_breakdown_shows_means_and_n_in_japanese_that_renders(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
-    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    answers = [AssistantAnswer(q.question, "回答", "抜粋") for q in questions]
     service.script = [Reply(judgement(dict(zip(CRITERIA, [0, 20, 40, 60, 80, 100], strict=True))))]
     run = run_evaluation_suite(
         questions,
@@ -400,7 +400,7 @@ def test_a_folder_whose_name_is_no_utf8_is_read_all_the_same(three: Path, tmp_pa
 
 
 def test_filters_choose_runs_and_questions(service: Service, questions: list[EvalQuestion], tmp_path: Path) -> None:
-    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    answers = [AssistantAnswer(q.question, "回答", "抜粋") for q in questions]
     for judge in ("gpt-4o-mini", "gpt-4o"):
         run_evaluation_suite(questions, answers=answers, judge_model=judge, logs_dir=tmp_path, progress=False)
     assert set(load_scores(tmp_path)["judge_model"]) == {"gpt-4o-mini", "gpt-4o"}
@@ -417,7 +417,7 @@ def test_filters_choose_runs_and_questions(service: Service, questions: list[Eva
 def test_prompts_and_a_last_day_are_filters_too(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
-    answers = [AssistantAnswer(q.question, "回答") for q in questions]
+    answers = [AssistantAnswer(q.question, "回答", "抜粋") for q in questions]
     for prompt in ("guide-1", "strict-1"):
         run_evaluation_suite(
             questions,
