@@ -107,6 +107,7 @@ _HOMES = {
     "judge_colours": "charts.style",
     "import_results": "history.imports.importing",
     "load_labels": "history.labels",
+    "write_marks_sheet": "history.marks_sheet",
     "RunPanel": "panels.run",
     "AskPanel": "panels.ask",
     "HistoryExplorer": "panels.history",
@@ -162,6 +163,7 @@ if TYPE_CHECKING:
     from .history.frames import load_history, load_results, load_runs, load_scores, run_results, run_scores
     from .history.imports.importing import import_results
     from .history.labels import load_labels
+    from .history.marks_sheet import write_marks_sheet
     from .judging.assistant import handle_query
     from .judging.dataset import dataset_notes, load_eval_dataset, save_eval_dataset
     from .judging.judge import evaluate_answer

@@ -23,11 +23,11 @@ COLUMNS = ["rater", "question_id", "answer_sha256", "criterion", "score"]
 
 
 def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
-    """People's marks: a frame as it is, a folder of rater files, or a CSV file with rater, question_id, answer_sha256,
+    """People's marks: a frame as it is, a folder of rater files, an .xlsx of `write_marks_sheet`, or a CSV file with rater, question_id, answer_sha256,
     criterion and score (0–100), each person under one name. ConfigError if it is none of them."""
     if isinstance(given, pd.DataFrame):
         labels, named = given, say("certify.the_frame")
-    elif Path(given).is_dir():
+    elif Path(given).is_dir() or Path(given).suffix.lower() == ".xlsx":
         labels, named = load_labels(given), str(given)
     else:
         labels, named = _csv(Path(given)), str(given)

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError, SocJudgeError
 from ..settings import current_project
@@ -60,14 +61,22 @@ def report(
     log: Annotated[str | None, typer.Option(help=say("cli.report_log"))] = None,
     baseline: Annotated[str | None, typer.Option(help=say("cli.report_baseline"))] = None,
     lang: Annotated[str, typer.Option(help=say("cli.report_lang"))] = "ja",
+    marks: Annotated[Path | None, typer.Option(help=say("cli.report_marks"))] = None,
 ) -> None:
     """Write one self-contained HTML file about a run: verdict, charts, every answer, the change since the run before.
 
     Example: socjudge report report.html --log judge_eval_20260101_090000.json"""
+    from ..history.frames import load_runs
+    from ..history.marks_sheet import write_marks_sheet
     from ..report.page import write_log_report
+    from ..runs.load import load_run
 
     with _errors():
         echo(say("cli.written", path=write_log_report(path, logs_dir, log=log, baseline=baseline, lang=lang)))
+        if marks:
+            folder = logs_dir or constants.LOGS_DIR
+            newest = load_runs(folder).sort_values("started_at", kind="stable", na_position="first")["log"].iloc[-1]
+            echo(say("cli.written", path=write_marks_sheet(marks, load_run(f"{folder}/{log or newest}"))))
 
 
 def compare(

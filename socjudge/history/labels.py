@@ -8,7 +8,7 @@ import unicodedata
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from ..base.messages import os_reason, say
 from ..base.texts import DEVICE_NAME, plain_name
 from ..errors import ConfigError
 from ..runs.logs import to_json
+from .marks_sheet import sheet_rows
 
 Key = tuple[int | str, str]  # question_id, answer_sha256: one stored answer
 NAME = re.compile(r"\w[\w.-]{0,63}")
@@ -120,7 +121,8 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     Parameters
     ----------
     folder
-        With one file per rater; eval/human_labels unless given. No rows if there is no such folder.
+        With one file per rater; eval/human_labels unless given. No rows if there is no such folder. Or an .xlsx of
+        `write_marks_sheet` that people filled in.
 
     Returns
     -------
@@ -137,7 +139,13 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     Notes
     -----
     Of marks that a rater corrected the last counts. A line that is cut or broken, a file that cannot be read and one
-    whose name is no rater's are left out with a warning that names them.
+    whose name is no rater's are left out with a warning that names them. Of an .xlsx, rows without a score are named
+    likewise; its marks are not blind, and of the time that the file was saved.
+
+    Raises
+    ------
+    ConfigError
+        If an .xlsx cannot be read, or has odd cells, which are named with their rows.
 
     Examples
     --------
@@ -145,10 +153,10 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     >>> sj.load_labels("no_such_folder").empty
     True
     """
-    folder = folder or constants.LABELS_DIR
+    folder = Path(folder or constants.LABELS_DIR)
     rows = [
         (rater, *mark.key, mark.run_id, criterion, score, mark.blind, mark.comment, mark.saved_at, mark.again)
-        for rater, mark in _all_marks(Path(folder))
+        for rater, mark in (_sheet_marks(folder) if folder.suffix.lower() == ".xlsx" else _all_marks(folder))
         for criterion, score in mark.scores.items()
     ]
     columns = [
@@ -179,6 +187,50 @@ def _all_marks(folder: Path) -> list[tuple[str, Mark]]:
             warnings.warn(file.problem, stacklevel=3)
         found += [(rater, mark) for mark in (*file.marks.values(), *file.again.values())]
     return found
+
+
+def _sheet_marks(path: Path) -> list[tuple[str, Mark]]:
+    """One mark per row with a score."""
+    rows = sheet_rows(path)
+    saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
+    found: dict[tuple[str, Key, str], Mark] = {}
+    wrong: list[str] = []
+    empty: list[str] = []
+    for number, row in rows:
+        if row["score"] is None or row["score"] == "":
+            empty.append(str(number))
+            continue
+        texts = {
+            name: str(row.get(name) or "") for name in ("rater", "answer_sha256", "criterion", "run_id", "comment")
+        }
+        try:
+            if blank := [name for name in ("rater", "criterion") if not texts[name].strip()]:
+                raise ValueError(say("history.sheet_blank", names=", ".join(blank)))
+            rater, criterion = rater_name(texts["rater"]), texts["criterion"].strip()
+            mark = _mark(
+                {**texts, "question_id": _cell(row["question_id"]), "answer_sha256": texts["answer_sha256"].strip(),
+                 "scores": {criterion: _cell(row["score"], is_number=True)}, "blind": False, "seconds": 0, "saved_at": saved_at}
+            )  # fmt: skip
+            if (rater, mark.key, criterion) in found:
+                raise ValueError(say("history.sheet_twice"))
+            found[rater, mark.key, criterion] = mark
+        except (ConfigError, ValueError) as error:
+            wrong.append(say("history.broken_line", number=number, reason=error))
+    if wrong:
+        more = say("history.more_lines", count=len(wrong) - _NAMED) if len(wrong) > _NAMED else ""
+        raise ConfigError(say("history.sheet_wrong", path=path, lines="; ".join(wrong[:_NAMED]) + more))
+    if empty:
+        more = "…" if len(empty) > _NAMED else ""
+        rows_named = ", ".join(empty[:_NAMED]) + more
+        warnings.warn(say("history.sheet_empty", path=path, count=len(empty), rows=rows_named), stacklevel=3)
+    return [(rater, mark) for (rater, _, _), mark in found.items()]
+
+
+def _cell(value: Any, *, is_number: bool = False) -> Any:
+    """A cell's value: 80 of a sheet that has it as 80.0, and of a score that was typed as text."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return int(value) if is_number and isinstance(value, str) and value.strip().isdecimal() else value
 
 
 def _object(line: bytes) -> dict[str, Any]:

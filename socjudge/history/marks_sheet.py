@@ -1,0 +1,142 @@
+"""The answers that did not pass as an Excel file for a person's marks: written here, read back by `load_labels`."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..base.atomic_files import write_new
+from ..base.extras import missing_extra
+from ..base.messages import os_reason, say
+from ..base.texts import visible
+from ..base.verdict import answer_verdict
+from ..errors import ConfigError
+from ..records import EvaluationResult, EvaluationRun
+from ..runs.log_json import answer_sha256
+
+_WIDTHS = {
+    "rater": 12, "question_id": 11, "answer_sha256": 14, "criterion": 12, "score": 8, "comment": 24, "question": 40,
+    "answer": 80, "context": 60, "run_id": 14,
+}  # fmt: skip
+_LONGEST = 32_000  # characters of a cell; Excel takes 32,767
+
+
+def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
+    """Write the answers that did not pass, or that a person must read, as an Excel file for marks; return where it is.
+
+    One row per answer and criterion, `rater` and `score` (0–100) empty. `load_labels(path)` reads what was filled in. The
+    judge's marks are not in it.
+
+    Parameters
+    ----------
+    path
+        The file, .xlsx. One that is there already is never replaced: there may be marks in it.
+    run
+        From `run_evaluation`, `rejudge` or `load_run`.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    ConfigError
+        If the file is there already, is no .xlsx or cannot be written, every answer passed, or openpyxl is missing.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
+    >>> sj.write_marks_sheet("marks.xlsx", run).name
+    'marks.xlsx'
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".xlsx":
+        raise ConfigError(say("history.sheet_no_xlsx", path=path))
+    try:
+        from openpyxl import Workbook
+        from openpyxl.styles import Alignment, PatternFill
+        from openpyxl.worksheet.datavalidation import DataValidation
+    except ImportError as error:
+        raise missing_extra(error, wanted=str(path)) from error
+    results = list(_to_mark(run))
+    if not results:
+        raise ConfigError(say("history.sheet_none", run=run.run.run_id))
+    book = Workbook()
+    sheet = book.active
+    sheet.append(list(_WIDTHS))
+    for result in results:
+        sha256 = answer_sha256(result.answer.answer, result.answer.context)
+        texts = (result.question.question, result.answer.answer, result.answer.context, run.run.run_id)
+        for criterion in run.rubric.criteria:
+            row = sheet.max_row + 1
+            values = (None, result.question.id, sha256, criterion, None, None, *texts)
+            for column, value in enumerate(values, start=1):
+                cell = sheet.cell(row, column)
+                cell.alignment = Alignment(vertical="top", wrap_text=column != 3)
+                if isinstance(value, str):  # as text, whatever it begins with, also when somebody edits the cell
+                    cell.value, cell.data_type, cell.quotePrefix = _cell_text(value), "s", True
+                else:
+                    cell.value = value
+    for letter, width in zip("ABCDEFGHIJ", _WIDTHS.values(), strict=True):
+        sheet.column_dimensions[letter].width = width
+    for row in range(2, sheet.max_row + 1):
+        sheet.row_dimensions[row].height = 60  # an answer is told whole in its cell, and looked into there
+        for column in (1, 5):
+            sheet.cell(row, column).fill = PatternFill("solid", fgColor="FFF5E0")
+    whole = DataValidation(type="whole", operator="between", formula1="0", formula2="100", allow_blank=True)
+    whole.add(f"E2:E{sheet.max_row}")
+    sheet.add_data_validation(whole)
+    sheet.freeze_panes = "F2"
+    content = io.BytesIO()
+    book.save(content)
+    try:
+        return write_new(path.parent, [path.name], [content.getvalue()])
+    except FileExistsError:
+        raise ConfigError(say("history.sheet_there", path=path)) from None
+    except OSError as error:
+        raise ConfigError(say("history.mark_not_written", path=path, reason=os_reason(error))) from None
+
+
+def sheet_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """(number, {column: cell}) of each row of the first sheet that has anything in it. ConfigError if it is no such file."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise missing_extra(error, wanted=str(path)) from error
+    try:
+        content = io.BytesIO(path.read_bytes())
+        rows = list(load_workbook(content, read_only=True, data_only=True).worksheets[0].iter_rows(values_only=True))
+    except OSError as error:
+        raise ConfigError(say("history.marks_unreadable", path=path, reason=os_reason(error))) from None
+    except Exception as error:  # a damaged file raises whatever its reader stumbles over
+        raise ConfigError(
+            say("history.marks_unreadable", path=path, reason=f"{type(error).__name__}: {error}")
+        ) from None
+    head = [str(cell).strip() if cell is not None else "" for cell in rows[0]] if rows else []
+    needed = ("rater", "question_id", "answer_sha256", "criterion", "score")
+    if missing := [name for name in needed if name not in head]:
+        raise ConfigError(say("history.sheet_columns", path=path, missing=", ".join(missing)))
+    return [
+        (number, dict(zip(head, row, strict=False)))
+        for number, row in enumerate(rows[1:], start=2) if any(cell is not None for cell in row)
+    ]  # fmt: skip
+
+
+def _to_mark(run: EvaluationRun) -> Iterator[EvaluationResult]:
+    """Each answer once that some judge of the run did not pass, or that a person must read."""
+    seen = set()
+    for judged in (run, *run.others):
+        for result in judged.results:
+            verdict = answer_verdict(result.evaluation, judged.rubric.pass_threshold)
+            key = (result.question.id, answer_sha256(result.answer.answer, result.answer.context))
+            if key not in seen and (verdict.outcome != "passed" or verdict.warning):
+                seen.add(key)
+                yield result
+
+
+def _cell_text(text: str) -> str:
+    text = visible(text).encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
