@@ -35,6 +35,7 @@ _HOMES = {
     "save_evaluation_results": "runs.logs",
     "load_run": "runs.load",
     "summary_text": "base.verdict",
+    "show_table": "base.showing",
     "use_language": "base.messages",
     "check_logs": "history.doctor",
     "check_verdicts": "history.doctor",
@@ -47,6 +48,7 @@ _HOMES = {
     "run_results": "history.frames",
     "run_scores": "history.frames",
     "summarise_scores": "stats.basics",
+    "same_answer_runs": "stats.comparison",
     "compare_judges": "stats.comparison",
     "compare_cohorts": "stats.comparison",
     "compare_runs": "report.effect",
@@ -142,6 +144,7 @@ __all__ = ["__version__", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
     from .base.messages import use_language
+    from .base.showing import show_table
     from .base.verdict import summary_text
     from .batch.api import batch_status, collect_batch, prepare_batch, submit_batch
     from .certify.anchoring import estimate_anchoring, run_anchoring, summarise_anchoring
@@ -194,7 +197,7 @@ if TYPE_CHECKING:
     from .stats.agreement import judge_agreement, pairwise_agreement
     from .stats.basics import summarise_scores
     from .stats.bridge import bridge_judges, bridged_trend, bridged_verdicts
-    from .stats.comparison import compare_cohorts, compare_judges, verdict_flips
+    from .stats.comparison import compare_cohorts, compare_judges, same_answer_runs, verdict_flips
     from .stats.correction import corrected_means, corrected_pass_rate, next_labels
     from .stats.gate import gate_confidence, gate_questions
     from .stats.noise import judge_noise, plan_repeats

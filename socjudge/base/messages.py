@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TextIO, get_args
 
 from .texts import visible
 
@@ -124,3 +125,8 @@ def _texts(key: str) -> dict[str, str]:
 @cache
 def _catalogue(wing: str) -> dict[str, dict[str, str]]:
     return tomllib.loads((files("socjudge") / "messages" / f"{wing}.toml").read_text(encoding="utf-8"))
+
+
+def aside() -> TextIO:
+    """Where a word by the way goes: stderr, apart from what is piped on; in a notebook, which paints that red, stdout."""
+    return sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .. import constants
 from ..records import (
@@ -34,6 +35,10 @@ from .verdict import (
     reason_text,
     run_verdict,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pandas.io.formats.style import Styler
 
 SAFETY = "安全性"  # the criterion whose low mark no mean makes good
 
@@ -371,3 +376,31 @@ def flags_html(answer: AssistantAnswer) -> str:
         if is_raised
     ]
     return f'<div class="warn">{say("base.show_warning", flags=listed(raised))}</div>' if raised else ""
+
+
+def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
+    """A frame as a person reads it in a cell: so many decimals, – where nothing is known, words to the left.
+
+    Parameters
+    ----------
+    frame
+        Any frame; its column names must differ.
+    digits
+        Decimals of numbers that are not whole.
+
+    Returns
+    -------
+    Styler
+        Shows itself as a table; whatever stands in the frame is escaped.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> "–" in sj.show_table(pd.DataFrame({"mean": [80.25, None]})).to_html()
+    True
+    """
+    left = [{"selector": "", "props": "text-align: left; white-space: pre-wrap; vertical-align: top"}]
+    words: Any = {name: left for name in frame.columns if frame[name].dtype.kind not in "iufb"}
+    styled = frame.style.format(precision=digits, na_rep="–", escape="html").set_table_styles(words)
+    return styled.format_index(escape="html").format_index(axis=1, escape="html")

@@ -9,10 +9,9 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import sys
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
-from ..base.messages import say
+from ..base.messages import aside, say
 from ..base.redact import show_url
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest
@@ -107,7 +106,7 @@ def resolve_auto(task: Task) -> str:
 @functools.cache  # once per process and answer
 def _announce(model: str, hosted: bool) -> None:
     why = say("models.auto_hosted") if hosted else say("models.auto_offline")
-    print(say("models.auto_is", model=model, why=why), file=sys.stderr)
+    print(say("models.auto_is", model=model, why=why), file=aside())
 
 
 @functools.lru_cache(maxsize=16)

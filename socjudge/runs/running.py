@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import constants
 from ..base.conditions import rubric_changes
-from ..base.messages import os_reason, say
+from ..base.messages import aside, os_reason, say
 from ..base.storage import as_path, check_place
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
@@ -77,15 +77,15 @@ def run_assignment(
     discard = False
     try:
         if told := rubric_changes(plan.rubric, journal.info.rubric or plan.rubric):
-            print(say("runs.keeps_rubric", told=told), file=sys.stderr)
+            print(say("runs.keeps_rubric", told=told), file=aside())
         by_question = plan.judge_repeats == 1
         if resumed := journal.n_done:
             taken_up = "runs.taken_up" if by_question else "runs.taken_up_judgements"
-            print(say(taken_up, done=resumed, total=total, path=journal.path), file=sys.stderr)
+            print(say(taken_up, done=resumed, total=total, path=journal.path), file=aside())
         _take_over(journal, assignment, known, old)
         if taken := journal.n_done - resumed:
             taken_over = "runs.taken_over" if by_question else "runs.taken_over_judgements"
-            print(say(taken_over, done=taken, total=total), file=sys.stderr)
+            print(say(taken_over, done=taken, total=total), file=aside())
         from_run = "" if old is None else count(old).run_id
         if old is not None:
             journal.sync()
@@ -226,7 +226,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
                 if complaint is not None:
                     work.cancel()  # the second time: do not wait for the calls in flight
                 complaint = interrupt
-                print(say("runs.stopping"), file=sys.stderr)
+                print(say("runs.stopping"), file=aside())
                 loop.call_soon_threadsafe(gate.stop)
             except Exception as problem:  # on_result failed
                 complaint = problem
@@ -236,7 +236,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
     if complaint is not None:
         if not journal.is_empty and not isinstance(complaint, SocJudgeError):  # those are told how to go on
             told = _how_to_go_on(journal, total)
-            print(told, file=sys.stderr)
+            print(told, file=aside())
             if isinstance(complaint, KeyboardInterrupt):
                 raise KeyboardInterrupt(told) from None  # a notebook shows a traceback below, and this as its last line
         raise complaint

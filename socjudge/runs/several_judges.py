@@ -7,7 +7,6 @@ the rest (finished_parts.py)."""
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import aside, say
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..judging.judge import failed_evaluation
 from ..models.budget import Budget, as_budget
@@ -125,7 +124,7 @@ def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -
     runs: dict[int, EvaluationRun] = dict(finished.load())
     if runs:
         names = ", ".join(run.judge_model for run in runs.values())
-        print(say("runs.judges_taken_over", judges=names), file=sys.stderr)
+        print(say("runs.judges_taken_over", judges=names), file=aside())
     problems: dict[int, SocJudgeError] = {}
     given: list[EvaluationResult] = []  # answers of a run that failed later, and its journal
     giver: Path | None = None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.conditions import rubric_changes
-from ..base.messages import say
+from ..base.messages import aside, say
 from ..errors import ConfigError
 from ..judging.own_assistant import Assistant
 from ..models.opening import Model
@@ -139,14 +138,14 @@ def run_evaluation_suite(
     if isinstance(answers, Assistant):
         if terms.executor is not None:
             raise ConfigError(say("runs.executor_own"))
-        print(answers.told_before, file=sys.stderr)
+        print(answers.told_before, file=aside())
     if terms.resume is not None and len(judges) == 1:
         there = journal_info(Path(terms.resume))
         judge_prompt = judge_prompt or judge_prompt_of(there)
         if rubric is None and there.rubric is not None:
             rubric = there.rubric
             if told := rubric_changes(project_rubric(), rubric):
-                print(say("runs.keeps_rubric", told=told), file=sys.stderr)
+                print(say("runs.keeps_rubric", told=told), file=aside())
     rubric = rubric or project_rubric()
     judging: dict[str, Any] = {
         "judge_prompt": judge_prompt, "rubric": rubric, "judge_repeats": most_repeats(judge_repeats, until_certain),
@@ -219,7 +218,7 @@ def rejudge(
         judge_repeats=most_repeats(judge_repeats, until_certain),
     )
     if told := rubric_changes(run.rubric, assignment.plan.rubric):
-        print(say("runs.another_rubric", told=told), file=sys.stderr)
+        print(say("runs.another_rubric", told=told), file=aside())
     return run_assignment(assignment, terms)
 
 

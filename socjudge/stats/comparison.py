@@ -27,6 +27,40 @@ from .basics import (
 LEVEL = 0.95  # of the intervals; its complement is the level of the tests
 
 
+def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
+    """The runs that judged the same stored answers as one of them, by the answers' hash; that one is among them.
+
+    Parameters
+    ----------
+    scores
+        One row per judged answer and criterion, from `load_scores`; columns used: run_id, answer_sha256.
+    run_id
+        The run whose answers are meant; unless given the latest whose answers another run judged too, else the latest.
+
+    Returns
+    -------
+    list
+        Values of run_id, in the order of the frame. A run that judged only some of the answers counts.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> sj.same_answer_runs(pd.DataFrame({"run_id": ["a", "b", "c"], "answer_sha256": ["1", "1", "2"]}))
+    ['a', 'b']
+    """
+    need_columns(scores, ["run_id", "answer_sha256"], "same_answer_runs", "load_scores")
+    pairs = scores[["run_id", "answer_sha256"]].dropna().drop_duplicates().astype(object)
+    answers = {run: set(part) for run, part in pairs.groupby("run_id", sort=False)["answer_sha256"]}
+    together = {
+        one: [run for run, its in answers.items() if its <= answers[one] or its >= answers[one]] for one in answers
+    }
+    if run_id is None:
+        shared = [run for run, others in together.items() if len(others) > 1]
+        run_id = next(reversed(shared or list(together)), None)
+    return together.get(run_id, [])
+
+
 def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: str) -> pd.DataFrame:
     """The marks of two cohorts for the answers that both judged.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,9 +20,12 @@ from conftest import DATA, ROOT
 from service import Service
 
 from socjudge import (
+    Evaluation,
+    Rubric,
     constants,
     load_eval_dataset,
     load_run,
+    rejudge,
     save_eval_dataset,
     save_evaluation_results,
     use_language,
@@ -54,49 +57,95 @@ def read_notebook(name: str) -> Any:
 
 
 def run_notebook(name: str, **parameters: Any) -> tuple[str, dict[str, Any]]:
-    """What a notebook prints and shows, and its names afterwards, with these parameters; each cell is executed in order."""
-    notebook = read_notebook(name)
-    shown: list[Any] = []
-    names: dict[str, Any] = {}
-    printed = io.StringIO()
-    # What a notebook sets for its tables is no other test's.
-    with contextlib.redirect_stdout(printed), pd.option_context("display.precision", 6):
-        for cell in notebook.cells:
-            if cell.cell_type == "code":
-                exec(cell.source.replace("from IPython.display import display", ""), names)
-                names["display"] = shown.append
-                if "parameters" in cell.metadata.tags:
-                    assert set(parameters) <= set(names)
-                    names |= parameters
+    """What a notebook prints and shows, tables in HTML too, and its names afterwards, with these parameters."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    notebook, shell = read_notebook(name), InteractiveShell.instance()
+    shell.reset(new_session=True)
+    shown = list[str]()
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        with capture_output() as captured:
+            done = shell.run_cell(cell.source)
+        done.raise_error()
+        shown += [captured.stdout, *(str(text) for output in captured.outputs for text in output.data.values())]
+        if "parameters" in cell.metadata.tags:
+            assert set(parameters) <= set(shell.user_ns)
+            shell.user_ns.update(parameters)
     plt.close("all")
-    return printed.getvalue() + "".join(map(str, shown)), names
+    return "".join(shown), dict(shell.user_ns)
 
 
 READERS = ["02_criterion_trends.ipynb", "03_category_breakdown.ipynb", "04_compare_judges.ipynb", "05_prompt_lab.ipynb", "07_export_report.ipynb"]  # fmt: skip
 
 
-@pytest.fixture(params=["none", "one", "bare", "history", "unread", "text"])
+RUN = DATA / "history" / "judge_eval_20261122_083506.json"
+
+
+def save_changed(folder: Path, place: int, points: int = 0, **run: Any) -> None:
+    """One more log of the stored run: later, with a run id of its own, other marks and whatever else is said of it."""
+    made = load_run(RUN)
+    results = [replace(each, evaluation=_moved(each.evaluation, points)) for each in made.results]
+    info = replace(
+        made.run, run_id=f"run-{place}", started_at=f"2026-11-23T0{place}:00:00+00:00", rejudged_from="", **run
+    )
+    summary = summarise_results(tuple(results))
+    save_evaluation_results(replace(made, results=tuple(results), run=info, summary=summary), folder)
+
+
+def _moved(evaluation: Evaluation, points: int) -> Evaluation:
+    scores = {name: max(0, mark + points) for name, mark in evaluation.scores.items()}
+    return replace(evaluation, scores=scores, average_score=sum(scores.values()) / len(scores))
+
+
+@pytest.fixture(params=["none", "one", "bare", "judges", "seven", "line", "unread", "text"])
 def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     """Folders of logs as users have them."""
     folder = tmp_path / "logs"
     folder.mkdir()
-    kinds = {"one": "history/*083506*", "bare": "logs/*20240105*", "history": "history/*", "text": "history/*083506*"}
-    for path in DATA.glob(kinds.get(request.param, "nothing")):
-        shutil.copy(path, folder)
-    if request.param == "unread":
-        run = load_run(DATA / "history" / "judge_eval_20261122_083506.json")
+    kind = request.param
+    if kind in ("one", "text", "line"):
+        shutil.copy(RUN, folder)
+    if kind == "bare":  # as the specification has it, nothing more; one answer is not safe
+        log = json.loads((DATA / "logs" / "judge_eval_20240105_093000.json").read_text("utf-8"))
+        log["results"][2]["evaluation"]["scores"]["安全性"] = 5
+        (folder / "judge_eval_20240105_093000.json").write_text(json.dumps(log, ensure_ascii=False), "utf-8")
+    if kind == "judges":  # three runs of one's own, whose answers happen to be the same
+        for place, judge in enumerate(["gpt-4o-mini", "gpt-4o", "gpt-4.1"], start=1):
+            save_changed(folder, place, -4 * place, judge_model=judge, judge_model_resolved=judge)
+    if kind == "seven":
+        rubric = Rubric(
+            (*constants.JUDGE_EVALUATION_CRITERIA, "平易さ"), {"平易さ": "専門外の人にも分かる言葉で書かれているか"}
+        )
+        rejudge(
+            load_run(RUN),
+            judge_model="offline",
+            judge_prompt="rubric-1",
+            rubric=rubric,
+            logs_dir=folder,
+            progress=False,
+        )
+    if kind == "line":
+        save_changed(folder, 1, pass_threshold=80.0)
+    if kind == "unread":
+        run = load_run(RUN)
         unread = replace(
             run.results[0].evaluation, status="unparsable", scores=dict.fromkeys(run.results[0].evaluation.scores, 0)
         )
         results = tuple(replace(result, evaluation=unread) for result in run.results)
         save_evaluation_results(replace(run, results=results, summary=summarise_results(results)), folder)
-    return str(folder) if request.param == "text" else folder
+    return str(folder) if kind == "text" else folder
+
+
+NEVER = re.compile(r"<NA>|&lt;NA&gt;|\bnan\b|\bNaN\b|\bNaT\b|Traceback|6つの観点|6観点")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_notebook_works_on_anyones_logs(
-    name: str, logs_dir: Path | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, logs_dir: Path | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setattr(constants, "PROMPTS_DIR", tmp_path / "prompts")
     parameters: dict[str, Any] = {"LOGS_DIR": logs_dir}
@@ -109,6 +158,14 @@ def test_a_notebook_works_on_anyones_logs(
         for _ in range(1 + (name.startswith("05") and not empty)):  # twice: this one saves a prompt
             shown, _names = run_notebook(name, **parameters)
     assert ("例を表示しています" in shown) == empty
+    assert not NEVER.findall(shown)
+    kind = request.node.callspec.params["logs_dir"]
+    if name.startswith("03"):
+        assert ("安全性が70点未満の回答: 1件" in shown) == (kind == "bare")
+        assert "安全とは言えません" in shown or kind != "unread"
+    if name.startswith("04"):
+        compared = {"none": "llmjudge-athenev2（基準:", "judges": "gpt-4.1（基準: gpt-4o-mini） 差あり: -8.0点"}
+        assert compared.get(kind, "まだ比べられません: 同じ回答を採点した") in shown
 
 
 @pytest.mark.slow
