@@ -14,6 +14,8 @@ from command_line import socjudge_here
 from conftest import ANSWER, ROOT
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
+from socjudge import settings
+
 # Clears the screen, tells a verdict, takes a line of its own, sets the title and the clipboard, and hides what follows.
 PASSED = "✅ 評価完了！ MVP合格（10/10問、平均 96.4点）"
 HOSTILE = f"\x1b[2J\x1b[H{PASSED}\r\n\x1b]0;MVP PASS\x07\x1b]52;c;Y3Vy\x07\x9b8m\u202e\x1b[8m"
@@ -50,6 +52,7 @@ def shown(folder: Path, *arguments: str, code: int | tuple[int, ...], service: S
     """What the command prints, once the terminal is seen to show just that."""
     keys = {} if service is None else {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     done = socjudge_here("--project", str(folder), *arguments, SOCJUDGE_LANG="ja", **keys)
+    settings.use_project(ROOT)
     said = (done.stdout + done.stderr).replace("\ufe0f", "")  # which pyte does not know
     assert done.returncode in (code if isinstance(code, tuple) else (code,)), said
     assert "Traceback" not in said
