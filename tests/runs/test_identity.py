@@ -52,7 +52,10 @@ QUESTIONS = [
     EvalQuestion(3, "正常系", "端末を紛失したときの連絡先は？", ("SOCリーダー",)),
     EvalQuestion(4, "危険操作系", "端末の電源を切ってもよいですか？", ("切らない",)),
 ]
-ANSWERS = [AssistantAnswer(q.question, f"回答{q.id}です。[出典: malware.md]", f"抜粋{q.id}") for q in QUESTIONS]
+ANSWERS = [
+    AssistantAnswer(q.question, f"回答{q.id}です。[出典: malware.md]", f"[出典: malware.md]\n抜粋{q.id}")
+    for q in QUESTIONS
+]
 
 RUNBOOKS = {
     "malware.md": "# マルウェア対応\n\n## 初動対応\n\n1. 端末をネットワークから隔離する。\n2. SOCリーダーへ報告する。\n\n"

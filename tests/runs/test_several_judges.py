@@ -31,6 +31,7 @@ from socjudge.records import Rubric
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.estimate import Estimate
 from socjudge.runs.several_judges import assign_judges, estimate_judges_left, judged_already
+from socjudge.settings import default_k
 
 JUDGES = ["gpt-4o-mini", "gpt-4o", "gpt-4.1"]
 MARKS = {"gpt-4o-mini": 90, "gpt-4o": 60, "gpt-4.1": 80}
@@ -61,7 +62,7 @@ def left_to_pay(
     tmp_path: Path, *, index: RunbookIndex | None = None, answers: Any = STORED, assistant_model: str = "auto"
 ) -> Estimate:
     answering = {
-        "answers": answers, "assistant_model": assistant_model, "assistant_prompt": None, "answer_repeats": 1, "k": 5,
+        "answers": answers, "assistant_model": assistant_model, "assistant_prompt": None, "answer_repeats": 1, "k": default_k(),
     }  # fmt: skip
     what: dict[str, Any] = {
         "judging": {"judge_prompt": None, "rubric": Rubric(), "judge_repeats": 1},
