@@ -156,3 +156,13 @@ def test_print_opens_the_details_and_hides_the_controls(
         # White paper, also where the screen is dark.
         assert document[0].render().to_pil().convert("RGB").getpixel((5, 5)) == (255, 255, 255)
         assert not watched.page.get_by_text("ＶＰＮ装置を止める").is_visible()  # closed again
+
+
+def test_the_head_of_a_long_table_is_repeated_on_paper(browser: Any, tmp_path: Path) -> None:
+    pypdfium2 = pytest.importorskip("pypdfium2")
+    page_file = write_log_report(tmp_path / "report.html", save_log(tmp_path / "logs", bare_log([80] * 90)))
+    with opened(browser, page_file) as watched:
+        document = pypdfium2.PdfDocument(io.BytesIO(watched.page.pdf(format="A4")))
+        sheets = [sheet.get_textpage().get_text_bounded() for sheet in document]
+        assert sum("質問45 文章" in sheet or "質問90 文章" in sheet for sheet in sheets) == 2
+        assert all("カテゴリ" in sheet for sheet in sheets if re.search(r"質問\d+ 文章", sheet))
