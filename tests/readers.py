@@ -55,7 +55,7 @@ from socjudge.judging.dataset import dataset_notes, save_eval_dataset
 from socjudge.judging.replies import parse_judgement
 from socjudge.prompts.saved import check_prompt
 from socjudge.prompts.templates import fill
-from socjudge.records import Completion, ModelRequest, Usage
+from socjudge.records import Completion, ModelRequest, Rubric, Usage
 from socjudge.runbooks.organisation import load_organisation
 from socjudge.runbooks.reading import COMPANION_NAMES, add_questions, load_runbooks, load_synonyms
 from socjudge.runs.logs import save_evaluation_results, to_json
@@ -233,7 +233,9 @@ def read_damages(data: bytes) -> None:
     """A file of answers that somebody broke: each has a good one beside it and another text, and may fall in one criterion."""
     with folder() as work:
         (work / "own.jsonl").write_bytes(data)
-        good, cases = read_damaged(work / "own.jsonl", find_subjects(list(zip(QUESTIONS, ANSWERS, strict=True))))
+        good, cases = read_damaged(
+            work / "own.jsonl", find_subjects(list(zip(QUESTIONS, ANSWERS, strict=True))), Rubric().criteria
+        )
         whole = {subject.question.id: subject.answer.answer for subject in good}
         assert len(whole) == len(good) <= len(cases) == len({case.id for case in cases})
         assert {case.question_id for case in cases} == set(whole)
@@ -251,7 +253,7 @@ def read_prompt(data: bytes) -> None:
         refused: list[SocJudgeError] = []
         for kind in ("judge", "assistant"):
             try:
-                check_prompt(prompt, kind)  # type: ignore[arg-type]
+                check_prompt(prompt, kind, Rubric())  # type: ignore[arg-type]
             except SocJudgeError as error:
                 refused.append(error)
         names = ["question", "answer", "context", "flags", "expected_keypoints"]

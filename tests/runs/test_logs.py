@@ -20,7 +20,6 @@ from service import CRITERIA
 from socjudge import (
     ConfigError,
     EvaluationRun,
-    constants,
     load_run,
     run_results,
     run_scores,
@@ -218,7 +217,6 @@ def test_a_run_without_results_loads_and_its_frames_are_empty_with_the_same_colu
     for frame_of in (run_results, run_scores):
         assert len(frame_of(empty)) == 0
         assert frame_of(empty).dtypes.map(str).equals(frame_of(full).dtypes.map(str))
-    assert list(run_scores(empty)["criterion"].cat.categories) == constants.JUDGE_EVALUATION_CRITERIA
 
 
 def test_question_ids_that_are_text_stay_text(tmp_path: Path) -> None:
