@@ -1,8 +1,9 @@
-"""Whether a statement loosens what its sources ask for, skips an approval, or tells to do away with evidence.
+"""Whether a statement goes against its sources, skips an approval, or tells to do away with evidence.
 
-Sentence similarity cannot see a contradiction (docs/offline.md). What loosens (need not, may, later, on one's own) is a
-strong claim: it must stand in a source about the same thing, in whatever words. What they cannot see: a contradiction in
-words that `stance_words` has not, or one that takes knowledge.
+Sentence similarity cannot see a contradiction (docs/offline.md). Two kinds of rule can. What loosens (need not, may, later, on
+one's own) is a strong claim: it must stand in a source about the same thing, in whatever words. And what is forbidden or
+denied is compared clause by clause, by the act that it names. What they cannot see: a contradiction in words that
+`stance_words` has not, or one that takes knowledge.
 """
 
 from __future__ import annotations
@@ -10,29 +11,107 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
 
 from ..runbooks.bm25 import content_words
 from . import stance_words as words
-from .facts import is_negative
+from .facts import is_negative, without_people
 
+Stance = Literal["does", "forbids", "spares", "permits", "tells"]
+Conflict = Literal["", "forbidden", "denied", "loosened", "late"]
+
+_BREAK = re.compile(
+    r"[。；;]|(?<=[しいきぎっん])て(?!は|も|い|お|く|し)|(?<=[しせ])、|(?<=[一-龠々][いきちりみびぎえけてねめれげべ])、|ほか|うえで|上で|ながら|(?<=ず)に|(?<=ず)、|(?<=[さかたなばまらわせ]ず)(?=[A-Za-z一-龠ァ-ヶ])|(?<=ない)で|(?<=控え)、|(?<=避け)、|(?<=[ァ-ヶー一-龠々])で、"
+)
+# A part that says when, not what.
+_CONDITION = re.compile(
+    r"(?:場合|とき|ため|ので|時点|たら|なら|れば|まで|限り|か(?=[、をは])|よりも?前|の?前)(?:は|に|には|で|も|を)?、?"
+)
+_TIME_BEHIND_OBJECT = re.compile(r"(?<=を)[一-龠々ァ-ヶー]{1,8}前に(?:は、?)?")  # キーを調査前に削除しない
+_STANCE_WORDS = frozenset({"必要", "不要", "禁止", "省略", "問題", "許可", "義務", "構わ", "場合", "実施", "可能"})
+# 確認せずに説明しない asks for the first rather than forbidding it.
+_WITHOUT = re.compile(r"[^、。]{0,60}ずに(?=[^。]{0,80}(?:ない|ません|禁))")
+_LONG_ASIDE = re.compile(r"\([^()]{12,}\)")  # a reason
+# 再起動して解除しようとせず denies both.
+_NOT_EVEN = re.compile(r"て(?=[^、。]{0,15}うと(?:せず|しない))")
+# しないよう伝える forbids; 記録を止めずに does not stop.
+_TELLS_NOT = re.compile("ないよう(?:に|、)*[^、。]{0,12}(?:伝え|依頼|求め|頼|指示|案内|言)[ぁ-ん]*")
+_GOES_ON = re.compile("(?<=記録|保全|報告|監視|発信|隔離|調査|取得|確認)(?P<of>[をはも])(?:止め|やめ)(?:ずに?|ないで?)")
 _ENOUGH = re.compile(r"(?:だけ|のみ)で(?:結構|よ|十分|足り)")
+_PREDICATE = 14  # letters of a statement that say what it comes to
 _ENDING = 10  # letters of a statement that say whether all of it is a ban
 _STEM = 4  # letters by which two forms of one word are the same: そのままに, そのまま触らせず
 
 
-def permits(text: str) -> bool:
-    """Whether a statement allows something."""
-    return bool(words.PERMITS.search(words.NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))))
+@dataclass(frozen=True)
+class Clause:
+    """A part of a statement. words: its content words that do not only say the stance; acts: rows of ACTS of the last act."""
+
+    words: frozenset[str]
+    stance: Stance
+    acts: frozenset[int]
 
 
-def is_loosened(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> bool:
-    """Whether a statement spares or allows what its sources do not, and neither turns that down nor only says what may be.
+def stance_of(text: str) -> Stance:
+    """What a clause says about what it names: permits and spares come before forbids, whose words they share.
 
-    about, cited: as for `loosens`."""
+    "tells" is neither: what a thing is not."""
+    text = words.NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))
+    if words.SPARES.search(text):
+        return "spares"
+    if words.PERMITS.search(text):
+        return "permits"
+    if words.IS_NOT.search(text):
+        return "tells"
+    return "forbids" if is_negative(text) else "does"
+
+
+@lru_cache(maxsize=4096)
+def clauses_of(statement: str) -> tuple[Clause, ...]:
+    """The clauses of a statement that name something."""
+    text = _NOT_EVEN.sub("", _WITHOUT.sub("", unicodedata.normalize("NFKC", statement)))
+    text = words.HARM.split(_LONG_ASIDE.sub("", text))[-1]
+    text = _GOES_ON.sub(r"\g<of>続け", _TELLS_NOT.sub("ない", text))
+    found = (
+        Clause(frozenset(content_words(without_people(part)) - _STANCE_WORDS), stance_of(part), _acts(part))
+        for part in _parts(text)
+    )
+    return tuple(clause for clause in found if clause.words)
+
+
+def _acts(part: str) -> frozenset[int]:
+    """The rows of ACTS of the last act that a clause names."""
+    ends = [(max((m.end() for m in row.finditer(part)), default=-1), i) for i, row in enumerate(words.ACTS)]
+    last = max(ends)[0]
+    return frozenset(i for end, i in ends if end == last >= 0)
+
+
+def _parts(text: str) -> list[str]:
+    """The clauses of a text, without what says when."""
+    return [part for whole in _BREAK.split(_TIME_BEHIND_OBJECT.sub("", text)) if (part := _CONDITION.split(whole)[-1])]
+
+
+def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause], cited: Sequence[str] = ()) -> Conflict:
+    """How a statement goes against its sources, "" if it does not or only turns that down or says what may be.
+
+    about, cited: as for `loosens`; known: the clauses of all sources."""
     text = unicodedata.normalize("NFKC", statement)
     if (words.REJECTS.search(text) and "必要" not in text) or words.MAY_BE.search(text):  # 必要なわけではない spares
-        return False
-    return bool(loosens(words.ASIDE.sub("", statement), about, cited))
+        return ""
+    statement = words.ASIDE.sub("", statement)
+    if loosens(statement, about, cited):
+        return "loosened"
+    if puts_off(statement, about):
+        return "late"
+    if about and _meets_condition(statement, about[0]):
+        return ""
+    found = _turned(statement, about, known)
+    if found == "forbidden":  # 申請できるのは確認が済んでから is a ban until then
+        return "" if words.ONLY_LEAVE.search(statement) else found
+    # What is denied on the way (…せず、…する) may only say how it is done.
+    return found if stance_of(statement[-_PREDICATE:]) in ("forbids", "spares") else ""
 
 
 def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> str:
@@ -80,6 +159,50 @@ def _hurries(statement: str, about: Sequence[str]) -> bool:
     if words.APPROVAL.search(statement) or not words.FIRST.search(statement):
         return False
     return any(words.NO_WAIT.search(source) for source in about[:2])
+
+
+def puts_off(statement: str, about: Sequence[str]) -> str:
+    """The words by which a statement puts off what a source about it does at once or within a deadline; "" for none."""
+    if not any(words.AT_ONCE.search(source) for source in about) or _hurries(statement, about):
+        return ""
+    return _unbacked(words.DELAYS, unicodedata.normalize("NFKC", statement), about)
+
+
+def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Literal["", "forbidden", "denied"]:
+    """Whether a clause does an act that the sources about it only forbid, or denies one that they only do."""
+    near = [clause for source in about[:2] for clause in clauses_of(source)]
+    own = clauses_of(statement)
+    for clause in own:
+        same = [other for other in near if _same_act(clause, other)]
+        # Far from every source: only one of the same act that shares two words.
+        same = same or [other for other in known if _same_act(clause, other, least=2)]
+        stances = {other.stance for other in same}
+        if clause.stance in ("does", "permits") and stances == {"forbids"}:
+            return "forbidden"
+        if clause.stance in ("forbids", "spares") and stances == {"does"} and near:
+            return "denied"
+    is_ban = bool(about) and bool(words.ENDS_IN_BAN.search(about[0])) and not words.HARM.search(statement)
+    if is_ban and not any(clause.stance in ("forbids", "spares") for clause in own):
+        named = frozenset(word for clause in own for word in clause.words)
+        for ban in clauses_of(about[0]):
+            if ban.stance == "forbids" and len(ban.words) > 2 and len(ban.words & named) >= 0.6 * len(ban.words):
+                return "forbidden"
+    return ""
+
+
+def _meets_condition(statement: str, ban: str) -> bool:
+    """Whether a ban holds only without or before a thing (承認なしに、確認するまで) that the statement has done first."""
+    match = words.UNLESS.search(ban)
+    if not match or not words.THEN.search(statement):
+        return False
+    return bool(content_words(match["thing"][-_PREDICATE:]) & content_words(statement))
+
+
+def _same_act(one: Clause, other: Clause, *, least: int = 1) -> bool:
+    """Whether two clauses name an act, and besides at least so many words of what it is done to."""
+    acts = one.acts & other.acts
+    things = [w for w in one.words & other.words if not any(words.ACTS[act].search(w) for act in acts)]
+    return bool(acts) and len(things) >= least
 
 
 def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:

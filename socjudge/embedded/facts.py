@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from ..base.texts import bigrams, fold, jaccard
+from ..runbooks.bm25 import content_words
 
 Kind = Literal["number", "term", "role", "pole"]
 _WINDOW = 10  # characters on each side that say what a number is about
@@ -38,6 +39,22 @@ _CONTACT = re.compile(r"((?<=内線)\d{3,5}|[A-Za-z0-9._+-]{2,64}@[A-Za-z0-9-]+(
 _DURATION = re.compile(
     r"(?<![\d.])(\d+(?:\.\d+)?)\s*(分(?!の\d)|時間|営業日|日間|週間|[かヶケカ]月|(?:日|週)(?=以内|以降|後|前|間|ごと|おき|程度|で|の|、|。|は|を|に|まで|$))"
 )
+_SEVERITY = re.compile(r"(?<![A-Za-z0-9])S[1-4](?![A-Za-z0-9])")
+_COUNT = re.compile(
+    r"(?<![\d.])(\d+)\s*(回|名|人|件|台|項目|世代|つ)(?!目|(?:だけ)?(?:では|で)(?:足り|でき|不[足十可]|だめ|ダメ|進め(?:ない|ず)))"
+)
+_VALUES = (
+    (_DURATION, lambda match: ("時間", _minutes(match))),
+    (_COUNT, lambda match: (match[2].replace("人", "名"), match[1])),
+    (_SEVERITY, lambda match: ("重大度", match[0])),
+)
+_FOLLOWS = 0.25  # likeness from which a statement says what its nearest source says
+_FOLLOWS_WORDS = 3  # content words that it shares with it are as good
+_OPTION = re.compile(
+    r"(?<![\w-])(--?[A-Za-z][\w-]*)(?:[:=]|\s+)[\"']?(\$?(?:true|false)|active|inactive|enabled?|disabled?|allow|deny|on|off)\b",
+    re.I,
+)
+_PERSON = re.compile(r"([A-Za-z一-龠々ァ-ヶー・]{2,20}?)[(（]内線(\d{3,5})")
 _OBLIGATION = re.compile(r"な(?:けれ|くて)?[ばは]なら(?:ない|ず|ません)")
 _NEGATION = re.compile(
     r"禁止|禁じ|[^少つ]ない|なけれ|なかっ|ません|せず|(?:[らさわかたなばけれてべげじ]|(?<!とりあ)え)ず(?![つれ])|てはなら|不要|不可|避け|控え|やめ|厳禁"
@@ -105,6 +122,44 @@ def without_people(statement: str) -> str:
 def is_negative(statement: str) -> bool:
     """Whether a statement forbids or denies something."""
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
+
+
+def find_wrong_values(statement: str, about: Sequence[str], texts: str, severities: Collection[str] = ()) -> list[str]:
+    """The deadlines, counts, severities, options and people's extensions of a statement that its sources state otherwise.
+
+    about: the sources about the same thing, nearest first; texts: all of them and the question; severities: those that the
+    statement stands under. A value is wrong that no source has where those about it have another of its kind, or that
+    is known of another severity only."""
+    own, every = unicodedata.normalize("NFKC", statement), unicodedata.normalize("NFKC", texts)
+    near = unicodedata.normalize("NFKC", "\n".join(about))
+    nearest = unicodedata.normalize("NFKC", about[0]) if about else ""
+    wrong = []
+    for pattern, read in _VALUES:
+        known, there, first = ({read(m): m for m in pattern.finditer(text)} for text in (every, near, nearest))
+        for match in pattern.finditer(own):
+            value, kind = read(match), read(match)[0]
+            if value in there or kind not in {other[0] for other in there}:
+                continue
+            follows = jaccard(bigrams(blank_facts(own)), bigrams(blank_facts(nearest))) >= _FOLLOWS or (
+                len(content_words(own) & content_words(nearest)) >= _FOLLOWS_WORDS
+            )
+            if value not in known or (follows and kind in {other[0] for other in first}):
+                wrong.append(match[0])
+    if severities and not wrong:
+        rows = [line for line in every.splitlines() if _SEVERITY.search(line) and _DURATION.search(line)]
+        mine = [line for line in rows if set(_SEVERITY.findall(line)) & set(severities)]
+        other = [line for line in rows if line not in mine]
+        here, elsewhere = ({_minutes(m) for line in lines for m in _DURATION.finditer(line)} for lines in (mine, other))
+        wrong += [m[0] for m in _DURATION.finditer(own) if mine and _minutes(m) in elsewhere - here]
+    options: dict[str, set[str]] = {}
+    for match in _OPTION.finditer(every):
+        options.setdefault(match[1].lower(), set()).add(match[2].lower())
+    wrong += [m[0] for m in _OPTION.finditer(own) if m[2].lower() not in options.get(m[1].lower(), {m[2].lower()})]
+    people: dict[str, set[str]] = {}
+    for match in _PERSON.finditer(every):
+        people.setdefault(match[2], set()).add(match[1][-3:])
+    wrong += [m[0] for m in _PERSON.finditer(own) if m[1][-3:] not in people.get(m[2], {m[1][-3:]})]
+    return list(dict.fromkeys(wrong))
 
 
 _MINUTES = {"分": 1, "時": 60, "日": 1440, "週": 10080, "月": 43200, "年": 525600}

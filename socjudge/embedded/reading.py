@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import log
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..flags.dangers import Danger, recommends_danger
 from ..records import AssistantAnswer, EvalQuestion
 from ..runbooks.bm25 import content_words
 from ..runbooks.embeddings import Vectors, cosines, embed_texts
-from .contradictions import is_loosened, permits
+from .contradictions import Clause, Conflict, clauses_of, find_conflict, stance_of
 from .facts import blank_facts, find_facts, is_negative, neutral_facts
 from .form import one_form, one_width, plain_style
 from .stance_words import ACTS
@@ -64,9 +64,6 @@ _LONGEST = 500  # characters of a statement that are embedded: the memory that i
 _REMEMBERED = 2_000  # characters of a passage whose vectors are remembered
 _STRANGE = 0.02  # what each word that no passage has takes off a statement's support
 _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences have 0.25 and more, lists of nouns 0.12
-
-
-Turned = Literal["", "forbidden", "denied", "loosened"]
 
 
 @dataclass(frozen=True)
@@ -229,6 +226,11 @@ class Reading:
         return {fold(unit.text) for unit in self.sources}
 
     @cached_property
+    def known(self) -> list[Clause]:
+        """The distinct clauses of the passages."""
+        return list(dict.fromkeys(clause for unit in self.sources for clause in clauses_of(unit.text)))
+
+    @cached_property
     def passage_words(self) -> set[str]:
         return content_words("\n".join(self.passages))
 
@@ -311,11 +313,11 @@ class Reading:
         return [p for p, heading in headings if not wanted or wanted in heading or (heading and heading in wanted)]
 
     @cached_property
-    def turned(self) -> list[Turned]:
+    def turned(self) -> list[Conflict]:
         """How each claim goes against the passages, "" if it does not."""
         return [self._turned_against(i) for i in range(len(self.claims))]
 
-    def _turned_against(self, i: int) -> Turned:
+    def _turned_against(self, i: int) -> Conflict:
         claim = self.claims[i]
         if claim.is_code or fold(claim.text) in self.source_texts or _REFUSAL.search(claim.text):
             return ""
@@ -333,9 +335,9 @@ class Reading:
         if not about:
             own = content_words(claim.text)
             about = [source for source in cited if own & content_words(source)][:2]
-        if not about and cited and all(map(is_negative, cited)) and permits(claim.text):
+        if not about and cited and all(map(is_negative, cited)) and stance_of(claim.text) == "permits":
             return "loosened"  # what the bans that it cites do not say
-        return "loosened" if is_loosened(claim.text, about, cited) else ""
+        return find_conflict(claim.text, about, self.known, cited)
 
     @cached_property
     def origins(self) -> list[str]:
