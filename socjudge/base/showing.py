@@ -400,7 +400,9 @@ def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
     >>> "–" in sj.show_table(pd.DataFrame({"mean": [80.25, None]})).to_html()
     True
     """
-    left = [{"selector": "", "props": "text-align: left; white-space: pre-wrap; vertical-align: top"}]
+    left = [{"selector": "", "props": "text-align: left; white-space: pre-wrap"}]
     words: Any = {name: left for name in frame.columns if frame[name].dtype.kind not in "iufb"}
     styled = frame.style.format(precision=digits, na_rep="–", escape="html").set_table_styles(words)
+    top: Any = [{"selector": "th, td", "props": "vertical-align: top"}]
+    styled = styled.set_table_styles(top, overwrite=False)
     return styled.format_index(escape="html").format_index(axis=1, escape="html")

@@ -204,3 +204,10 @@ def test_the_symbols_of_panels_and_reports_are_all_drawn() -> None:
         for symbol in re.findall("[\u2600-\u27bf\u23f0-\u23ff\U0001f300-\U0001faff]", path.read_text("utf-8"))
     }
     assert used - {"✕"} <= drawn  # ✕ is in every font
+
+
+def test_a_table_escapes_what_it_shows_and_has_a_dash_where_nothing_is_known() -> None:
+    frame = pd.DataFrame({"<b>": ["<script>", None], "mean": [80.25, None]}, index=["<i>", "x"])
+    page = sj.show_table(frame).to_html()
+    assert not any(tag in page for tag in ("<script>", "<i>", "<b>", "nan", "None"))
+    assert page.count("–") == 2 and "80.2" in page

@@ -18,7 +18,7 @@ def shown_cells(page: str) -> list[str]:
     """The code of the cells on a page, as it was written."""
     return [
         unescape(re.sub("<[^>]+>", "", code)).strip()
-        for code in re.findall(r"<pre>(<span></span>.*?)</pre>", page, re.S)
+        for code in re.findall(r'class="input_area">.*?<pre>(<span></span>.*?)</pre>', page, re.S)
     ]
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from score_frames import CRITERIA, framed, judged, judges_frame, one_criterion, six_judges
 
-from socjudge import ConfigError, compare_judges, verdict_flips
+from socjudge import ConfigError, compare_judges, same_answer_runs, verdict_flips
 from socjudge.base.messages import speaking
 from socjudge.stats.basics import OVERALL
 
@@ -279,3 +279,13 @@ def test_an_interval_and_words_that_differ_say_why() -> None:
     row = compare_judges(pd.DataFrame(rows), baseline="A").iloc[0]
     assert row["ci_high"] < 0 and row["p_value"] < 0.05 < row["p_holm"]
     assert "No difference was detected." in row["note"] and "adjusted, it is no difference" in row["note"]
+
+
+def test_runs_of_the_same_answers_are_found_by_their_hash() -> None:
+    runs = {"a": [1, 2], "b": [1], "c": [3], "d": [1, 2]}  # b judged some of them
+    scores = pd.DataFrame(
+        [{"run_id": run, "answer_sha256": str(answer)} for run, its in runs.items() for answer in its]
+    )
+    assert same_answer_runs(scores) == ["a", "b", "d"]
+    assert same_answer_runs(scores, "c") == ["c"]
+    assert same_answer_runs(scores.iloc[:0]) == []
