@@ -211,7 +211,7 @@ def test_answers_in_a_hosted_models_words_are_told_apart() -> None:
     good, _, accused, fell, _, alone, _, quiet = counts.values()
     assert good[0] == good[1]
     assert accused[0] <= 0.1 * accused[1]
-    assert fell[0] >= 0.75 * fell[1]
+    assert fell[0] >= 0.7 * fell[1]
     assert alone[0] >= 0.8
     assert quiet[0] >= 0.9 * quiet[1]
 
