@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 from service import KEY, Service, is_judge_call, judgement, serving
 
-from socjudge import EvalQuestion, build_index, load_eval_dataset
+from socjudge import EvalQuestion, build_index, constants, load_eval_dataset
 from socjudge.models import pacing
 from socjudge.runbooks import embeddings
 from socjudge.runbooks.index import RunbookIndex
@@ -56,6 +56,31 @@ def _no_service_configured(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pacing, "BACKOFF_S", 0.001)
     monkeypatch.setattr(pacing, "PATIENCE_S", 0.0)
+
+
+VIEWS = ("charts", "history", "report", "panels/test_explorer", "panels/test_panel_history", "stats")
+
+
+@pytest.fixture(autouse=True)
+def _nonsense_today(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What looks at runs, or at their frames, is tested while the project has set what fits none of them; but for tests that
+    also make a run, by the project's rubric."""
+    place = request.path.relative_to(ROOT / "tests").as_posix()
+    if place.startswith(VIEWS) and not {"service", "questions", "makes_runs"} & {*request.fixturenames}:
+        confuse_settings(monkeypatch)
+
+
+@pytest.fixture
+def makes_runs() -> None:
+    """Settings stay as they are."""
+
+
+def confuse_settings(patch: pytest.MonkeyPatch) -> None:
+    """Set what a project may set of its rubric and its categories to what fits no run."""
+    patch.setattr(constants, "JUDGE_EVALUATION_CRITERIA", ["でたらめ"])
+    patch.setattr(constants, "JUDGE_PASS_THRESHOLD", 3.0)
+    patch.setattr(constants, "JUDGE_PASS_RATE", 0.01)
+    patch.setattr(constants, "QUESTION_CATEGORIES", ["でたらめ系"])
 
 
 @pytest.fixture

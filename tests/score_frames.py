@@ -8,10 +8,9 @@ from typing import Any
 
 import pandas as pd
 from conftest import OTHERS
+from service import CRITERIA
 
-from socjudge import constants
-
-CRITERIA = constants.JUDGE_EVALUATION_CRITERIA
+CATEGORIES = ["正常系", "危険操作系", "根拠不足系", "曖昧質問系"]
 
 
 def judged(
@@ -71,7 +70,7 @@ def framed(*parts: pd.DataFrame) -> pd.DataFrame:
     columns = {name: pd.Categorical(frame[name], [*dict.fromkeys(frame[name]), "not here"]) for name in names}
     return frame.assign(
         **columns,
-        category=_ordered(frame["category"], constants.QUESTION_CATEGORIES),
+        category=_ordered(frame["category"], CATEGORIES),
         criterion=_ordered(frame["criterion"], CRITERIA),
         started_at=pd.to_datetime(frame["started_at"], utc=True),
         question_id=frame["question_id"].infer_objects(),

@@ -21,7 +21,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.container import ErrorbarContainer
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from score_frames import CRITERIA, framed, judged, judges_frame, results_of
+from score_frames import CATEGORIES, CRITERIA, framed, judged, judges_frame, results_of
 
 from socjudge import constants
 from socjudge.base.conditions import CONDITIONS, Condition
@@ -335,7 +335,7 @@ def test_the_colours_stand_out_where_a_panel_turns_them_for_a_dark_theme() -> No
 def test_of_an_english_chart_only_names_and_values_are_japanese(name: str) -> None:
     names = [
         *CRITERIA,
-        *constants.QUESTION_CATEGORIES,
+        *CATEGORIES,
         OVERALL,
         "不合格→合格",
         "合格→不合格",

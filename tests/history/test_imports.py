@@ -98,6 +98,7 @@ def test_a_folder_of_deepeval_is_its_last_whole_run(tmp_path: Path) -> None:
     assert len(sj.import_results(tmp_path)) == 6
 
 
+@pytest.mark.usefixtures("makes_runs")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_an_imported_file_goes_through_all_views_and_is_judged_again(name: str, tmp_path: Path) -> None:

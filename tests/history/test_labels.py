@@ -423,7 +423,12 @@ def test_what_another_tab_saved_counts_as_seen(tmp_path: Path) -> None:
 
 def test_keypoints_come_from_the_dataset_where_the_log_has_none(tmp_path: Path) -> None:
     dataset = tmp_path / "dataset.json"
-    item = {"id": 1, "category": "正常系", "question": "質問1 文章", "expected_keypoints": ["隔離する"]}
+    item = {
+        "id": 1,
+        "category": "でたらめ系",
+        "question": "質問1 文章",
+        "expected_keypoints": ["隔離する"],
+    }
     dataset.write_text(json.dumps([item, {**item, "id": 2}], ensure_ascii=False), encoding="utf-8")
     session = LabelSession(run_of(tmp_path / "logs", [80, 60]), "sato", folder=tmp_path, dataset=dataset)
     found = {}

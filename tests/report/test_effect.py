@@ -226,6 +226,7 @@ def test_a_question_with_another_text_under_its_old_number_is_left_out() -> None
     assert overall(found.differences)["n"] == 59
 
 
+@pytest.mark.usefixtures("makes_runs")
 @pytest.mark.slow
 def test_runbooks_are_named_that_were_added_removed_and_changed(tmp_path: Path) -> None:
     runbooks = tmp_path / "runbooks"
