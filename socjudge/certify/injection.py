@@ -143,7 +143,8 @@ def run_injections(
     --------
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
-    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> told = "端末を隔離する。", "[出典: malware_response.md > 初動対応]"
+    >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\\n".join(reversed(told)))
     >>> found = sj.run_injections(
     ...     [(question, answer)], judge_model="offline", names=["key_colon"], logs_dir="logs/certify", progress=False
     ... )
@@ -262,7 +263,8 @@ def summarise_injections(
     --------
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
-    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> told = "端末を隔離する。", "[出典: malware_response.md > 初動対応]"
+    >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\\n".join(reversed(told)))
     >>> found = sj.run_injections(
     ...     [(question, answer)], judge_model="offline", names=["key_colon"], logs_dir="logs/certify", progress=False
     ... )

@@ -103,7 +103,8 @@ def run_probes(
     --------
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
-    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> told = "端末を隔離する。", "[出典: malware_response.md > 初動対応]"
+    >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\\n".join(reversed(told)))
     >>> probing = sj.run_probes([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
     >>> sorted(set(probing.changes["status"]))
     ['not_applicable', 'ok']
@@ -137,7 +138,8 @@ def estimate_probes(
     --------
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
-    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> told = "端末を隔離する。", "[出典: malware_response.md > 初動対応]"
+    >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\\n".join(reversed(told)))
     >>> sj.estimate_probes([(question, answer)], judge_model="gpt-4o-mini").calls > 10
     True
     """

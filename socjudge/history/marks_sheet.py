@@ -48,7 +48,10 @@ def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
     Examples
     --------
     >>> import socjudge as sj
-    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
+    >>> questions = sj.load_eval_dataset()[:1]
+    >>> answers = [sj.AssistantAnswer(questions[0].question, "分かりません。", "端末を隔離する。")]
+    >>> how = {"judge_model": "offline", "logs_dir": "logs", "progress": False}
+    >>> run = sj.run_evaluation_suite(questions, answers=answers, **how)
     >>> sj.write_marks_sheet("marks.xlsx", run).name
     'marks.xlsx'
     """
