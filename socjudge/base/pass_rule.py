@@ -77,8 +77,4 @@ def row_lines(frame: pd.DataFrame) -> pd.Series:
 
 def _own(frame: pd.DataFrame, name: str) -> pd.Series:
     specified = SPECIFIED.line if name == "pass_threshold" else SPECIFIED.rate
-    if name not in frame.columns:
-        import pandas as pd
-
-        return pd.Series(specified, frame.index)
-    return frame[name].astype("Float64").fillna(specified).astype("float64")
+    return frame.assign(**{name: frame.get(name, specified)})[name].astype("Float64").fillna(specified).astype("float64")

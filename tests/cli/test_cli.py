@@ -148,7 +148,7 @@ def test_judges_that_differ_are_no_verdict(service: Service, tmp_path: Path, pla
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     done = socjudge_here("run", "-y", "-q", *two, *places, **keys)
     assert done.returncode == 2, done
-    assert "Several judges: gpt-4o passed, gpt-4o-mini not passed. Undecided, because" in done.stdout
+    assert "Several judges: gpt-4o passed, gpt-4o-mini not passed. Together: undecided, because" in done.stdout
     assert (len(service.requests), len(logs(tmp_path))) == (20, 2)
     service.default = judgement(80)
     assert socjudge_here("run", "-y", "-q", *two, *places, **keys).returncode == 0
