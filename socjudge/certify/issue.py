@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +14,6 @@ import pandas as pd
 
 from .._version import __version__
 from ..base.messages import listed, say
-from ..models.budget import Budget
 from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
@@ -119,7 +119,8 @@ def certify_judge(
     """
     budget_usd = _budget(budget_usd)
     work = _prepare(given, judge_model, judge_prompt, rubric or project_rubric(), labels, damaged, budget_usd, size)
-    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=Budget(budget_usd), progress=progress)
+    cap = math.inf if budget_usd is None else budget_usd
+    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=cap, progress=progress)
     parts: list[tuple[Sequence[Case], Prompt]] = [(work.trials.cases, work.prompt)]
     if work.trials.hardened:
         parts.append((work.trials.hardened, load_prompt(HARDENED)))

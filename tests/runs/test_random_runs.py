@@ -229,7 +229,9 @@ class Trial:
             no_answer = row["answer"] == "" and (info["rejudged_from"] or (ASSISTANT, question) in world.refused)
             again = any(c.got == "refused" and (c.model, c.question) == (judge, question) for c in world.calls)
             must, may = refused or bool(no_answer), again  # it may also refuse to reply once more
-            self.law(status == "failed" if must else status != "failed" or may, f"{what}: {status} but refused is {refused}")
+            self.law(
+                status == "failed" if must else status != "failed" or may, f"{what}: {status} but refused is {refused}"
+            )
             if status == "ok":
                 right = call is not None and call.got == "mark" and tuple(marks["scores"].values()) == call.marks
                 self.law(right, f"{what}: marks are not what the service gave")
