@@ -100,11 +100,11 @@ def test_a_stopped_run_is_taken_up_and_asks_only_for_the_rest(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    whole = run_suite(questions, tmp_path, index=index)
+    whole = run_suite(questions, tmp_path, index=index, k=5)
     service.requests.clear()
     stop = stop_after(service, 7)  # the answer to the fourth question: three are judged
     with pytest.raises(RunStopped, match=r"3 of 10 judged answers are safe in .*partial.jsonl"):
-        run_suite(questions, tmp_path, index=index, stop=stop)
+        run_suite(questions, tmp_path, index=index, stop=stop, k=5)
     assert len(service.requests) == 7
     (unfinished,) = unfinished_runs(tmp_path / "logs")
     assert (unfinished.done, unfinished.total) == (3, 10)
@@ -113,7 +113,7 @@ def test_a_stopped_run_is_taken_up_and_asks_only_for_the_rest(
 
     journal = unfinished.path.read_text("utf-8")
     unfinished.path.write_text(re.sub(r'"t":(\d)', r'"t":50\1', journal), encoding="utf-8")
-    run = run_suite(questions, tmp_path, index=index)
+    run = run_suite(questions, tmp_path, index=index, k=5)
     assert "3/10 questions are taken over" in capsys.readouterr().err
     assert len(service.requests) == 20  # the answer that was not judged yet is not asked for again
     assert comparable(run) == comparable(whole)
