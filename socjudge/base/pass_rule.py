@@ -77,6 +77,6 @@ def row_lines(frame: pd.DataFrame) -> pd.Series:
 
 def _own(frame: pd.DataFrame, name: str) -> pd.Series:
     specified = SPECIFIED.line if name == "pass_threshold" else SPECIFIED.rate
-    return (
-        frame.assign(**{name: frame.get(name, specified)})[name].astype("Float64").fillna(specified).astype("float64")
-    )
+    if name not in frame.columns:
+        return frame[[]].assign(own=specified)["own"]
+    return frame[name].astype("Float64").fillna(specified).astype("float64")
