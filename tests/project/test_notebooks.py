@@ -205,7 +205,7 @@ def test_the_first_notebook_says_where_the_log_is_and_what_would_cost(service: S
 def test_the_weakest_answer_is_none_whose_judgement_could_not_be_read() -> None:
     (cell,) = (code for code in code_cells("01_run_evaluation.ipynb") if code.startswith("scored = "))
     run = load_run(DATA / "logs" / "judge_eval_20240704_090000.json")  # its first is unread
-    names = {"run": run, "pd": pd, "display": lambda _: None}
+    names = {"run": run, "pd": pd, "sj": __import__("socjudge"), "display": lambda _: None}
     exec(cell, names)
     assert names["weakest"].evaluation.status == "ok"
     exec(cell, names | {"run": replace(run, results=())})
