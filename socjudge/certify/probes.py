@@ -140,7 +140,7 @@ def estimate_probes(
     >>> question = sj.load_eval_dataset()[0]
     >>> told = "端末を隔離する。", "[出典: malware_response.md > 初動対応]"
     >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\\n".join(reversed(told)))
-    >>> sj.estimate_probes([(question, answer)], judge_model="gpt-4o-mini").calls > 10
+    >>> sj.estimate_probes([(question, answer)], judge_model="gpt-4o-mini").calls > 3
     True
     """
     cases, _ = _plan(find_subjects(given), repeats, per_probe)
