@@ -1,6 +1,6 @@
 """What an executor runs, on whatever machine: one call to a model, and what it is for.
 
-An call carries records and names; the key and the connection are those of the process that runs it."""
+A call carries records and names; the key and the connection are those of the process that runs it."""
 
 from __future__ import annotations
 
@@ -81,10 +81,13 @@ def run_remote_call(call: RemoteCall) -> RemoteResult:
         value = ConfigError(say("runs.on_worker", error=error, worker=socket.gethostname()))
     except SocJudgeError as error:
         value = error
-    except Exception as surprise:  # only here are the keys known that its text may run_dialogue
+    except Exception as surprise:  # only here are the keys known that its text may hold
         value = RequestRefused(surprise_text(surprise)[:300], about_content=False)
     finally:
         _leave(call.run_id, gate)
+    if isinstance(value, SocJudgeError):  # Dask pickles its causes too, and the SDK's hold the request with its key
+        value = value.with_traceback(None)
+        value.__cause__ = value.__context__ = None
     return RemoteResult(value, gate.spent_usd)
 
 

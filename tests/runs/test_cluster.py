@@ -232,6 +232,7 @@ def test_socjudge_does_not_need_dask() -> None:
 
 
 def test_no_key_is_in_what_is_sent_or_comes_back(service: Service, index: RunbookIndex, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")  # once it is imported, an error is pickled with its causes
     executor = Recorder()
     service.script = [Reply(ANSWER), Reply("読めません"), error(400, f"{KEY} is wrong", code="content_filter")]
     run = run_suite(QUESTIONS[:2], tmp_path, index=index, executor=executor, max_cost_usd=1.0, max_concurrency=1)
