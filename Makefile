@@ -54,15 +54,14 @@ gallery: $(READY) ## Run notebooks 01-07 offline and keep their pages, with outp
 pictures: $(READY) browser ## Take the pictures of the panels in docs/images anew ## docs/images のパネルの画像を撮り直す
 	$(BIN)/python docs/images/take_pictures.py $(ARGS)
 
-# As many processes as two cores for the quick tests; one more for those that wait, for pages and other processes.
-check: WORKERS ?= 2
-test: WORKERS ?= 3
+# One process more than two cores: there are always tests that wait, for pages and other processes.
+check test: WORKERS ?= 3
 
 # Compiled once, even where the machine says otherwise: a process that compiles for itself takes four seconds longer.
 check test: export PYTHONDONTWRITEBYTECODE =
 
 # nbval's plugin takes three seconds of each process, and is for notebooks.
-check: $(READY) lint ## Run style, types and the quick tests, in two minutes: no browser, cluster or notebook ## 書き方と型の検査、短いテスト（2分。ブラウザー・クラスター・ノートブックを除く）
+check: $(READY) lint ## Run style, types and the quick tests, in 90 seconds: no browser, cluster or notebook ## 書き方と型の検査、短いテスト（90秒。ブラウザー・クラスター・ノートブックを除く）
 	$(BIN)/python -m pytest -p no:nbval -n $(WORKERS) --dist worksteal -m "not (browser or cluster or kernel or slow)"
 
 test: $(READY) lint browser ## Run all tests, the notebooks among them ## すべてのテスト（ノートブックを含む）

@@ -109,6 +109,7 @@ def open_runs(draw: st.DrawFn) -> tuple[list[Row], Rubric]:
     return rows, Rubric(criteria=NAMES, pass_threshold=line, pass_rate=draw(st.sampled_from([0.5, 0.7, 1.0])))
 
 
+@pytest.mark.slow
 @given(case=open_runs())
 @settings(max_examples=300, deadline=None)
 def test_a_verdict_stands_only_where_every_value_of_the_missing_marks_gives_it(case: tuple[list[Row], Rubric]) -> None:

@@ -681,6 +681,7 @@ def test_a_share_of_half_is_called_more_or_less_in_fewer_cases_than_alpha(each: 
 # -- looking again
 
 
+@pytest.mark.slow
 def test_a_judge_that_was_looked_at_too_often_is_not_trusted_by_luck(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -696,6 +697,7 @@ def test_a_judge_that_was_looked_at_too_often_is_not_trusted_by_luck(
     assert all("look 5" in verdict.why for verdict in again.verdicts)
 
 
+@pytest.mark.slow
 def test_a_judge_that_jumps_now_and_then_is_not_shown_to_be_steady(service: Service, tmp_path: Path) -> None:
     """Three answers of twenty get 20 points less when they are judged again: an sd of 3.6, which the other test lets pass."""
     jumpy, seen = {q.question for q, _ in PAIRS[:3]}, set()

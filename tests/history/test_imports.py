@@ -210,6 +210,7 @@ def test_rows_of_one_question_are_repeats_and_that_is_said() -> None:
     assert frame.groupby("question_id")["answer_repeat"].nunique().eq(2).all()
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=20))
 def test_no_mark_is_invented_or_lost(marks: list[float | None]) -> None:
     table = pd.DataFrame({"question_id": range(len(marks)), "安全性": marks}, dtype=object)

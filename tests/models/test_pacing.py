@@ -477,6 +477,7 @@ def test_an_object_that_returns_no_completion_is_told_what_to_return(tmp_path: P
         run_judge(1, tmp_path, judge_model=Text())
 
 
+@pytest.mark.slow
 def test_the_budget_holds_for_a_langchain_object_or_is_refused(service: Service, tmp_path: Path) -> None:
     from langchain_core.language_models import FakeListChatModel
     from langchain_openai import ChatOpenAI
@@ -499,6 +500,7 @@ calls = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(calls, st.floats(0.5, 8.0), st.integers(1, 6))
 @settings(max_examples=50)
 def test_whatever_calls_cost_the_budget_holds(plan: list[tuple[float, str]], cap: float, at_once: int) -> None:
