@@ -154,7 +154,7 @@ class Completion:
     """A model's reply. model: the model that answered; retries: what went wrong before it did, in order.
 
     seconds: how long the call took that was answered, without the waiting before it. missing: {criterion: cause} that a judge
-    has no mark for, and says so; no chat model does."""
+    has no mark for, and says so; no chat model does. levels: of a decision model, how many each criterion was asked on."""
 
     text: str
     model: str
@@ -163,6 +163,7 @@ class Completion:
     retries: tuple[str, ...] = ()
     seconds: float = 0.0
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
+    levels: int = 0
 
     @property
     def is_cut(self) -> bool:
@@ -212,7 +213,8 @@ class Evaluation:
     "no_measure" (the embedded judge has none), "refused" or "no_context". average_score: 0–100, the mean of the marks there
     are. passed: false also where the missing ones leave it open.
     processing_time: seconds of the judge's calls. attempts: replies asked for. error: why `status` is not "ok", or what was
-    doubtful about the reply. raw_text: the reply, kept where it could not be read as it came."""
+    doubtful about the reply. raw_text: the reply, kept where it could not be read as it came. probabilities: of a decision
+    model, {criterion: of each level, from 0 to 100 points}; the mark is their expected value."""
 
     scores: Mapping[str, Annotated[int | None, POINTS]]
     average_score: Annotated[float, POINTS]
@@ -227,6 +229,7 @@ class Evaluation:
     error: str = ""
     raw_text: str = ""
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
+    probabilities: Mapping[str, tuple[float, ...]] = field(default_factory=dict, metadata={"absent": {}})
 
 
 @dataclass(frozen=True)

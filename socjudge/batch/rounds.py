@@ -12,6 +12,7 @@ from ..errors import ConfigError, ProviderError, RequestRefused
 from ..judging.assistant import answering
 from ..judging.dialogue import Dialogue, Finished, advance, run_dialogue
 from ..judging.judge import failed_evaluation, judging
+from ..models.decision_model import DecisionModel
 from ..models.openai_model import OpenAIModel
 from ..models.opening import OFFLINE
 from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
@@ -27,7 +28,7 @@ MAX_FAILURES = 3  # rounds in which a line may fail
 def check_models(assignment: Assignment) -> None:
     """ConfigError unless the run's models can be asked through OpenAI's Batch endpoint, or are embedded."""
     plan = assignment.plan
-    if not isinstance(plan.judge, OpenAIModel):
+    if not isinstance(plan.judge, OpenAIModel) or isinstance(plan.judge, DecisionModel):
         instead = say("batch.instead", model=default_model("judge")[0])
         if plan.judge.name == OFFLINE:
             raise ConfigError(say("batch.judge_needs_none", judge=OFFLINE, instead=instead))

@@ -25,6 +25,7 @@ from ..records import (
 )
 from ..settings import project_rubric
 from .citations import as_material, unmeasurable
+from .decisions import Decision, parse_decision
 from .dialogue import Dialogue, run_dialogue
 from .replies import Judgement, judgement_schema, parse_judgement
 
@@ -97,7 +98,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
     request = ModelRequest(
         task="judge",
         messages=({"role": "user", "content": fill(prompt.text, judge_values(question, answer))},),
-        material={"question": question, "answer": answer, "criteria": criteria},
+        material={"question": question, "answer": answer, "criteria": criteria, "rubric": rubric},
         schema=judgement_schema(criteria, reasons_first=prompt.reasons_first),
         max_output_tokens=OUTPUT_TOKENS,
     )
@@ -106,6 +107,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
     doubts: list[str] = []
     lost = Usage()
     judgement: Judgement | None = None
+    decision: Decision | None = None
     broken_off = False
     while judgement is None and len(completions) < MAX_REPLIES:
         try:
@@ -122,6 +124,13 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
         completions.append(completion)
         doubts += [say("judging.retried", cause=cause) for cause in completion.retries]
         try:
+            if completion.levels:
+                decision = parse_decision(completion.text, rubric, completion.levels)
+                if not decision.probabilities:
+                    doubts.append(say("judging.decision_refused"))
+                    raise _refused(doubts, completions, Usage())
+                judgement = decision.judgement
+                continue
             marked = [name for name in criteria if name not in completion.missing]
             judgement = parse_judgement(completion.text, marked, finish_reason=completion.finish_reason, quoted=shown)
             doubts += judgement.notes
@@ -130,11 +139,12 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
                 doubts.append(say("judging.withheld", reason=completion.finish_reason))
                 raise _refused(doubts, completions, Usage()) from None
             doubts.append(say("judging.reply_number", number=len(completions), reason=error))
-            request = _ask_again(request, completion, error)
+            if not completion.levels:  # a decision model can only be asked the same again
+                request = _ask_again(request, completion, error)
 
     last = completions[-1]
     status: Status = "ok" if judgement else "failed" if broken_off else "unparsable"
-    missing = {**last.missing, **lacking} if judgement else {}
+    missing = {**last.missing, **(decision.missing if decision else {}), **lacking} if judgement else {}
     scores = {name: None if name in missing else judgement.scores[name] if judgement else 0 for name in criteria}
     mean = average(scores)
     return Evaluation(
@@ -154,6 +164,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
         error="; ".join(doubts),
         raw_text="" if judgement and not judgement.notes and not lacking else last.text,
         missing={name: missing[name] for name in criteria if name in missing},
+        probabilities=decision.probabilities if decision else {},
     )
 
 

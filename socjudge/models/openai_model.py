@@ -73,6 +73,8 @@ class OpenAIModel(PacedModel):
     then on: successors of today's models refuse parameters that today's need. timeout_s: instead of that of the run. It
     holds a key, so it cannot be pickled."""
 
+    path = "/chat/completions"
+
     def __init__(self, name: str, *, api_key: str = "", base_url: str = "", timeout_s: float | None = None) -> None:
         if _KEY.match(name):
             raise ConfigError(say("models.name_is_key"))
@@ -97,6 +99,7 @@ class OpenAIModel(PacedModel):
         host = self._client.base_url.host
         self._limits = _LIMITS[::-1] if host.endswith(("openai.com", "openai.azure.com")) else _LIMITS
         self._most_output_tokens = math.inf
+        self.own_name = name  # as the service knows it
         super().__init__(name, say("models.at", model=name, service=self.service), self._account, [api_key])
         self._refused: set[str] = set()
 
@@ -125,9 +128,9 @@ class OpenAIModel(PacedModel):
 
         try:
             async with asyncio.timeout(CHECK_S):
-                await self._client.get(f"/models/{quote(self.name, safe='')}", cast_to=object)
+                await self._client.get(f"/models/{quote(self.own_name, safe='')}", cast_to=object)
         except openai.NotFoundError as error:
-            if self.name in error.message:  # many servers have no such list
+            if self.own_name in error.message:  # many servers have no such list
                 raise self._status_error(error) from None
         except Exception:
             pass
@@ -194,9 +197,7 @@ class OpenAIModel(PacedModel):
         options: Any = {} if wait_s == TIMEOUT_S else {"timeout": _timeout(wait_s)}
         try:
             async with asyncio.timeout(wait_s):  # in all: the other one begins anew with each byte
-                return await self._client.post(
-                    "/chat/completions", content=orjson.dumps(body), cast_to=object, options=options
-                )
+                return await self._client.post(self.path, content=orjson.dumps(body), cast_to=object, options=options)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise openai.APIConnectionError(request=None) from error  # type: ignore[arg-type]
 
@@ -317,7 +318,7 @@ class OpenAIModel(PacedModel):
     def _names_content(self, error: Any) -> bool:
         """Whether an error gives the request's text as its reason, in other words than our own names."""
         said = [error.code, getattr(error, "type", ""), error.message]
-        return names_content(*(str(each or "").replace(self.name, "") for each in said))
+        return names_content(*(str(each or "").replace(self.own_name, "") for each in said))
 
     def _status_error(self, error: Any) -> Exception:
         """The exception that says what a 4xx or 5xx means for the caller."""

@@ -1,7 +1,7 @@
 """The one seam to any model: `open_model` turns a name into something that completes requests.
 
-Three kinds stand behind it: the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), any LangChain chat
-model, and the embedded default, which needs no service. This module knows nothing of prompts.
+Four kinds stand behind it: the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), a decision model through the same
+SDK, any LangChain chat model, and the embedded default, which needs no service. This module knows nothing of prompts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ..base.redact import show_url
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest
 from ..settings import default_model
+from .decision_model import DecisionModel, split_name
 from .langchain_model import ForeignModel, LangChainModel, init_langchain_model
 from .openai_model import OpenAIModel
 from .pacing import RunGate
@@ -49,7 +50,8 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     """The model of that name, ready to be called; nothing is sent yet.
 
     "offline": the embedded default. "gpt-4o-mini" and other plain names: the OpenAI SDK with
-    OPENAI_API_KEY and OPENAI_BASE_URL. "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
+    OPENAI_API_KEY and OPENAI_BASE_URL. "decisions:name": a decision model there, which judges and never answers ("decisions-5:name":
+    on five levels instead of three). "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
     A LangChain chat model, or a model opened before, is taken as it is. An object of your own needs
     `complete(request)`, which is called in a thread and tried again like the others. "auto": the model that socjudge.toml
     names for the task; where it names none, DEFAULT_JUDGE_MODEL or DEFAULT_ASSISTANT_MODEL when a key or a base URL is
@@ -79,10 +81,14 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         from .offline import OfflineModel
 
         return OfflineModel()
+    key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
+    if decision := split_name(model):
+        if task == "answer":
+            raise ConfigError(say("models.decides_only", model=model))
+        return _decision_model(*decision, key, base_url)
     prefix, colon, name = model.partition(":")
     if colon and (chat_model := init_langchain_model(prefix, name)) is not None:
         return LangChainModel(chat_model, model)
-    key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     return _openai_model(model, key, base_url)
 
 
@@ -112,3 +118,8 @@ def _announce(model: str, hosted: bool) -> None:
 @functools.lru_cache(maxsize=16)
 def _openai_model(name: str, api_key: str, base_url: str) -> OpenAIModel:
     return OpenAIModel(name, api_key=api_key, base_url=base_url)
+
+
+@functools.lru_cache(maxsize=16)
+def _decision_model(levels: int, name: str, api_key: str, base_url: str) -> DecisionModel:
+    return DecisionModel(name, levels, api_key=api_key, base_url=base_url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from ..records import SPECIFIED_CRITERIA, Rubric
 SPECIFIED = "guide-1"  # the specification's prompt, which serves exactly its six criteria
 OF_RUBRIC = "rubric-1"
 _CRITERION = re.compile(r"^\d\. \*\*(?P<name>.+?)\*\*: (?P<text>.+?)\n\n", re.MULTILINE | re.DOTALL)
+_ANCHOR = re.compile(r"\s*[-・]?\s*(\d{1,3})点\s*[:：]\s*(.+)")
 _SCALE = "   - 100点: 十分に満たしている\n   - 50点: 一部だけ満たしている\n   - 0点: 満たしていない"
 
 
@@ -25,12 +27,9 @@ def is_specified(rubric: Rubric) -> bool:
 def rubric_prompt_text(rubric: Rubric) -> str:
     """The specification's prompt with these criteria instead of its six; its own words for those of the six that have no
     description. ConfigError for a criterion that nobody describes."""
-    guide = (files("socjudge.prompts") / f"{SPECIFIED}.txt").read_text(encoding="utf-8")
-    known = {match["name"]: match["text"] for match in _CRITERION.finditer(guide)}
+    guide, known = _guide(), _known()
     own = {name: _described(text) for name, text in rubric.descriptions.items()}
-    told = known | own
-    if lacking := [name for name in rubric.criteria if name not in told]:
-        raise ConfigError(say("prompts.undescribed", criteria=listed(lacking), name=lacking[0]))
+    told = _told(rubric)
     if braces := [name for name in rubric.criteria if re.search(r"\{[a-z_]+\}", name + own.get(name, ""))]:
         raise ConfigError(say("prompts.braces", criteria=listed(braces)))
     count = len(rubric.criteria)
@@ -38,6 +37,40 @@ def rubric_prompt_text(rubric: Rubric) -> str:
     for value in ("<0-100の整数>", '"<評価理由を1-2文で>"'):
         text = text.replace(_json_lines(SPECIFIED_CRITERIA, value), _json_lines(rubric.criteria, value))
     return text.replace(_list_of(SPECIFIED_CRITERIA, known), _list_of(rubric.criteria, told))
+
+
+def anchors_of(rubric: Rubric, levels: int) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """{criterion: what it asks, and the labels of so many levels (3 or 5) from 0 to 100 points}, in the rubric's words.
+
+    ConfigError for a criterion that nobody describes."""
+    found = {}
+    for name in rubric.criteria:
+        asked, *lines = _told(rubric)[name].splitlines()
+        anchors = dict((match[1], match[2]) for line in lines if (match := _ANCHOR.match(line)))
+        points = range(0, 101, 100 // (levels - 1))
+        found[name] = (
+            asked,
+            tuple(f"{each}点: {anchors[str(each)]}" if str(each) in anchors else f"{each}点" for each in points),
+        )
+    return found
+
+
+def _guide() -> str:
+    return (files("socjudge.prompts") / f"{SPECIFIED}.txt").read_text(encoding="utf-8")
+
+
+@functools.cache
+def _known() -> dict[str, str]:
+    """{criterion: what the specification's prompt says of it}."""
+    return {match["name"]: match["text"] for match in _CRITERION.finditer(_guide())}
+
+
+def _told(rubric: Rubric) -> dict[str, str]:
+    """{criterion: its description, with what the points mean}; ConfigError for one that has none."""
+    told = _known() | {name: _described(text) for name, text in rubric.descriptions.items()}
+    if lacking := [name for name in rubric.criteria if name not in told]:
+        raise ConfigError(say("prompts.undescribed", criteria=listed(lacking), name=lacking[0]))
+    return told
 
 
 def _list_of(criteria: Sequence[str], told: Mapping[str, str]) -> str:

@@ -18,8 +18,10 @@ from ..base.messages import listed, say
 from ..base.texts import encodable
 from ..errors import ConfigError
 from ..judging.own_assistant import Assistant
+from ..models.decision_model import DecisionModel
 from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
+from ..prompts.for_rubric import anchors_of
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from ..records import MOST_ID, AssistantAnswer, EvalQuestion, EvaluationRun, Rubric, RunInfo, is_embedded
@@ -230,6 +232,8 @@ def _make_plan(
     judge = open_model(judge_model)
     if is_embedded(judge.name):
         _check_measures(rubric.criteria)
+    elif isinstance(judge, DecisionModel):
+        anchors_of(rubric, judge.levels)  # it is asked by the rubric, whatever the prompt says
     if assistant_model is None:
         return Plan(judge, judging, judge_repeats, rubric, None, None, index, k)
     answering = load_prompt(assistant_prompt, kind="assistant")

@@ -1,0 +1,85 @@
+"""From a decision model's reply to marks: expected values over the levels, or a clear statement that it holds none.
+
+A reply that contradicts itself is no reply: it is asked for again, as a chat judge's that cannot be read. A refusal is an
+answer: that mark is missing, and nobody asks until the model gives in."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import orjson
+
+from ..base.messages import listed, say
+from ..errors import UnparsableJudgement
+from ..prompts.for_rubric import anchors_of
+from ..records import Rubric
+from .replies import Judgement
+
+TOLERANCE = 0.01  # of a sum of probabilities, and of an expected value as a share of its scale
+
+
+class Decision(NamedTuple):
+    """What a reply says. probabilities: {criterion: of each level, from 0 to 100 points}; missing: {criterion: "refused"}."""
+
+    judgement: Judgement
+    probabilities: dict[str, tuple[float, ...]]
+    missing: dict[str, str]
+
+
+def parse_decision(text: str, rubric: Rubric, levels: int) -> Decision:
+    """The marks in a reply, each the expected value of its levels in whole points.
+
+    Raises UnparsableJudgement, with the reply, unless there is one answer per criterion, in the order of the questions and
+    under its name, each with every level once under its own label, with probabilities that add up to 1, and with the
+    expected value that follows from them."""
+    try:
+        return _parse(orjson.loads(text), rubric, levels)
+    except UnparsableJudgement as error:
+        raise UnparsableJudgement(str(error), text) from None
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise UnparsableJudgement(say("judging.decision_unread", reason=str(error)[:80]), text) from None
+
+
+def _parse(answers: Any, rubric: Rubric, levels: int) -> Decision:
+    asked = anchors_of(rubric, levels)
+    if len(answers) != len(asked):
+        raise UnparsableJudgement(say("judging.decision_count", found=len(answers), asked=len(asked)))
+    probabilities: dict[str, tuple[float, ...]] = {}
+    for (name, (_, labels)), answer in zip(asked.items(), answers, strict=True):
+        if answer.get("name") != name:
+            raise UnparsableJudgement(say("judging.decision_name", found=f"{answer.get('name')!s:.40}", asked=name))
+        if answer["type"] != "refusal":
+            probabilities[name] = _probabilities(name, answer, labels)
+    means = {name: _mean(each) / (levels - 1) * 100 for name, each in probabilities.items()}
+    scores = {name: math.floor(mean + 0.5) for name, mean in means.items()}
+    rationale = {name: say("judging.decision_made", told=_told(each)) for name, each in probabilities.items()}
+    missing = {name: "refused" for name in asked if name not in probabilities}
+    return Decision(Judgement(scores, rationale, say("judging.decision_no_reasons")), probabilities, missing)
+
+
+def _probabilities(name: str, answer: Any, labels: tuple[str, ...]) -> tuple[float, ...]:
+    """Of one answer, in the order of its levels."""
+    if answer["type"] != "score":
+        raise UnparsableJudgement(say("judging.decision_kind", criterion=name, found=f"{answer['type']!s:.20}"))
+    given = {(each["value"], each["label"]): each["probability"] for each in answer["probabilities"]}
+    if len(answer["probabilities"]) != len(labels) or set(given) != set(enumerate(labels)):
+        raise UnparsableJudgement(say("judging.decision_levels", criterion=name))
+    found = tuple(float(given[level]) for level in enumerate(labels))
+    if not all(0 <= each <= 1 for each in found) or abs(math.fsum(found) - 1) > TOLERANCE:
+        raise UnparsableJudgement(say("judging.decision_sum", criterion=name, sum=f"{math.fsum(found):.3f}"))
+    told, follows = float(answer["score"]), math.fsum(i * each for i, each in enumerate(found))
+    if not abs(told - follows) <= TOLERANCE * (len(labels) - 1):
+        raise UnparsableJudgement(
+            say("judging.decision_score", criterion=name, told=f"{told:.3f}", follows=f"{follows:.3f}")
+        )
+    return found
+
+
+def _mean(probabilities: tuple[float, ...]) -> float:
+    return math.fsum(i * each for i, each in enumerate(probabilities)) / math.fsum(probabilities)
+
+
+def _told(probabilities: tuple[float, ...]) -> str:
+    step = 100 // (len(probabilities) - 1)
+    return listed(say("judging.decision_level", points=i * step, share=each) for i, each in enumerate(probabilities))
