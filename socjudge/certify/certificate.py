@@ -284,6 +284,22 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
     return say("certify.not_valid", name=last.name, causes=listed(causes))
 
 
+def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> str:
+    """Why no certificate lets this judge decide today: none, another's, expired, edited or failed; empty where one does."""
+    try:
+        found = find_certificate(binding, folder=folder)
+    except ConfigError as error:
+        return str(error)
+    if found is None:
+        return explain_absence(binding, folder=folder)
+    if found.holds:
+        return ""
+    refused = [each for each in found.verdicts if each.word in (UNTRUSTED, UNDECIDED)]
+    return say(
+        "certify.not_held", name=found.name, criteria=listed(f"{each.criterion} {each.shown}" for each in refused)
+    )
+
+
 def _all(folder: Path | str | None) -> tuple[list[Certificate], list[ConfigError]]:
     """The certificates in a folder, the latest last, and why files are none."""
     found, refused = [], []

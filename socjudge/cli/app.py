@@ -1,7 +1,7 @@
 """The command line: `socjudge init | settings | app | lab | index | ask | run | rejudge | unfinished | batch | doctor | history | compare | report |
 check-dataset | import | check | probe | certify`.
 
-Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error)."""
+Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error), 4 no certificate where one is required."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
 from ..errors import SocJudgeError
-from ..records import RunOptions
+from ..records import EvaluationRun, RunOptions
 from ..settings import default_answers, project_rubric, specified_values
 from . import batch, certificate, certify, dataset, history, imports, project
+from .job import Against, Junit, RequireCertificate, Summary, need_certificates, reporting
 from .own_assistant import ask_own
 from .shared import (
     COULD_NOT_JUDGE,
@@ -34,7 +35,6 @@ from .shared import (
     open_index_or_exit,
     or_exit,
     price_text,
-    report_run,
     stop,
 )
 from .wording import in_our_words
@@ -152,6 +152,7 @@ _NOT_OF_A_REPAIR = {
 
 
 @app.command(help=say("cli.run_help"))
+@reporting
 def run(
     context: typer.Context,
     dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
@@ -177,12 +178,17 @@ def run(
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
     logs_dir: LogsDir = None,
+    summary: Summary = None,
+    junit: Junit = None,
+    against: Against = None,
+    require_certificate: RequireCertificate = False,
     yes: Yes = False,
     quiet: Quiet = False,
-) -> None:
+) -> EvaluationRun:
     """Answer and judge every question, print the verdict, leave a log.
 
-    A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit code 0: passed; 1: not passed; 2: could not judge."""
+    A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit codes: docs/ci.md."""
+    from ..certify.issue import binding_of_judge
     from ..judging.dataset import load_eval_dataset
     from ..prompts.saved import judge_prompt_of
     from ..runs.certainty import most_repeats
@@ -201,7 +207,7 @@ def run(
     }  # fmt: skip
     if repair is not None:
         _check_repair(context)
-        report_run(_repair(repair, made, runbooks, index_dir, yes))
+        return _repair(repair, made, runbooks, index_dir, yes)
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
@@ -212,6 +218,9 @@ def run(
         "rubric": (there and there.rubric) or or_exit(project_rubric),
         "judge_repeats": most_repeats(judge_repeats, until_certain),
     }
+    if require_certificate:
+        prompt, rubric = judging["judge_prompt"], judging["rubric"]
+        need_certificates(or_exit(binding_of_judge, judge, prompt, rubric=rubric) for judge in judges)
     given = or_exit(open_answers, answers or or_exit(default_answers) or None, questions)
     answering: dict[str, Any] = {
         "answers": given, "assistant_model": assistant_model, "assistant_prompt": assistant_prompt, "answer_repeats": answer_repeats, "k": k,
@@ -227,11 +236,11 @@ def run(
             questions, judges, already, assignments[0].total, **what, until_certain=until_certain
         )
     confirm(estimate, yes)
-    finished = or_exit(
+    finished: EvaluationRun = or_exit(
         # It tells itself where the rubric of a journal is another.
         run_evaluation_suite, questions, index=index, **how | {"rubric": None}, **made,
     )  # fmt: skip
-    report_run(finished)
+    return finished
 
 
 def _check_repair(context: typer.Context) -> None:
@@ -244,17 +253,19 @@ def _check_repair(context: typer.Context) -> None:
         stop(say("cli.repair_takes_no", options=", ".join(given)))
 
 
-def _repair(log: str, made: dict[str, Any], runbooks: Path | None, index_dir: Path | None, yes: bool) -> Any:
+def _repair(log: str, made: dict[str, Any], runbooks: Path | None, index_dir: Path | None, yes: bool) -> EvaluationRun:
     from ..runs.load import load_run
     from ..runs.repair import asks_assistant, estimate_repair, repair_run
 
     earlier = or_exit(load_run, log)
     confirm(or_exit(estimate_repair, earlier), yes)
     index = open_index_or_exit(runbooks, index_dir) if asks_assistant(earlier) else None
-    return or_exit(repair_run, earlier, index=index, **made)
+    repaired: EvaluationRun = or_exit(repair_run, earlier, index=index, **made)
+    return repaired
 
 
 @app.command(help=say("cli.rejudge_help"))
+@reporting
 def rejudge(
     log: Annotated[str, typer.Argument(help=say("cli.rejudge_log"))],
     judge_model: JudgeModel = "auto",
@@ -271,13 +282,18 @@ def rejudge(
     fresh: Fresh = False,
     resume: Resume = None,
     logs_dir: LogsDir = None,
+    summary: Summary = None,
+    junit: Junit = None,
+    against: Against = None,
+    require_certificate: RequireCertificate = False,
     yes: Yes = False,
     quiet: Quiet = False,
-) -> None:
+) -> EvaluationRun:
     """Judge the stored answers of a log again, with another judge or prompt; the assistant is not asked.
 
     Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"""
     from ..base.conditions import rubric_changes
+    from ..certify.issue import binding_of_judge
     from ..prompts.saved import judge_prompt_of
     from ..runs import suite
     from ..runs.assignment import assign_rejudging, rubric_to_judge
@@ -296,6 +312,8 @@ def rejudge(
     rubric = or_exit(rubric_to_judge, earlier)
     if told := rubric_changes(or_exit(project_rubric), rubric):
         echo(say("cli.rubric_of_log", told=told), err=True)
+    if require_certificate:
+        need_certificates([or_exit(binding_of_judge, judge_model, prompt, rubric=rubric)])
     estimate = or_exit(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
         judge_model=judge_model, judge_prompt=prompt, rubric=rubric, judge_repeats=judge_repeats,
@@ -305,12 +323,12 @@ def rejudge(
         how = {"judge_model": judge_model, "judge_prompt": judge_prompt, "judge_repeats": judge_repeats}
         estimate = _left(estimate, or_exit(assign_rejudging, earlier, **how), logs_dir)
     confirm(estimate, yes)
-    finished = or_exit(
+    finished: EvaluationRun = or_exit(
         suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
         until_certain=until_certain, max_cost_usd=cap_of(max_cost_usd, no_cap), logs_dir=logs_dir, progress=not quiet,
         options=options,
     )  # fmt: skip
-    report_run(finished)
+    return finished
 
 
 @app.command(help=say("cli.unfinished_help"))

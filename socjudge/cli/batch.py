@@ -12,13 +12,22 @@ import typer
 from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
-from .shared import COSTS_MONEY, ask_to_run, cap_of, echo, estimate_text, open_index_or_exit, or_exit, report_run, stop
+from .shared import (
+    COSTS_MONEY,
+    NOT_FINISHED,
+    ask_to_run,
+    cap_of,
+    echo,
+    estimate_text,
+    open_index_or_exit,
+    or_exit,
+    report_run,
+    stop,
+)
 
 if TYPE_CHECKING:
     from ..batch.jobs import BatchJob
     from ..runs.estimate import Estimate
-
-NOT_FINISHED = 3
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError, SocJudgeError
 from ..settings import current_project
-from .shared import echo
+from .shared import NOT_PASSED, echo, stop
 
 LEVELS = {"error": "cli.level_error", "warning": "cli.level_warning", "note": "cli.level_note"}
 FOUND_PROBLEMS, FAILED = 1, 2
@@ -22,6 +23,12 @@ FOUND_PROBLEMS, FAILED = 1, 2
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=say("cli.history_help"))
 
 LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_read_option"))]
+
+
+class FailOn(StrEnum):
+    """What `compare` may fail on."""
+
+    REGRESSION = "regression"
 
 
 def doctor(
@@ -83,12 +90,23 @@ def compare(
     before: Annotated[str, typer.Argument(help=say("cli.compare_before"))],
     after: Annotated[str, typer.Argument(help=say("cli.compare_after"))],
     logs_dir: LogsDir = None,
+    fail_on: Annotated[FailOn | None, typer.Option(help=say("cli.fail_on_option"))] = None,
 ) -> None:
-    """Say whether a change helped."""
+    """Say whether a change helped.
+
+    Exit code 0; with `--fail-on regression` 1 where it became worse, 2 where that cannot be told."""
     from ..report.effect import compare_runs
 
     with _errors():
-        echo(repr(compare_runs(before, after, logs_dir=logs_dir)))
+        found = compare_runs(before, after, logs_dir=logs_dir)
+    echo(repr(found))
+    if fail_on and found.regressions:
+        echo("\n" + "\n".join(found.regressions))
+        raise typer.Exit(NOT_PASSED)
+    if fail_on and found.doubt:
+        stop(say("report.regression_unknown", reason=found.doubt))
+    if fail_on:
+        echo("\n" + say("report.regression_none"))
 
 
 @app.command(help=say("cli.export_help"))

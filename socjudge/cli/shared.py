@@ -25,7 +25,8 @@ AGREED = ("y", "yes", "はい", "ｙ")
 # The specification's words, as is FINISHED: Japanese in every language.
 COSTS_MONEY = "⚠️ LLM as a Judgeの実行にはコストがかかります: "
 
-PASSED, NOT_PASSED, COULD_NOT_JUDGE = 0, 1, 2
+# Of every command; docs/ci.md has the table.
+PASSED, NOT_PASSED, COULD_NOT_JUDGE, NOT_FINISHED, UNCERTIFIED = range(5)
 
 # An error handler for streams such as cp932, a pipe's on Japanese Windows, which has no ✅.
 PLAIN_SYMBOLS = "socjudge-plain-symbols"
@@ -52,8 +53,10 @@ def open_index_or_exit(runbooks: Path | None, index_dir: Path | None) -> Any:
     return or_exit(open_index, runbooks, index_dir=index_dir)
 
 
-def report_run(finished: EvaluationRun) -> Never:
-    """Print the run, each judge's if there are several, and end with the exit code of its verdict."""
+def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
+    """Print the run, each judge's if there are several, and end with the exit code of its verdict.
+
+    uncertified: why a certificate that is required does not stand for its judge."""
     from ..base.verdict import judges_text, run_verdict
 
     for run in (finished, *finished.others):
@@ -61,6 +64,8 @@ def report_run(finished: EvaluationRun) -> Never:
     verdict = run_verdict(finished)
     if finished.judges_asked > 1:
         echo(f"\n{verdict.headline}\n{judges_text(finished)}")
+    if uncertified:
+        stop(uncertified, UNCERTIFIED)
     raise typer.Exit({"passed": PASSED, "failed": NOT_PASSED}.get(verdict.outcome, COULD_NOT_JUDGE))
 
 
@@ -128,9 +133,17 @@ def or_exit(function: Any, *args: Any, **keywords: Any) -> Any:
         stop(str(error))
 
 
-def stop(message: str) -> Never:
+class Stopped(typer.Exit):
+    """The end of a command with an error that was told; message: what was told."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(code)
+        self.message = message
+
+
+def stop(message: str, code: int = COULD_NOT_JUDGE) -> Never:
     echo(f"socjudge: {message}", err=True)
-    raise typer.Exit(COULD_NOT_JUDGE)
+    raise Stopped(message, code)
 
 
 def cap_of(max_cost_usd: float | None, no_cap: bool) -> float | None:

@@ -41,7 +41,7 @@ class RunComparison:
     """What `compare_runs` found; it shows itself in a cell and in a terminal.
 
     before, after: the ids of the two runs. differences, questions, conditions: its frames. finding: in one sentence.
-    notes: what was left out, and what cannot be told."""
+    notes: what was left out, and what cannot be told. verdicts: on either run as a whole, by its own rule."""
 
     before: str
     after: str
@@ -50,6 +50,33 @@ class RunComparison:
     conditions: pd.DataFrame = field(repr=False)
     finding: str
     notes: tuple[str, ...] = ()
+    verdicts: tuple[Verdict, Verdict] = field(default=(Verdict("unscored"), Verdict("unscored")), repr=False)
+
+    @property
+    def regressions(self) -> list[str]:
+        """What became worse, in words: a verdict that turned, an interval of the mean or of a criterion below zero."""
+        was, now = self.verdicts
+        found = []
+        if (was.outcome, now.outcome) == ("passed", "failed"):
+            found.append(say("report.regression_turned", was=was.said, now=now.said))
+        for row in self.differences.to_dict("records"):
+            is_lower = row["mean_difference"] < 0 and _is_seen(row)  # of several criteria one is seen sooner by chance
+            if is_lower or (row["criterion"] == OVERALL and row["ci_high"] < 0):
+                told = {"difference": row["mean_difference"], "low": row["ci_low"], "high": row["ci_high"]}
+                found.append(say("report.regression_lower", criterion=row["criterion"], **told))
+        return found
+
+    @property
+    def doubt(self) -> str:
+        """Why it cannot be told whether it became worse; empty where it can."""
+        was, now = self.verdicts
+        row = _overall(self.differences)
+        is_known = math.isfinite(row["ci_high"]) or self.is_unchanged or row["mean_difference"] >= 0
+        if self.regressions:
+            return ""
+        if now.outcome not in ("passed", "failed"):
+            return say("report.regression_open", was=was.said)
+        return "" if is_known and row["n"] > 1 else say("report.regression_few", count=row["n"])
 
     @property
     def is_unchanged(self) -> bool:
@@ -163,7 +190,8 @@ def compare_runs(
         columns=["column", "condition", "before", "after", "phrase"],
     )
     notes, finding = [], _finding(found, questions, words)
-    if rule_told := _rule_words(first, second, _is_alike(found, questions)):
+    verdicts = _verdict(first, frame_rule(first)), _verdict(second, frame_rule(second))
+    if rule_told := _rule_words(first, second, verdicts, _is_alike(found, questions)):
         if _is_alike(found, questions):
             finding = rule_told
         else:
@@ -181,7 +209,7 @@ def compare_runs(
         notes.append(say("report.several_changes", groups=listed(map(say, groups))))
     if missing := int(_overall(found)["n_missing"]):
         notes.append(say("report.unread", count=missing))
-    return RunComparison(ids[0], ids[1], found, questions, words, finding, tuple(notes))
+    return RunComparison(ids[0], ids[1], found, questions, words, finding, tuple(notes), verdicts)
 
 
 def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[pd.DataFrame, dict[Any, EvalQuestion]]]:
@@ -201,14 +229,19 @@ def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[A
         need_columns(given, _NEEDED, "compare_runs", "load_scores")
         return given, {}
     if isinstance(given, (str, Path)):
-        folder = as_path(logs_dir or constants.LOGS_DIR)
-        path = next((path for path in (as_path(given), folder / str(given)) if path.is_file()), None)
-        if path is None:
-            raise ConfigError(say("report.no_such_run", name=given, folder=folder))
-        given = load_run(path)
+        given = named_run(given, logs_dir)
     if not isinstance(given, EvaluationRun):
         raise ConfigError(say("report.not_a_run", kind=type(given).__name__))
     return run_scores(given), {result.question.id: result.question for result in given.results}
+
+
+def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:
+    """The run of a log, by its path or its name in the folder."""
+    folder = as_path(logs_dir or constants.LOGS_DIR)
+    path = next((path for path in (as_path(name), folder / str(name)) if path.is_file()), None)
+    if path is None:
+        raise ConfigError(say("report.no_such_run", name=name, folder=folder))
+    return load_run(path)
 
 
 def _run_id(scores: pd.DataFrame) -> str:
@@ -228,7 +261,7 @@ def _check_judging(changed: list[Difference]) -> None:
         raise ConfigError(say("report.judged_otherwise", changed=listed(each.phrase() for each in judging)))
 
 
-def _rule_words(first: pd.DataFrame, second: pd.DataFrame, same: bool) -> str:
+def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict], same: bool) -> str:
     """What another line or rate did to the verdict of the whole run; "" where both are the same."""
     rules = [frame_rule(side) for side in (first, second)]
     lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
@@ -236,7 +269,6 @@ def _rule_words(first: pd.DataFrame, second: pd.DataFrame, same: bool) -> str:
     told = [say(key, before=was, after=now) for key, (was, now) in moved.items() if was != now]
     if not told:
         return ""
-    verdicts = [_verdict(side, rule) for side, rule in zip((first, second), rules, strict=True)]
     was, now = (f"{verdict.mark}{verdict.word}" for verdict in verdicts)
     key = "report.rule_kept" if was == now else "report.rule_turned_same" if same else "report.rule_turned"
     return say(key, moved=listed(told), was=was, now=now)

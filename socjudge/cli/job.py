@@ -1,0 +1,98 @@
+"""What a command leaves for a CI job besides its exit code: `--summary`, `--junit`, `--against`, `--require-certificate`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any, Never
+
+import typer
+
+from ..base.messages import say
+from ..errors import ConfigError
+from ..records import EvaluationRun
+from .shared import UNCERTIFIED, Stopped, or_exit, report_run, stop
+
+Summary = Annotated[Path | None, typer.Option(help=say("cli.summary_option"))]
+Junit = Annotated[Path | None, typer.Option(help=say("cli.junit_option"))]
+Against = Annotated[str | None, typer.Option(help=say("cli.against_option"))]
+RequireCertificate = Annotated[bool, typer.Option("--require-certificate", help=say("cli.require_certificate_option"))]
+
+
+def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
+    """A command that makes a run, as one that prints it, writes the files of its job, and ends with its exit code.
+
+    The files are there from the start and say that there is no verdict, until there is one: none is left of an earlier job."""
+
+    @functools.wraps(command)
+    def reported(**options: Any) -> Never:
+        summary, junit, logs_dir = (options[name] for name in ("summary", "junit", "logs_dir"))
+        before = None if options["against"] is None else or_exit(_run_before, options["against"], logs_dir)
+        _write_stopped(summary, junit, say("report.job_killed"))
+        try:
+            finished = command(**options)
+        except Stopped as stopped:
+            _write_stopped(summary, junit, stopped.message, is_uncertified=stopped.exit_code == UNCERTIFIED)
+            raise
+        uncertified = _why_uncertified(finished) if options["require_certificate"] else ""
+        if summary or junit:
+            from ..report import job_page
+
+            compared = "" if before is None else _compared(before, finished)
+            if summary:
+                page = job_page.job_page(finished, against=compared, uncertified=uncertified)
+                or_exit(job_page.write_job_file, summary, page.encode())
+            if junit:
+                or_exit(job_page.write_job_file, junit, job_page.job_junit(finished, uncertified=uncertified))
+        report_run(finished, uncertified)
+
+    return reported
+
+
+def need_certificates(bindings: Iterable[Any]) -> None:
+    """End the command before anything is asked where a judge has no certificate that holds."""
+    from ..certify.certificate import why_uncertified
+
+    for binding in bindings:
+        if reason := why_uncertified(binding):
+            stop(reason, UNCERTIFIED)
+
+
+def _why_uncertified(finished: EvaluationRun) -> str:
+    """Why one of the judges that answered has no certificate; empty where all have."""
+    from ..certify.certificate import binding_of_run, certificates_folder, why_uncertified
+
+    runs = (finished, *finished.others)
+    reasons = (why_uncertified(binding_of_run(run), folder=certificates_folder(run.run.mode)) for run in runs)
+    return next(filter(None, reasons), "")
+
+
+def _write_stopped(summary: Path | None, junit: Path | None, reason: str, *, is_uncertified: bool = False) -> None:
+    if summary or junit:
+        from ..report import job_page
+
+        if summary:
+            or_exit(
+                job_page.write_job_file, summary, job_page.stopped_page(reason, is_uncertified=is_uncertified).encode()
+            )
+        if junit:
+            or_exit(job_page.write_job_file, junit, job_page.stopped_junit(reason))
+
+
+def _run_before(name: str, logs_dir: str | None) -> EvaluationRun:
+    from ..report.effect import named_run
+
+    return named_run(name, logs_dir)
+
+
+def _compared(before: EvaluationRun, finished: EvaluationRun) -> Any:
+    """What changed, by the judge that was asked then too; or why it cannot be told."""
+    from ..report.effect import compare_runs
+
+    runs = (finished, *finished.others)
+    after = next((run for run in runs if run.judge_model == before.judge_model), finished)
+    try:
+        return compare_runs(before, after)
+    except ConfigError as error:
+        return say("report.job_not_compared", reason=error)

@@ -1,0 +1,258 @@
+"""What a CI job shows of a run: a page of Markdown, of which the first three lines are enough, and JUnit for its view of tests."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+from .._version import __version__
+from ..base.atomic_files import replacing
+from ..base.messages import listed, os_reason, say
+from ..base.missing_marks import Outcome
+from ..base.pass_rule import run_rule
+from ..base.showing import shown_path
+from ..base.texts import visible
+from ..base.verdict import (
+    Verdict,
+    answer_verdict,
+    certainty_text,
+    judge_verdict,
+    judges_text,
+    mean_text,
+    reason_text,
+    run_verdict,
+)
+from ..certify.certificate import run_certificate_line
+from ..errors import ConfigError
+from ..history.frames import run_history
+from ..records import EvaluationResult, EvaluationRun
+from ..settings import yen_per_usd
+from ..stats.gate import gate_confidence
+from .contents import OUTCOMES, answers_of
+from .effect import RunComparison
+from .words import conclusion
+
+_MOST_ROWS, _MOST_COMPARED = 20, 12  # answers, and lines on the run before
+_LONGEST = 160  # characters of a cell
+_MARK = f"<!-- socjudge {__version__} -->"
+_OURS = (b"<!-- socjudge ", b'<testsuites name="socjudge"')
+
+# What Markdown or HTML could take for more than text, where no line begins with it; links that GitHub makes of bare addresses too.
+_MARKDOWN = re.compile(r"[\\`*\[\]<>|~&$@]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.", re.IGNORECASE)
+_NO_XML = re.compile("[\ufffe\uffff]")  # the rest that XML cannot hold, `visible` has told
+
+
+def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertified: str = "") -> str:
+    """A run as Markdown of at most 60 lines: the verdict, why, what to do; then the answers that did not pass or must be read.
+
+    against: what changed since the run before, or why it cannot be told. uncertified: why no certificate stands for the judge,
+    where one is required: then there is no verdict."""
+    runs = (run, *run.others)
+    verdict, why, next_step = _head(run, uncertified)
+    rows = sorted(
+        (
+            (*row, each.judge_model)
+            for each in runs
+            for row in _rows(each)
+            if row[0].outcome != "passed" or row[0].warning
+        ),
+        key=lambda row: OUTCOMES.index(row[0].outcome),
+    )
+    lines = ["", *filter(None, [verdict.warning and f"**⚠️ {_text(verdict.warning)}**", _text(verdict.note)])]
+    if rows:
+        heads = [
+            say("report.job_question"),
+            say("report.job_verdict"),
+            say("report.job_mean"),
+            say("report.job_reason"),
+        ]
+        lines += ["", f"| {' | '.join(heads)} |", "|---|---|---|---|"]
+        lines += [
+            f"| {_text(f'{result.question.id} {result.question.question}', 60)} | {verdict.said} | {_mean(result)} | {_text(f'{judge}: {reason}' if len(runs) > 1 else reason)} |"
+            for verdict, result, reason, judge in rows[:_MOST_ROWS]
+        ]
+        if len(rows) > _MOST_ROWS:
+            lines += ["", say("report.job_more_rows", count=len(rows) - _MOST_ROWS)]
+    if against:
+        told = [against] if isinstance(against, str) else against.lines
+        lines += ["", f"### {say('report.job_against')}", ""]
+        lines += [f"- {_text(line, 400)}" for line in told[:_MOST_COMPARED]]
+    lines += ["", f"### {say('report.job_facts')}", ""]
+    lines += [f"- {_text(line, 400)}" for line in _facts(run, [row[0].outcome for row in rows])]
+    return (
+        "\n".join(
+            [f"## {_text(verdict.headline, 400)}", f"{_text(why, 400)}  ", _text(next_step, 400), *lines, "", _MARK]
+        )
+        + "\n"
+    )
+
+
+def _head(run: EvaluationRun, uncertified: str) -> tuple[Verdict, str, str]:
+    """The verdict, why, and what to do."""
+    verdict = run_verdict(run)
+    if uncertified:
+        return Verdict("open", say("report.job_uncertified")), uncertified, say("report.job_next_uncertified")
+    own = run_history(run)
+    scores, rule = own.scores, run_rule(run.run)
+    answers = answers_of(scores, own.results, run.run.run_id)
+    gate = gate_confidence(answers).iloc[0]
+    found = conclusion(scores, answers, run.summary, verdict, judge_verdict(run), gate, rule)
+    if verdict.outcome == "failed" and not verdict.is_reference:
+        return verdict, found[0], say("report.job_next_failed")
+    if verdict.outcome == "passed" and not verdict.is_reference:
+        return verdict, found[0], say("report.job_next_passed")
+    return verdict, found[0], found[-1]
+
+
+def _rows(run: EvaluationRun) -> Iterator[tuple[Verdict, EvaluationResult, str]]:
+    """Each answer with its verdict, and why it did not pass or must be read all the same."""
+    for result in run.results:
+        verdict = answer_verdict(result.evaluation, run.rubric.pass_threshold)
+        reason = verdict.warning if verdict.outcome == "passed" else _reason(result, verdict)
+        yield verdict, result, reason
+
+
+def _reason(result: EvaluationResult, verdict: Verdict) -> str:
+    """Why an answer did not pass: its lowest mark with the judge's reason, what is missing, or why it was not scored."""
+    marks = result.evaluation
+    if marks.status != "ok":
+        return marks.error or say("report.job_unread")
+    if verdict.reason:
+        return verdict.reason
+    known = {name: score for name, score in marks.scores.items() if score is not None}
+    lowest = min(known, key=lambda name: known[name])
+    return say("report.job_lowest", criterion=lowest, mark=known[lowest], reason=reason_text(marks, lowest))
+
+
+def _mean(result: EvaluationResult) -> str:
+    return f"{result.evaluation.average_score:.1f}" if result.evaluation.status == "ok" else "–"
+
+
+def _facts(run: EvaluationRun, outcomes: list[Outcome]) -> list[str]:
+    info, runs = run.run, (run, *run.others)
+    costs = [each.cost_usd for each in runs]
+    known = sum(cost for cost in costs if cost is not None)
+    cost = (
+        say("report.job_cost_unknown")
+        if None in costs
+        else say("report.job_cost", usd=known, yen=known * yen_per_usd())
+    )
+    return [
+        *([judges_text(run)] if run.judges_asked > 1 else []),
+        say("report.job_counts", open=outcomes.count("open"), unscored=outcomes.count("unscored")),
+        *filter(None, [certainty_text(info)]),
+        cost,
+        *(run_certificate_line(each) for each in runs),
+        say("report.job_made_by", judge=listed(each.judge_model for each in runs), assistant=info.assistant_model,
+            prompt=info.judge_prompt_id),
+        *([] if run.log_path is None else [say("report.job_log", path=shown_path(run.log_path))]),
+    ]  # fmt: skip
+
+
+def stopped_page(reason: str, *, is_uncertified: bool = False) -> str:
+    """The page of a job that ended before there was a run to show."""
+    verdict = Verdict("open", say("report.job_uncertified" if is_uncertified else "report.job_stopped"))
+    next_step = say("report.job_next_uncertified" if is_uncertified else "report.job_next_stopped")
+    return f"## {verdict.headline}\n{_text(reason, 1000)}  \n{next_step}\n\n{_MARK}\n"
+
+
+def _text(text: str, most: int = _LONGEST) -> str:
+    """A text of anybody as one line that Markdown takes for nothing but text."""
+    line = " ".join(visible(text).split())
+    line = line if len(line) <= most else f"{line[:most]}…"
+    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", line)
+
+
+# -- JUnit
+
+
+def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
+    """A run as JUnit's XML: a suite for the verdict and one for each judge, a case for each judged answer.
+
+    failure: not passed; error: no answer, or a reply that was not read; skipped: 判定保留."""
+    verdict, why, next_step = _head(run, uncertified)
+    kind = {"passed": "", "failed": "failure", "open": "skipped", "unscored": "error"}
+    root = _root()
+    suite = _suite(root, say("report.job_verdict"))
+    _case(suite, "socjudge", say("report.job_of_run"), 0.0, "failure" if uncertified else kind[verdict.outcome],
+          verdict.headline if verdict.outcome != "passed" else "", f"{why}\n{next_step}")  # fmt: skip
+    for each in (run, *run.others):
+        suite = _suite(root, each.judge_model)
+        for verdict, result, reason in _rows(each):
+            seconds = result.answer.processing_time + result.evaluation.processing_time
+            name = f"{result.question.id}. {result.question.question}"
+            if run.run.answer_repeats > 1 or run.run.judge_repeats > 1:
+                name += f" #{result.answer_repeat + 1}.{result.judge_repeat + 1}"
+            told = [mean_text(result.evaluation), *(_criterion_line(result, name) for name in result.evaluation.scores)]
+            body = "\n".join(told) if result.evaluation.status == "ok" else result.evaluation.raw_text
+            _case(suite, f"socjudge.{result.question.category}", name, seconds, kind[verdict.outcome], reason, body)
+    for suite in (*root, root):
+        cases = list(suite.iter("testcase"))
+        counts = {f"{name}s" if name != "skipped" else name: sum(case.find(name) is not None for case in cases)
+                  for name in ("failure", "error", "skipped")}  # fmt: skip
+        counts |= {"tests": len(cases)}
+        suite.attrib |= {name: str(count) for name, count in counts.items()}
+        suite.set("time", f"{sum(float(case.attrib['time']) for case in cases):.3f}")
+    return _xml(root)
+
+
+def stopped_junit(reason: str) -> bytes:
+    """The same of a job that ended before there was a run: one error."""
+    root = _root()
+    counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0", "time": "0.000"}
+    root.attrib |= counts
+    suite = _suite(root, say("report.job_verdict"))
+    suite.attrib |= counts
+    _case(suite, "socjudge", say("report.job_of_run"), 0.0, "error", say("report.job_stopped"), reason)
+    return _xml(root)
+
+
+def _root() -> ET.Element:
+    return ET.Element("testsuites", {"name": "socjudge"})
+
+
+def _suite(root: ET.Element, name: str) -> ET.Element:
+    return ET.SubElement(root, "testsuite", {"name": _xml_text(name)})
+
+
+def _case(suite: ET.Element, group: str, name: str, seconds: float, kind: str, message: str, body: str) -> None:
+    """A case; kind: what its body is, nothing where it passed."""
+    names = {"classname": _xml_text(group), "name": _xml_text(" ".join(name.split())), "time": f"{seconds:.3f}"}
+    case = ET.SubElement(suite, "testcase", names)
+    if kind:
+        told = ET.SubElement(case, kind, {"message": _xml_text(message)})
+        if kind != "skipped":
+            told.set("type", kind)
+            told.text = _xml_text(body)
+    elif message:
+        ET.SubElement(case, "system-out").text = _xml_text(message)
+
+
+def _criterion_line(result: EvaluationResult, criterion: str) -> str:
+    mark = result.evaluation.scores[criterion]
+    return f"{criterion} {'–' if mark is None else f'{mark:g}'}: {reason_text(result.evaluation, criterion)}"
+
+
+def _xml_text(text: str) -> str:
+    return _NO_XML.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", visible(text))
+
+
+def _xml(root: ET.Element) -> bytes:
+    ET.indent(root)
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+# -- files
+
+
+def write_job_file(path: Path, content: bytes) -> None:
+    """Write one of the two, whole or not at all; ConfigError if it cannot be, or would replace what is none of ours."""
+    try:
+        if path.is_file() and (old := path.read_bytes()) and not any(mark in old for mark in _OURS):
+            raise ConfigError(say("report.job_not_ours", path=path))
+        with replacing(path) as file:
+            file.write(content)
+    except OSError as error:
+        raise ConfigError(say("report.cannot_write", path=path, reason=os_reason(error))) from None

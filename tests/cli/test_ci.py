@@ -1,0 +1,281 @@
+"""What CI gets: files of the job, exit codes by the table of docs/ci.md, and its two workflows, run as they stand there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from command_line import socjudge_here
+from conftest import ROOT
+from service import KEY, Service, error, judgement
+
+from socjudge.certify.certificate import (
+    CONDITIONS,
+    Binding,
+    Certificate,
+    Finding,
+    binding_of_run,
+    decide,
+    load_certificate,
+    save_certificate,
+)
+from socjudge.cli import shared
+from socjudge.runs.load import load_run
+
+pytestmark = pytest.mark.slow
+
+PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+QUESTIONS = [
+    {"id": n, "category": "正常系", "question": f"質問{n}", "expected_keypoints": ["隔離"]} for n in range(1, 5)
+]
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Four questions with stored answers."""
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / "eval_dataset.json").write_text(json.dumps(QUESTIONS), "utf-8")
+    rows = [f"{each['id']},端末を隔離します。,手順書" for each in QUESTIONS]
+    (tmp_path / "answers.csv").write_text("\n".join(["question_id,answer,contexts", *rows]), "utf-8")
+    (tmp_path / "socjudge.toml").write_text("", "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def socjudge(project: Path, service: Service) -> Command:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url, "SOCJUDGE_LANG": "en"}
+        return socjudge_here("--project", str(project), *arguments, **keys)
+
+    return run
+
+
+RUN = ["run", "-y", "-q", "--judge-model", "gpt-4o-mini"]
+
+
+def files(project: Path) -> list[str]:
+    return [
+        "--answers",
+        str(project / "answers.csv"),
+        "--summary",
+        str(project / "page.md"),
+        "--junit",
+        str(project / "j.xml"),
+    ]
+
+
+def kinds(project: Path) -> list[str]:
+    cases = ET.parse(project / "j.xml").getroot().iter("testcase")
+    return [case[0].tag if len(case) else "passed" for case in cases]
+
+
+@pytest.mark.parametrize(
+    ("default", "code", "verdict", "told"),
+    [
+        (judgement(80), 0, "✅ MVP合格", ["passed"] * 5),
+        (judgement(60), 1, "❌ MVP不合格", ["failure"] * 5),
+        (error(500, "busy"), 2, "⚠️ undecided", ["error"]),
+        ("nonsense", 2, "⚠️ undecided", ["skipped", *["error"] * 4]),
+    ],
+)
+def test_code_page_and_junit_say_the_same(
+    default: Any, code: int, verdict: str, told: list[str], project: Path, socjudge: Command, service: Service
+) -> None:
+    service.default = default
+    done = socjudge(*RUN, "--max-failures", "1", "--patience-s", "0", *files(project))
+    assert done.returncode == code, done.stderr
+    assert (project / "page.md").read_text("utf-8").startswith(f"## {verdict}")
+    assert kinds(project) == told
+    assert KEY not in (project / "page.md").read_text("utf-8") + (project / "j.xml").read_text("utf-8")
+
+
+def test_nothing_of_an_earlier_job_is_left_when_one_ends_early(project: Path, socjudge: Command) -> None:
+    assert socjudge(*RUN, *files(project)).returncode == 0
+    (project / "eval" / "eval_dataset.json").write_text("[]", "utf-8")
+    done = socjudge(*RUN, *files(project))
+    page = (project / "page.md").read_text("utf-8").split("\n")
+    assert done.returncode == 2 and page[0].startswith("## ⚠️ undecided (the run did not end")
+    assert page[1].replace("&#95;", "_").strip()[:40] in done.stderr and kinds(project) == ["error"]
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_asked(
+    project: Path, socjudge: Command, service: Service
+) -> None:
+    for name in ("answers.csv", "none/page.md"):
+        done = socjudge(*RUN, "--answers", str(project / "answers.csv"), "--summary", str(project / name))
+        assert done.returncode == 2 and name.split("/")[-1] in done.stderr
+    done = socjudge(*RUN, *files(project), "--against", "none.json")
+    assert done.returncode == 2 and "no such log" in done.stderr
+    assert service.requests == [] and "question_id" in (project / "answers.csv").read_text("utf-8")
+
+
+def test_what_changed_stands_on_the_page_and_a_regression_ends_with_1(
+    project: Path, socjudge: Command, service: Service
+) -> None:
+    codes = []
+    for marks in (80, 81, 60):
+        service.default = judgement(marks)
+        log = sorted((project / "logs").glob("*.json"))
+        codes.append(
+            socjudge(*RUN, "--fresh", *files(project), *(["--against", str(log[0])] if log else [])).returncode
+        )
+    assert codes == [0, 0, 1]
+    assert "What changed since the run before" in (project / "page.md").read_text("utf-8")
+    first, second, third = sorted(
+        (project / "logs").glob("*.json"), key=lambda path: load_run(path).run.started_at + path.name
+    )
+    assert "no regression" in socjudge("compare", str(first), str(second), "--fail-on", "regression").stdout
+    worse = socjudge("compare", str(first), str(third), "--fail-on", "regression")
+    assert worse.returncode == 1 and "the verdict of the whole run turned" in worse.stdout
+    assert socjudge("compare", str(first), str(third)).returncode == 0
+    service.default = "nonsense"
+    socjudge(*RUN, "--fresh", *files(project))
+    newest = max((project / "logs").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    unknown = socjudge("compare", str(second), str(newest), "--fail-on", "regression")
+    assert unknown.returncode == 2 and "cannot be told" in unknown.stderr
+
+
+# -- the certificate as a gate
+
+
+def certificate(binding: Binding, *, state: str = "shown", issued_at: str = "") -> Certificate:
+    """A certificate whose findings all say so; as issued just now."""
+    findings = tuple(Finding(name, state, "") for name in CONDITIONS)
+    verdicts = tuple(decide(name, findings, ()) for name in binding.criteria)
+    tables: dict[str, list[Any]] = {
+        name: [] for name in ("probes", "neutral", "injection", "people", "raters", "hardening")
+    }
+    counts = dict.fromkeys(("answers", "tried", "labels", "raters", "calls"), 0)
+    basis = {"log": "", "judge_prompt_id": "guide-1", "cost_usd": None, **counts}
+    return Certificate(binding, issued_at or datetime.now().astimezone().isoformat(), verdicts, basis, tables)
+
+
+@pytest.fixture
+def binding(project: Path, socjudge: Command, service: Service) -> Binding:
+    """Of the judge as it runs here."""
+    assert socjudge(*RUN, *files(project)).returncode == 0
+    (log,) = (project / "logs").glob("*.json")
+    service.requests.clear()
+    return binding_of_run(load_run(log))
+
+
+def test_a_judge_with_a_certificate_that_holds_passes(project: Path, socjudge: Command, binding: Binding) -> None:
+    save_certificate(certificate(binding), project / "certificates")
+    done = socjudge(*RUN, "--fresh", "--require-certificate", *files(project))
+    assert done.returncode == 0, done.stderr
+    log = next((project / "logs").glob("*.json"))
+    assert socjudge("rejudge", str(log), *RUN[1:], "--fresh", "--require-certificate").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (None, "there is no certificate of the judge gpt-4o-mini"),
+        ({"judge_service": "https://elsewhere.example/v1"}, "is not valid"),
+        ({"judge_prompt_sha256": "0" * 64}, "is not valid"),
+        ({"criteria": ("正確性",)}, "is not valid"),
+        ({"judge_model": "gpt-4o"}, "there is no certificate of the judge gpt-4o-mini"),
+        ("expired", "is not valid"),
+        ("failed", "does not let this judge decide"),
+        ("undecided", "does not let this judge decide"),
+        ("edited", "was changed after it was written"),
+    ],
+)
+def test_no_other_certificate_lets_a_run_pass_and_nothing_is_asked(
+    change: Any, told: str, project: Path, socjudge: Command, service: Service, binding: Binding
+) -> None:
+    folder = project / "certificates"
+    if isinstance(change, dict):
+        save_certificate(certificate(Binding(**{**vars(binding), **change})), folder)
+    elif change:
+        state = {"failed": "against", "undecided": "untried"}.get(change, "shown")
+        old = "2020-01-01T00:00:00+09:00" if change == "expired" else ""
+        path = save_certificate(certificate(binding, state=state, issued_at=old), folder)
+        if change == "edited":
+            path.write_text(path.read_text("utf-8").replace("guide-1", "guide-2"), "utf-8")
+        else:
+            load_certificate(path)
+    for more in ([], ["--fresh"]):
+        done = socjudge(*RUN, "--require-certificate", *more, *files(project))
+        assert done.returncode == shared.UNCERTIFIED and told in done.stderr
+    page = (project / "page.md").read_text("utf-8").split("\n")
+    assert page[0] == "## ⚠️ undecided (this judge does not have the certificate that is required)"
+    assert "socjudge certify" in page[2] and kinds(project) == ["error"] and service.requests == []
+
+
+def test_a_model_that_answers_under_another_name_is_not_the_certified_one(
+    project: Path, socjudge: Command, binding: Binding
+) -> None:
+    save_certificate(
+        certificate(Binding(**{**vars(binding), "judge_model_resolved": "gpt-4o-mini-2099"})), project / "certificates"
+    )
+    done = socjudge(*RUN, "--fresh", "--require-certificate", *files(project))
+    assert done.returncode == shared.UNCERTIFIED and "is not valid" in done.stderr
+    assert kinds(project) == ["failure", *["passed"] * 4]
+
+
+# -- the page of the documentation
+
+
+def workflows() -> list[dict[str, Any]]:
+    return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+
+
+def commands() -> list[list[str]]:
+    github, gitlab = workflows()
+    steps = github["jobs"]["judge"]["steps"]
+    return [[step["run"] for step in steps if "run" in step], gitlab["judge"]["script"]]
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["github", "gitlab"])
+@pytest.mark.parametrize(("marks", "codes"), [(80, [0, 0]), (60, [1, 1])])
+def test_a_workflow_of_the_docs_does_what_it_says(
+    which: int, marks: int, codes: list[int], project: Path, service: Service, socjudge: Command
+) -> None:
+    settings = f"[defaults]\nanswers = {json.dumps(str(project / 'answers.csv'))}\n"
+    (project / "socjudge.toml").write_text(settings, "utf-8")
+    assert socjudge(*RUN).returncode == 0
+    (before,) = (project / "logs").glob("*.json")
+    before.rename(project / "logs" / "before.json")
+    service.default = judgement(marks)
+    install, *told = commands()[which]
+    assert install.startswith("pip install") and len(told) == 2  # the package under test is there already
+    (project / "bin").mkdir()
+    shim = project / "bin" / "socjudge"
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m socjudge "$@"\n', "utf-8")
+    shim.chmod(0o755)
+    (project / "step.md").touch()
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")},
+        "PATH": f"{project / 'bin'}{os.pathsep}{os.environ['PATH']}", "OPENAI_API_KEY": KEY, "SOCJUDGE_LANG": "en",
+        "OPENAI_BASE_URL": service.base_url, "GITHUB_STEP_SUMMARY": str(project / "step.md"), "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    shell = shutil.which("bash") or "sh"
+    done = [
+        subprocess.run(
+            [shell, "-e", "-c", line], cwd=project, env=environment, capture_output=True, text=True, timeout=120
+        )
+        for line in told
+    ]
+    assert [each.returncode for each in done] == codes, [each.stderr for each in done]
+    page = (project / ("page.md" if which else "step.md")).read_text("utf-8")
+    assert page.startswith("## ✅" if marks == 80 else "## ❌") and "What changed since the run before" in page
+    assert (project / "junit.xml").is_file()
+
+
+def test_the_table_of_exit_codes_has_every_code_that_commands_end_with() -> None:
+    table = {int(code) for code in re.findall(r"^\| (\d) \|", PAGE, re.MULTILINE)}
+    names = ("PASSED", "NOT_PASSED", "COULD_NOT_JUDGE", "NOT_FINISHED", "UNCERTIFIED")
+    assert table == {getattr(shared, name) for name in names}
