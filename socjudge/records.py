@@ -140,13 +140,15 @@ class ModelRequest:
 
     task: "answer" or "judge". messages: the chat, as {"role", "content"} dicts. schema: a JSON schema
     that the reply should follow, or None for free text. material: the values that the prompt was filled
-    with, for the embedded default, which reads no prompt. max_output_tokens: includes hidden reasoning."""
+    with, for the embedded default, which reads no prompt. max_output_tokens: includes hidden reasoning. is_second: for the
+    judge that is asked where the first one is unsure."""
 
     task: Literal["answer", "judge"]
     messages: tuple[Mapping[str, str], ...]
     material: Mapping[str, Any]
     schema: Mapping[str, Any] | None = None
     max_output_tokens: int = 4000
+    is_second: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,8 @@ class Completion:
     """A model's reply. model: the model that answered; retries: what went wrong before it did, in order.
 
     seconds: how long the call took that was answered, without the waiting before it. missing: {criterion: cause} that a judge
-    has no mark for, and says so; no chat model does. levels: of a decision model, how many each criterion was asked on."""
+    has no mark for, and says so; no chat model does. levels: of a decision model, how many each criterion was asked on.
+    unsure_judge: the model that is asked where this judge is unsure, empty for none."""
 
     text: str
     model: str
@@ -164,6 +167,7 @@ class Completion:
     seconds: float = 0.0
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
     levels: int = 0
+    unsure_judge: str = ""
 
     @property
     def is_cut(self) -> bool:
@@ -214,7 +218,9 @@ class Evaluation:
     are. passed: false also where the missing ones leave it open.
     processing_time: seconds of the judge's calls. attempts: replies asked for. error: why `status` is not "ok", or what was
     doubtful about the reply. raw_text: the reply, kept where it could not be read as it came. probabilities: of a decision
-    model, {criterion: of each level, from 0 to 100 points}; the mark is their expected value."""
+    model, {criterion: of each level, from 0 to 100 points}; the mark is their expected value. first_*: what the first
+    judge said, where it was unsure and the marks are the second one's (`RunOptions.unsure_judge`); first_scores has the marks
+    that it gave; `usage` is of both, second_usage of the second."""
 
     scores: Mapping[str, Annotated[int | None, POINTS]]
     average_score: Annotated[float, POINTS]
@@ -230,6 +236,9 @@ class Evaluation:
     raw_text: str = ""
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
     probabilities: Mapping[str, tuple[float, ...]] = field(default_factory=dict, metadata={"absent": {}})
+    first_model: str = ""
+    first_scores: Mapping[str, int] = field(default_factory=dict, metadata={"absent": {}})
+    second_usage: Usage = Usage()
 
 
 @dataclass(frozen=True)
@@ -277,6 +286,7 @@ class RunInfo:
     a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py).
     rubric: None in logs from before it was kept (`EvaluationRun.rubric`); pass_threshold and pass_rate_required are its.
     judge_prompt_text: the prompt itself, empty where it is not known. judges_asked: how many judges were asked together.
+    unsure_usage, n_unsure: of the second judge's calls, a part of judge_usage, and the judged answers that got its marks.
     assistant_version: of somebody's own assistant, as it was given or as it told itself. project: the name of its folder;
     settings_sha256: a hash of all that it had set (`Project`); both decide nothing."""
 
@@ -316,6 +326,8 @@ class RunInfo:
     rubric: Rubric | None = None
     judge_prompt_text: str = field(default="", repr=False)
     judges_asked: int = 1
+    unsure_usage: Usage = Usage()
+    n_unsure: int = 0
     assistant_version: str = ""
     project: str = ""
     settings_sha256: str = ""
@@ -338,6 +350,10 @@ class RunOptions:
     executor
         Where answers and judgements are made, such as Dask's `client.get_executor()` (docs/scaling.md); models must
         then be named by a string.
+    unsure_judge
+        A second judge, asked only about the answers of which the first is unsure: a reply that could not be read, marks that are
+        missing, or a mean near the pass line (docs/statistics.md), which are those that decide the gate. Both marks are
+        kept; "first > second" as judge_model is the same.
     fresh
         Start anew, although the run could be taken up.
     resume
@@ -360,6 +376,7 @@ class RunOptions:
     timeout_s: float | None = None
     patience_s: float | None = None
     executor: Executor | None = None
+    unsure_judge: Any = None  # as judge_model
     fresh: bool = False
     resume: Path | str | None = None
     on_result: Callable[[EvaluationResult], None] | None = None

@@ -250,10 +250,23 @@ def certainty_text(info: RunInfo) -> str:
     return say("base.certainty", total=sum(counts), least=least, most=most, why=why)
 
 
-def mixed_text(info: RunInfo) -> str:
-    """What is said below the verdict of a run whose judge answered under several names; empty for other runs."""
+def mixed_text(info: RunInfo, judged: int) -> str:
+    """What is said below the verdict of a run whose judge answered under several names, or was two; empty for other runs.
+
+    judged: answers that it has judged."""
+    if info.n_unsure:
+        return _cascade_text(info, judged)
     names = info.judge_model_resolved.split(", ")
     return say("base.judge_mixed", count=len(names), names=listed(names)) if len(names) > 1 else ""
+
+
+def _cascade_text(info: RunInfo, judged: int) -> str:
+    first, _, second = info.judge_model.partition(" > ")
+    told = say("base.cascade", judged=judged, count=info.n_unsure, first=first, second=second)
+    dear, both = info.unsure_usage.cost_usd, info.judge_usage.cost_usd
+    if dear is None or both is None:
+        return told
+    return told + say("base.cascade_cost", cost=both, alone=dear / info.n_unsure * judged, second=second)
 
 
 def judges_text(run: EvaluationRun) -> str:
@@ -303,7 +316,7 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     if isinstance(summary, EvaluationRun):
         rule, verdict = rule or run_rule(summary.run), run_verdict(summary)
         others = judges_text(summary) if summary.judges_asked > 1 else ""
-        mixed = mixed_text(summary.run)
+        mixed = mixed_text(summary.run, len(summary.results))
         summary = summary.summary
     rule, verdict = rule or SPECIFIED, verdict or summary_verdict(summary)
     needed = rule.needed(summary.total_questions)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from .. import constants
+from ..base.messages import say
 from ..base.pass_rule import rule_of
 from ..base.verdict import summarise_results
-from ..errors import BudgetReached, RequestRefused
+from ..errors import BudgetReached, ConfigError, RequestRefused
 from ..models.budget import Budget, as_budget
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt
@@ -66,6 +67,8 @@ class Judged:
 
 def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **direct: Any) -> RunTerms:
     """The terms of a run over cases, whose log goes into a folder beside those of runs: it is none of the assistant."""
+    if options is not None and options.unsure_judge is not None:
+        raise ConfigError(say("certify.unsure_judge"))
     return terms_of(options, logs_dir=logs_dir or constants.LOGS_DIR / "certify", **direct)
 
 

@@ -71,6 +71,7 @@ JudgePrompt = Annotated[str | None, typer.Option(help=say("cli.judge_prompt_opti
 AssistantPrompt = Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))]
 JudgeRepeats = Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))]
 UntilCertain = Annotated[bool, typer.Option("--until-certain", help=say("cli.until_certain_option"))]
+UnsureJudge = Annotated[str | None, typer.Option(help=say("cli.unsure_judge_option"))]
 Answers = Annotated[str | None, typer.Option(help=say("cli.answers_option"))]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))]
@@ -146,7 +147,7 @@ def ask(
 
 
 _NOT_OF_A_REPAIR = {
-    "answers", "dataset", "judge_models", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
+    "answers", "dataset", "judge_models", "unsure_judge", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
     "until_certain", "k",
 }  # fmt: skip
 
@@ -157,6 +158,7 @@ def run(
     context: typer.Context,
     dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
     judge_models: JudgeModels = None,
+    unsure_judge: UnsureJudge = None,
     assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
     answers: Answers = None,
     judge_prompt: JudgePrompt = None,
@@ -190,6 +192,7 @@ def run(
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit codes: docs/ci.md."""
     from ..certify.issue import binding_of_judge
     from ..judging.dataset import load_eval_dataset
+    from ..models.opening import with_second
     from ..prompts.saved import judge_prompt_of
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
@@ -211,7 +214,7 @@ def run(
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
-    judges = judge_models or ["auto"]
+    judges = [with_second(judge, unsure_judge) for judge in judge_models or ["auto"]]
     there = None if resume is None else or_exit(journal_info, resume)
     judging = {
         "judge_prompt": judge_prompt or (there and judge_prompt_of(there)),

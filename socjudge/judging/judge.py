@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 MAX_REPLIES = 3  # the first, and two after telling the judge what was wrong with it
+UNSURE_POINTS = 10.0  # from the pass line; what it costs and saves: docs/validation.md, "Two judges as one"
 OUTPUT_TOKENS = 4000  # the JSON takes about 700; the rest is for hidden reasoning
 
 
@@ -88,7 +91,54 @@ def evaluate_answer(
 
 
 def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric) -> Dialogue[Evaluation]:
-    """The dialogue behind `evaluate_answer`, with a prompt that was checked."""
+    """The dialogue behind `evaluate_answer`, with a prompt that was checked; of two judges as one, with the second where the
+    first is unsure."""
+    first, unsure_judge = yield from _one_judge(question, answer, prompt, rubric, is_second=False)
+    if not unsure_judge or not is_unsure(first, rubric.pass_threshold):
+        return first
+    try:
+        second, _ = yield from _one_judge(question, answer, prompt, rubric, is_second=True)
+    except RequestRefused as error:  # no mark at all: those of a judge that is unsure would decide the gate
+        error.usage = first.usage + (error.usage or Usage())
+        raise
+    return replace(
+        second,
+        usage=first.usage + second.usage,
+        processing_time=first.processing_time + second.processing_time,
+        attempts=first.attempts + second.attempts,
+        error="; ".join(filter(None, [first.error, second.error])),
+        first_model=first.model,
+        first_scores={name: mark for name, mark in first.scores.items() if mark is not None}
+        if first.status == "ok"
+        else {},
+        second_usage=second.usage,
+    )
+
+
+def is_unsure(evaluation: Evaluation, line: float) -> bool:
+    """Whether another judge should look: the reply was not read, a mark is missing that another could give, or the mean is so
+    near the pass line that it might fall on the other side.
+
+    So near: within UNSURE_POINTS, or, of a decision model, within two standard deviations of the mean by its probabilities."""
+    if evaluation.status != "ok" or set(evaluation.missing.values()) - {"no_context"}:
+        return True
+    near = UNSURE_POINTS
+    if spread := [_variance(each) for each in evaluation.probabilities.values()]:
+        near = 2 * math.sqrt(sum(spread)) / len(spread)
+    return abs(evaluation.average_score - line) <= near
+
+
+def _variance(probabilities: Sequence[float]) -> float:
+    """Of a mark in points, by the probabilities of its levels."""
+    step, total = 100 / (len(probabilities) - 1), sum(probabilities)
+    mean = sum(i * step * each for i, each in enumerate(probabilities)) / total
+    return sum((i * step - mean) ** 2 * each for i, each in enumerate(probabilities)) / total
+
+
+def _one_judge(
+    question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric, *, is_second: bool
+) -> Dialogue[tuple[Evaluation, str]]:
+    """What one judge says, and the name of the one to ask where it is unsure."""
     criteria = rubric.criteria
     # Asked for all the same, for the prompt is one for all answers; the marks are set aside, and stay in raw_text.
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
@@ -101,6 +151,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
         material={"question": question, "answer": answer, "criteria": criteria, "rubric": rubric},
         schema=judgement_schema(criteria, reasons_first=prompt.reasons_first),
         max_output_tokens=OUTPUT_TOKENS,
+        is_second=is_second,
     )
     shown = (question.question, answer.answer, answer.context, *question.expected_keypoints)
     completions: list[Completion] = []
@@ -147,7 +198,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
     missing = {**last.missing, **(decision.missing if decision else {}), **lacking} if judgement else {}
     scores = {name: None if name in missing else judgement.scores[name] if judgement else 0 for name in criteria}
     mean = average(scores)
-    return Evaluation(
+    evaluation = Evaluation(
         scores=scores,
         average_score=mean,
         # JSON escapes can hold half a character even where the reply did not.
@@ -166,6 +217,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
         missing={name: missing[name] for name in criteria if name in missing},
         probabilities=decision.probabilities if decision else {},
     )
+    return evaluation, last.unsure_judge
 
 
 def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:
@@ -213,10 +265,8 @@ def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJ
     reply = (
         () if completion.is_cut or not completion.text.strip() else ({"role": "assistant", "content": completion.text},)
     )
-    return ModelRequest(
-        task=request.task,
+    return replace(
+        request,
         messages=(request.messages[0], *reply, {"role": "user", "content": complaint}),
-        material=request.material,
-        schema=request.schema,
         max_output_tokens=request.max_output_tokens * 2 if completion.is_cut else request.max_output_tokens,
     )

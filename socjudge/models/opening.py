@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from ..base.messages import aside, say
 from ..base.redact import show_url
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest
 from ..settings import default_model
+from .cascade import THEN, Cascade
 from .decision_model import DecisionModel, split_name
 from .langchain_model import ForeignModel, LangChainModel, init_langchain_model
 from .openai_model import OpenAIModel
@@ -53,7 +54,7 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     OPENAI_API_KEY and OPENAI_BASE_URL. "decisions:name": a decision model there, which judges and never answers ("decisions-5:name":
     on five levels instead of three). "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
     A LangChain chat model, or a model opened before, is taken as it is. An object of your own needs
-    `complete(request)`, which is called in a thread and tried again like the others. "auto": the model that socjudge.toml
+    `complete(request)`, which is called in a thread and tried again like the others. "a > b": two judges as one, see `RunOptions.unsure_judge`. "auto": the model that socjudge.toml
     names for the task; where it names none, DEFAULT_JUDGE_MODEL or DEFAULT_ASSISTANT_MODEL when a key or a base URL is
     configured, else "offline", and which one is said once on stderr.
     Raises ConfigError when a key or a package is missing."""
@@ -81,6 +82,9 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         from .offline import OfflineModel
 
         return OfflineModel()
+    if task == "judge" and THEN in model:
+        first, _, second = model.partition(THEN)
+        return Cascade(open_model(first), open_model(second))
     key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     if decision := split_name(model):
         if task == "answer":
@@ -90,6 +94,15 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     if colon and (chat_model := init_langchain_model(prefix, name)) is not None:
         return LangChainModel(chat_model, model)
     return _openai_model(model, key, base_url)
+
+
+def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel | Model | None) -> Any:
+    """The judge that asks the second one where it is unsure; itself without one. By its name where both have one."""
+    if second is None:
+        return judge
+    if isinstance(judge, str) and isinstance(second, str):
+        return f"{resolve_auto('judge') if judge == 'auto' else judge}{THEN}{second}"
+    return Cascade(open_model(judge), open_model(second))
 
 
 def _answers_itself(model: object) -> bool:

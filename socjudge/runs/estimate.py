@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..base.messages import say
 from ..base.showing import usage_html
+from ..models.cascade import THEN, Cascade
 from ..models.opening import OFFLINE, Model, Task, open_model, resolve_auto
 from ..models.prices import estimate_tokens, price_usd
 from ..prompts.templates import Prompt, load_prompt
@@ -111,6 +112,7 @@ def estimate_run(
     10
     """
     judges, rubric = each_judge(judge_model), rubric or project_rubric()
+    firsts, seconds = _in_two_steps(judges)
     template = estimate_tokens(load_prompt(judge_prompt, rubric=rubric).text)
     answers = open_answers(answers, questions)
     context = _GUIDE_TOKENS + _PASSAGE_TOKENS * (default_k() if k is None else k)
@@ -124,15 +126,28 @@ def estimate_run(
 
     judge_out = _COMMENT_TOKENS + _CRITERION_TOKENS * len(rubric.criteria)
 
-    def taking(judgements: int) -> Estimate:
+    def taking(judgements: int, judges: Sequence[str | BaseChatModel | Model]) -> Estimate:
         parts = [_estimate(judge, "judge", judge_in, judge_out, answer_repeats * judgements) for judge in judges]
         if answers is None:
             parts.append(_estimate(assistant_model, "answer", answer_in, _ANSWER_TOKENS, answer_repeats))
         total = total_usage(parts)
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
 
-    most = taking(most_repeats(judge_repeats, until_certain))
-    return replace(most, lowest=taking(FIRST)) if until_certain else most
+    most = taking(most_repeats(judge_repeats, until_certain), [*firsts, *seconds])
+    if until_certain or seconds:  # at the least the second judge is asked about none
+        return replace(most, lowest=taking(FIRST if until_certain else judge_repeats, firsts))
+    return most
+
+
+def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[Any], list[Any]]:
+    """The judges that mark every answer, and those that mark what these are unsure of."""
+    firsts: list[Any] = []
+    seconds: list[Any] = []
+    for judge in judges:
+        judge = open_model(judge) if isinstance(judge, str) and THEN in judge else judge
+        firsts.append(judge.first if isinstance(judge, Cascade) else judge)
+        seconds += [judge.second] if isinstance(judge, Cascade) else []
+    return firsts, seconds
 
 
 def _estimate(

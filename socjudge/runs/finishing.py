@@ -74,6 +74,8 @@ def finish_run(
             assistant_version=", ".join(totals.versions) or assignment.info.assistant_version,
             assistant_usage=totals.assistant_usage if assignment.plan.asks else Usage(),
             judge_usage=totals.judge_usage + lost,
+            unsure_usage=totals.unsure_usage,
+            n_unsure=totals.n_unsure,
             most_usd=_most_usd(spent_usd, totals),
             wall_time_s=journal.wall_time_s + in_session_s,
             sessions=journal.sessions,
@@ -109,7 +111,8 @@ class _Totals:
     def __init__(self, line: float) -> None:
         self._line = line
         self.tally = Tally()
-        self.judge_usage = self.assistant_usage = Usage()
+        self.judge_usage = self.assistant_usage = self.unsure_usage = Usage()
+        self.n_unsure = 0
         # Models that answered, each once: usually one, two when the service changed it midway.
         self.judges: dict[str, None] = {}
         self.assistants: dict[str, None] = {}
@@ -123,6 +126,10 @@ class _Totals:
         is_to_read = bool(to_read(scores, outcome_of(span, status, self._line)))
         self.tally.add(row["question_id"], span, is_read=status == "ok", is_to_read=is_to_read)
         self.judge_usage += Usage(**evaluation["usage"])
+        if evaluation.get("first_model"):
+            self.n_unsure += 1
+            self.unsure_usage += Usage(**evaluation["second_usage"])
+            self.judges[evaluation["first_model"]] = None
         if evaluation["attempts"] and evaluation["model"] != UNKNOWN:
             self.judges[evaluation["model"]] = None
         if self._last_answer != (row["question_id"], row["answer_repeat"]):

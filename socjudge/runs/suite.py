@@ -11,7 +11,7 @@ from ..base.conditions import rubric_changes
 from ..base.messages import aside, say
 from ..errors import ConfigError
 from ..judging.own_assistant import Assistant
-from ..models.opening import Model
+from ..models.opening import Model, with_second
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt
 from ..records import EvalQuestion, EvaluationRun, Rubric, RunOptions
@@ -130,10 +130,11 @@ def run_evaluation_suite(
     >>> run.summary.total_questions
     1
     """
-    judges, answers = each_judge(judge_model), open_answers(answers, questions)
+    answers = open_answers(answers, questions)
     terms = terms_of(
         options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress, until_certain=until_certain
     )
+    judges = [with_second(judge, terms.unsure_judge) for judge in each_judge(judge_model)]
     _check_names(terms.executor, *judges, assistant_model)
     if isinstance(answers, Assistant):
         if terms.executor is not None:
@@ -209,6 +210,7 @@ def rejudge(
     terms = terms_of(
         options, max_cost_usd=max_cost_usd, logs_dir=logs_dir, progress=progress, until_certain=until_certain
     )
+    judge_model = with_second(judge_model, terms.unsure_judge)
     _check_names(terms.executor, judge_model)
     assignment = assign_rejudging(
         run,
