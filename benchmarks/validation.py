@@ -23,8 +23,8 @@ import scipy.stats
 from calibration import draw_answers
 
 from socjudge.base.pass_rule import PassRule
-from socjudge.certify.conditions import ALPHA, MAX_JUMPY
 from socjudge.certify.noise import JUMP
+from socjudge.certify.trust_conditions import ALPHA, MAX_JUMPY
 from socjudge.runs.certainty import FIRST, ROUND
 from socjudge.stats.changes import sd_ends, share_ends
 from socjudge.stats.correction import Corrected, corrected_mean, corrected_rate

@@ -29,16 +29,16 @@ from ..stats.trust import LOOKS
 from .anchoring import INVERTED, moves_of
 from .cases import ORIGINAL, Case, Judged, judge_parts, make_terms, originals
 from .certificate import Binding, Certificate, binding_of_run, decide, earlier_looks
-from .conditions import ALPHA, judge_conditions, limits_of, sees_own, trust_rows, unmarked_limits, unmarked_told
-from .findings import summarise_probes
-from .hardening import HARDENED, differences_of, explain_prompts
-from .injection import CONTROL, attacks, gains_of, summarise_injections
+from .injections import CONTROL, attacks, gains_of, summarise_injections
 from .labelled import LEAST_SHARED, labels_of, marked_by_two, read_labels
 from .noise import noise_limits
 from .own import read_damaged
+from .probe_findings import summarise_probes
 from .probes import OWN, PROBES, probe_changes, probe_title
 from .subjects import Given, Subject, find_subjects
-from .trials import LABELLED, Trials, plan_trials
+from .trust_conditions import ALPHA, judge_conditions, limits_of, sees_own, trust_rows, unmarked_limits, unmarked_told
+from .two_prompts import HARDENED, differences_of, explain_prompts
+from .within_budget import LABELLED, Trials, plan_trials
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -30,10 +30,10 @@ def probe(
 ) -> None:
     """Put damaged answers before a judge."""
     from ..certify import anchoring as anchors
-    from ..certify import hardening as prompts
     from ..certify import injection as attacks
     from ..certify import probes
-    from ..certify.findings import explain_probes, summarise_probes
+    from ..certify import two_prompts as prompts
+    from ..certify.probe_findings import explain_probes, summarise_probes
     from ..models.budget import as_budget
     from ..runs.finished_parts import forget_parts
     from ..runs.load import load_run

@@ -17,9 +17,9 @@ from ..certify.certificate import (
     VALID_DAYS,
     Certificate,
 )
-from ..certify.conditions import ALPHA, HALF, MAX_JUMPY, WRONG
 from ..certify.labelled import LEAST_SHARED
 from ..certify.noise import JUMP
+from ..certify.trust_conditions import ALPHA, HALF, MAX_JUMPY, WRONG
 from ..records import is_embedded
 from ..stats.basics import OVERALL
 from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MIN_QUESTIONS

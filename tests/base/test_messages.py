@@ -72,7 +72,7 @@ MATERIAL = {
     "base/texts.py",
     "certify/anchoring.py",
     "certify/damages.py",
-    "certify/injection.py",
+    "certify/injections.py",
     "certify/items.py",
     "certify/neutral.py",
     "cli/own_assistant.py",

@@ -45,11 +45,11 @@ from socjudge.certify.certificate import (
     explain_absence,
     run_certificate_line,
 )
-from socjudge.certify.conditions import unmarked_limits
 from socjudge.certify.damages import sentences
 from socjudge.certify.issue import binding_of_judge
 from socjudge.certify.labelled import read_labels
-from socjudge.certify.trials import LABELLED
+from socjudge.certify.trust_conditions import unmarked_limits
+from socjudge.certify.within_budget import LABELLED
 from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo
 from socjudge.runs.log_json import answer_sha256

@@ -32,9 +32,9 @@ from socjudge import (
 )
 from socjudge.certify.anchoring import explain_anchoring
 from socjudge.certify.damages import only_politeness
-from socjudge.certify.hardening import HARDENED, explain_prompts
-from socjudge.certify.injection import attacks, explain_injections
+from socjudge.certify.injections import attacks, explain_injections
 from socjudge.certify.subjects import find_subjects
+from socjudge.certify.two_prompts import HARDENED, explain_prompts
 from socjudge.judging.replies import judgement_schema, parse_judgement
 from socjudge.prompts.templates import check_judge_prompt, fill, judge_values
 

@@ -22,10 +22,10 @@ from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MAX_UNREAD, jud
 from .anchoring import INVERTED
 from .cases import ORIGINAL
 from .certificate import CONDITIONAL, TRUSTED, UNTRUSTED, Finding
-from .findings import BLIND, is_more_than_noise
 from .noise import JUMP, LEAST, Steadiness, noise_limits, originals_of, steadiness
+from .probe_findings import BLIND, is_more_than_noise
 from .probes import OWN, PROBES, expected_of, probe_title
-from .trials import LABELLED
+from .within_budget import LABELLED
 
 _SHARES = {
     "damage": ("certify.share_damage", "certify.none_damage"),

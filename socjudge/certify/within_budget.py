@@ -15,7 +15,7 @@ from ..runs.estimate import Estimate
 from .anchoring import INVERTED, inverted
 from .cases import Case, estimate_cases, originals
 from .damages import DAMAGES, Probe
-from .injection import attack_cases, attacks
+from .injections import attack_cases, attacks
 from .neutral import NEUTRAL
 from .subjects import Subject
 
