@@ -25,17 +25,17 @@ import pandas as pd
 from certify_judge import good_pairs
 
 from socjudge import (
+    Anchoring,
     AssistantAnswer,
     Flags,
+    Injections,
+    Probes,
     certify_judge,
     evaluate_answer,
     explain_probes,
     load_eval_dataset,
     plot_probe_matrix,
     probe_matrix,
-    run_anchoring,
-    run_injections,
-    run_probes,
     save_certificate,
     summarise_anchoring,
     summarise_injections,
@@ -89,7 +89,7 @@ def compare_by_hand(path: Path, folder: str) -> None:
             broken.append((question, answer, item))
         elif item["lead_verdict"] == "pass":
             good[question.id] = (question, answer)
-    changes = run_probes(list(good.values()), logs_dir=folder, **OFFLINE).changes
+    changes = Probes().run(list(good.values()), logs_dir=folder, **OFFLINE).findings
     before = changes.groupby(["question_id", "criterion"])["before"].first()
     rows = []
     for question, answer, item in broken:
@@ -134,17 +134,17 @@ def main() -> None:
             if arguments.keep:
                 print(save_certificate(certificate, arguments.keep))
             return
-        changes = run_probes(pairs, logs_dir=folder, **OFFLINE).changes
+        changes = Probes().run(pairs, logs_dir=folder, **OFFLINE).findings
         show_probes(changes)
         if arguments.chart:
             figure: Any = plot_probe_matrix(summarise_probes(changes)).figure
             figure.savefig(arguments.chart, dpi=110)
         if arguments.injection:
-            gains = run_injections(pairs, logs_dir=folder, **OFFLINE).gains
+            gains = Injections().run(pairs, logs_dir=folder, **OFFLINE).findings
             print(summarise_injections(gains).round(2).to_string())
             print(summarise_injections(gains, ()).round(2).to_string())
         if arguments.anchoring:
-            moves = run_anchoring(pairs, logs_dir=folder, **OFFLINE).moves
+            moves = Anchoring().run(pairs, logs_dir=folder, **OFFLINE).findings
             print(summarise_anchoring(moves).round(2).to_string())
 
 

@@ -72,19 +72,15 @@ _HOMES = {
     "bridge_judges": "stats.bridge",
     "bridged_verdicts": "stats.bridge",
     "bridged_trend": "stats.bridge",
-    "run_probes": "certify.probes",
-    "estimate_probes": "certify.probes",
+    "Probes": "certify.probes",
     "summarise_probes": "certify.probe_findings",
     "probe_matrix": "certify.probe_findings",
     "explain_probes": "certify.probe_findings",
-    "run_injections": "certify.injections",
-    "estimate_injections": "certify.injections",
+    "Injections": "certify.injections",
     "summarise_injections": "certify.injections",
-    "compare_prompts": "certify.two_prompts",
+    "Prompts": "certify.two_prompts",
     "prompt_equivalence": "certify.two_prompts",
-    "estimate_prompts": "certify.two_prompts",
-    "estimate_anchoring": "certify.anchoring",
-    "run_anchoring": "certify.anchoring",
+    "Anchoring": "certify.anchoring",
     "summarise_anchoring": "certify.anchoring",
     "certify_judge": "certify.issue",
     "estimate_certificate": "certify.issue",
@@ -147,13 +143,13 @@ if TYPE_CHECKING:
     from .base.showing import show_table
     from .base.verdict import summary_text
     from .batch.api import batch_status, collect_batch, prepare_batch, submit_batch
-    from .certify.anchoring import estimate_anchoring, run_anchoring, summarise_anchoring
+    from .certify.anchoring import Anchoring, summarise_anchoring
     from .certify.certificate import binding_of_run, find_certificate, load_certificate, save_certificate
-    from .certify.injections import estimate_injections, run_injections, summarise_injections
+    from .certify.injections import Injections, summarise_injections
     from .certify.issue import binding_of_judge, certify_judge, estimate_certificate
     from .certify.probe_findings import explain_probes, probe_matrix, summarise_probes
-    from .certify.probes import estimate_probes, run_probes
-    from .certify.two_prompts import compare_prompts, estimate_prompts, prompt_equivalence
+    from .certify.probes import Probes
+    from .certify.two_prompts import Prompts, prompt_equivalence
     from .charts.certify import plot_probe_matrix
     from .charts.judges import plot_cost_agreement, plot_judge_comparison, plot_verdict_flips
     from .charts.runs import plot_bridged_trend, plot_criterion_multiples, plot_criterion_trend, plot_question_strip

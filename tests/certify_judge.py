@@ -15,7 +15,7 @@ from damages import good_answer
 from service import CRITERIA, judgement
 
 from socjudge import AssistantAnswer, EvalQuestion, Flags, Passage, load_prompt
-from socjudge.certify.probes import PROBES
+from socjudge.certify.neutral import PROBES
 from socjudge.certify.subjects import find_subjects
 from socjudge.judging.citations import format_context
 from socjudge.prompts.templates import fill, judge_values
@@ -40,7 +40,7 @@ def good_pairs(split: str = "dev") -> list[Pair]:
 
 
 class ScriptedJudge:
-    """Replies to the requests of `run_probes` over these pairs: 90 points, and 30 where a probe's criterion must fall.
+    """Replies to the requests of `Probes` over these pairs: 90 points, and 30 where a probe's criterion must fall.
 
     What no probe made gets 90, and a text of politeness alone 20. weaknesses: change the scores, given the prompt."""
 

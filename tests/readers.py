@@ -45,7 +45,7 @@ from socjudge import (
 )
 from socjudge.certify.certificate import Binding, _seal, certificate_line, explain_absence
 from socjudge.certify.own import read_damaged
-from socjudge.certify.probes import expected_of
+from socjudge.certify.probe_findings import expected_of
 from socjudge.certify.subjects import find_subjects
 from socjudge.flags.prohibitions import load_prohibitions
 from socjudge.history.labels import Mark, append_mark, read_rater

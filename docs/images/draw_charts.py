@@ -50,7 +50,9 @@ def probes() -> Any:
     """The embedded judge on four answers."""
     answers = [(each, sj.AssistantAnswer(each.question, ANSWER)) for each in sj.load_eval_dataset()[:4]]
     with tempfile.TemporaryDirectory() as logs:
-        return sj.summarise_probes(sj.run_probes(answers, judge_model="offline", logs_dir=logs, progress=False).changes)
+        return sj.summarise_probes(
+            sj.Probes().run(answers, judge_model="offline", logs_dir=logs, progress=False).findings
+        )
 
 
 def main() -> None:

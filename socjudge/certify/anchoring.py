@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from ..base.messages import listed, say
-from ..models.budget import Budget
-from ..models.opening import Model
-from ..prompts.templates import Prompt, load_prompt
-from ..records import Flags, Rubric, RunOptions
+from ..prompts.templates import Prompt
+from ..records import Flags, Rubric
 from ..runs.assignment import check_counts
-from ..runs.estimate import Estimate
-from ..settings import project_rubric
 from ..stats.basics import difference_interval, need_columns
 from ..stats.changes import share_interval
-from .cases import ORIGINAL, Case, Judged, estimate_cases, judge_parts, make_terms, originals
+from .cases import ORIGINAL, Case, Judged, originals
+from .experiment import Experiment, Plan
 from .noise import changes_of, repeat_changes
-from .subjects import Given, Subject, find_subjects
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
+from .subjects import Subject
 
 INVERTED, NO_FLAGS, NO_KEYPOINTS = "flags_inverted", "flags_hidden", "keypoints_hidden"
 _TITLES = {
@@ -37,95 +29,64 @@ _FLAG_PLACEHOLDERS = ("insufficient_evidence", "dangerous_operation", "ambiguous
 
 
 @dataclass(frozen=True)
-class Anchoring:
-    """How the marks moved. moves: see `run_anchoring`; judged: the marks behind them, one for each wording of the prompt."""
-
-    moves: pd.DataFrame = field(repr=False)
-    judged: tuple[Judged, ...]
-
-
-def run_anchoring(
-    given: Given,
-    *,
-    judge_model: str | BaseChatModel | Model = "auto",
-    judge_prompt: Prompt | str | Path | None = None,
-    rubric: Rubric | None = None,
-    repeats: int = 2,
-    max_cost_usd: Budget | float | None = None,
-    logs_dir: Path | str | None = None,
-    progress: bool = True,
-    options: RunOptions | None = None,
-) -> Anchoring:
+class Anchoring(Experiment):
     """Judge the same answers with the flags inverted, the flags hidden, and the keypoints hidden.
 
-    A judge that reads the answer moves little, but for 網羅性 without the keypoints.
+    A judge that reads the answer moves little, but for 網羅性 without the keypoints. One that refuses answers without keypoints,
+    as the embedded one does, is no error: those rows are "failed".
 
     Parameters
     ----------
-    given, judge_model, judge_prompt, rubric, repeats, max_cost_usd, logs_dir, progress, options
-        As in `run_probes`; max_cost_usd is for all three together.
+    repeats
+        How often each answer is judged again as it is: the judge's own noise.
+    hidden
+        Whether to hide anything, or only to invert the flags.
 
-    Returns
-    -------
-    Anchoring
-        `moves` has one row per question, variant ("flags_inverted", "flags_hidden", "keypoints_hidden", and "original"
-        for each repeat of the same call) and criterion: question_id, variant, criterion, before, after (0–100), change
-        (points), limit, moved, status, as in `run_probes`.
-
-    Raises
-    ------
-    SocJudgeError
-        As in `run_probes`. A judge that refuses answers without keypoints, as the embedded one does, is no error: those
-        rows are "failed".
+    Notes
+    -----
+    The findings have one row per question, variant ("flags_inverted", "flags_hidden", "keypoints_hidden", and "original" for
+    each repeat of the same call) and criterion: question_id, variant, criterion, before, after (0–100), change (points),
+    limit, moved, status, as those of `Probes`.
 
     Examples
     --------
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> found = sj.run_anchoring([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> sorted(found.moves["variant"].unique())
+    >>> found = sj.Anchoring().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> sorted(found.findings["variant"].unique())
     ['flags_hidden', 'flags_inverted', 'keypoints_hidden', 'original']
     """
-    check_counts(repeats=repeats)
-    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
-    rubric = rubric or project_rubric()
-    plan = _plan(find_subjects(given), load_prompt(judge_prompt, rubric=rubric), repeats)
-    judged = judge_parts(plan, terms, judge_model=judge_model, rubric=rubric)
-    return Anchoring(moves_of(pd.concat([one.marks for one in judged], ignore_index=True)), tuple(judged))
+
+    repeats: int = 2
+    hidden: bool = True
+
+    def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
+        check_counts(repeats=self.repeats)
+        parts = [([*originals(subjects, self.repeats), *_cases(INVERTED, map(_inverted, subjects))], prompt)]
+        if self.hidden:
+            parts += [
+                (_cases(NO_FLAGS, map(_without_flags, subjects)), _hiding(prompt, *_FLAG_PLACEHOLDERS)),
+                (_cases(NO_KEYPOINTS, map(_without_keypoints, subjects)), _hiding(prompt, "expected_keypoints")),
+            ]
+        return Plan(parts, rubric)
+
+    def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
+        marks = pd.concat([part.marks for part in judged], ignore_index=True)
+        marks = marks[marks["case"].isin([ORIGINAL, *_TITLES])]
+        moves = pd.concat([changes_of(marks), repeat_changes(marks)], ignore_index=True)
+        names = ["question_id", "variant", "criterion", "before", "after", "change", "limit", "moved", "status"]
+        return moves.drop(columns="variant").rename(columns={"case": "variant"})[names]
+
+    def explain(self, findings: pd.DataFrame) -> str:
+        return explain_anchoring(findings)
 
 
-def estimate_anchoring(
-    given: Given,
-    *,
-    judge_model: str | BaseChatModel | Model = "auto",
-    judge_prompt: Prompt | str | Path | None = None,
-    rubric: Rubric | None = None,
-    repeats: int = 2,
-) -> Estimate:
-    """Calls, tokens and list price of `run_anchoring` with the same arguments; sends nothing."""
-    rubric = rubric or project_rubric()
-    plan = _plan(find_subjects(given), load_prompt(judge_prompt, rubric=rubric), repeats)
-    parts = [
-        estimate_cases(cases, judge_model=judge_model, judge_prompt=wording, rubric=rubric) for cases, wording in plan
-    ]
-    return parts[0] + parts[1] + parts[2]
-
-
-def _plan(subjects: Sequence[Subject], prompt: Prompt, repeats: int) -> list[tuple[list[Case], Prompt]]:
-    """What is to be judged, with the wording of the prompt."""
-    return [
-        ([*originals(subjects, repeats), *_cases(INVERTED, [inverted(s) for s in subjects])], prompt),
-        (_cases(NO_FLAGS, [_without_flags(s) for s in subjects]), _hiding(prompt, *_FLAG_PLACEHOLDERS)),
-        (_cases(NO_KEYPOINTS, [_without_keypoints(s) for s in subjects]), _hiding(prompt, "expected_keypoints")),
-    ]
-
-
-def _cases(name: str, subjects: Sequence[Subject]) -> list[Case]:
+def _cases(name: str, subjects: Iterable[Subject]) -> list[Case]:
     return [Case(subject.question.id, name, 0, subject) for subject in subjects]
 
 
-def inverted(subject: Subject) -> Subject:
+def _inverted(subject: Subject) -> Subject:
     """With each of the assistant's flags turned."""
     flags = subject.answer.flags
     turned = Flags(not flags.insufficient_evidence, not flags.dangerous_operation, not flags.ambiguous_query)
@@ -148,20 +109,13 @@ def _hiding(prompt: Prompt, *names: str) -> Prompt:
     return Prompt(f"{prompt.id}-{'-'.join(names)}-hidden", text)
 
 
-def moves_of(marks: pd.DataFrame) -> pd.DataFrame:
-    """The `moves` of `run_anchoring`, from the marks of the answers as they are and with what was told changed."""
-    moves = pd.concat([changes_of(marks), repeat_changes(marks)], ignore_index=True)
-    names = ["question_id", "variant", "criterion", "before", "after", "change", "limit", "moved", "status"]
-    return moves.drop(columns="variant").rename(columns={"case": "variant"})[names]
-
-
 def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     """How far each criterion follows what the judge is told beside the answer.
 
     Parameters
     ----------
     moves
-        From `run_anchoring`.
+        From `Anchoring`.
     level
         Of the intervals.
 
@@ -180,13 +134,11 @@ def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataF
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> found = sj.run_anchoring([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> list(sj.summarise_anchoring(found.moves)["variant"].unique())
+    >>> found = sj.Anchoring().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> list(sj.summarise_anchoring(found.findings)["variant"].unique())
     ['flags_inverted', 'flags_hidden', 'keypoints_hidden']
     """
-    need_columns(
-        moves, ["question_id", "variant", "criterion", "change", "moved"], "summarise_anchoring", "run_anchoring"
-    )
+    need_columns(moves, ["question_id", "variant", "criterion", "change", "moved"], "summarise_anchoring", "Anchoring")
     repeats = moves[moves["variant"] == ORIGINAL]
     noise = repeats["change"].abs().groupby(repeats["criterion"]).mean()
     rows = []

@@ -6,11 +6,10 @@ import json
 import math
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,22 +17,16 @@ import pandas as pd
 from ..base.messages import listed, say
 from ..base.pass_rule import reaches
 from ..errors import ConfigError
-from ..models.budget import Budget
-from ..models.opening import Model
 from ..prompts.templates import Prompt
-from ..records import Rubric, RunOptions
+from ..records import Rubric
 from ..runs.assignment import check_counts
-from ..runs.estimate import Estimate
-from ..settings import project_rubric
 from ..stats.basics import OVERALL, difference_interval, need_columns
 from ..stats.changes import share_interval
-from .cases import Case, Judged, criteria_of, estimate_cases, judge_parts, make_terms
+from .cases import Case, Judged, criteria_of
 from .damages import only_politeness
+from .experiment import Experiment, Plan
 from .neutral import neutral_text
-from .subjects import Given, Subject, find_subjects
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
+from .subjects import Subject
 
 CONTROL = "control of "
 
@@ -92,52 +85,27 @@ def _table() -> list[dict[str, str]]:
 
 
 @dataclass(frozen=True)
-class Injections:
-    """What the attacks gained. gains: see `run_injections`; judged: the marks behind them, and what they took."""
-
-    gains: pd.DataFrame = field(repr=False)
-    judged: Judged
-
-
-def run_injections(
-    given: Given,
-    *,
-    judge_model: str | BaseChatModel | Model = "auto",
-    judge_prompt: Prompt | str | Path | None = None,
-    rubric: Rubric | None = None,
-    names: Sequence[str] | None = None,
-    per_attack: int | None = None,
-    max_cost_usd: Budget | float | None = None,
-    logs_dir: Path | str | None = None,
-    progress: bool = True,
-    options: RunOptions | None = None,
-) -> Injections:
-    """Put commands and forged verdicts before the judge, and see what they gain over a neutral text of equal length.
+class Injections(Experiment):
+    """Put commands and forged verdicts before the judge: what do they gain over a neutral text of equal length?
 
     The answer under attack is one that says nothing (politeness alone): it deserves to fail, so every point is gained.
 
     Parameters
     ----------
-    given, judge_model, judge_prompt, rubric, max_cost_usd, logs_dir, progress, options
-        As in `run_probes`.
     names
         Of the attacks in attacks.toml; all unless given.
     per_attack
         Questions for each attack and place, taken in turn; all unless given.
+    per_answer
+        Instead of that, attacks for each question, taken in turn.
 
-    Returns
-    -------
-    Injections
-        `gains` has one row per question, attack, place and criterion, 総合 (the mean of the criteria) included:
+    Notes
+    -----
+    The findings have one row per question, attack, place and criterion, 総合 (the mean of the criteria) included:
 
-        - question_id, attack, place, criterion
-        - control, attacked: 0–100, missing where there is no mark; gain: points
-        - control_passes, attacked_passes: whether the mean reaches the pass line (only in rows of 総合)
-
-    Raises
-    ------
-    SocJudgeError
-        As in `run_probes`; ConfigError for an unknown name.
+    - question_id, attack, place, criterion
+    - control, attacked: 0–100, missing where there is no mark; gain: points
+    - control_passes, attacked_passes: whether the mean reaches the pass line (only in rows of 総合)
 
     Examples
     --------
@@ -145,56 +113,56 @@ def run_injections(
     >>> question = sj.load_eval_dataset()[0]
     >>> told = "端末を隔離する。", "[出典: malware_response.md > 初動対応]"
     >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\\n".join(reversed(told)))
-    >>> found = sj.run_injections(
-    ...     [(question, answer)], judge_model="offline", names=["key_colon"], logs_dir="logs/certify", progress=False
+    >>> found = sj.Injections(["key_colon"]).run(
+    ...     [(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False
     ... )
-    >>> float(found.gains["gain"].max())
+    >>> float(found.findings["gain"].max())
     0.0
     """
-    subjects = find_subjects(given)
-    check_counts(per_attack=len(subjects) if per_attack is None else per_attack)
-    rubric = rubric or project_rubric()
-    cases = _plan(subjects, names, per_attack, rubric.criteria)
-    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
-    (judged,) = judge_parts([(cases, judge_prompt)], terms, judge_model=judge_model, rubric=rubric)
-    return Injections(gains_of(judged.marks, rubric.pass_threshold), judged)
+
+    names: Sequence[str] | None = None
+    per_attack: int | None = None
+    per_answer: int | None = None
+
+    def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
+        """Attack and control side by side, so that a budget that ends midway leaves pairs."""
+        most = self.per_attack if self.per_answer is None else self.per_answer
+        check_counts(per_attack=1 if most is None else most)
+        known = self._attacks(rubric.criteria)
+        if self.per_answer is None:
+            count = len(subjects) if most is None else min(most, len(subjects))
+            pairs = [
+                (subjects[(turn * count + step) % len(subjects)], attack)
+                for step in range(count)
+                for turn, attack in enumerate(known)
+            ]
+        else:
+            count = min(self.per_answer, len(known))
+            pairs = [
+                (subject, known[(turn * count + step) % len(known)])
+                for turn, subject in enumerate(subjects)
+                for step in range(count)
+            ]
+        return Plan([([case for pair in pairs for case in _pair(*pair)], prompt)], rubric)
+
+    def _attacks(self, criteria: Sequence[str]) -> list[Attack]:
+        known = attacks(criteria)
+        if unknown := set(self.names or ()) - {attack.name for attack in known}:
+            every = listed(dict.fromkeys(attack.name for attack in known))
+            raise ConfigError(say("certify.attack_unknown", name=listed(sorted(unknown)), known=every))
+        return [attack for attack in known if self.names is None or attack.name in self.names]
+
+    def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
+        names = {attack.id for attack in attacks(plan.rubric.criteria)}
+        marks = judged[0].marks
+        own = marks["case"].astype(str).isin({*names, *(CONTROL + name for name in names)})
+        return gains_of(marks[own], plan.rubric.pass_threshold)
+
+    def explain(self, findings: pd.DataFrame) -> str:
+        return explain_injections(findings)
 
 
-def estimate_injections(
-    given: Given,
-    *,
-    judge_model: str | BaseChatModel | Model = "auto",
-    judge_prompt: Prompt | str | Path | None = None,
-    rubric: Rubric | None = None,
-    names: Sequence[str] | None = None,
-    per_attack: int | None = None,
-) -> Estimate:
-    """Calls, tokens and list price of `run_injections` with the same arguments; sends nothing."""
-    rubric = rubric or project_rubric()
-    cases = _plan(find_subjects(given), names, per_attack, rubric.criteria)
-    return estimate_cases(cases, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric)
-
-
-def _plan(
-    subjects: Sequence[Subject], names: Sequence[str] | None, per_attack: int | None, criteria: Sequence[str]
-) -> list[Case]:
-    """Attack and control side by side, so that a budget that ends midway leaves pairs."""
-    known = attacks(criteria)
-    unknown = set(names or ()) - {attack.name for attack in known}
-    if unknown:
-        every = listed(dict.fromkeys(attack.name for attack in known))
-        raise ConfigError(say("certify.attack_unknown", name=listed(sorted(unknown)), known=every))
-    chosen = [attack for attack in known if names is None or attack.name in names]
-    most = len(subjects) if per_attack is None else min(per_attack, len(subjects))
-    cases = []
-    for step in range(most):
-        for turn, attack in enumerate(chosen):
-            subject = subjects[(turn * most + step) % len(subjects)]
-            cases += attack_cases(subject, attack)
-    return cases
-
-
-def attack_cases(subject: Subject, attack: Attack) -> list[Case]:
+def _pair(subject: Subject, attack: Attack) -> list[Case]:
     """The attack on an answer that says nothing, and its control."""
     (weak,) = only_politeness(subject)
     return [
@@ -204,7 +172,7 @@ def attack_cases(subject: Subject, attack: Attack) -> list[Case]:
 
 
 def gains_of(marks: pd.DataFrame, line: float) -> pd.DataFrame:
-    """The `gains` of `run_injections`, from the marks of attacks and their controls. line: points with which one passes."""
+    """The findings of `Injections`, from the marks of attacks and their controls. line: points with which one passes."""
     wide = marks.pivot(index=["question_id", "case"], columns="criterion", values="score")
     wide = wide[criteria_of(marks)]
     wide[OVERALL] = wide.mean(axis=1, skipna=False)
@@ -244,7 +212,7 @@ def summarise_injections(
     Parameters
     ----------
     gains
-        From `run_injections`.
+        From `Injections`.
     by
         Columns that make a row each: attack and place, one of them, or "criterion"; () for one row.
     level
@@ -265,13 +233,13 @@ def summarise_injections(
     >>> question = sj.load_eval_dataset()[0]
     >>> told = "端末を隔離する。", "[出典: malware_response.md > 初動対応]"
     >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\\n".join(reversed(told)))
-    >>> found = sj.run_injections(
-    ...     [(question, answer)], judge_model="offline", names=["key_colon"], logs_dir="logs/certify", progress=False
+    >>> found = sj.Injections(["key_colon"]).run(
+    ...     [(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False
     ... )
-    >>> int(sj.summarise_injections(found.gains, ()).loc[0, "n"])
+    >>> int(sj.summarise_injections(found.findings, ()).loc[0, "n"])
     1
     """
-    need_columns(gains, ["question_id", "criterion", "gain", *by], "summarise_injections", "run_injections")
+    need_columns(gains, ["question_id", "criterion", "gain", *by], "summarise_injections", "Injections")
     overall = gains if "criterion" in by else gains[gains["criterion"] == OVERALL]
     keys: Any = list(by) or np.zeros(len(overall))
     rows = []

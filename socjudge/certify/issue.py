@@ -17,7 +17,7 @@ from ..base.messages import listed, say
 from ..models.langchain_model import settings_of
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
-from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, is_embedded
+from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, is_embedded, total_usage
 from ..runs.assignment import check_counts
 from ..runs.estimate import Estimate
 from ..runs.load import load_run
@@ -26,25 +26,25 @@ from ..settings import cost_cap, project_rubric
 from ..stats.agreement import judge_agreement
 from ..stats.people import judge_vs_people
 from ..stats.trust import LOOKS
-from .anchoring import INVERTED, moves_of
-from .cases import ORIGINAL, Case, Judged, judge_parts, make_terms, originals
+from .anchoring import Anchoring
+from .cases import ORIGINAL, Judged, judge_parts, make_terms, originals
 from .certificate import Binding, Certificate, binding_of_run, decide, earlier_looks
-from .injections import CONTROL, attacks, gains_of, summarise_injections
+from .injections import Injections, summarise_injections
 from .labelled import LEAST_SHARED, labels_of, marked_by_two, read_labels
+from .neutral import PROBES
 from .noise import noise_limits
 from .own import read_damaged
-from .probe_findings import summarise_probes
-from .probes import OWN, PROBES, probe_changes, probe_title
+from .probe_findings import probe_title, summarise_probes
+from .probes import Probes
 from .subjects import Given, Subject, find_subjects
 from .trust_conditions import ALPHA, judge_conditions, limits_of, sees_own, trust_rows, unmarked_limits, unmarked_told
-from .two_prompts import HARDENED, differences_of, explain_prompts
+from .two_prompts import HARDENED, Prompts, explain_prompts
 from .within_budget import LABELLED, Trials, plan_trials
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 BUDGET_USD = 0.25  # twenty answers with gpt-4o-mini: with ten a judge seldom shows that it sees what it sees
-REPEATS = 2
 _EMBEDDED = "offline"
 
 
@@ -67,7 +67,7 @@ def certify_judge(
     Parameters
     ----------
     given
-        A log, a run, or a list of (question, answer): good answers, and those that people marked. Up to ten are damaged.
+        A log, a run, or a list of (question, answer): good answers, and those that people marked. Up to twenty are damaged.
     judge_model, judge_prompt, rubric
         As in `run_evaluation_suite`, as are progress and options.
     labels
@@ -78,7 +78,7 @@ def certify_judge(
         broken_answer and criterion (the one that must fall), and with answer where the good one is not the one given. A judge
         that measures by rules, as the embedded one and an object whose `is_lexical` is true, needs them to be 信頼できる.
     budget_usd
-        A hard cap in US dollars, which needs known prices: 0.10 unless given, or less where the project's max_cost_usd is
+        A hard cap in US dollars, which needs known prices: 0.25 unless given, or less where the project's max_cost_usd is
         less; infinity for none. Less is tried where it is small, and what was
         paid for is kept where it ends midway.
     size
@@ -121,11 +121,8 @@ def certify_judge(
     work = _prepare(given, judge_model, judge_prompt, rubric or project_rubric(), labels, damaged, budget_usd, size)
     cap = math.inf if budget_usd is None else budget_usd
     terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=cap, progress=progress)
-    parts: list[tuple[Sequence[Case], Prompt]] = [(work.trials.cases, work.prompt)]
-    if work.trials.hardened:
-        parts.append((work.trials.hardened, load_prompt(HARDENED)))
-    judged, *hardened = judge_parts(parts, terms, judge_model=work.judge, rubric=work.rubric)
-    return _certificate(work, judged, hardened[0] if hardened and not judged.stopped else None, logs_dir)
+    judged = judge_parts(work.trials.plan.parts, terms, judge_model=work.judge, rubric=work.rubric)
+    return _certificate(work, judged if not judged[0].stopped else judged[:1], logs_dir)
 
 
 def estimate_certificate(
@@ -225,7 +222,7 @@ def _prepare(
     if hardened is not None and any(name not in hardened.text for name in rubric.criteria):
         hardened = None  # it asks for the specification's criteria alone
     trials = plan_trials(
-        subjects, missing, own=own, judge_model=judge, prompt=prompt, hardened=hardened, rubric=rubric, repeats=REPEATS,
+        subjects, missing, own=own, judge_model=judge, prompt=prompt, hardened=hardened, rubric=rubric,
         size=size, budget_usd=budget_usd,
     )  # fmt: skip
     is_lexical = is_embedded(judge.name) or bool(getattr(judge, "is_lexical", False))
@@ -248,17 +245,11 @@ def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["question_id", "answer_sha256", "criterion", "score"])
 
 
-def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir: Path | str | None) -> Certificate:
-    marks = judged.marks
-    names = marks["case"].astype(str)
-    is_original = names == ORIGINAL
-    is_own = names.str.startswith(OWN)
-    changes = probe_changes(marks[is_original | is_own | names.isin(PROBES)], work.trials.left_out)
+def _certificate(work: _Work, judged: Sequence[Judged], logs_dir: Path | str | None) -> Certificate:
+    """judged: with the judge's prompt, and with the hardened one where that was tried to the end."""
+    marks, plan, is_hardened = judged[0].marks, work.trials.plan, len(judged) > 1
+    changes, moves, gains = (each.findings(plan, judged[:1]) for each in (Probes(), Anchoring(), Injections()))
     summary = summarise_probes(changes)
-    moves = moves_of(marks[is_original | (names == INVERTED)])
-    attacked = {attack.id for attack in attacks(work.rubric.criteria)}
-    gains = gains_of(marks[names.isin({*attacked, *(CONTROL + name for name in attacked)})], work.rubric.pass_threshold)
-
     scores = _beside_people(work, marks)
     trust = trust_rows(scores, work.labels)
     raters = 0 if work.labels is None else work.labels["rater"].nunique()
@@ -280,7 +271,7 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
             limits.append(say("certify.limit_lexical"))
         verdicts.append(decide(criterion, findings, tuple(limits)))
 
-    cost = judged.usage + hardened.usage if hardened else judged.usage
+    cost = total_usage(part.usage for part in judged)
     tables: dict[str, list[dict[str, Any]]] = {
         "probes": _rows(summary[summary["expected"] == "falls"]),
         "neutral": _rows(_neutral(summary)),
@@ -288,9 +279,7 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
         "injection": _rows(summarise_injections(gains, ("criterion",))) if len(gains) else [],
         "people": _people_table(work, scores, logs_dir),
         "raters": _raters_table(work.labels),
-        "hardening": [{"words": explain_prompts(differences_of(marks[is_original], hardened.marks))}]
-        if hardened
-        else [],
+        "hardening": [{"words": explain_prompts(Prompts().findings(plan, judged))}] if is_hardened else [],
     }
     basis = {
         "log": str(work.run.log_path.name) if work.run and work.run.log_path else "",
@@ -308,9 +297,9 @@ def _certificate(work: _Work, judged: Judged, hardened: Judged | None, logs_dir:
         "cost_usd": cost.cost_usd,
     }
     return Certificate(
-        _binding(work.judge, work.prompt, work.rubric, judged.info.judge_model_resolved),
+        _binding(work.judge, work.prompt, work.rubric, judged[0].info.judge_model_resolved),
         datetime.now().astimezone().isoformat(timespec="seconds"),
-        tuple(verdicts), basis, tables, _not_tried(work, marks, hardened), judged.stopped,
+        tuple(verdicts), basis, tables, _not_tried(work, marks, is_hardened), judged[0].stopped,
     )  # fmt: skip
 
 
@@ -375,9 +364,9 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _not_tried(work: _Work, marks: pd.DataFrame, hardened: Judged | None) -> tuple[str, ...]:
+def _not_tried(work: _Work, marks: pd.DataFrame, is_hardened: bool) -> tuple[str, ...]:
     told = [unmarked_told(marks)] if marks["status"].isin(["unparsable", "failed"]).any() else []
-    tried = {case.name for case in work.trials.cases}
+    tried = {case.name for case in work.trials.plan.parts[0][0]}
     if work.is_lexical:
         told.append(say("certify.not_tried_lexical"))
     unfit = [probe_title(name) for name in PROBES if name not in tried]
@@ -389,7 +378,7 @@ def _not_tried(work: _Work, marks: pd.DataFrame, hardened: Judged | None) -> tup
         told.append(say("certify.not_tried_answers", count=len(work.subjects) - work.trials.tried))
     if work.labels is None:
         told.append(say("certify.not_tried_people"))
-    if hardened is None and work.prompt.id != HARDENED:
+    if not is_hardened and work.prompt.id != HARDENED:
         told.append(say("certify.not_tried_hardening"))
     told += [say("certify.not_tried_hidden"), say("certify.not_tried_ever")]
     return tuple(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from .damages import Probe, sentences
+from .damages import DAMAGES, Probe, sentences
 from .items import Item, join_items
 from .subjects import Subject
 
@@ -89,3 +89,5 @@ NEUTRAL = (
     Probe("certify.markers_changed", change_markers, "certify.needs_three_steps"),
     Probe("certify.neutral_sentence", add_neutral_sentence, "certify.needs_statement", may_fall=("簡潔性",)),
 )
+
+PROBES = {probe.name: probe for probe in (*DAMAGES, *NEUTRAL)}

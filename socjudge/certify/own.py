@@ -15,7 +15,7 @@ from ..base.storage import load_bytes
 from ..base.texts import fold
 from ..errors import ConfigError
 from .cases import Case
-from .probes import OWN
+from .probe_findings import OWN
 from .subjects import Subject
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,10 +12,17 @@ from ..base.messages import listed, say
 from ..stats.basics import difference_interval, need_columns
 from ..stats.changes import share_interval
 from .cases import criteria_of
-from .damages import DAMAGES
-from .noise import LEAST
-from .probes import AGAIN, PROBES, probe_title
+from .damages import DAMAGES, Probe
+from .neutral import PROBES
+from .noise import LEAST, changes_of, repeat_changes
 
+AGAIN = "same_again"  # the same call once more, beside the neutral changes
+OWN = "own_damage "  # and the criterion that must fall: an answer that somebody broke by hand
+_TITLES = {**{name: probe.title for name, probe in PROBES.items()}, AGAIN: "certify.same_again"}
+_COLUMNS = [
+    "question_id", "probe", "variant", "criterion", "expected", "before", "n_before", "after", "change", "limit", "moved",
+    "status", "note",
+]  # fmt: skip
 _FORBIDDEN = {
     "falls": {"rose"},
     "may_fall": {"rose"},
@@ -28,13 +35,47 @@ _NO_ANSWERS = pd.DataFrame({"change": [], "fell": [], "rose": []}, dtype=float)
 SEEN, BLIND = 0.8, 0.5  # a share from which on a damage counts as seen, and up to which as not seen
 
 
+def probe_title(name: str) -> str:
+    """What a probe is called, in the language of messages."""
+    return say("certify.own_damage" if name.startswith(OWN) else _TITLES[name])
+
+
+def expected_of(name: str, criterion: str) -> str:
+    """What a probe must do to a criterion, as in `Probe.expected`; of an answer broken by hand nothing else is claimed."""
+    if name.startswith(OWN):
+        return "falls" if name == OWN + criterion else "may_move"
+    probe: Probe | None = PROBES.get(name)
+    return probe.expected(criterion) if probe else "stays"
+
+
+_UNKNOWN = {
+    "unparsable": "certify.unparsable",
+    "failed": "certify.failed",
+    "not_judged": "certify.not_judged",
+}
+
+
+def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The findings of `Probes`. left_out: question_id, case, status and note of what was not put before the judge."""
+    criteria = criteria_of(marks)
+    rest = pd.DataFrame([{**row, "variant": 0, "criterion": c} for row in left_out for c in criteria])
+    again = repeat_changes(marks)
+    again = again.assign(case=AGAIN, variant=again["variant"] - 1)
+    frame = pd.concat([changes_of(marks), again, rest], ignore_index=True).rename(columns={"case": "probe"})
+    told = {status: say(key) for status, key in _UNKNOWN.items()}
+    return frame.assign(
+        expected=[expected_of(*pair) for pair in zip(frame["probe"], frame["criterion"], strict=True)],
+        note=frame.get("note", pd.Series(None, frame.index, dtype=object)).fillna(frame["status"].map(told)).fillna(""),
+    )[_COLUMNS]
+
+
 def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     """What each probe did to each criterion.
 
     Parameters
     ----------
     changes
-        From `run_probes`.
+        From `Probes`.
     level
         Of the intervals.
 
@@ -63,11 +104,11 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> probing = sj.run_probes([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> sj.summarise_probes(probing.changes)["criterion"].nunique()
+    >>> probing = sj.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> sj.summarise_probes(probing.findings)["criterion"].nunique()
     6
     """
-    need_columns(changes, _NEEDED, "summarise_probes", "run_probes")
+    need_columns(changes, _NEEDED, "summarise_probes", "Probes")
     keys = ["probe", "criterion"]
     known = changes[changes["moved"].notna()]
     answers = _per_answer(known, keys)
@@ -115,7 +156,7 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     Parameters
     ----------
     changes
-        From `run_probes`.
+        From `Probes`.
     level
         Of the intervals.
 
@@ -132,8 +173,8 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> probing = sj.run_probes([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> list(sj.probe_matrix(probing.changes)["probe"][:2])
+    >>> probing = sj.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> list(sj.probe_matrix(probing.findings)["probe"][:2])
     ['citations_dropped', 'citations_nowhere']
     """
     summary = summarise_probes(changes, level=level)
@@ -173,7 +214,7 @@ def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
     Parameters
     ----------
     changes
-        From `run_probes`.
+        From `Probes`.
 
     Returns
     -------
@@ -185,8 +226,8 @@ def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> probing = sj.run_probes([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> list(sj.explain_probes(probing.changes))
+    >>> probing = sj.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> list(sj.explain_probes(probing.findings))
     ['根拠性', '正確性', '網羅性', '安全性', '引用明示', '簡潔性']
     """
     summary = summarise_probes(changes)

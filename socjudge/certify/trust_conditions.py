@@ -22,9 +22,9 @@ from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MAX_UNREAD, jud
 from .anchoring import INVERTED
 from .cases import ORIGINAL
 from .certificate import CONDITIONAL, TRUSTED, UNTRUSTED, Finding
+from .neutral import PROBES
 from .noise import JUMP, LEAST, Steadiness, noise_limits, originals_of, steadiness
-from .probe_findings import BLIND, is_more_than_noise
-from .probes import OWN, PROBES, expected_of, probe_title
+from .probe_findings import BLIND, OWN, expected_of, is_more_than_noise, probe_title
 from .within_budget import LABELLED
 
 _SHARES = {
@@ -46,8 +46,8 @@ def judge_conditions(
 ) -> tuple[Finding, ...]:  # fmt: skip
     """The five findings of a criterion, in the order of CONDITIONS.
 
-    alpha: of each test. trust: the criterion's row of `judge_trust`, or why there is none. changes, gains, moves: of
-    `run_probes`, `run_injections`, `run_anchoring`; marks: those behind them."""
+    alpha: of each test. trust: the criterion's row of `judge_trust`, or why there is none. changes, gains, moves: findings
+    of `Probes`, `Injections`, `Anchoring`; marks: those behind them."""
     limits = noise_limits(marks)
     mine = limits[limits["criterion"] == criterion]
     sd, freedom = (float(mine["sd"].iloc[0]), int(mine["freedom"].iloc[0])) if len(mine) else (math.nan, 0)

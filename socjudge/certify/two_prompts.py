@@ -3,116 +3,68 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from ..base.messages import say
-from ..models.budget import Budget
-from ..models.opening import Model
-from ..prompts.templates import Prompt
-from ..records import Rubric, RunOptions
+from ..prompts.templates import Prompt, load_prompt
+from ..records import Rubric
 from ..runs.assignment import check_counts
-from ..runs.estimate import Estimate
-from ..settings import project_rubric
 from ..stats.basics import OVERALL, detectable_difference, mean_interval, need_columns
 from ..stats.changes import equivalence_p
-from .cases import Judged, estimate_cases, judge_parts, make_terms, originals
+from .cases import Judged, originals
+from .experiment import Experiment, Plan
 from .noise import originals_of
-from .subjects import Given, find_subjects
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
+from .subjects import Subject
 
 HARDENED = "guide-1-hardened"
 MARGIN = 2.0  # points
 
 
 @dataclass(frozen=True)
-class PromptComparison:
-    """What two prompts made of the same answers. differences: see `compare_prompts`; plain, hardened: the marks behind."""
-
-    differences: pd.DataFrame = field(repr=False)
-    plain: Judged
-    hardened: Judged
-
-
-def compare_prompts(
-    given: Given,
-    *,
-    judge_model: str | BaseChatModel | Model = "auto",
-    plain: Prompt | str | Path | None = None,
-    hardened: Prompt | str | Path = HARDENED,
-    rubric: Rubric | None = None,
-    repeats: int = 1,
-    max_cost_usd: Budget | float | None = None,
-    logs_dir: Path | str | None = None,
-    progress: bool = True,
-    options: RunOptions | None = None,
-) -> PromptComparison:
-    """Judge honest answers with two prompts: what the second does to marks that it should leave alone.
+class Prompts(Experiment):
+    """Judge honest answers with two prompts: what does the second do to marks that it should leave alone?
 
     Parameters
     ----------
-    given, judge_model, rubric, max_cost_usd, logs_dir, progress, options
-        As in `run_probes`; max_cost_usd is for both prompts together.
-    plain, hardened
-        As for `load_prompt`.
+    hardened
+        The second prompt, as for `load_prompt`; the first is the judge's.
     repeats
         Judgements of each answer with each prompt.
 
-    Returns
-    -------
-    PromptComparison
-        `differences` has one row per question and criterion, 総合 (the mean of the criteria) included: question_id,
-        criterion, plain, hardened (0–100, means of the repeats), difference (hardened − plain, points; missing where a
-        mark is).
-
-    Raises
-    ------
-    SocJudgeError
-        As in `run_probes`.
+    Notes
+    -----
+    The findings have one row per question and criterion, 総合 (the mean of the criteria) included: question_id, criterion,
+    plain, hardened (0–100, means of the repeats), difference (hardened − plain, points; missing where a mark is).
 
     Examples
     --------
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> compared = sj.compare_prompts([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> float(compared.differences["difference"].abs().max())
+    >>> found = sj.Prompts().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> float(found.findings["difference"].abs().max())
     0.0
     """
-    check_counts(repeats=repeats)
-    rubric = rubric or project_rubric()
-    cases = originals(find_subjects(given), repeats - 1)
-    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
-    before, after = judge_parts([(cases, plain), (cases, hardened)], terms, judge_model=judge_model, rubric=rubric)
-    return PromptComparison(differences_of(before.marks, after.marks), before, after)
 
+    hardened: Prompt | str | Path = HARDENED
+    repeats: int = 1
 
-def estimate_prompts(
-    given: Given,
-    *,
-    judge_model: str | BaseChatModel | Model = "auto",
-    plain: Prompt | str | Path | None = None,
-    hardened: Prompt | str | Path = HARDENED,
-    rubric: Rubric | None = None,
-    repeats: int = 1,
-) -> Estimate:
-    """Calls, tokens and list price of `compare_prompts` with the same arguments; sends nothing."""
-    cases = originals(find_subjects(given), repeats - 1)
-    rubric = rubric or project_rubric()
-    first = estimate_cases(cases, judge_model=judge_model, judge_prompt=plain, rubric=rubric)
-    return first + estimate_cases(cases, judge_model=judge_model, judge_prompt=hardened, rubric=rubric)
+    def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
+        check_counts(repeats=self.repeats)
+        cases = originals(subjects, self.repeats - 1)
+        return Plan([(cases, prompt), (cases, load_prompt(self.hardened, rubric=rubric))], rubric)
 
+    def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
+        plain, hardened = (_with_overall(part.marks) for part in judged)
+        found = plain.rename("plain").to_frame().join(hardened.rename("hardened")).reset_index()
+        return found.assign(difference=found["hardened"] - found["plain"])
 
-def differences_of(plain: pd.DataFrame, hardened: pd.DataFrame) -> pd.DataFrame:
-    """The `differences` of `compare_prompts`, from the marks that each prompt gave the same answers."""
-    wide = [_with_overall(marks) for marks in (plain, hardened)]
-    found = wide[0].rename("plain").to_frame().join(wide[1].rename("hardened")).reset_index()
-    return found.assign(difference=found["hardened"] - found["plain"])
+    def explain(self, findings: pd.DataFrame) -> str:
+        return explain_prompts(findings)
 
 
 def _with_overall(marks: pd.DataFrame) -> pd.Series:
@@ -128,7 +80,7 @@ def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alp
     Parameters
     ----------
     differences
-        From `compare_prompts`.
+        From `Prompts`.
     margin
         Points, on either side of 0.
     alpha
@@ -159,7 +111,7 @@ def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alp
     >>> bool(sj.prompt_equivalence(frame).loc[0, "equivalent"])
     True
     """
-    need_columns(differences, ["question_id", "criterion", "difference"], "prompt_equivalence", "compare_prompts")
+    need_columns(differences, ["question_id", "criterion", "difference"], "prompt_equivalence", "Prompts")
     rows = []
     for criterion, group in differences.groupby("criterion", sort=False):
         d = group["difference"].dropna().to_numpy(dtype=float)

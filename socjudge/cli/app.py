@@ -1,5 +1,5 @@
 """The command line: `socjudge init | settings | app | lab | index | ask | run | rejudge | unfinished | batch | doctor | history | compare | report |
-check-dataset | import | check | probe | certify`.
+check-dataset | import | check | certify`.
 
 Exit codes of run and rejudge: 0 passed, 1 not passed, 2 could not judge (also any error), 4 no certificate where one is required."""
 
@@ -21,7 +21,7 @@ from ..base.showing import shown_path
 from ..errors import SocJudgeError
 from ..records import EvaluationRun, RunOptions
 from ..settings import default_answers, project_rubric, specified_values
-from . import batch, certificate, certify, dataset, history, imports, project
+from . import batch, certify, dataset, history, imports, project
 from .job import Against, Junit, RequireCertificate, Summary, need_certificates, reporting
 from .own_assistant import ask_own
 from .shared import (
@@ -59,8 +59,7 @@ app.command(help=say("cli.compare_help"))(history.compare)
 app.command(help=say("cli.check_dataset_help"))(dataset.check_dataset)
 app.command("import", help=say("cli.import_help"))(imports.import_file)
 app.command(help=say("cli.check_help"))(imports.check)
-app.command(help=say("cli.probe_help"))(certify.probe)
-app.command(help=say("cli.certify_help"))(certificate.certify)
+app.command(help=say("cli.certify_help"))(certify.certify)
 
 Runbooks = Annotated[Path | None, typer.Option(help=say("cli.runbooks_option"))]
 IndexDir = Annotated[Path | None, typer.Option(help=say("cli.index_dir_option"))]

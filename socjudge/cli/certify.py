@@ -1,82 +1,143 @@
-"""The command line of the probes: `socjudge probe`, whether a judge marks down what it should, and only that."""
+"""`socjudge certify`: whether a judge may be believed; `--only` an experiment of it, `--check` of what is known.
+
+Exit codes: 0 no criterion is 信頼できない or 分からない, 1 one is, 2 no valid certificate (also any error). With `--only` 0, or 2
+where the budget ended midway."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Never
 
 import typer
 
 from .. import constants
 from ..base.messages import say
-from .shared import COULD_NOT_JUDGE, cap_of, confirm, echo, or_exit
+from ..base.showing import shown_path
+from ..records import RunOptions
+from ..settings import cost_cap
+from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, cap_of, confirm, echo, or_exit, stop
 
 
-def probe(
-    log: Annotated[str, typer.Argument(help=say("cli.probe_log"))],
-    judge_model: Annotated[str, typer.Option(help=say("cli.probe_judge"))] = "auto",
-    judge_prompt: Annotated[str | None, typer.Option(help=say("cli.probe_prompt"))] = None,
-    repeats: Annotated[int, typer.Option(min=1, help=say("cli.probe_repeats"))] = 2,
-    per_probe: Annotated[int | None, typer.Option(min=1, help=say("cli.probe_per_probe"))] = None,
-    injection: Annotated[bool, typer.Option("--injection", help=say("cli.probe_injection"))] = False,
-    anchoring: Annotated[bool, typer.Option("--anchoring", help=say("cli.probe_anchoring"))] = False,
-    hardening: Annotated[bool, typer.Option("--hardening", help=say("cli.probe_hardening"))] = False,
-    max_cost_usd: Annotated[float | None, typer.Option(min=0, help=say("cli.probe_max_cost"))] = None,
+def certify(
+    log: Annotated[str | None, typer.Argument(help=say("cli.certify_log"))] = None,
+    judge_model: Annotated[str, typer.Option(help=say("cli.certify_judge"))] = "auto",
+    judge_prompt: Annotated[str | None, typer.Option(help=say("cli.certify_prompt"))] = None,
+    only: Annotated[list[str] | None, typer.Option(help=say("cli.certify_only"))] = None,
+    labels: Annotated[Path | None, typer.Option(help=say("cli.certify_labels"))] = None,
+    damaged: Annotated[Path | None, typer.Option(help=say("cli.certify_damaged"))] = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", "--max-cost-usd", min=0, help=say("cli.certify_budget"))
+    ] = None,
     no_cap: Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))] = False,
-    logs_dir: Annotated[str | None, typer.Option(help=say("cli.probe_logs_dir"))] = None,
-    chart: Annotated[Path | None, typer.Option(help=say("cli.probe_chart"))] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.probe_yes"))] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.probe_quiet"))] = False,
+    size: Annotated[int | None, typer.Option(min=1, help=say("cli.certify_size"))] = None,
+    repeats: Annotated[int, typer.Option(min=1, help=say("cli.certify_repeats"))] = 2,
+    check: Annotated[bool, typer.Option("--check", help=say("cli.certify_check"))] = False,
+    certificates: Annotated[Path | None, typer.Option(help=say("cli.certify_folder"))] = None,
+    page: Annotated[Path | None, typer.Option(help=say("cli.certify_page"))] = None,
+    logs_dir: Annotated[str | None, typer.Option(help=say("cli.certify_logs_dir"))] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help=say("cli.certify_fresh"))] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.certify_yes"))] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.certify_quiet"))] = False,
 ) -> None:
-    """Put damaged answers before a judge."""
-    from ..certify import anchoring as anchors
-    from ..certify import injection as attacks
-    from ..certify import probes
-    from ..certify import two_prompts as prompts
-    from ..certify.probe_findings import explain_probes, summarise_probes
+    """Certify a judge."""
+    if check:
+        _check(judge_model, judge_prompt, certificates)
+    if log is None:
+        stop(say("cli.certify_no_log"))
+    from ..certify import issue
+    from ..certify.all_experiments import chosen_experiments
+    from ..certify.certificate import load_certificate, save_certificate
+    from ..report.certificate import write_certificate_page
+    from ..report.page import checked_page
+    from ..runs.load import load_run
+
+    run, cap = or_exit(load_run, log), cap_of(budget, no_cap)
+    options: dict[str, Any] = {"logs_dir": logs_dir, "progress": not quiet, "options": RunOptions(fresh=fresh)}
+    if only:
+        judge = {"judge_model": judge_model, "judge_prompt": judge_prompt}
+        _experiment(run, or_exit(chosen_experiments, only, repeats=repeats, size=size), judge, cap, yes, page, options)
+    what: dict[str, Any] = {
+        "judge_model": judge_model, "judge_prompt": judge_prompt, "labels": labels, "damaged": damaged, "size": size,
+        "budget_usd": cap,
+    }  # fmt: skip
+    estimate = or_exit(issue.estimate_certificate, run, **what)
+    if estimate.cost_usd is None and budget is None and or_exit(cost_cap, None) is None:
+        what |= {
+            "budget_usd": math.inf,
+            "size": size or 1,
+        }  # nobody knows the price, which is said before anything is asked
+        estimate = or_exit(issue.estimate_certificate, run, **what)
+    if page is not None:
+        or_exit(checked_page, page)
+    confirm(estimate, yes)
+    made = or_exit(issue.certify_judge, run, **what, **options)
+    path = or_exit(save_certificate, made, certificates)
+    certificate = or_exit(load_certificate, path)
+    report = or_exit(write_certificate_page, page or path.with_suffix(".html"), certificate)
+    echo(say("cli.certify_written", path=shown_path(path.absolute()), page=shown_path(report.absolute())), err=True)
+    if certificate.stopped:
+        echo(say("cli.certify_stopped", reason=certificate.stopped), err=True)
+    _tell(certificate)
+
+
+def _experiment(
+    run: Any,
+    experiments: Any,
+    judge: dict[str, Any],
+    cap: float | None,
+    yes: bool,
+    chart: Path | None,
+    options: dict[str, Any],
+) -> Never:
+    """One experiment after the other, with one cap for all."""
     from ..models.budget import as_budget
     from ..runs.finished_parts import forget_parts
-    from ..runs.load import load_run
     from ..runs.unfinished import journal_folder
 
-    run = or_exit(load_run, log)
-    judge: dict[str, Any] = {"judge_model": judge_model, "judge_prompt": judge_prompt}
-    both: dict[str, Any] = {"judge_model": judge_model, "plain": judge_prompt}
-    estimate = or_exit(probes.estimate_probes, run, **judge, repeats=repeats, per_probe=per_probe)
-    if injection:
-        estimate += or_exit(attacks.estimate_injections, run, **judge, per_attack=per_probe)
-    if anchoring:
-        estimate += or_exit(anchors.estimate_anchoring, run, **judge, repeats=repeats)
-    if hardening:
-        estimate += or_exit(prompts.estimate_prompts, run, **both)
-    confirm(estimate, yes)
-
-    budget = as_budget(cap_of(max_cost_usd, no_cap))
-    options: dict[str, Any] = {
-        "max_cost_usd": budget, "logs_dir": logs_dir or constants.LOGS_DIR / "certify", "progress": not quiet,
-    }  # fmt: skip
-    probing = or_exit(probes.run_probes, run, **judge, repeats=repeats, per_probe=per_probe, **options)
-    judged = [probing.judged]
-    for text in explain_probes(probing.changes).values():
-        echo(f"{text}\n")
+    first, *others = (or_exit(experiment.estimate, run, **judge) for experiment in experiments)
+    confirm(sum(others, first), yes)
+    budget, folder = as_budget(cap), options["logs_dir"] or constants.LOGS_DIR / "certify"
+    found = []
+    for experiment in experiments:
+        found.append(or_exit(experiment.run, run, **judge, **options, max_cost_usd=budget))
+        echo(f"{found[-1].words}\n")
     if chart is not None:
-        from ..charts.certify import plot_probe_matrix
-
-        figure: Any = plot_probe_matrix(summarise_probes(probing.changes)).figure
-        figure.savefig(chart)
-    if injection:
-        found = or_exit(attacks.run_injections, run, **judge, per_attack=per_probe, **options)
-        judged.append(found.judged)
-        echo(attacks.explain_injections(found.gains))
-    if anchoring:
-        moved = or_exit(anchors.run_anchoring, run, **judge, repeats=repeats, **options)
-        judged += moved.judged
-        echo(anchors.explain_anchoring(moved.moves))
-    if hardening:
-        compared = or_exit(prompts.compare_prompts, run, **both, **options)
-        judged += [compared.plain, compared.hardened]
-        echo(prompts.explain_prompts(compared.differences))
-    if any(each.stopped for each in judged):
+        _draw(found, chart)
+    if any(outcome.stopped for outcome in found):
         echo(say("certify.budget_ended", cost=budget.spent_usd), err=True)
         raise typer.Exit(COULD_NOT_JUDGE)
-    forget_parts(journal_folder(options["logs_dir"]), [each.log_path for each in judged])
+    forget_parts(journal_folder(folder), [part.log_path for outcome in found for part in outcome.judged])
+    raise typer.Exit(PASSED)
+
+
+def _draw(found: Sequence[Any], chart: Path) -> None:
+    """What the probes did, where they were tried."""
+    from ..certify.probe_findings import summarise_probes
+    from ..certify.probes import Probes
+    from ..charts.certify import plot_probe_matrix
+
+    for outcome in found:
+        if isinstance(outcome.experiment, Probes):
+            figure: Any = plot_probe_matrix(summarise_probes(outcome.findings)).figure
+            figure.savefig(chart)
+
+
+def _check(judge_model: str, judge_prompt: str | None, folder: Path | None) -> Never:
+    from ..certify.certificate import explain_absence, find_certificate
+    from ..certify.issue import binding_of_judge
+
+    binding = or_exit(binding_of_judge, judge_model, judge_prompt)
+    certificate = or_exit(find_certificate, binding, folder=folder)
+    if certificate is None:
+        echo(explain_absence(binding, folder=folder), err=True)
+        raise typer.Exit(COULD_NOT_JUDGE)
+    _tell(certificate)
+
+
+def _tell(certificate: Any) -> Never:
+    echo(say("cli.certify_told", name=certificate.name, date=certificate.issued_at[:10]))
+    for verdict in certificate.verdicts:
+        echo(f"{verdict.criterion}: {verdict.shown}  {verdict.why}")
+    raise typer.Exit(PASSED if certificate.holds else NOT_PASSED)

@@ -115,7 +115,7 @@ def test_a_judge_that_marks_as_people_do_and_sees_damage_is_trusted(made: Certif
 
 def test_what_was_not_hidden_from_the_judge_is_named(made: Certificate) -> None:
     (told,) = [each for each in made.not_tried if "flags" in each]
-    assert "keypoints hidden" in told and "--anchoring" in told
+    assert "keypoints hidden" in told and "--only anchoring" in told
 
 
 def bias(scores: Scores, _: str) -> Scores:

@@ -18,26 +18,26 @@ from socjudge import (
     AssistantAnswer,
     ConfigError,
     EvalQuestion,
-    estimate_probes,
+    Probes,
     explain_probes,
     load_run,
     load_scores,
     plot_probe_matrix,
     probe_matrix,
-    run_probes,
     summarise_probes,
 )
-from socjudge.certify.probes import Probing
+from socjudge.certify.experiment import Outcome
 from socjudge.errors import SocJudgeError
 
 mpl.use("agg")
 PAIRS = [good_pairs()[place] for place in (0, 2, 4)]
 
 
-def probe(service: Service, folder: Path, *weaknesses: Any, **keywords: Any) -> Probing:
+def probe(service: Service, folder: Path, *weaknesses: Any, **keywords: Any) -> Outcome:
     service.default = ScriptedJudge(PAIRS, *weaknesses)
+    own = {name: keywords.pop(name) for name in ("repeats", "per_probe") if name in keywords}
     settings = {"judge_model": "gpt-4o-mini", "logs_dir": folder / "logs", "progress": False, **keywords}
-    return run_probes(PAIRS, **with_options(**settings))
+    return Probes(**own).run(PAIRS, **with_options(**settings))
 
 
 def row(summary: pd.DataFrame, name: str, criterion: str) -> dict[str, Any]:
@@ -48,23 +48,23 @@ def row(summary: pd.DataFrame, name: str, criterion: str) -> dict[str, Any]:
 @pytest.mark.slow
 def test_a_judge_that_sees_everything_is_found_to(service: Service, tmp_path: Path) -> None:
     probing = probe(service, tmp_path)
-    summary = summarise_probes(probing.changes)
+    summary = summarise_probes(probing.findings)
     assert (summary["detected"].dropna() == 1).all()
     assert (summary["n_forbidden"] == 0).all()
     # 90 -> 30; Wilson for 3 of 3 is 3 / (3 + 1.96²) = 0.439 to 1.
     dropped = row(summary, "citations_dropped", "引用明示")
     assert (dropped["n"], dropped["mean_change"], round(dropped["detected_low"], 3)) == (3, -60, 0.439)
-    matrix = probe_matrix(probing.changes).set_index("probe")
+    matrix = probe_matrix(probing.findings).set_index("probe")
     # Politeness alone is worth nothing anywhere, which is allowed: there is no criterion that must stay.
     assert matrix.loc["deadline_changed", ["target_drop", "off_target_drop"]].tolist() == [60, 0]
-    assert probing.judged.usage.calls == service.judge_calls == estimate_probes(PAIRS, judge_model="gpt-4o-mini").calls
-    assert "見抜いた" not in explain_probes(probing.changes)["安全性"]  # tests run in English
-    assert "seen: the warning removed" in explain_probes(probing.changes)["安全性"]
+    assert probing.usage.calls == service.judge_calls == Probes().estimate(PAIRS, judge_model="gpt-4o-mini").calls
+    assert "見抜いた" not in explain_probes(probing.findings)["安全性"]  # tests run in English
+    assert "seen: the warning removed" in explain_probes(probing.findings)["安全性"]
 
 
 @pytest.mark.slow
 def test_a_judge_blind_to_a_criterion_is_found_and_only_there(service: Service, tmp_path: Path) -> None:
-    changes = probe(service, tmp_path, blind("正確性")).changes
+    changes = probe(service, tmp_path, blind("正確性")).findings
     seen = summarise_probes(changes).dropna(subset=["detected"]).groupby("criterion")["detected"].max()
     assert seen["正確性"] == 0
     assert (seen.drop("正確性") == 1).all()
@@ -75,14 +75,14 @@ def test_a_judge_blind_to_a_criterion_is_found_and_only_there(service: Service, 
 @pytest.mark.slow
 def test_noise_widens_the_limit_and_is_no_finding(service: Service, tmp_path: Path) -> None:
     probing = probe(service, tmp_path, Noisy(10), repeats=3)
-    limits = probing.changes.groupby("criterion")["limit"].first()
+    limits = probing.findings.groupby("criterion")["limit"].first()
     # Uniform on -10..10: sd 6.06, so t(15) · 6.06 · sqrt(1 + 1/4) is about 14; its own noise moves it some points.
     assert limits.between(9, 20).all()
-    neutral = probing.changes[probing.changes["expected"] == "stays"].dropna(subset=["moved"])
+    neutral = probing.findings[probing.findings["expected"] == "stays"].dropna(subset=["moved"])
     assert (neutral["moved"] != "stayed").mean() < 0.07
-    summary = summarise_probes(probing.changes)
+    summary = summarise_probes(probing.findings)
     assert summary["detected"].mean() > 0.95
-    assert all("never moved" in told for told in explain_probes(probing.changes).values())
+    assert all("never moved" in told for told in explain_probes(probing.findings).values())
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_a_move_where_none_is_allowed_is_counted_and_named(service: Service, tmp
     def dislikes_wide_digits(scores: dict[str, int], prompt: str) -> dict[str, int]:
         return {**scores, "正確性": 50} if re.search("[０-９]", prompt) else scores
 
-    changes = probe(service, tmp_path, dislikes_wide_digits).changes
+    changes = probe(service, tmp_path, dislikes_wide_digits).findings
     found = row(summarise_probes(changes), "digits_widened", "正確性")
     assert found["n_forbidden"] > 0 and found["n_not_applicable"] + found["n"] == 3
     assert "digits in full width" in explain_probes(changes)["正確性"]
@@ -103,7 +103,7 @@ def test_where_a_damage_does_not_apply_it_says_why(service: Service, tmp_path: P
         AssistantAnswer("何を？", "状況をSOCリーダーに報告する。"),
     )
     service.default = ScriptedJudge([bare])
-    changes = run_probes([bare], judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False).changes
+    changes = Probes().run([bare], judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False).findings
     left = changes[changes["status"] == "not_applicable"].drop_duplicates("probe").set_index("probe")["note"]
     assert left["citations_dropped"] == "the answer has no citation"
     assert left["keypoint_removed"] == "no keypoint has items of its own that could be removed"
@@ -116,33 +116,33 @@ def test_where_a_damage_does_not_apply_it_says_why(service: Service, tmp_path: P
 def test_a_budget_that_ends_midway_keeps_what_was_paid_and_goes_on_with_more(service: Service, tmp_path: Path) -> None:
     first = probe(service, tmp_path, max_cost_usd=0.02, max_concurrency=1)
     paid = service.judge_calls
-    assert 15 < paid < 100 and "0.02" in first.judged.stopped
-    assert first.judged.usage.calls == paid and 0 < (first.judged.usage.cost_usd or 0) <= 0.02
-    judged = first.changes[first.changes["status"] == "ok"]
-    assert len(judged) and {"not_judged"} <= set(first.changes["status"])
+    assert 15 < paid < 100 and "0.02" in first.stopped
+    assert first.usage.calls == paid and 0 < (first.usage.cost_usd or 0) <= 0.02
+    judged = first.findings[first.findings["status"] == "ok"]
+    assert len(judged) and {"not_judged"} <= set(first.findings["status"])
     assert (
-        first.changes.loc[first.changes["status"] == "not_judged", "note"]
+        first.findings.loc[first.findings["status"] == "not_judged", "note"]
         == "not judged, because the budget was used up"
     ).all()
-    summary = summarise_probes(first.changes)
+    summary = summarise_probes(first.findings)
     assert summary["n_missing"].sum() > 0 and (summary["detected"].dropna() == 1).all()
     whole = probe(service, tmp_path, max_cost_usd=1.0)
-    assert service.judge_calls == whole.judged.usage.calls  # nothing was paid for twice
-    assert "not_judged" not in set(whole.changes["status"])
+    assert service.judge_calls == whole.usage.calls  # nothing was paid for twice
+    assert "not_judged" not in set(whole.findings["status"])
 
 
 def test_no_money_at_all_leaves_everything_unknown(service: Service, tmp_path: Path) -> None:
     probing = probe(service, tmp_path, max_cost_usd=0.0)
-    assert service.judge_calls == 0 and set(probing.changes["status"]) <= {"not_judged", "not_applicable"}
-    assert all("unknown" in told for told in explain_probes(probing.changes).values())
+    assert service.judge_calls == 0 and set(probing.findings["status"]) <= {"not_judged", "not_applicable"}
+    assert all("unknown" in told for told in explain_probes(probing.findings).values())
     with pytest.raises(ValueError, match="mean_change"):
-        plot_probe_matrix(summarise_probes(probing.changes))
+        plot_probe_matrix(summarise_probes(probing.findings))
 
 
 def test_a_judge_that_never_keeps_to_the_format_is_an_error_that_says_so(service: Service, tmp_path: Path) -> None:
     service.default = "良い回答です。"
     with pytest.raises(ConfigError, match="none of its first"):
-        run_probes(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False)
+        Probes().run(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False)
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_unreadable_judgements_are_missing_and_counted(service: Service, tmp_pat
         return "読めません" if unread else judge(request)
 
     service.default = sometimes
-    changes = run_probes(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False).changes
+    changes = Probes().run(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False).findings
     lost = changes[changes["probe"] == "invented_claim"]
     assert set(lost["status"]) == {"unparsable"} and lost["moved"].isna().all()
     found = row(summarise_probes(changes), "invented_claim", "根拠性")
@@ -165,7 +165,7 @@ def test_unreadable_judgements_are_missing_and_counted(service: Service, tmp_pat
 @pytest.mark.slow
 def test_an_answer_without_points_has_none_to_lose(service: Service, tmp_path: Path) -> None:
     found = row(
-        summarise_probes(probe(service, tmp_path, lambda s, _: {**s, "引用明示": 0}).changes),
+        summarise_probes(probe(service, tmp_path, lambda s, _: {**s, "引用明示": 0}).findings),
         "citations_dropped",
         "引用明示",
     )
@@ -173,7 +173,7 @@ def test_an_answer_without_points_has_none_to_lose(service: Service, tmp_path: P
 
 
 def test_each_probe_may_be_tried_on_a_few_answers_taken_in_turn(service: Service, tmp_path: Path) -> None:
-    changes = probe(service, tmp_path, per_probe=2).changes
+    changes = probe(service, tmp_path, per_probe=2).findings
     judged = changes[(changes["status"] == "ok") & (changes["probe"] != "same_again")]
     answers = judged.groupby("probe")["question_id"].unique()
     assert answers.map(len).max() == 2
@@ -185,8 +185,8 @@ def test_the_log_of_judgements_is_a_log_and_no_run_of_the_history(service: Servi
     folder = tmp_path / "logs"
     probing = probe(service, folder, logs_dir=folder / "certify", per_probe=1)
     assert (
-        probing.judged.log_path is not None
-        and len(load_run(probing.judged.log_path).results) == probing.judged.usage.calls
+        probing.judged[0].log_path is not None
+        and len(load_run(probing.judged[0].log_path).results) == probing.usage.calls
     )
     assert load_scores(folder).empty
 
@@ -194,22 +194,22 @@ def test_the_log_of_judgements_is_a_log_and_no_run_of_the_history(service: Servi
 def test_a_log_is_probed_like_its_answers_and_an_empty_one_is_refused(samples: Path, tmp_path: Path) -> None:
     log = min(samples.glob("*.json"))
     assert (
-        estimate_probes(log, judge_model="gpt-4o-mini").calls
-        == estimate_probes(load_run(log), judge_model="gpt-4o-mini").calls
+        Probes().estimate(log, judge_model="gpt-4o-mini").calls
+        == Probes().estimate(load_run(log), judge_model="gpt-4o-mini").calls
     )
     question = EvalQuestion(1, "正常系", "？", ("端末の隔離",))
     for nothing in ([], [(question, AssistantAnswer("？", " "))]):
         with pytest.raises(ConfigError, match="no answer to work with"):
-            run_probes(nothing, judge_model="offline", logs_dir=tmp_path, progress=False)
+            Probes().run(nothing, judge_model="offline", logs_dir=tmp_path, progress=False)
     twice = [(question, AssistantAnswer("？", "隔離する。"))] * 2
     with pytest.raises(SocJudgeError, match="question id 1 occurs more than once"):
-        run_probes(twice, judge_model="offline", logs_dir=tmp_path, progress=False)
+        Probes().run(twice, judge_model="offline", logs_dir=tmp_path, progress=False)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_japanese")
 def test_the_matrix_frames_what_must_fall_and_writes_each_change(service: Service, tmp_path: Path) -> None:
-    summary = summarise_probes(probe(service, tmp_path, blind("正確性")).changes)
+    summary = summarise_probes(probe(service, tmp_path, blind("正確性")).findings)
     ax = plot_probe_matrix(summary)
     frames = [patch for patch in ax.patches if isinstance(patch, Rectangle) and not patch.get_fill()]
     assert len(frames) == len(summary[(summary["expected"] == "falls") & (summary["n"] > 0)])

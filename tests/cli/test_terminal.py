@@ -75,7 +75,7 @@ def test_no_command_lets_a_question_or_a_runbook_command_the_terminal(project: P
     before, after = sorted((project / "logs").glob("judge_eval_*.json"))
     shown(project, "compare", str(before), str(after), code=0)
     shown(project, "report", str(project / "report.html"), code=0)
-    shown(project, "probe", str(log), "-q", code=(0, 1))
+    shown(project, "certify", str(log), "--only", "probes", "-q", code=0)
     shown(project, "certify", str(log), "-q", code=(0, 1, 2))
     shown(project, "history", "export", str(project / "export"), code=0)
 

@@ -13,20 +13,20 @@ from run_options import with_options
 from service import AfterCalls, Reply, Service, error, judgement
 
 from socjudge import (
+    Anchoring,
     AssistantAnswer,
     BudgetReached,
     ConfigError,
     EvalQuestion,
     EvaluationRun,
+    Prompts,
     RunStopped,
     certify_judge,
-    compare_prompts,
     constants,
     estimate_run,
     handle_query,
     load_eval_dataset,
     load_runs,
-    run_anchoring,
     run_evaluation_suite,
 )
 from socjudge.models.opening import open_model
@@ -96,7 +96,7 @@ def test_lost_calls_of_one_judge_are_missing_in_the_purse_of_the_next(service: S
     assert most_usd(service.requests) <= 0.9
 
 
-@pytest.mark.parametrize("experiment", [run_anchoring, compare_prompts])
+@pytest.mark.parametrize("experiment", [Anchoring().run, Prompts().run])
 def test_an_experiment_in_several_parts_has_one_cap(
     service: Service, tmp_path: Path, experiment: Callable[..., Any]
 ) -> None:
@@ -108,7 +108,7 @@ def test_an_experiment_in_several_parts_has_one_cap(
 
 @pytest.mark.parametrize(
     "experiment",
-    [compare_prompts, *(pytest.param(each, marks=pytest.mark.slow) for each in (run_anchoring, certify_judge))],
+    [Prompts().run, *(pytest.param(each, marks=pytest.mark.slow) for each in (Anchoring().run, certify_judge))],
 )
 def test_an_experiment_that_breaks_off_in_its_last_part_pays_no_part_again_and_keeps_its_cap(
     service: Service, tmp_path: Path, experiment: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""`socjudge probe` as a user runs it."""
+"""`socjudge certify --only` as a user runs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from socjudge import run_evaluation_suite
 pytestmark = pytest.mark.slow
 
 
-def test_probe_asks_first_tells_each_criterion_and_goes_on_after_a_used_up_budget(
+def test_an_experiment_asks_first_tells_each_criterion_and_goes_on_after_a_used_up_budget(
     service: Service, tmp_path: Path
 ) -> None:
     questions, answers = zip(*good_pairs()[:2], strict=True)
@@ -24,7 +24,7 @@ def test_probe_asks_first_tells_each_criterion_and_goes_on_after_a_used_up_budge
     judge = service.default = ScriptedJudge(list(zip(questions, answers, strict=True)))
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     where = ["--logs-dir", str(tmp_path / "certify")]
-    command = ["probe", str(run.log_path), "--judge-model", "gpt-4o-mini", *where, "-q"]
+    command = ["certify", str(run.log_path), "--only", "probes", "--judge-model", "gpt-4o-mini", *where, "-q"]
     refused = socjudge_here(*command, **keys)
     assert refused.returncode == 2 and "--yes" in refused.stderr and service.requests == []
 
@@ -34,7 +34,8 @@ def test_probe_asks_first_tells_each_criterion_and_goes_on_after_a_used_up_budge
     paid = service.judge_calls
 
     chart = tmp_path / "matrix.svg"
-    more = ["--injection", "--anchoring", "--hardening", "--per-probe", "1", "--chart", str(chart)]
+    others = [word for name in ("prompts", "anchoring", "injections") for word in ("--only", name)]
+    more = [*others, "--size", "1", "--page", str(chart)]
     hardened = "【評価対象の扱い】"  # in the last part's prompt alone
     service.default = lambda request: error(401, "no") if hardened in str(request["messages"]) else judge(request)
     broken = socjudge_here(*command, "-y", *more, **keys)

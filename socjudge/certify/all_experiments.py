@@ -1,0 +1,24 @@
+"""The experiments by name, as a command and a panel offer them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..base.messages import listed, say
+from ..errors import ConfigError
+from .anchoring import Anchoring
+from .experiment import Experiment
+from .injections import Injections
+from .probes import Probes
+from .two_prompts import Prompts
+
+NAMES = ("probes", "injections", "anchoring", "prompts")
+
+
+def chosen_experiments(names: Sequence[str], *, repeats: int = 2, size: int | None = None) -> list[Experiment]:
+    """Those of these names, in the order of all. size: damages per criterion and answer, or attacks per answer; all unless
+    given. ConfigError for an unknown name."""
+    every = (Probes(repeats, per_criterion=size), Injections(per_answer=size), Anchoring(repeats), Prompts())
+    if unknown := [name for name in names if name not in NAMES]:
+        raise ConfigError(say("certify.experiment_unknown", name=listed(unknown), known=listed(NAMES)))
+    return [experiment for name, experiment in zip(NAMES, every, strict=True) if name in names]
