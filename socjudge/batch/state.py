@@ -49,7 +49,7 @@ class Source:
     assistant_model: str = ""
     assistant_prompt: Prompt | None = None
     answer_repeats: int = 1
-    k: int = 5
+    k: int | None = None
     index_dir: str = ""
 
 

@@ -145,7 +145,13 @@ class Assistant:
         return event_loop.wait(self.answer(asked, 0, RunGate(), index=index))
 
     async def answer(
-        self, question: EvalQuestion, repeat: int, run: RunGate, *, index: RunbookIndex | None = None, k: int = 5
+        self,
+        question: EvalQuestion,
+        repeat: int,
+        run: RunGate,
+        *,
+        index: RunbookIndex | None = None,
+        k: int | None = None,
     ) -> AssistantAnswer:
         """Its answer, asked for once; again only where it says when (429, 503 with Retry-After). NoAnswer for whatever keeps it
         from answering; ConfigError for a reply that is no answer in form."""

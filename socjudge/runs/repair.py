@@ -88,7 +88,7 @@ def _estimate(run: EvaluationRun, n_judgements: Callable[[Sequence[EvaluationRes
     info, given, unanswered = run.run, [], Estimate(0, 0, 0, 0.0)
     how: Any = {"judge_model": info.judge_model, "judge_prompt": _prompt(info), "rubric": run.rubric}
     answering: Any = {
-        "assistant_model": info.assistant_model, "assistant_prompt": info.assistant_prompt_id, "k": info.k or 5
+        "assistant_model": info.assistant_model, "assistant_prompt": info.assistant_prompt_id, "k": info.k
     }  # fmt: skip
     for rows in answers.values():
         count = n_judgements(rows)
@@ -120,5 +120,5 @@ def _assign(run: EvaluationRun, index: RunbookIndex | None) -> Assignment:
         list({result.question.id: result.question for result in run.results}.values()),
         index=index, answers=None, assistant_model=info.assistant_model, judge_model=info.judge_model,
         judge_prompt=_prompt(info), rubric=run.rubric, assistant_prompt=info.assistant_prompt_id,
-        answer_repeats=info.answer_repeats, judge_repeats=info.judge_repeats, k=info.k or 5,
+        answer_repeats=info.answer_repeats, judge_repeats=info.judge_repeats, k=info.k,
     )  # fmt: skip

@@ -8,18 +8,23 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
-from service import Service, judgement_of
+from conftest import ANSWER, ROOT
+from service import Service, error, is_judge_call, judgement_of
 
 import socjudge as sj
 from socjudge import constants, settings
+from socjudge.judging.retrieved import with_contexts
 from socjudge.models.opening import open_model
 from socjudge.models.prices import price_usd
+from socjudge.panels.state.trial_sides import get_sides
+from socjudge.panels.state.trial_store import TrialSettings
 from socjudge.prompts.saved import find_prompt
 from socjudge.runbooks.index import RunbookIndex
+from socjudge.runs.repair import repair_run
 
 SEVEN = """[rubric]
 criteria = ["根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性", "迅速性"]
@@ -237,6 +242,23 @@ def test_the_run_panel_judges_by_the_projects_rubric(folder: Path, service: Serv
     assert panel.run.results[0].evaluation.scores["迅速性"] == 96
     # (6 × 75 + 96) / 7 = 78: not passed at 80 points.
     assert "❌ MVP不合格" in panel.results.value and "平均80点以上" in panel.results.value
+
+
+@pytest.mark.slow
+def test_the_projects_k_holds_wherever_no_other_is_given(
+    folder: Path, service: Service, index: RunbookIndex, questions: list[sj.EvalQuestion]
+) -> None:
+    opened(folder, "[defaults]\nk = 7\n")
+    answer = sj.AssistantAnswer(questions[0].question, "SOC当番は端末を隔離します。")
+    assert with_contexts(answer, index) == with_contexts(answer, index, 7) != with_contexts(answer, index, 5)
+    service.default = error(400, "no", code="content_filter")
+    made = sj.run_evaluation_suite(questions[:1], index=index, judge_model="my-judge", progress=False)
+    service.default = lambda request: judgement_of(request) if is_judge_call(request) else ANSWER
+    unsaid = replace(made, run=replace(made.run, k=None))  # as a log has it that does not say
+    assert (made.run.k, repair_run(unsaid, index=index, progress=False).run.k) == (7, 7)
+    choice = TrialSettings("", "assistant", "assistant-2", judge_model="my-judge", assistant_model="my-assistant")
+    sides = get_sides(choice, unsaid, sj.load_prompt("assistant-3", kind="assistant"), lambda: index)
+    assert {side.assignment.info.k for side in sides} == {7}
 
 
 def test_a_model_that_the_file_names_is_never_replaced_by_the_embedded_one(

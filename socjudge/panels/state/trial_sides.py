@@ -64,7 +64,7 @@ class Side:
         return estimate_run(
             [sample.question for sample in samples], answers=None if self.assistant_prompt else stored,
             assistant_model=self.choice.assistant_model, assistant_prompt=self.assistant_prompt,
-            judge_model=self.choice.judge_model, judge_prompt=self.judge_prompt, rubric=self.run.rubric, k=self.run.run.k or 5,
+            judge_model=self.choice.judge_model, judge_prompt=self.judge_prompt, rubric=self.run.rubric, k=self.run.run.k,
         )  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def _answering(choice: TrialSettings, run: EvaluationRun, judging: Prompt, promp
     assignment = assign_suite(
         _questions(run), index=index, answers=None, assistant_model=choice.assistant_model, assistant_prompt=prompt,
         judge_model=choice.judge_model, judge_prompt=judging, rubric=run.rubric,
-        answer_repeats=1, judge_repeats=1, k=run.run.k or 5,
+        answer_repeats=1, judge_repeats=1, k=run.run.k,
     )  # fmt: skip
     return Side(choice, run, judging, prompt, assignment)
 
