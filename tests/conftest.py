@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import settings as hypothesis_settings
 from service import KEY, Service, is_judge_call, judgement, serving
 
-from socjudge import EvalQuestion, build_index, constants, load_eval_dataset
+from socjudge import EvalQuestion, build_index, constants, load_eval_dataset, settings
 from socjudge.models import pacing
 from socjudge.runbooks import embeddings
 from socjudge.runbooks.index import RunbookIndex
@@ -31,8 +31,8 @@ os.environ["SOCJUDGE_LANG"] = (
 )
 ssl.create_default_context = functools.cache(ssl.create_default_context)  # 20 ms, for each of 400 models
 # No test depends on the machine's speed, or on luck; `make fuzz` looks further each time.
-settings.register_profile("socjudge", deadline=None, derandomize="SOCJUDGE_EXAMPLES" not in os.environ)
-settings.load_profile("socjudge")
+hypothesis_settings.register_profile("socjudge", deadline=None, derandomize="SOCJUDGE_EXAMPLES" not in os.environ)
+hypothesis_settings.load_profile("socjudge")
 ANSWER = "1. SOC当番は端末を隔離します。 [出典: malware_response.md > 初動対応]"
 
 
@@ -58,21 +58,32 @@ def _no_service_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pacing, "PATIENCE_S", 0.0)
 
 
-VIEWS = ("charts", "history", "report", "panels/test_explorer", "panels/test_panel_history", "stats")
+VIEWS = (
+    "base", "charts", "history", "report", "stats", "certify/test_certificate", "panels/test_explorer", "panels/test_panel_certificate",
+    "panels/test_panel_history", "panels/test_panel_labels", "panels/test_history_browser", "panels/test_labels_browser",
+)  # fmt: skip
+
+
+BEGIN_RUNS = ("certify.issue", "certify.probes", "prompts.templates", "runs.assignment", "runs.estimate", "runs.suite")
 
 
 @pytest.fixture(autouse=True)
 def _nonsense_today(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What looks at runs, or at their frames, is tested while the project has set what fits none of them; but for tests that
-    also make a run, by the project's rubric."""
-    place = request.path.relative_to(ROOT / "tests").as_posix()
-    if place.startswith(VIEWS) and not {"service", "questions", "makes_runs"} & {*request.fixturenames}:
-        confuse_settings(monkeypatch)
+    """What looks at runs, or at their frames, is tested while the project has set what fits none of them. Where the test makes
+    a run too, what begins one still sees the project as it was, and nothing else does."""
+    if not request.path.relative_to(ROOT / "tests").as_posix().startswith(VIEWS):
+        return
+    if {"service", "questions", "makes_runs"} & {*request.fixturenames}:
+        rubric, categories = settings.project_rubric(), settings.project_categories()
+        for module in BEGIN_RUNS:
+            monkeypatch.setattr(f"socjudge.{module}.project_rubric", lambda: rubric)
+        monkeypatch.setattr("socjudge.judging.dataset.project_categories", lambda: categories)
+    confuse_settings(monkeypatch)
 
 
 @pytest.fixture
 def makes_runs() -> None:
-    """Settings stay as they are."""
+    """The test makes a run, or names its judge."""
 
 
 def confuse_settings(patch: pytest.MonkeyPatch) -> None:

@@ -421,6 +421,7 @@ def test_a_certificate_is_found_by_its_judge_and_by_nothing_else(made: Certifica
         assert "90 days are over" in explain_absence(bound, on=late, folder=folder)
 
 
+@pytest.mark.usefixtures("makes_runs")
 def test_a_judge_with_other_settings_is_another_judge() -> None:
     from langchain_openai import ChatOpenAI
 
@@ -436,6 +437,7 @@ def test_a_judge_with_other_settings_is_another_judge() -> None:
     assert Binding("offline", "", "0" * 64, ("安全性",), "0.1.0").judge_settings == ""
 
 
+@pytest.mark.usefixtures("makes_runs")
 def test_a_run_is_of_the_judge_with_its_settings() -> None:
     info = RunInfo("x", "2026-01-01T09:00:00+09:00", judge_model="gpt-4o-mini", judge_settings="temperature 2")
     run = EvaluationRun((), summarise_results([]), info)
@@ -593,7 +595,7 @@ def test_every_view_of_a_run_says_whether_its_judge_is_certified(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("in_japanese")
+@pytest.mark.usefixtures("in_japanese", "makes_runs")
 def test_the_examples_show_the_embedded_judges_own_certificate_as_it_is(tmp_path: Path) -> None:
     (path,) = certificates_folder("example").glob("*.json")
     made = load_certificate(path)
@@ -616,6 +618,7 @@ def test_the_examples_certificate_speaks_for_no_run_of_ones_own(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("makes_runs")
 def test_the_examples_certificate_is_what_the_embedded_judge_gets_today(tmp_path: Path) -> None:
     (path,) = certificates_folder("example").glob("*.json")
     today = certify_judge(PAIRS, judge_model="offline", logs_dir=tmp_path, progress=False)

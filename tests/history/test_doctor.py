@@ -20,6 +20,7 @@ from socjudge import (
     AssistantAnswer,
     ConfigError,
     EvalQuestion,
+    Rubric,
     RunOptions,
     check_logs,
     check_verdicts,
@@ -68,13 +69,13 @@ def found(problems: pd.DataFrame, *levels: str) -> dict[str, list[tuple[str, str
 
 @pytest.mark.slow
 def test_a_log_is_judged_by_its_own_pass_line_and_rate(
-    service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(constants, "JUDGE_PASS_THRESHOLD", 95.0)
-    monkeypatch.setattr(constants, "JUDGE_PASS_RATE", 0.0)
     answers = [AssistantAnswer(q.question, "回答", "抜粋") for q in questions]
-    run_evaluation_suite(questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False)
-    monkeypatch.undo()
+    run_evaluation_suite(
+        questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False,
+        rubric=Rubric(pass_threshold=95.0, pass_rate=0.0),
+    )  # fmt: skip
     results, scores = load_results(tmp_path), load_scores(tmp_path)
     for frame in (load_runs(tmp_path), results, scores):
         assert frame["pass_threshold"].unique().tolist() == [95.0]

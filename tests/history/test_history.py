@@ -37,7 +37,6 @@ from socjudge import (
     Flags,
     RunOptions,
     check_logs,
-    constants,
     load_history,
     load_results,
     load_run,
@@ -79,8 +78,8 @@ def test_an_unscored_answer_is_missing_in_the_frames_and_counted_nowhere(
     assert results["average_score"].mean() == 80
     assert len(scores) == 60
     assert scores["score"].count() == 54
-    assert list(scores["criterion"].cat.categories) == constants.JUDGE_EVALUATION_CRITERIA
-    assert list(results["category"].cat.categories) == constants.QUESTION_CATEGORIES
+    assert list(scores["criterion"].cat.categories) == CRITERIA
+    assert [*results["category"].cat.categories] == [*dict.fromkeys(q.category for q in questions)]
 
 
 def test_the_breakdown_shows_means_and_n_in_japanese_that_renders(

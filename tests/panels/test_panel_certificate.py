@@ -16,7 +16,7 @@ PAIRS = good_pairs()[:3]
 
 
 @pytest.fixture
-def panel(tmp_path: Path) -> CertificatePanel:
+def panel(tmp_path: Path, makes_runs: None) -> CertificatePanel:
     questions, answers = zip(*PAIRS, strict=True)
     run_evaluation_suite(questions, answers=answers, judge_model="offline", logs_dir=tmp_path / "logs", progress=False)
     made = CertificatePanel(
