@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,14 +39,16 @@ def lab(folder: Path, environment: dict[str, str]) -> Iterator[str]:
 
 
 @contextmanager
-def voila(folder: Path, notebook: str, *options: str) -> Iterator[str]:
-    """Voilà over a notebook of the folder, with the folder's voila.json; gives its address."""
+def voila(
+    folder: Path, *options: str, command: Sequence[str] = ("-m", "voila"), environment: Mapping[str, str] = os.environ
+) -> Iterator[str]:
+    """Voilà over a notebook of the folder, with the folder's voila.json; gives its address. command: what starts it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "voila", notebook, "--no-browser", f"--port={port}", *options]
-    environment = {**os.environ, "SOCJUDGE_LANG": "ja", **_own_places(folder / ".jupyter")}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
+    started = [sys.executable, *command, *options, "--no-browser", f"--port={port}"]
+    environment = {**environment, "SOCJUDGE_LANG": "ja", **_own_places(folder / ".jupyter")}
+    with subprocess.Popen(started, env=environment, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
         try:
             assert process.stderr is not None
             for line in process.stderr:
