@@ -3,7 +3,7 @@
 Prints its port. POST gets a judgement; with "faults", by a seeded draw, 5 % get 429, 2 % get 500, and 3 % get a
 judgement that is cut off; with "refusals", 5 % get 429 and "Retry-After: 1"; with "one", calls are worked on one after
 the other, also those that nobody waits for any more; with "bucket", a token bucket of 20 that gets 100 a second refuses
-the rest with 429 and "Retry-After: 0.5". GET /stats tells what was seen so far, and starts counting anew."""
+the rest with 429 and "Retry-After: 0.5"; "bot" gives an answer instead of a judgement. GET /stats tells what was seen so far, and starts counting anew."""
 
 import asyncio
 import json
@@ -35,6 +35,7 @@ def completion(text: str) -> bytes:
 
 
 GOOD, CUT = completion(JUDGEMENT), completion(JUDGEMENT[: len(JUDGEMENT) * 2 // 3])
+ANSWER = completion("感染の疑いがある端末をネットワークから隔離し、SOCリーダーへ報告します。")
 REFUSED = response(429, {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}})
 WAIT_1, WAIT_HALF = (
     response(429, {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}, f"retry-after: {wait}")
@@ -73,7 +74,7 @@ class Chat(asyncio.Protocol):
         AT_ONCE += 1
         SEEN["calls"] += 1
         SEEN["max_at_once"] = max(SEEN["max_at_once"], AT_ONCE)
-        now, wait_s, reply, kind = time.monotonic(), DELAY_S, GOOD, ""
+        now, wait_s, reply, kind = time.monotonic(), DELAY_S, ANSWER if KIND == "bot" else GOOD, ""
         draw = DRAW.random() if KIND in ("faults", "refusals") else 1.0
         if KIND == "one":
             FREE_AT = max(now, FREE_AT) + DELAY_S

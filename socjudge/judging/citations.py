@@ -43,6 +43,8 @@ _LINK = re.compile(r"\[([^\]\[\n]*)\]\(([^()\s]+)\)")
 _RUN_ON = re.compile(r"[\s\[\]［］【】^\d,、。.doc]*")  # nothing but more of them
 # Between the parts of a context without headings; a list that goes on is one part.
 _BREAK = re.compile(r"\n\s*\n(?!\s*(?:[2-9]|\d\d)[.)])")
+_TITLE = re.compile(r"\s*#{1,6}[ \t]+(\S[^\n]*?)[ \t#]*\n+(?=[^\n])")
+_NO_BRACKETS = str.maketrans("[]［］", "()（）")
 _OUR_NAME = re.compile(r"資料\d+")  # of `numbered_name`
 _NUMBER = re.compile(r"\d+")
 
@@ -54,13 +56,12 @@ def as_material(answer: AssistantAnswer) -> AssistantAnswer:
         return answer
     if not _have_names(given):
         return replace(answer, context=answer.context or "\n\n".join(p.text for p in given), passages=given)
-    cites = _Cites(given, answer.answer)
+    cites = _Cites(tuple(map(_titled, given)), answer.answer)
     as_it_is = cites.passages == given and (
         _HEADED.search(answer.context) or not all(p.text.strip() in answer.context for p in given)
     )
     context = answer.context if answer.context.strip() and as_it_is else format_context(cites.passages)
-    passages = cites.passages if answer.passages else ()
-    return replace(answer, answer=cites.mapped(), context=context, passages=passages)
+    return replace(answer, answer=cites.mapped(), context=context, passages=cites.passages)
 
 
 def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
@@ -86,6 +87,19 @@ def _have_names(given: Sequence[Passage]) -> bool:
 def format_context(passages: Sequence[Passage]) -> str:
     """The passages as the prompts show them: each under its citation."""
     return "\n\n".join(f"{passage.citation}\n{passage.text}" for passage in passages)
+
+
+def _titled(passage: Passage) -> Passage:
+    """A piece of Markdown without a heading, under the one that it begins with."""
+    found = None if passage.heading else _TITLE.match(passage.text)
+    if not found:
+        return passage
+    return replace(passage, text=passage.text[found.end() :], heading=citable(found[1]))
+
+
+def citable(name: str) -> str:
+    """A name as a citation can hold it: on one line, without the brackets that would end it."""
+    return " ".join(name.translate(_NO_BRACKETS).split())
 
 
 def numbered_name(k: int, count: int) -> str:

@@ -12,7 +12,7 @@ from ..base.showing import one_line
 from ..base.texts import encodable
 from ..errors import ConfigError, NoAnswer
 from ..records import UNKNOWN, AssistantAnswer, Flags, Passage, Usage
-from .citations import format_context, numbered_name
+from .citations import citable, format_context, numbered_name
 
 KEYS = (
     "answer", "error", "contexts", "flags", "model", "version", "input_tokens", "output_tokens", "cost_usd",
@@ -115,12 +115,7 @@ def _passage(item: Any, k: int, count: int) -> Passage:
     if not isinstance(parts, Mapping) or not isinstance(parts.get("text"), str) or set(parts) - set(_OF_CONTEXT):
         raise ConfigError(say("judging.context_kind", place=k, found=one_line(repr(item))))
     text, source, heading = (encodable(str(parts.get(name) or "")).strip() for name in _OF_CONTEXT)
-    # Brackets would end the citation in which it stands.
-    source, heading = (" ".join(name.translate(_NO_BRACKETS).split()) for name in (source, heading))
-    return Passage(text, source.replace(">", "›") or numbered_name(k, count), heading)
-
-
-_NO_BRACKETS = str.maketrans("[]［］", "()（）")
+    return Passage(text, citable(source).replace(">", "›") or numbered_name(k, count), citable(heading))
 
 
 def _flags(given: Any) -> Flags:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from damages import BREAKS, DAMAGES, good_answer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +76,15 @@ def test_contexts_without_our_headings_get_them() -> None:
     assert numbered.answer == "隔離する[出典: 資料2]。"
 
 
+def test_a_piece_of_markdown_has_the_heading_that_it_begins_with() -> None:
+    context = "[1] ## 影響範囲の [調査]\n\n端末を洗い出す。\n\n[2] ログを残す。\n# 注\n"
+    shown = as_material(AssistantAnswer("?", "洗い出す[1]。", context))
+    assert shown.context == "[出典: 資料1 > 影響範囲の (調査)]\n端末を洗い出す。\n\n[出典: 資料2]\nログを残す。\n# 注"
+    assert shown.answer == "洗い出す[出典: 資料1 > 影響範囲の (調査)]。"
+    named = as_material(AssistantAnswer("?", "", passages=(Passage("# 保全\nログを残す。", "logs.md", ""),)))
+    assert named.context == "[出典: logs.md > 保全]\nログを残す。"
+
+
 def test_two_contexts_of_one_name_are_told_apart_where_numbers_cite_them() -> None:
     twice = (Passage("端末を隔離する。", "a.md", ""), Passage("ログを残す。", "a.md", ""))
     material = as_material(AssistantAnswer("?", "残す[2]。", passages=twice))
@@ -125,6 +137,12 @@ WRAPPINGS = {
         own, answer=_numbers(own), passages=(),
         context="\n\n".join(f"[{k}] {passage.text}" for k, passage in enumerate(own.passages, 1)),
     ),
+    "numbers over pieces of Markdown": lambda own: replace(
+        own, answer=_numbers(own), passages=(),
+        context="\n\n".join(
+            f"[{k}] ### {passage.heading.split('>')[-1].strip()}\n\n{passage.text}" for k, passage in enumerate(own.passages, 1)
+        ),
+    ),
     "numbers and names": lambda own: replace(own, answer=_numbers(own), context=""),
 }  # fmt: skip
 
@@ -138,8 +156,26 @@ def test_the_same_answer_is_marked_alike_however_it_is_wrapped() -> None:
         for name, wrap in WRAPPINGS.items():
             wrapped = sj.evaluate_answer(question, wrap(foreign), model="offline")
             # Contexts under numbers alone lack the headings, from which 網羅性 knows what a step is about.
-            most = 5 if name == "numbers" else 1
-            assert abs(wrapped.average_score - as_made.average_score) <= most, (question.id, name)
+            least = -5 if name == "numbers" else -1
+            assert least <= wrapped.average_score - as_made.average_score <= 1, (question.id, name)
+
+
+@pytest.mark.parametrize("damage", ["", *DAMAGES, *BREAKS])
+def test_broken_answers_are_shown_alike_however_they_are_wrapped(damage: str) -> None:
+    """Not a letter differs, whoever judges; over Markdown under numbers, only the names."""
+    spoil = {"": good_answer, **{name: how for name, (how, _) in (DAMAGES | BREAKS).items()}}[damage]
+    for item in json.loads((Path(__file__).parents[1] / "data" / "good_answers.json").read_text("utf-8")):
+        if (text := spoil(item)) is None:
+            continue
+        passages = tuple(Passage(p["text"], p["source"], p["heading"]) for p in item["passages"])
+        as_made = AssistantAnswer(item["question"], text, format_context(passages), passages, Flags(**item["flags"]))
+        for name in ("context only", "no headings", "numbers and names"):
+            assert as_material(WRAPPINGS[name](as_made)) == as_made, (item["id"], name)
+        shown = as_material(WRAPPINGS["numbers over pieces of Markdown"](as_made))
+        answer = shown.answer
+        for k, passage in enumerate(shown.passages):
+            answer = answer.replace(passage.citation, passages[k].citation)
+        assert answer == text
 
 
 def _judged(answer: AssistantAnswer, service: Service, rubric: sj.Rubric | None = None) -> sj.Evaluation:

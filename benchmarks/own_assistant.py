@@ -1,0 +1,126 @@
+"""How long a run over somebody's own assistant takes beside a bare `asyncio.gather` of the same calls.
+
+    python benchmarks/own_assistant.py          # 100 questions, 4 and 16 at once; about 2 minutes
+
+The bot and the judge are services on loopback in processes of their own. The bare loop asks the bot, has the answer judged
+and forgets it; socjudge also maps, checks, journals and logs. A call to warm up goes before, in both."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from throughput import measured, service
+
+BOT_S, JUDGE_S = 0.4, 0.2
+ANSWER = "choices[0].message.content"
+
+
+def run_bare(bot: str, judge: str, at_once: int, count: int) -> None:
+    import aiohttp
+
+    async def main() -> None:
+        async with aiohttp.ClientSession() as session:
+
+            async def call(url: str, text: str) -> str:
+                async with session.post(url, json={"messages": [{"role": "user", "content": text}]}) as response:
+                    return str((await response.json())["choices"][0]["message"]["content"])
+
+            places = asyncio.Semaphore(at_once)
+
+            async def one(i: int) -> None:
+                async with places:
+                    await call(judge, await call(bot, f"質問{i}の初動は。"))
+
+            await one(0)
+            with measured() as found:
+                await asyncio.gather(*map(one, range(count)))
+            print(json.dumps(found))
+
+    asyncio.run(main())
+
+
+def run_socjudge(bot: str, at_once: int, count: int) -> None:
+    import socjudge as sj
+
+    table = {"url": bot, "body": {"messages": [{"role": "user", "content": "{question}"}]}, "answer": ANSWER}
+    questions = [sj.EvalQuestion(i, "正常系", f"質問{i}の初動は。", ("隔離",)) for i in range(count)]
+    how: dict[str, Any] = {"options": sj.RunOptions(max_concurrency=at_once), "progress": False}
+    with tempfile.TemporaryDirectory() as logs:
+        assistant = sj.Assistant(table, name="bot", concurrency=at_once)
+        for part in ([sj.EvalQuestion("warm", "正常系", "準備は。", ("隔離",))], questions):
+            with measured() as found:
+                run = sj.run_evaluation_suite(part, answers=assistant, judge_model="gpt-4o-mini", logs_dir=logs, **how)
+    found["scored"] = sum(result.evaluation.status == "ok" for result in run.results)
+    print(json.dumps(found))
+
+
+def measure(loop: str, bot: str, judge: str, at_once: int, count: int) -> dict[str, Any]:
+    command = [
+        sys.executable,
+        __file__,
+        "--loop",
+        loop,
+        "--at-once",
+        str(at_once),
+        "--questions",
+        str(count),
+        "--bot",
+        bot,
+    ]
+    environment = {
+        **os.environ,
+        "OPENAI_API_KEY": "sk-benchmark",
+        "OPENAI_BASE_URL": f"{judge}/v1",
+        "SOCJUDGE_LANG": "en",
+    }
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main(levels: list[int], count: int, rounds: int) -> None:
+    print(f"{count} questions, bot {BOT_S * 1000:.0f} ms, judge {JUDGE_S * 1000:.0f} ms, median of {rounds} rounds\n")
+    print("| at once | bare s | socjudge s | ÷ bare | CPU ms per question, bare | socjudge |")
+    print("|---|---|---|---|---|---|")
+    with service(BOT_S, "bot") as bot, service(JUDGE_S) as judge:
+        for at_once in levels:
+            pairs = [
+                [measure(loop, bot, judge, at_once, count) for loop in ("bare", "socjudge")] for _ in range(rounds)
+            ]
+            bare, ours = (
+                {name: statistics.median(pair[k][name] for pair in pairs) for name in pairs[0][k]} for k in (0, 1)
+            )
+            assert ours["scored"] == count
+            print(
+                f"| {at_once} | {bare['span s']:.2f} | {ours['span s']:.2f} | {ours['span s'] / bare['span s']:.3f} "
+                f"| {bare['cpu s'] / count * 1000:.1f} | {ours['cpu s'] / count * 1000:.1f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loop", help=argparse.SUPPRESS)
+    parser.add_argument("--bot", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--at-once", type=int, nargs="+", default=[4, 16])
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    chosen = parser.parse_args()
+    if chosen.loop == "bare":
+        run_bare(chosen.bot, os.environ["OPENAI_BASE_URL"], chosen.at_once[0], chosen.questions)
+    elif chosen.loop:
+        run_socjudge(chosen.bot, chosen.at_once[0], chosen.questions)
+    else:
+        main(chosen.at_once, chosen.questions, chosen.rounds)
