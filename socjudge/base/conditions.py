@@ -72,7 +72,8 @@ class Difference(NamedTuple):
             before, after = (say("base.files", count=len(_files(side))) for side in (self.before, self.after))
             return name, before, f"{after} ({changes})"
         is_hash = self.condition.column.endswith(("sha256", "fingerprint"))
-        sides = (say("base.untold") if side.startswith(UNTOLD) else side for side in (self.before, self.after))
+        both = parts_that_differ(self.before, self.after)
+        sides = (say("base.untold") if side.startswith(UNTOLD) else side for side in both)
         before, after = (side[: 12 if is_hash else None] or say("base.unknown") for side in sides)
         return name, before, after
 
@@ -100,6 +101,16 @@ class Difference(NamedTuple):
             "base.changed": sorted(name for name in before.keys() & after.keys() if before[name] != after[name]),
         }
         return " / ".join(f"{say(key)} {', '.join(found)}" for key, found in names.items() if found)
+
+
+def parts_that_differ(before: str, after: str) -> tuple[str, str]:
+    """Of two fingerprints of the form `body=… url=…` the parts that differ; of other texts both as they are."""
+    sides = [dict(part.partition("=")[::2] for part in side.split()) for side in (before, after)]
+    if not all(side and all(side.values()) for side in sides):
+        return before, after
+    names = [name for name in sides[0] | sides[1] if sides[0].get(name) != sides[1].get(name)]
+    first, second = (" ".join(f"{name}={side.get(name, '-')}" for name in names) for side in sides)
+    return first, second
 
 
 def runbooks_text(files: Mapping[str, str]) -> str:

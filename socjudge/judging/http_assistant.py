@@ -1,7 +1,8 @@
 """Somebody's assistant behind HTTP, as a table says: where it is, what it is sent, and where in its reply things stand.
 
 Names in braces ({question}) and variables (${BOT_KEY}) are filled in once, in one pass; a path is `a.b[0].c`, `[*]` for each
-of a list, `$` for the whole reply. Nothing is evaluated. Values of variables are in no record, error or fingerprint."""
+of a list, `$` for the whole reply. Nothing is evaluated. Values of variables are in no record or
+error, and those that are secrets by their names in no fingerprint."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from ..models.pacing import Retryable
 _NAME = re.compile(r"\{(question|question_id|category|repeat)\}|\$\{([A-Za-z_]\w*)\}")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\*)\]")
 _IS_PATH = re.compile(r"[A-Za-z_][\w-]*(?:\[(?:\d+|\*)\]|\.[A-Za-z_][\w-]*)+|path:.+")
-_SECRET = re.compile(r"auth|key|token|cookie|secret|password|credential", re.IGNORECASE)
+_SECRET = re.compile(r"auth|key|token|cookie|secret|passw|passphrase|pwd|credential", re.IGNORECASE)
 _OF_REPLY = ("contexts", "sources", "headings", "model", "input_tokens", "output_tokens", "cost_usd")
 KEYS = ("url", "like", "method", "headers", "body", "answer", *_OF_REPLY, "version", "timeout_s", "concurrency")
 
@@ -65,11 +66,13 @@ class HttpAssistant:
 
     @property
     def decides(self) -> dict[str, Any]:
-        """What decides its answers: method, address, header templates without secrets, body template and paths."""
-        table = self._table
+        """What decides its answers: method, address, headers without secrets, body and paths, with what variables say that
+        are no secrets by their names."""
+        table, url = self._table, self._fill(self._url, {}, keep=_SECRET)
         headers = {name: text for name, text in table.get("headers", {}).items() if not _SECRET.search(name)}
-        told = {name: table.get(name) for name in ("method", "body", "answer", *_OF_REPLY)}
-        return {**told, "url": show_url(self._url), "query": hash_query(self._url), "headers": headers}
+        told = {name: table.get(name) for name in ("method", "answer", *_OF_REPLY)} | {"headers": headers}
+        told |= {"body": self._fill_all(table.get("body"), {}, keep=_SECRET)}
+        return told | {"url": show_url(url), "query": hash_query(url)}
 
     async def ask(self, values: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """What it answers one question, as `as_answer` takes it. NoAnswer if that is none; Retryable if it asks to wait."""
@@ -169,20 +172,26 @@ class HttpAssistant:
             for text, source, heading in zip(texts, names["sources"], names["headings"], strict=True)
         ]  # fmt: skip
 
-    def _fill(self, text: str, values: Mapping[str, Any], *, quoted: bool = False) -> str:
+    def _fill(
+        self, text: str, values: Mapping[str, Any], *, quoted: bool = False, keep: re.Pattern[str] | None = None
+    ) -> str:
+        """The text with the values of its names and variables. keep: leave names, and variables called so, as they are."""
+
         def value(found: re.Match[str]) -> str:
+            if keep is not None and (found[1] or keep.search(found[2])):
+                return found[0]
             if found[2]:
                 return os.environ.get(found[2], "").strip()
             return quote(str(values.get(found[1], "")), safe="") if quoted else str(values.get(found[1], ""))
 
         return _NAME.sub(value, text)
 
-    def _fill_all(self, template: Any, values: Mapping[str, Any]) -> Any:
+    def _fill_all(self, template: Any, values: Mapping[str, Any], *, keep: re.Pattern[str] | None = None) -> Any:
         if isinstance(template, str):
-            return self._fill(template, values)
+            return self._fill(template, values, keep=keep)
         if isinstance(template, Mapping):
-            return {key: self._fill_all(value, values) for key, value in template.items()}
-        return [self._fill_all(item, values) for item in template] if isinstance(template, list) else template
+            return {key: self._fill_all(value, values, keep=keep) for key, value in template.items()}
+        return [self._fill_all(item, values, keep=keep) for item in template] if isinstance(template, list) else template
 
     def _hide(self, text: str, *, keep: bool = False) -> str:
         """The text without the values of its variables; keep: all else as it is, as in an answer."""

@@ -96,6 +96,7 @@ class Assistant:
         self._runnable = hasattr(target, "ainvoke") and hasattr(target, "invoke")
         self._bound: dict[str, str] = {}
         self.name, self.service = name or "assistant", ""
+        known: dict[str, Any] | None
         own_version = str(table.get("version", ""))
         if self._http is not None:
             self.service, own_version = self._http.service, self._http.version
@@ -109,10 +110,9 @@ class Assistant:
         self._target = target
         self.version = str(version or own_version)
         self.is_known = known is not None or bool(self.version)
+        parts = {**(known or {}), "contexts_from": self._contexts}
         # Of what tells nothing of itself: another one each time.
-        told = {"what": known, "contexts": self._contexts}
-        digest = hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-        self.fingerprint = digest if self.is_known else f"{UNTOLD}{secrets.token_hex(8)}"
+        self.fingerprint = _hashes(parts) if self.is_known else f"{UNTOLD}{secrets.token_hex(8)}"
         self._account = Account()
         self._account.room = 1.0
         self._places: asyncio.Semaphore | None = None
@@ -293,7 +293,13 @@ def _name_of(ask: Any) -> str:
     return name if name and name != "<lambda>" else type(ask).__name__ if not name else "function"
 
 
-def _identity(ask: Any) -> tuple[Any, str]:
+def _hashes(parts: Mapping[str, Any]) -> str:
+    """Each part that says something with a hash of it, so that a comparison names those that differ: `body=… url=…`."""
+    told = {name: json.dumps(parts[name], sort_keys=True, ensure_ascii=False) for name in sorted(parts) if parts[name]}
+    return " ".join(f"{name}={hashlib.sha256(text.encode()).hexdigest()[:12]}" for name, text in told.items()) or "version"
+
+
+def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
     """What decides a function's answers, as far as its code tells it, and in words what that covers; None where it does not:
     what a lambda, a closure, a partial, a bound method or an object does stands elsewhere, too."""
     plain = (
@@ -315,8 +321,8 @@ def _identity(ask: Any) -> tuple[Any, str]:
         return None, say("judging.covers_version")
     module = file.stem if is_file else "__main__"
     covers = say("judging.covers_file", file=file.name) if is_file else say("judging.covers_cell")
-    told = [module, ask.__qualname__, hashlib.sha256(source).hexdigest(), [repr(value) for value in defaults]]
-    return told, covers
+    function = f"{module}:{ask.__qualname__}"
+    return {"function": function, "code": source.decode("utf-8", "replace"), "defaults": repr(defaults)}, covers
 
 
 def _input_of(chain: Any, question: str) -> Any:

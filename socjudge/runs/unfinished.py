@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from .. import constants
-from ..base.conditions import UNTOLD
+from ..base.conditions import UNTOLD, parts_that_differ
 from ..base.messages import os_reason, say
 from ..base.pass_rule import run_rule
 from ..base.showing import dollars, facts_html, money, one_line, shown_path
@@ -240,7 +240,9 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
             told.append(say("runs.files_differ", name=name, files=", ".join(files)))
         # The index's hash tells nothing where the files that differ are named.
         elif name != "index" or not {"runbooks", "embedder"} & {*names}:
-            named = say(f"base.condition_{name}") if name.endswith("_settings") else name
+            named = name
+            if name.endswith("_settings"):
+                named, sides = say(f"base.condition_{name}"), parts_that_differ(*(str(side or "") for side in sides))
             told.append(say("runs.there_and_here", name=named, there=_shown(sides[0]), here=_shown(sides[1])))
     return told
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,12 @@ import pytest
 from run_options import with_options
 
 import socjudge as sj
+from socjudge import settings
 from socjudge.errors import ConfigError, ProviderError, RunStopped
 from socjudge.records import EvalQuestion
+from socjudge.runs.assignment import assign_suite
+from socjudge.runs.journal import open_journal
+from socjudge.runs.unfinished import newest
 from tests.own_bot import Bot, Said, running
 from tests.service import Service, judgement, serving
 
@@ -222,32 +227,108 @@ def test_contexts_from_the_runbooks_are_in_the_log_where_they_were_asked_for(jud
     assert again.info.runbooks
 
 
-CODE = "def ask(q):\n    return q + '隔離します。'\n"
-CHANGES = {
-    "code": lambda file, bot: (file.write_text(CODE + "\nx = 1\n", encoding="utf-8"), bot)[1],
-    "version": lambda file, bot: bot | {"version": "2"},
-    "name": lambda file, bot: bot | {"name": "other"},
-    "contexts": lambda file, bot: bot | {"contexts": "runbooks"},
-}
+CODE = "def ask(q, style='short'):\n    return q + '隔離します。'\n"
+TOML = """[assistants.web]
+url = "http://127.0.0.1:9/${BOT_ROOM}/ask?lang=ja"
+headers = { Authorization = "Bearer ${BOT_KEY}", X-Mode = "fast" }
+body = { q = "{question}", index = "${BOT_INDEX}" }
+answer = "reply.text"
+contexts = "sources[*].body"
+version = "1"
+[assistants.code]
+python = "mybot.py:ask"
+version = "1"
+"""
+VARIABLES = {"BOT_ROOM": "soc", "BOT_INDEX": "runbooks-1", "BOT_KEY": "key-0123456789"}
+# What is changed, into what, and which word names it. "": the code of the bot; in capitals: a variable.
+CHANGES = [
+    ("web", "/ask", "/v2/ask", "url"),
+    ("web", "127.0.0.1:9", "127.0.0.1:8", "url"),
+    ("web", "?lang=ja", "?lang=en", "query"),
+    ("web", "BOT_ROOM", "noc", "url"),
+    ("web", "BOT_INDEX", "runbooks-2", "body"),
+    ("web", 'q = "{question}"', 'query = "{question}"', "body"),
+    ("web", 'q = "{question}"', 'q = "{question}", k = 5', "body"),
+    ("web", 'q = "{question}"', 'q = "{question} 日本語で。"', "body"),
+    ("web", '"fast"', '"slow"', "headers"),
+    ("web", '"reply.text"', '"reply.short"', "answer"),
+    ("web", "sources[*].body", "sources[*].text", "contexts"),
+    ("web", 'body"\nversion', 'body"\nsources = "sources[*].name"\nversion', "sources"),
+    ("web", 'version = "1"', 'version = "2"', "assistant_version"),
+    ("web", 'version = "1"', 'version = "1"\nmethod = "PUT"', "method"),
+    ("code", "隔離します", "報告します", "code"),
+    ("code", "return q", "q = q.strip()\n    return q", "code"),
+    ("code", "style='short'", "style='long'", "code"),
+    ("code", "mybot.py:ask", "mybot.py:other", "function"),
+    ("code", 'mybot.py:ask"\nversion = "1"', 'mybot.py:ask"\nversion = "2"', "assistant_version"),
+    ("code", "[assistants.code]", "[assistants.bot]", "assistant_model"),
+]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_whatever_changes_its_answers_is_another_run(judge: Service, tmp_path: Path, change: str) -> None:
-    file = tmp_path / "mybot.py"
-    file.write_text(CODE, encoding="utf-8")
+@pytest.fixture
+def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "mybot.py").write_text(CODE + CODE.replace("ask", "other"), encoding="utf-8")
+    (tmp_path / "socjudge.toml").write_text(TOML, encoding="utf-8")
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    before = settings.current_project().folder
+    settings.use_project(tmp_path)
+    yield tmp_path
+    settings.use_project(before)
 
-    def assigned(**how: Any) -> dict[str, Any]:
-        from socjudge.runs.assignment import assign_suite
 
-        return assign_suite(
-            QUESTIONS, index=None, answers=sj.Assistant(f"{file}:ask", **how), assistant_model="auto", judge_model="judge-1",
-            judge_prompt=None, assistant_prompt=None, rubric=sj.Rubric(), answer_repeats=1, judge_repeats=1, k=5,
-        ).key  # fmt: skip
+def _interrupted(name: str, logs: Path) -> Path:
+    """The journal of a run that was stopped before its first call."""
+    own = assign(name)
+    open_journal(logs, own.info, own.key, total=1, logs_dir=logs, fresh=True).close()
+    (journal,) = logs.glob("*.partial.jsonl")
+    return journal
 
-    first = assigned(name="b", version="1")
-    assert assigned(name="b", version="1", concurrency=4, timeout_s=9) == first
-    how = CHANGES[change](file, {"name": "b", "version": "1"})
-    assert assigned(**how) != first
+
+def assign(name: str) -> Any:
+    return assign_suite(
+        QUESTIONS, index=None, answers=name, assistant_model="auto", judge_model="judge-1", judge_prompt=None,
+        assistant_prompt=None, rubric=sj.Rubric(), answer_repeats=1, judge_repeats=1, k=5,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("bot", "before", "after", "named"), CHANGES)
+def test_whatever_changes_its_answers_takes_up_no_old_journal_and_is_named(
+    judge: Service, own_project: Path, monkeypatch: pytest.MonkeyPatch, bot: str, before: str, after: str, named: str
+) -> None:
+    logs = own_project / "logs"
+    logs.mkdir()
+    journal = _interrupted(bot, logs)
+    if before in VARIABLES:
+        monkeypatch.setenv(before, after)
+    for file in () if before in VARIABLES else (own_project / "socjudge.toml", own_project / "mybot.py"):
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace(before, after), encoding="utf-8")
+        os.utime(file, ns=(1, 1))  # an editor's save within the clock's tick
+    bot = "bot" if after == "[assistants.bot]" else bot
+    assert newest(logs, assign(bot).key) is None
+    with pytest.raises(ConfigError) as told:
+        run(bot, logs, resume=journal)
+    said = str(told.value)
+    assert named in said
+    # Nothing is named that is as it was.
+    parts = ("url", "query", "body", "headers", "answer", "contexts", "sources", "method", "code", "function")
+    assert not [part for part in parts if f"{part}=" in said and part != named]
+    assert not judge.requests
+
+
+def test_a_file_written_anew_another_key_and_how_it_is_called_take_the_journal_up(
+    judge: Service, own_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = own_project / "logs"
+    logs.mkdir()
+    journal = _interrupted("web", logs)
+    monkeypatch.setenv("BOT_KEY", "another-0123456789")
+    lines = TOML.splitlines()
+    text = "\n".join(["# mine", lines[0], "timeout_s = 9", "concurrency = 3", *reversed(lines[1:7]), "", *lines[7:]])
+    text = text.replace('{ q = "{question}", index = "${BOT_INDEX}" }', '{ index="${BOT_INDEX}",q="{question}" }')
+    (own_project / "socjudge.toml").write_text(text, encoding="utf-8")
+    assert newest(logs, assign("web").key) == journal
 
 
 @pytest.mark.slow
