@@ -191,7 +191,9 @@ class HttpAssistant:
             return self._fill(template, values, keep=keep)
         if isinstance(template, Mapping):
             return {key: self._fill_all(value, values, keep=keep) for key, value in template.items()}
-        return [self._fill_all(item, values, keep=keep) for item in template] if isinstance(template, list) else template
+        return (
+            [self._fill_all(item, values, keep=keep) for item in template] if isinstance(template, list) else template
+        )
 
     def _hide(self, text: str, *, keep: bool = False) -> str:
         """The text without the values of its variables; keep: all else as it is, as in an answer."""

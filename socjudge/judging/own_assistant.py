@@ -296,7 +296,9 @@ def _name_of(ask: Any) -> str:
 def _hashes(parts: Mapping[str, Any]) -> str:
     """Each part that says something with a hash of it, so that a comparison names those that differ: `body=… url=…`."""
     told = {name: json.dumps(parts[name], sort_keys=True, ensure_ascii=False) for name in sorted(parts) if parts[name]}
-    return " ".join(f"{name}={hashlib.sha256(text.encode()).hexdigest()[:12]}" for name, text in told.items()) or "version"
+    return (
+        " ".join(f"{name}={hashlib.sha256(text.encode()).hexdigest()[:12]}" for name, text in told.items()) or "version"
+    )
 
 
 def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
