@@ -118,7 +118,7 @@ def _as_is(values: NDArray[Any]) -> NDArray[Any]:
 
 def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
     ids = results["question_id"].combine_chunks().dictionary_encode()
-    known = [json.loads(text) for text in ids.dictionary.to_pylist()]
+    known = json.loads(f"[{','.join(ids.dictionary.to_pylist())}]")
     whole = all(isinstance(name, int) for name in known)
     category = _column(results["category"], spread)
     return {

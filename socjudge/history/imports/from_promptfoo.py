@@ -44,7 +44,7 @@ def read_results(
         row = _row(result, f"{path}: results[{number - 1}]", scale)
         repeat = seen[row.question_id, row.assistant]
         seen[row.question_id, row.assistant] += 1
-        rows.append(Row(**{**vars(row), "answer_repeat": repeat}))
+        rows.append(row._replace(answer_repeat=repeat))
     rows.sort(key=lambda row: (row.assistant, str(row.question_id).zfill(9), row.answer_repeat))
     return Imported(f"promptfoo {version}".strip(), tuple(rows), started_at=started_at)
 

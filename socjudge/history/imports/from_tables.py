@@ -167,11 +167,11 @@ def _rows(
     numbers: dict[str, int] = {}
     seen: dict[Any, int] = {}
     texts = {
-        what: [text_of(value) for value in column(what)]
+        what: [""] * len(frame) if places[what] is None else [text_of(value) for value in column(what)]
         for what in ("answer", "context", "keypoints", "category", "judge", "assistant", "error")
     }
     ids, repeats, judged = column("question_id"), column("answer_repeat"), column("judge_repeat")
-    unmarked = say("history.import_unmarked")
+    unmarked, where = say("history.import_unmarked"), str(path)
     rows = []
     for at, marks in enumerate(zip(*points.values(), strict=True)):
         question = questions[at]
@@ -185,7 +185,7 @@ def _rows(
         given = dict(zip(criteria, marks, strict=True))
         rows.append(
             Row(
-                question_id, question, texts["answer"][at], given, f"{path}: {at + 2}",
+                question_id, question, texts["answer"][at], given, f"{where}: {at + 2}",
                 reasons={name: text_of(values[at]) for name, values in reasons.items()},
                 causes={name: unmarked for name, value in given.items() if value is None},
                 context=texts["context"][at], keypoints=(texts["keypoints"][at],) if texts["keypoints"][at] else (),

@@ -90,14 +90,16 @@ def import_results(
     import pandas as pd
 
     from ..frames import run_history
+    from ..tables import without_collection
 
     frames = []
-    for run in import_runs(source, columns=columns, scale=scale):
-        history = run_history(run)
-        marks = [len(result.evaluation.scores) for result in run.results]
-        texts = history.results[["question", "answer", "context"]]
-        spread = texts.take(np.repeat(np.arange(len(marks)), marks)).reset_index(drop=True)
-        frames.append(pd.concat([history.scores, spread], axis=1))
+    with without_collection():
+        for run in import_runs(source, columns=columns, scale=scale):
+            history = run_history(run)
+            marks = [len(result.evaluation.scores) for result in run.results]
+            texts = history.results[["question", "answer", "context"]]
+            spread = texts.take(np.repeat(np.arange(len(marks)), marks)).reset_index(drop=True)
+            frames.append(pd.concat([history.scores, spread], axis=1))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -110,22 +112,25 @@ def import_runs(
     """The same as runs of ours, one for each judge and assistant; `save_evaluation_results` makes logs of them."""
     import pandas as pd
 
-    if isinstance(source, pd.DataFrame):
-        path = Path("DataFrame")
-        found = from_tables.read_table(source, path, columns=columns, scale=as_scale(scale))
-        if not found.rows:
-            raise unfit(path, say("history.import_empty"))
-    else:
-        path = Path(source)
-        found = read_file(path, columns=columns, scale=scale)
-    if found.left_out:
-        warnings.warn(say("history.import_left_out", path=path, what=listed(found.left_out)), stacklevel=3)
-    pairs = dict.fromkeys((row.judge, row.assistant) for row in found.rows)
-    groups: dict[tuple[str, str], list[Row]] = {pair: [] for pair in pairs}
-    for row in found.rows:
-        groups[row.judge, row.assistant].append(row)
-    started_at = _moment(found.started_at) or _moment(_modified(path))
-    return [_run(rows, found.tool, started_at) for rows in groups.values()]
+    from ..tables import without_collection
+
+    with without_collection():
+        if isinstance(source, pd.DataFrame):
+            path = Path("DataFrame")
+            found = from_tables.read_table(source, path, columns=columns, scale=as_scale(scale))
+            if not found.rows:
+                raise unfit(path, say("history.import_empty"))
+        else:
+            path = Path(source)
+            found = read_file(path, columns=columns, scale=scale)
+        if found.left_out:
+            warnings.warn(say("history.import_left_out", path=path, what=listed(found.left_out)), stacklevel=3)
+        pairs = dict.fromkeys((row.judge, row.assistant) for row in found.rows)
+        groups: dict[tuple[str, str], list[Row]] = {pair: [] for pair in pairs}
+        for row in found.rows:
+            groups[row.judge, row.assistant].append(row)
+        started_at = _moment(found.started_at) or _moment(_modified(path))
+        return [_run(rows, found.tool, started_at) for rows in groups.values()]
 
 
 def _run(rows: Sequence[Row], tool: str, started_at: str) -> EvaluationRun:
@@ -150,7 +155,7 @@ def _run(rows: Sequence[Row], tool: str, started_at: str) -> EvaluationRun:
 
 def _result(row: Row, rubric: Rubric, no_category: str, unmarked: str) -> EvaluationResult:
     marks: dict[str, Any] = {name.strip(): None if mark is None else _whole(mark) for name, mark in row.marks.items()}
-    known = {name: mark for name, mark in marks.items() if mark is not None}
+    known = {name: mark for name, mark in marks.items() if mark is not None} if None in marks.values() else marks
     question = EvalQuestion(row.question_id, row.category or no_category, row.question, row.keypoints)
     answer = AssistantAnswer(row.question, row.answer, row.context, model=row.assistant)
     if not known:
@@ -161,7 +166,7 @@ def _result(row: Row, rubric: Rubric, no_category: str, unmarked: str) -> Evalua
         )  # fmt: skip
     else:
         missing = {name: row.causes.get(name) or unmarked for name in marks if marks[name] is None}
-        mean = average(marks)
+        mean = average(known)
         passed = outcome_of(span_of(marks, mean, "ok"), "ok", rubric.pass_threshold) == "passed"
         evaluation = Evaluation(
             marks, mean, {name.strip(): reason for name, reason in row.reasons.items()}, "",

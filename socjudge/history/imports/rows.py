@@ -6,10 +6,11 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from ...base.messages import say
 from ...base.texts import visible
@@ -53,8 +54,10 @@ def as_scale(told: float | tuple[float, float] | None) -> Scale | None:
     return Scale(low, high)
 
 
-@dataclass(frozen=True)
-class Row:
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class Row(NamedTuple):  # of which there may be 100,000: made three times as fast as a dataclass
     """One judged answer as a file has it.
 
     marks: {criterion: 0–100 points, or None where the judge gave none}. causes: {criterion: why there is none}. error: why
@@ -65,8 +68,8 @@ class Row:
     answer: str
     marks: Mapping[str, float | None]
     place: str
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    causes: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, str] = _NONE
+    causes: Mapping[str, str] = _NONE
     context: str = ""
     keypoints: tuple[str, ...] = ()
     category: str = ""
