@@ -6,7 +6,7 @@ Learned from: tests/data/evidence/ (covered, uncovered, unsure, dangers: written
 saw neither rules nor other questions, every third line kept aside and only counted here; everyday_dangers, blunt_dangers, vague,
 outside: written later, by somebody who knew the rules, none kept aside; near: pairs of questions of one subject, of which the
 runbooks answer one, whose other half, near_final, is only counted), prohibitions.json and questions.json beside the
-runbooks, the development halves of the flags' questions, tests/data/night_dev.jsonl and, for danger, warnings/train.jsonl
+runbooks, the development halves of the flags' questions, tests/data/night_dev.jsonl and, for danger, tests/data/warnings/train.jsonl
 (nobody who wrote it had seen rule or model). Cross-validation leaves out whole prohibitions, and every reading of the same question. Evidence is measured with indexes that lack the very question
 asked, that lack all questions of passages, and that lack whole runbooks: what those covered is absent there.
 """

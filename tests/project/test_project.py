@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +270,35 @@ def test_files_that_the_readmes_and_docs_link_to_exist() -> None:
     for page in [ROOT / "README.md", ROOT / "README.ja.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+SHORT_FOR = ("socjudge", "tests", "docs", "eval")  # a page may leave out the folder that it speaks of
+A_PATH = re.compile(
+    r"(?<![\w./…<])((?:[\w-]+/)+[\w.-]*\w\.(?:py|md|toml|jsonl?|ipynb|txt|j2|css|js|npz|html|yml|csv))(?![\w…<])"
+)
+
+
+def pages_and_docstrings() -> Iterator[tuple[Path, str]]:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        if page.name not in ("CHANGELOG.md", "api.md"):  # of the past, and made of docstrings
+            yield page, page.read_text("utf-8")
+    for folder in ("socjudge", "benchmarks", "tests"):
+        for module in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield module, ast.get_docstring(node) or ""
+
+
+def test_every_path_that_a_page_or_a_docstring_names_exists() -> None:
+    """But for what a user will have: logs, and prompts of their own."""
+    gone = {
+        f"{place.relative_to(ROOT)}: {path}"
+        for place, text in pages_and_docstrings()
+        for path in A_PATH.findall(text)
+        if not path.startswith(("logs/", "eval/prompts/"))
+        and not any((home / path).exists() for home in (ROOT, *(ROOT / n for n in SHORT_FOR), place.parent))
+    }
+    assert gone == set()
 
 
 def test_no_path_of_a_developers_machine_is_committed() -> None:
