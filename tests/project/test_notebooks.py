@@ -61,7 +61,9 @@ def run_notebook(name: str, **parameters: Any) -> tuple[str, dict[str, Any]]:
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
 
+    main = sys.modules["__main__"]
     notebook, shell = read_notebook(name), InteractiveShell.instance()
+    sys.modules["__main__"] = main  # the shell puts its own there, without the spec that a test with processes needs
     shell.reset(new_session=True)
     shown = list[str]()
     for cell in notebook.cells:
