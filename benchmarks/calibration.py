@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from socjudge import bridged_trend, gate_confidence
 from socjudge.errors import ConfigError
+from socjudge.stats import bridged_trend, gate_confidence
 from socjudge.stats.agreement import icc_agreement, krippendorff_alpha
 from socjudge.stats.basics import (
     detectable_difference,

@@ -24,17 +24,13 @@ sys.path.insert(0, str(ROOT / "tests"))
 import pandas as pd
 from certify_judge import good_pairs
 
-from socjudge import (
+from socjudge import AssistantAnswer, evaluate_answer, load_eval_dataset
+from socjudge.certify import (
     Anchoring,
-    AssistantAnswer,
-    Flags,
     Injections,
     Probes,
     certify_judge,
-    evaluate_answer,
     explain_probes,
-    load_eval_dataset,
-    plot_probe_matrix,
     probe_matrix,
     save_certificate,
     summarise_anchoring,
@@ -43,7 +39,9 @@ from socjudge import (
     write_certificate_page,
 )
 from socjudge.certify.noise import LEAST
+from socjudge.charts import plot_probe_matrix
 from socjudge.constants import JUDGE_EVALUATION_CRITERIA as CRITERIA
+from socjudge.records import Flags
 
 OFFLINE: dict[str, Any] = {"judge_model": "offline", "progress": False}
 

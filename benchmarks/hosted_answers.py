@@ -17,8 +17,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from socjudge import AssistantAnswer, EvalQuestion, Evaluation, Flags, Passage, evaluate_answer, load_eval_dataset
+from socjudge import AssistantAnswer, EvalQuestion, Evaluation, evaluate_answer, load_eval_dataset
 from socjudge.judging.citations import format_context
+from socjudge.records import Flags, Passage
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "tests/data/hosted_answers"

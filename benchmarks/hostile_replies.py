@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from test_replies import HOSTILE, read
 
-from socjudge import UnparsableJudgement
+from socjudge.errors import UnparsableJudgement
 
 
 def main() -> None:

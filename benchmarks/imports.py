@@ -25,5 +25,5 @@ with tempfile.TemporaryDirectory() as folder:
     table.to_parquet(Path(folder) / "table.parquet")
     for name in ("table.csv", "table.parquet"):
         start = time.process_time()
-        frame = sj.import_results(Path(folder) / name, columns={"marks": ["正確性", "安全性"]}, scale=(1, 5))
+        frame = sj.history.import_results(Path(folder) / name, columns={"marks": ["正確性", "安全性"]}, scale=(1, 5))
         print(f"{name}: {len(frame):,} marks in {time.process_time() - start:.1f} s of a processor")

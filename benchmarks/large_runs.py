@@ -29,11 +29,11 @@ from socjudge import (
     load_eval_dataset,
     load_run,
     run_evaluation_suite,
-    save_evaluation_results,
     write_report,
 )
 from socjudge.base.verdict import summarise_results
 from socjudge.constants import JUDGE_EVALUATION_CRITERIA, QUESTION_CATEGORIES
+from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult, RunInfo
 
 TEXT = "1. SOC当番は端末を隔離します。 [出典: malware_response.md > 初動対応]\n2. 責任者に連絡します。\n" * 4

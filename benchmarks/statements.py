@@ -18,11 +18,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from socjudge import AssistantAnswer, EvalQuestion, Flags
+from socjudge import AssistantAnswer, EvalQuestion
 from socjudge.base.texts import fold
 from socjudge.embedded.marks import mark_accuracy, mark_safety
 from socjudge.embedded.reading import Reading
 from socjudge.judging.citations import format_context
+from socjudge.records import Flags
 from socjudge.runbooks.index import RunbookIndex, open_index
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "statements"

@@ -127,7 +127,7 @@ def run_socjudge(at_once: int, count: int, timeout_s: float | None = None) -> No
         with measured() as found:
             try:
                 run = sj.run_evaluation_suite(questions, answers=answers, logs_dir=logs, **how)
-            except sj.ProviderError as error:
+            except sj.errors.ProviderError as error:
                 found["ended"] = str(error)[:80]
                 run = sj.load_run(sj.unfinished_runs(logs)[0].path)
         # Reading everything back is the benchmark's own check, not part of the run.

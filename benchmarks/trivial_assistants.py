@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from socjudge import AssistantAnswer, EvalQuestion, Evaluation, Flags, Passage, evaluate_answer, handle_query
+from socjudge import AssistantAnswer, EvalQuestion, Evaluation, evaluate_answer, handle_query
 from socjudge import load_eval_dataset as load
 from socjudge.base.pass_rule import SPECIFIED
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.judging.citations import format_context
+from socjudge.records import Flags, Passage
 from socjudge.runbooks.index import RunbookIndex, build_index
 
 EVAL = Path(__file__).resolve().parents[1] / "eval"

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from importlib import import_module
+from importlib.util import resolve_name
 from pathlib import Path
 
 import griffe
 import griffe2md
 
-import socjudge
+from socjudge.base.public import homes
 
 ROOT = Path(__file__).resolve().parents[1]
-# Wings in the order in which somebody meets them, under the five doors of the README and what stands behind these.
-DOORS = {
-    "Ask": ["runbooks", "judging", "prompts"],
-    "Run": ["runs", "batch"],
-    "Load": ["base", "history"],
-    "Compare": ["stats", "certify", "charts"],
-    "Report": ["report"],
-    "Panels": ["panels"],
-    "Settings": ["settings"],
-    "Records": ["records"],
-    "Errors": ["errors"],
-}
+# The namespaces in the order in which somebody meets them; the names of a wing stand together, wings as they are met.
+SPACES = ["", "stats", "charts", "certify", "batch", "history", "records", "errors"]
+WINGS = ["runbooks", "judging", "prompts", "runs", "base", "history", "stats", "charts", "report", "panels", "settings", "records", "errors"]  # fmt: skip
 HEAD = """# The public names
 
 Made from the docstrings by `make docs`; change those, not this page. Everything here is `import socjudge as sj`, then
-`sj.<name>`. The columns of the frames are in [frames.md](frames.md).
+`sj.<name>`, or
+`sj.stats.<name>` where it stands under `sj.stats`. The columns of the frames are in [frames.md](frames.md).
 """
 LOOK = {
     "docstring_style": "numpy",
@@ -47,24 +42,27 @@ def api_page() -> str:
     for name, method in package["methods"].functions.items():
         if not name.startswith("_"):
             package["records.EvaluationRun"][name].docstring = method.docstring
-    homes = dict.fromkeys(name for names in DOORS.values() for name in names)
-    assert homes.keys() == {home.split(".")[0] for home in socjudge._HOMES.values()}, "a wing without a door"
     text = HEAD
-    for door, wings in DOORS.items():
-        text += f"\n## {door}\n"
-        for wing in wings:
-            names = [name for name, home in socjudge._HOMES.items() if home.split(".")[0] == wing]
-            for name in names:
-                found = package[f"{socjudge._HOMES[name]}.{name}"]
-                # Another name for a function is only mentioned.
-                text += "\n" + (
-                    griffe2md.render_object_docs(found, LOOK) if not found.is_attribute else _alias(name, found)
-                )
+    for space in SPACES:
+        text += f"\n## `{'.'.join(filter(None, ('sj', space)))}`\n"
+        for path in _paths(space):
+            text += "\n" + griffe2md.render_object_docs(package[path], LOOK)
     return re.sub(r"\n{3,}", "\n\n", _plain(text)).rstrip() + "\n"
 
 
-def _alias(name: str, found: griffe.Object) -> str:
-    return f"### `{name}`\n\nAnother name for `{found.value}`.\n"
+def _paths(space: str) -> list[str]:
+    """Where the public names of a namespace live: a package's, by its stub; a module's classes that the top has not got."""
+    top = homes(ROOT / "socjudge")
+    folder = ROOT / "socjudge" / space
+    if not folder.is_dir():
+        classes = inspect.getmembers(import_module(f"socjudge.{space}"), inspect.isclass)
+        return [
+            f"{space}.{name}" for name, each in classes if each.__module__ == f"socjudge.{space}" and name not in top
+        ]
+    at = f"socjudge.{space}".rstrip(".")
+    found = [(name, home) for name, home in homes(folder).items() if home not in (".", "._version")]
+    paths = [resolve_name(f"{home}.{name}", at).removeprefix("socjudge.") for name, home in found]
+    return sorted(paths, key=lambda path: WINGS.index(path.split(".")[0])) if not space else paths
 
 
 def _plain(text: str) -> str:

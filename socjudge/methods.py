@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 def results_frame(self: EvaluationRun) -> pd.DataFrame:
     """One row per judged answer, with the columns of `load_results(text=True)`."""
-    from .history.frames import run_results
+    from .history.frames import judges_history
 
-    return run_results(self)
+    return judges_history(self).results
 
 
 def scores_frame(self: EvaluationRun) -> pd.DataFrame:
     """One row per criterion score, with the columns of `load_scores(text=True)`."""
-    from .history.frames import run_scores
+    from .history.frames import judges_history
 
-    return run_scores(self)
+    return judges_history(self).scores
 
 
 def wide_frame(self: EvaluationRun) -> pd.DataFrame:

@@ -14,11 +14,12 @@ from typing import Any
 from damages import good_answer
 from service import CRITERIA, judgement
 
-from socjudge import AssistantAnswer, EvalQuestion, Flags, Passage, load_prompt
+from socjudge import AssistantAnswer, EvalQuestion, load_prompt
 from socjudge.certify.neutral import PROBES
 from socjudge.certify.subjects import find_subjects
 from socjudge.judging.citations import format_context
 from socjudge.prompts.templates import fill, judge_values
+from socjudge.records import Flags, Passage
 
 Pair = tuple[EvalQuestion, AssistantAnswer]
 Scores = dict[str, int]

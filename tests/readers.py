@@ -32,22 +32,20 @@ from socjudge import (
     RunStopped,
     SocJudgeError,
     build_index,
-    check_logs,
-    load_certificate,
     load_eval_dataset,
     load_index,
-    load_labels,
     load_prompt,
     load_run,
     run_evaluation_suite,
-    save_certificate,
     unfinished_runs,
 )
+from socjudge.certify import load_certificate, save_certificate
 from socjudge.certify.certificate import Binding, _seal, certificate_line, explain_absence
 from socjudge.certify.own import read_damaged
 from socjudge.certify.probe_findings import expected_of
 from socjudge.certify.subjects import find_subjects
 from socjudge.flags.prohibitions import load_prohibitions
+from socjudge.history import check_logs, load_labels
 from socjudge.history.labels import Mark, append_mark, read_rater
 from socjudge.history.schema import LogFile
 from socjudge.history.tables import read_logs, run_tables

@@ -34,15 +34,17 @@ def charts() -> dict[str, Callable[[], Any]]:
         "category_breakdown": lambda: sj.plot_category_breakdown(run),
         "score_distribution": lambda: sj.plot_score_distribution(run),
         "score_distribution_of_judges": lambda: sj.plot_score_distribution(judges),
-        "gate_confidence": lambda: sj.plot_gate_confidence(sj.gate_questions(own), confidence=sj.gate_confidence(own)),
+        "gate_confidence": lambda: sj.charts.plot_gate_confidence(
+            sj.stats.gate_questions(own), confidence=sj.stats.gate_confidence(own)
+        ),
         "criterion_trend": lambda: sj.plot_criterion_trend(series),
-        "criterion_multiples": lambda: sj.plot_criterion_multiples(series),
+        "criterion_multiples": lambda: sj.charts.plot_criterion_multiples(series),
         "question_strip": lambda: sj.plot_question_strip(some),
-        "bridged_trend": lambda: sj.plot_bridged_trend(sj.bridged_trend(judges, old=BASELINE, new=NEXT)),
-        "judge_comparison": lambda: sj.plot_judge_comparison(comparison),
-        "verdict_flips": lambda: sj.plot_verdict_flips(sj.verdict_flips(judges, baseline=BASELINE)),
-        "cost_agreement": lambda: sj.plot_cost_agreement(comparison, sj.pairwise_agreement(judges)),
-        "probe_matrix": lambda: sj.plot_probe_matrix(probes()),
+        "bridged_trend": lambda: sj.charts.plot_bridged_trend(sj.stats.bridged_trend(judges, old=BASELINE, new=NEXT)),
+        "judge_comparison": lambda: sj.charts.plot_judge_comparison(comparison),
+        "verdict_flips": lambda: sj.charts.plot_verdict_flips(sj.verdict_flips(judges, baseline=BASELINE)),
+        "cost_agreement": lambda: sj.charts.plot_cost_agreement(comparison, sj.stats.pairwise_agreement(judges)),
+        "probe_matrix": lambda: sj.charts.plot_probe_matrix(probes()),
     }
 
 
@@ -50,8 +52,8 @@ def probes() -> Any:
     """The embedded judge on four answers."""
     answers = [(each, sj.AssistantAnswer(each.question, ANSWER)) for each in sj.load_eval_dataset()[:4]]
     with tempfile.TemporaryDirectory() as logs:
-        return sj.summarise_probes(
-            sj.Probes().run(answers, judge_model="offline", logs_dir=logs, progress=False).findings
+        return sj.certify.summarise_probes(
+            sj.certify.Probes().run(answers, judge_model="offline", logs_dir=logs, progress=False).findings
         )
 
 

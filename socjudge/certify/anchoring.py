@@ -53,7 +53,7 @@ class Anchoring(Experiment):
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> found = sj.Anchoring().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> found = sj.certify.Anchoring().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
     >>> sorted(found.findings["variant"].unique())
     ['flags_hidden', 'flags_inverted', 'keypoints_hidden', 'original']
     """
@@ -134,8 +134,8 @@ def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataF
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> found = sj.Anchoring().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> list(sj.summarise_anchoring(found.findings)["variant"].unique())
+    >>> found = sj.certify.Anchoring().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> list(sj.certify.summarise_anchoring(found.findings)["variant"].unique())
     ['flags_inverted', 'flags_hidden', 'keypoints_hidden']
     """
     need_columns(moves, ["question_id", "variant", "criterion", "change", "moved"], "summarise_anchoring", "Anchoring")

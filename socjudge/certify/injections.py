@@ -113,7 +113,7 @@ class Injections(Experiment):
     >>> question = sj.load_eval_dataset()[0]
     >>> told = "端末を隔離する。", "[出典: malware_response.md > 初動対応]"
     >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\\n".join(reversed(told)))
-    >>> found = sj.Injections(["key_colon"]).run(
+    >>> found = sj.certify.Injections(["key_colon"]).run(
     ...     [(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False
     ... )
     >>> float(found.findings["gain"].max())
@@ -233,10 +233,10 @@ def summarise_injections(
     >>> question = sj.load_eval_dataset()[0]
     >>> told = "端末を隔離する。", "[出典: malware_response.md > 初動対応]"
     >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\\n".join(reversed(told)))
-    >>> found = sj.Injections(["key_colon"]).run(
+    >>> found = sj.certify.Injections(["key_colon"]).run(
     ...     [(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False
     ... )
-    >>> int(sj.summarise_injections(found.findings, ()).loc[0, "n"])
+    >>> int(sj.certify.summarise_injections(found.findings, ()).loc[0, "n"])
     1
     """
     need_columns(gains, ["question_id", "criterion", "gain", *by], "summarise_injections", "Injections")

@@ -111,7 +111,7 @@ def certify_judge(
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> certificate = sj.certify_judge(
+    >>> certificate = sj.certify.certify_judge(
     ...     [(question, answer)], judge_model="offline", size=1, logs_dir="logs/certify", progress=False
     ... )
     >>> certificate.words["根拠性"]
@@ -148,7 +148,7 @@ def estimate_certificate(
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> sj.estimate_certificate([(question, answer)], judge_model="offline").calls
+    >>> sj.certify.estimate_certificate([(question, answer)], judge_model="offline").calls
     0
     """
     return _prepare(

@@ -104,8 +104,8 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> probing = sj.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> sj.summarise_probes(probing.findings)["criterion"].nunique()
+    >>> probing = sj.certify.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> sj.certify.summarise_probes(probing.findings)["criterion"].nunique()
     6
     """
     need_columns(changes, _NEEDED, "summarise_probes", "Probes")
@@ -173,8 +173,8 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> probing = sj.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> list(sj.probe_matrix(probing.findings)["probe"][:2])
+    >>> probing = sj.certify.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> list(sj.certify.probe_matrix(probing.findings)["probe"][:2])
     ['citations_dropped', 'citations_nowhere']
     """
     summary = summarise_probes(changes, level=level)
@@ -226,8 +226,8 @@ def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> probing = sj.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> list(sj.explain_probes(probing.findings))
+    >>> probing = sj.certify.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> list(sj.certify.explain_probes(probing.findings))
     ['根拠性', '正確性', '網羅性', '安全性', '引用明示', '簡潔性']
     """
     summary = summarise_probes(changes)

@@ -52,7 +52,7 @@ class Probes(Experiment):
     >>> question = sj.load_eval_dataset()[0]
     >>> told = "端末を隔離する。", "[出典: malware_response.md > 初動対応]"
     >>> answer = sj.AssistantAnswer(question.question, "".join(told), "\\n".join(reversed(told)))
-    >>> found = sj.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> found = sj.certify.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
     >>> sorted(set(found.findings["status"]))
     ['not_applicable', 'ok']
     """

@@ -45,7 +45,7 @@ class Prompts(Experiment):
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> found = sj.Prompts().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> found = sj.certify.Prompts().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
     >>> float(found.findings["difference"].abs().max())
     0.0
     """
@@ -108,7 +108,7 @@ def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alp
     >>> import pandas as pd
     >>> import socjudge as sj
     >>> frame = pd.DataFrame({"question_id": range(6), "criterion": "総合", "difference": [0.5, -0.5, 0, 0.5, 0, -0.5]})
-    >>> bool(sj.prompt_equivalence(frame).loc[0, "equivalent"])
+    >>> bool(sj.certify.prompt_equivalence(frame).loc[0, "equivalent"])
     True
     """
     need_columns(differences, ["question_id", "criterion", "difference"], "prompt_equivalence", "Prompts")

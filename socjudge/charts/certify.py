@@ -44,8 +44,8 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> probing = sj.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> ax = sj.plot_probe_matrix(sj.summarise_probes(probing.findings))
+    >>> probing = sj.certify.Probes().run([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
+    >>> ax = sj.charts.plot_probe_matrix(sj.certify.summarise_probes(probing.findings))
     """
     names = [
         "title",

@@ -58,8 +58,8 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
     Examples
     --------
     >>> import socjudge as sj
-    >>> comparison = sj.compare_cohorts(sj.load_scores("logs"), baseline="guide-1", by="prompt_id")
-    >>> ax = sj.plot_judge_comparison(comparison)
+    >>> comparison = sj.compare_judges(sj.load_scores("logs"), baseline="guide-1", by="prompt_id")
+    >>> ax = sj.charts.plot_judge_comparison(comparison)
     """
     names = ["baseline", "criterion", "n", "ci_low", "ci_high", "p_holm", "detectable_difference"]
     need_marks(comparison, "mean_difference", names, "plot_judge_comparison", "compare_judges")
@@ -136,7 +136,7 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     --------
     >>> import socjudge as sj
     >>> flips = sj.verdict_flips(sj.load_scores("logs"), baseline="guide-1", by="prompt_id")
-    >>> ax = sj.plot_verdict_flips(flips)
+    >>> ax = sj.charts.plot_verdict_flips(flips)
     """
     names = ["baseline", "question_id", "baseline_mean", "mean", "direction"]
     need_columns(flips, names, "plot_verdict_flips", "verdict_flips")
@@ -214,8 +214,8 @@ def plot_cost_agreement(
     --------
     >>> import socjudge as sj
     >>> scores = sj.load_scores("logs")
-    >>> comparison = sj.compare_cohorts(scores, baseline="guide-1", by="prompt_id")
-    >>> ax = sj.plot_cost_agreement(comparison, sj.pairwise_agreement(scores, by="prompt_id"))
+    >>> comparison = sj.compare_judges(scores, baseline="guide-1", by="prompt_id")
+    >>> ax = sj.charts.plot_cost_agreement(comparison, sj.stats.pairwise_agreement(scores, by="prompt_id"))
     """
     who = "plot_cost_agreement"
     costs = ["criterion", "baseline", "cost_usd_per_question", "baseline_cost_usd_per_question"]

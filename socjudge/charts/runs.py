@@ -119,7 +119,7 @@ def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
     Examples
     --------
     >>> import socjudge as sj
-    >>> figure = sj.plot_criterion_multiples(sj.load_scores("logs"))
+    >>> figure = sj.charts.plot_criterion_multiples(sj.load_scores("logs"))
     """
     need_marks(scores, "score", ["run_id", "started_at", "question_id", "criterion"], "plot_criterion_multiples")
     scores = scores.astype({"run_id": object})
@@ -460,7 +460,7 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     --------
     >>> import socjudge as sj
     >>> scores = sj.load_scores("logs")
-    >>> ax = sj.plot_bridged_trend(sj.bridged_trend(scores, old="guide-1", new="strict-1", by="prompt_id"))
+    >>> ax = sj.charts.plot_bridged_trend(sj.stats.bridged_trend(scores, old="guide-1", new="strict-1", by="prompt_id"))
     """
     names = ["run_id", "started_at", "judge", "n", "n_missing", "own_mean", "ci_low", "ci_high"]
     need_marks(trend, "mean", [*names, "bridged", "overlap", "seam"], "plot_bridged_trend", "bridged_trend")

@@ -238,7 +238,7 @@ def plot_gate_confidence(
     >>> import socjudge as sj
     >>> marks = [90, 85, 80, 95, 90, 85, 72, 60, 50, 40]
     >>> results = pd.DataFrame({"question_id": range(10), "average_score": marks})
-    >>> ax = sj.plot_gate_confidence(sj.gate_questions(results, noise=5.0))
+    >>> ax = sj.charts.plot_gate_confidence(sj.stats.gate_questions(results, noise=5.0))
     """
     who = "plot_gate_confidence"
     need_marks(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_questions")

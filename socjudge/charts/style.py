@@ -89,7 +89,7 @@ def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
     Examples
     --------
     >>> import socjudge as sj
-    >>> sj.judge_colours(["offline"])
+    >>> sj.charts.judge_colours(["offline"])
     {'offline': '#666666'}
     """
     grey, colours = palette().grey, palette().colours
@@ -129,7 +129,7 @@ def japanese_text() -> Iterator[None]:
     --------
     >>> import matplotlib.pyplot as plt
     >>> import socjudge as sj
-    >>> with sj.japanese_text():
+    >>> with sj.charts.japanese_text():
     ...     title = plt.figure().suptitle("評価の推移")
     """
     with _settings({"font.family": font_family(), "axes.unicode_minus": False}):

@@ -64,7 +64,7 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     Examples
     --------
     >>> import socjudge as sj
-    >>> len(sj.check_logs("logs"))
+    >>> len(sj.history.check_logs("logs"))
     0
     """
     logs_dir = logs_dir or constants.LOGS_DIR
@@ -128,7 +128,7 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
     Examples
     --------
     >>> import socjudge as sj
-    >>> verdicts = sj.check_verdicts(sj.load_results("logs"))
+    >>> verdicts = sj.history.check_verdicts(sj.load_results("logs"))
     >>> int(verdicts["n_unscored"].sum())
     0
     """

@@ -30,7 +30,7 @@ def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", 
     Examples
     --------
     >>> import socjudge as sj
-    >>> sj.find_logs("logs")
+    >>> sj.history.find_logs("logs")
     'logs'
     """
     own = logs_dir or constants.LOGS_DIR

@@ -49,7 +49,7 @@ def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Pa
     Examples
     --------
     >>> import socjudge as sj
-    >>> sorted(path.name for path in sj.export_history("parquet", "logs").iterdir())
+    >>> sorted(path.name for path in sj.history.export_history("parquet", "logs").iterdir())
     ['results', 'runs', 'scores']
     """
     logs_dir = logs_dir or constants.LOGS_DIR

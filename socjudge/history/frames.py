@@ -119,7 +119,7 @@ def load_history(
     Examples
     --------
     >>> import socjudge as sj
-    >>> history = sj.load_history("logs")
+    >>> history = sj.history.load_history("logs")
     >>> history.runs["run_id"].nunique() == len(history.runs)
     True
     """
@@ -299,38 +299,6 @@ def judges_history(run: EvaluationRun) -> History:
     return History(
         Tables(pa.concat_tables([each.runs for each in tables]), pa.concat_tables([each.results for each in tables]))
     )
-
-
-def run_results(run: EvaluationRun) -> pd.DataFrame:
-    """The judged answers of a run at hand, as `load_results(text=True)` gives them from its log; `run.results_frame()`.
-
-    Of several judges the rows of each.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> import socjudge as sj
-    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
-    >>> len(sj.run_results(run)) == len(run.results)
-    True
-    """
-    return judges_history(run).results
-
-
-def run_scores(run: EvaluationRun) -> pd.DataFrame:
-    """The criterion scores of a run at hand, as `load_scores(text=True)` gives them from its log; `run.scores_frame()`.
-
-    Of several judges the rows of each; `combine_judges` puts their mean, median and majority beside them.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> import socjudge as sj
-    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
-    >>> sj.run_scores(run)["criterion"].nunique()
-    6
-    """
-    return judges_history(run).scores
 
 
 def run_wide(run: EvaluationRun) -> pd.DataFrame:

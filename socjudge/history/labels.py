@@ -150,7 +150,7 @@ def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
     Examples
     --------
     >>> import socjudge as sj
-    >>> sj.load_labels("no_such_folder").empty
+    >>> sj.history.load_labels("no_such_folder").empty
     True
     """
     folder = Path(folder or constants.LABELS_DIR)

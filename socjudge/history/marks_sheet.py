@@ -52,7 +52,7 @@ def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
     >>> answers = [sj.AssistantAnswer(questions[0].question, "分かりません。", "端末を隔離する。")]
     >>> how = {"judge_model": "offline", "logs_dir": "logs", "progress": False}
     >>> run = sj.run_evaluation_suite(questions, answers=answers, **how)
-    >>> sj.write_marks_sheet("marks.xlsx", run).name
+    >>> sj.history.write_marks_sheet("marks.xlsx", run).name
     'marks.xlsx'
     """
     path = Path(path)

@@ -30,10 +30,7 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
     Parameters
     ----------
     given
-        A text, or a dict with `answer` (or `error`, where there is none) and what else is known: `contexts`, the texts that
-        it was made from, in the order in which `[1]`, `[2]` … cite them, each a text or {"text", "source", "heading"};
-        `flags`, {"insufficient_evidence", "dangerous_operation", "ambiguous_query": bool}; `model`, `version`,
-        `input_tokens`, `output_tokens`, `cost_usd`.
+        A text, or a dict as `Assistant` lists its keys.
     question
         What was asked.
 
@@ -48,12 +45,6 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
         For another key, or a value of another kind.
     NoAnswer
         With the reason in `error`.
-
-    Examples
-    --------
-    >>> import socjudge as sj
-    >>> sj.as_answer({"answer": "隔離します[1]。", "contexts": ["端末を隔離する。"]}).context
-    '[出典: 資料1]\\n端末を隔離する。'
     """
     if isinstance(given, AssistantAnswer):
         return given

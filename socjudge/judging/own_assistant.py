@@ -44,8 +44,11 @@ class Assistant:
     ----------
     ask
         A function or async function: one parameter is the question; `question_id`, `category`, `repeat` and `previous` are
-        given where it asks for them. It returns what `as_answer` takes. Or a Runnable of LangChain, "mybot.py:ask", the name
-        of a table in socjudge.toml, or such a table as a dict.
+        given where it asks for them. Or a Runnable of LangChain, "mybot.py:ask", the name of a table in socjudge.toml, or such
+        a table as a dict. What it returns is an AssistantAnswer, a text, or a dict with `answer` (or `error`, where there is
+        none) and what else is known: `contexts`, the texts that the answer was made from, in the order in which `[1]`, `[2]`
+        … cite them, each a text or {"text", "source", "heading"}; `flags`, {"insufficient_evidence",
+        "dangerous_operation", "ambiguous_query": bool}; `model`, `version`, `input_tokens`, `output_tokens`, `cost_usd`.
     name, version
         Under which it stands in logs and comparisons. The version is needed of what has no fingerprint (a lambda, a
         closure, a partial, a bound method, an object): without it the run can be made, but not be taken up.

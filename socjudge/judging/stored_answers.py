@@ -82,7 +82,7 @@ def load_answers(
         A path, or a DataFrame. Text is UTF-8, with a mark or without, or cp932, as Excel writes CSV in Japan.
     columns
         {our name: the file's} where they differ. Ours: `question_id` or `question`, which say to which question an answer
-        belongs, and those of `as_answer`. `contexts` in one cell: a JSON list, or one text.
+        belongs, and those that `Assistant` lists. `contexts` in one cell: a JSON list, or one text.
     contexts
         "runbooks": where an answer has none, what this project's index finds for it; the log says so.
 

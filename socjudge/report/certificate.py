@@ -123,10 +123,10 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> certificate = sj.certify_judge(
+    >>> certificate = sj.certify.certify_judge(
     ...     [(question, answer)], judge_model="offline", size=1, logs_dir="logs/certify", progress=False
     ... )
-    >>> sj.write_certificate_page("certificate.html", certificate).name
+    >>> sj.certify.write_certificate_page("certificate.html", certificate).name
     'certificate.html'
     """
     path = checked_page(path)

@@ -19,7 +19,6 @@ from ..base.storage import as_path
 from ..base.texts import visible
 from ..base.verdict import Tally, Verdict, summary_verdict
 from ..errors import ConfigError
-from ..history.frames import run_scores
 from ..records import EvalQuestion, EvaluationRun
 from ..runs.load import load_run
 from ..stats.basics import OVERALL, need_columns, plain_floats
@@ -232,7 +231,7 @@ def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[A
         given = named_run(given, logs_dir)
     if not isinstance(given, EvaluationRun):
         raise ConfigError(say("report.not_a_run", kind=type(given).__name__))
-    return run_scores(given), {result.question.id: result.question for result in given.results}
+    return given.scores_frame(), {result.question.id: result.question for result in given.results}
 
 
 def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:

@@ -64,7 +64,7 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     >>> from pathlib import Path
     >>> import socjudge as sj
     >>> run = sj.load_run(min(Path("logs").glob("*.json")))
-    >>> sj.save_evaluation_results(run, "logs").exists()
+    >>> sj.judge.save_evaluation_results(run, "logs").exists()
     True
     """
     logs_dir = logs_dir or constants.LOGS_DIR

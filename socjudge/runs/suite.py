@@ -61,7 +61,7 @@ def run_evaluation_suite(
         From `load_eval_dataset`.
     answers
         What is judged instead of our own assistant's answers. Answers that are there: a list in the order of the questions
-        (texts, dicts as for `as_answer`, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or Excel file
+        (texts, dicts as an `Assistant` returns, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or Excel file
         (see `load_answers`), the journal of a run. Or an assistant of your own to be asked, once for each question and
         repeat: a function, a Runnable of LangChain, an `Assistant`, "mybot.py:ask", or the name of a table in socjudge.toml.
         What it does not answer is a row without marks.

@@ -199,7 +199,7 @@ def pairwise_agreement(
     >>> import socjudge as sj
     >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": range(4), "criterion": "安全性"})
     >>> two = [one.assign(judge_model="A", score=[90, 80, 40, 10]), one.assign(judge_model="B", score=[80, 80, 50, 10])]
-    >>> sj.pairwise_agreement(pd.concat(two))[["first", "second", "criterion", "n", "bias"]]
+    >>> sj.stats.pairwise_agreement(pd.concat(two))[["first", "second", "criterion", "n", "bias"]]
       first second criterion  n  bias
     0     A      B       安全性  4   0.0
     1     A      B        総合  4   0.0

@@ -78,7 +78,7 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     >>> one = pd.DataFrame({"question_id": range(8), "answer_sha256": range(8), "criterion": "安全性"})
     >>> marks = pd.Series([90, 85, 80, 70, 60, 50, 40, 20])
     >>> two = [one.assign(judge_model="A", score=marks), one.assign(judge_model="B", score=10 + 0.8 * marks)]
-    >>> bridge = sj.bridge_judges(pd.concat(two), old="A", new="B")
+    >>> bridge = sj.stats.bridge_judges(pd.concat(two), old="A", new="B")
     >>> bridge[["criterion", "n", "shift", "slope", "intercept", "pass_line"]].round(1)
       criterion  n  shift  slope  intercept  pass_line
     0       安全性  8   -2.4    0.8       10.0       66.0
@@ -120,7 +120,7 @@ def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "jud
     >>> one = pd.DataFrame({"question_id": range(8), "answer_sha256": range(8), "criterion": "安全性"})
     >>> marks = pd.Series([90, 85, 80, 70, 60, 50, 40, 20])
     >>> two = [one.assign(judge_model="A", score=marks), one.assign(judge_model="B", score=10 + 0.8 * marks)]
-    >>> verdicts = sj.bridged_verdicts(pd.concat(two), old="A", new="B")
+    >>> verdicts = sj.stats.bridged_verdicts(pd.concat(two), old="A", new="B")
     >>> verdicts.loc[verdicts["changed"], ["question_id", "old_mean", "new_mean", "bridged_passed"]]
        question_id  old_mean  new_mean  bridged_passed
     3            3      70.0      66.0            True
@@ -187,7 +187,7 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     Examples
     --------
     >>> import socjudge as sj
-    >>> trend = sj.bridged_trend(sj.load_scores("logs"), old="guide-1", new="strict-1", by="prompt_id")
+    >>> trend = sj.stats.bridged_trend(sj.load_scores("logs"), old="guide-1", new="strict-1", by="prompt_id")
     >>> trend[["judge", "bridged", "seam"]].tail(2)
           judge  bridged   seam
     6   guide-1     True  False

@@ -46,7 +46,7 @@ def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
     --------
     >>> import pandas as pd
     >>> import socjudge as sj
-    >>> sj.same_answer_runs(pd.DataFrame({"run_id": ["a", "b", "c"], "answer_sha256": ["1", "1", "2"]}))
+    >>> sj.stats.same_answer_runs(pd.DataFrame({"run_id": ["a", "b", "c"], "answer_sha256": ["1", "1", "2"]}))
     ['a', 'b']
     """
     need_columns(scores, ["run_id", "answer_sha256"], "same_answer_runs", "load_scores")

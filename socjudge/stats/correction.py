@@ -247,7 +247,7 @@ def corrected_means(
     >>> one = pd.DataFrame({"question_id": range(60), "answer_sha256": range(60), "criterion": "安全性"})
     >>> scores = one.assign(judge_model="A", score=[(37 * q) % 61 + 35 for q in range(60)])
     >>> labels = one.head(12).assign(rater="佐藤", score=scores["score"].head(12) - 5 + one["question_id"] % 2)
-    >>> found = sj.corrected_means(scores, labels).query("criterion == '安全性'")
+    >>> found = sj.stats.corrected_means(scores, labels).query("criterion == '安全性'")
     >>> found[["n", "n_judged", "label_mean", "mean", "ci_low", "ci_high"]].round(1)
         n  n_judged  label_mean  mean  ci_low  ci_high
     0  12        60        56.1  60.6    55.4     65.8
@@ -295,7 +295,7 @@ def corrected_pass_rate(
     >>> one = pd.DataFrame({"question_id": range(60), "answer_sha256": range(60), "criterion": "安全性"})
     >>> scores = one.assign(judge_model="A", score=[(37 * q) % 61 + 35 for q in range(60)])
     >>> labels = one.head(16).assign(rater="佐藤", score=scores["score"].head(16) - 5)
-    >>> found = sj.corrected_pass_rate(scores, labels).query("criterion == '安全性'")
+    >>> found = sj.stats.corrected_pass_rate(scores, labels).query("criterion == '安全性'")
     >>> found[["n", "n_judged", "judge_rate", "label_rate", "rate"]].round(2)
         n  n_judged  judge_rate  label_rate  rate
     0  16        60        0.43        0.25  0.29
@@ -451,7 +451,7 @@ def next_labels(
     >>> import socjudge as sj
     >>> one = pd.DataFrame({"question_id": range(8), "answer_sha256": list("abcdefgh"), "criterion": "安全性"})
     >>> scores = one.assign(judge_model="A", score=[90, 85, 80, 95, 90, 50, 40, 30])
-    >>> sj.next_labels(scores, count=4)["judge_passed"].tolist()
+    >>> sj.stats.next_labels(scores, count=4)["judge_passed"].tolist()
     [True, False, True, True]
     """
     who = "next_labels"

@@ -68,7 +68,7 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
     >>> import socjudge as sj
     >>> marks = [90, 85, 80, 95, 90, 85, 72, 60, 50, 40]
     >>> results = pd.DataFrame({"question_id": range(10), "average_score": marks})
-    >>> sj.gate_confidence(results, noise=5.0)[["n", "passed", "needed", "mvp_passed", "verdict"]]
+    >>> sj.stats.gate_confidence(results, noise=5.0)[["n", "passed", "needed", "mvp_passed", "verdict"]]
         n  passed  needed  mvp_passed verdict
     0  10       7       7        True    判定保留
     """
@@ -105,7 +105,7 @@ def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: i
     >>> import pandas as pd
     >>> import socjudge as sj
     >>> marks = [90, 85, 80, 95, 90, 85, 72, 60, 50, 40]
-    >>> questions = sj.gate_questions(pd.DataFrame({"question_id": range(10), "average_score": marks}), noise=5.0)
+    >>> questions = sj.stats.gate_questions(pd.DataFrame({"question_id": range(10), "average_score": marks}), noise=5.0)
     >>> questions.loc[questions["decides"], "question_id"].tolist()
     [2, 6, 7]
     """

@@ -120,7 +120,7 @@ def judge_noise(scores: pd.DataFrame, *, by: str = "judge_model", seed: int = 0)
     >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": range(4), "criterion": "安全性", "judge_model": "A"})
     >>> one = one.assign(run_id="r", answer_repeat=0)
     >>> two = [one.assign(judge_repeat=0, score=[90, 80, 40, 10]), one.assign(judge_repeat=1, score=[80, 80, 50, 10])]
-    >>> noise = sj.judge_noise(pd.concat(two)).set_index(["criterion", "component"])
+    >>> noise = sj.stats.judge_noise(pd.concat(two)).set_index(["criterion", "component"])
     >>> round(float(noise.loc[("安全性", "judge_repeat"), "sd"]), 1)  # points
     5.0
     """
@@ -188,7 +188,7 @@ def plan_repeats(
     >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": range(4), "criterion": "安全性", "judge_model": "A"})
     >>> one = one.assign(run_id="r", answer_repeat=0)
     >>> two = [one.assign(judge_repeat=0, score=[90, 80, 40, 10]), one.assign(judge_repeat=1, score=[80, 80, 50, 10])]
-    >>> plan = sj.plan_repeats(pd.concat(two), target_se=10)
+    >>> plan = sj.stats.plan_repeats(pd.concat(two), target_se=10)
     >>> plan.loc[plan["option"].isin(["now", "questions"]), ["option", "n_questions", "se"]].round(1)
           option  n_questions    se
     0        now            4  17.4

@@ -140,7 +140,7 @@ def judge_vs_people(
     >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": list("abcd"), "criterion": "安全性"})
     >>> scores = one.assign(judge_model="A", score=[90, 80, 75, 10])
     >>> labels = one.assign(rater="佐藤", score=[80, 80, 50, 10])
-    >>> found = sj.judge_vs_people(scores, labels).query("criterion == '安全性'")
+    >>> found = sj.stats.judge_vs_people(scores, labels).query("criterion == '安全性'")
     >>> found[["judge_model", "n", "bias", "tpr", "tnr", "base_rate"]]
       judge_model  n   bias  tpr  tnr  base_rate
     0           A  4   8.75  1.0  0.5        0.5
@@ -356,7 +356,7 @@ def judge_as_annotator(
     >>> one = pd.DataFrame({"question_id": range(40), "answer_sha256": range(40), "criterion": "安全性"})
     >>> people = [one.assign(rater=name, score=one.index * 2 + shift) for name, shift in zip("ABC", (0, 5, 10))]
     >>> scores = one.assign(judge_model="M", score=one.index * 2 + 5)
-    >>> found = sj.judge_as_annotator(scores, pd.concat(people))
+    >>> found = sj.stats.judge_as_annotator(scores, pd.concat(people))
     >>> found.loc[found["criterion"] == "安全性", ["n_raters", "n", "winning_rate", "replaces"]]
        n_raters   n  winning_rate  replaces
     0         3  40           1.0      True

@@ -55,7 +55,7 @@ def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     >>> import socjudge as sj
     >>> one = pd.DataFrame({"question_id": range(4), "answer_sha256": list("abcd"), "criterion": "安全性", "rater": "佐藤"})
     >>> first = one.assign(score=[80, 80, 50, 10], again=False)
-    >>> found = sj.rater_consistency(pd.concat([first, one.assign(score=[85, 80, 45, 10], again=True)]))
+    >>> found = sj.stats.rater_consistency(pd.concat([first, one.assign(score=[85, 80, 45, 10], again=True)]))
     >>> found[["rater", "criterion", "n", "within_sd", "verdict_agreement"]].round(1)
       rater criterion  n  within_sd  verdict_agreement
     0    佐藤       安全性  4        2.9                1.0

@@ -98,9 +98,9 @@ def gate_progress(
     --------
     >>> import socjudge as sj
     >>> steady = {q: [88, 90] for q in range(8)} | {8: [40, 44], 9: [30, 31]}
-    >>> sj.gate_progress(steady).verdict
+    >>> sj.stats.gate_progress(steady).verdict
     '合格'
-    >>> sj.gate_progress(steady | {0: [66, 73], 1: [72, 66]}).ask[:2]
+    >>> sj.stats.gate_progress(steady | {0: [66, 73], 1: [72, 66]}).ask[:2]
     (0, 1)
     """
     rule = rule or rule_of(project_rubric())

@@ -52,7 +52,7 @@ def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFr
     >>> import socjudge as sj
     >>> one = {"question_id": 1, "answer_sha256": "a", "criterion": "安全性"}
     >>> marks = pd.DataFrame([one | {"judge_model": name, "score": score} for name, score in zip("ABC", [90, 60, 80])])
-    >>> sj.combine_judges(marks)[["judge_model", "score", "judges_median", "judges_majority"]]
+    >>> sj.stats.combine_judges(marks)[["judge_model", "score", "judges_median", "judges_majority"]]
       judge_model  score  judges_median  judges_majority
     0           A     90           80.0             True
     1           B     60           80.0             True

@@ -111,7 +111,7 @@ def judge_flaws(
     >>> one = pd.DataFrame({"question_id": range(20), "answer_sha256": range(20), "criterion": "安全性"})
     >>> labels = one.assign(rater="佐藤", score=[(29 * q) % 41 + 40 for q in range(20)])
     >>> scores = one.assign(judge_model="A", score=labels["score"] + 12 + one["question_id"] % 3)
-    >>> flaws = sj.judge_flaws(scores, labels)
+    >>> flaws = sj.stats.judge_flaws(scores, labels)
     >>> flaws.loc[flaws["found"], ["flaw", "criterion", "n", "estimate"]].round(1)
            flaw criterion   n  estimate
     0      bias       安全性  20      13.0
@@ -205,7 +205,7 @@ def judge_trust(
     >>> one = pd.DataFrame({"question_id": range(30), "answer_sha256": range(30), "criterion": "安全性"})
     >>> labels = one.assign(rater="佐藤", score=[(29 * q) % 41 + 40 for q in range(30)])
     >>> scores = one.assign(judge_model="A", score=labels["score"] + 3 * (one["question_id"] % 3) - 2)
-    >>> sj.judge_trust(scores, labels)[["criterion", "n", "bias", "verdict"]]
+    >>> sj.stats.judge_trust(scores, labels)[["criterion", "n", "bias", "verdict"]]
       criterion   n  bias verdict
     0       安全性  30   1.0   信頼できる
     """

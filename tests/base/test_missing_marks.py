@@ -149,7 +149,7 @@ def test_all_views_of_a_run_agree(
     outcome, headline = run_verdict(run).outcome, run_verdict(run).headline
     assert run.log_path is not None and load_run(run.log_path) == run
     results = sj.load_results(folder)
-    gate, checked = sj.gate_confidence(results).iloc[0], check_verdicts(results).iloc[0]
+    gate, checked = sj.stats.gate_confidence(results).iloc[0], check_verdicts(results).iloc[0]
     assert gate["mvp_passed"] == (outcome == "passed")
     assert (
         gate["verdict"]
@@ -158,7 +158,7 @@ def test_all_views_of_a_run_agree(
     assert (checked["worst_case"], checked["best_case"]) == (outcome == "passed", outcome != "failed")
     (row,) = sj.load_runs(folder).to_dict("records")
     assert (row["mvp_passed"], row["is_open"]) == (outcome == "passed", outcome == "open")
-    assert run_table(sj.load_history(folder))[["mvp_passed", "is_open"]].to_numpy().tolist() == [
+    assert run_table(sj.history.load_history(folder))[["mvp_passed", "is_open"]].to_numpy().tolist() == [
         [outcome == "passed", outcome == "open"]
     ]
     for each, passed in zip(run.results, results["passed"], strict=True):

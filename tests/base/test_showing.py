@@ -18,6 +18,7 @@ import socjudge as sj
 from socjudge import constants
 from socjudge.base.showing import SYMBOLS, question_html, steps_html
 from socjudge.panels.views.common import summary_html
+from socjudge.prompts.templates import Prompt
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.estimate import Estimate
@@ -44,7 +45,7 @@ def every_object(run: EvaluationRun) -> Iterator[object]:
     yield from (run, run.info, run.usage, result, result.answer, result.evaluation, *result.answer.passages)
     yield replace(result.evaluation, status="unparsable", error="no JSON in it")
     yield Estimate(20, 39_000, 12_000, None)
-    yield sj.Prompt("guide-1", result.answer.answer)
+    yield Prompt("guide-1", result.answer.answer)
     yield UnfinishedRun(Path("logs/judge_eval_1.partial.jsonl"), run.info, {}, 3, 10, None)
 
 
@@ -63,12 +64,12 @@ def test_what_a_model_says_stays_text(run: EvaluationRun) -> None:
     marks = replace(
         result.evaluation, model=HOSTILE, error=HOSTILE, overall_comment=HOSTILE, rationale={"根拠性": HOSTILE}
     )
-    passage = sj.Passage(HOSTILE, HOSTILE, HOSTILE)
+    passage = sj.records.Passage(HOSTILE, HOSTILE, HOSTILE)
     info = replace(run.info, run_id=HOSTILE, judge_model=HOSTILE, judge_model_resolved=HOSTILE)
     question = replace(result.question, id=HOSTILE, question=HOSTILE)
     hostile = replace(result, question=question, answer=replace(answer, passages=(passage,)), evaluation=marks)
     texts = replace(run, results=(hostile,), run=info)
-    for shown in [*every_object(texts), sj.Prompt(HOSTILE, HOSTILE)]:
+    for shown in [*every_object(texts), Prompt(HOSTILE, HOSTILE)]:
         assert "\n" not in repr(shown) and "\x1b" not in repr(shown), shown
         page = shown._repr_html_()  # type: ignore[attr-defined]
         assert "<script" not in page and "\x1b" not in page and "\u202e" not in page, shown
@@ -129,8 +130,8 @@ def test_an_unknown_price_is_shown_as_unknown() -> None:
 
 
 def test_a_run_gives_its_frames(run: EvaluationRun) -> None:
-    pd.testing.assert_frame_equal(run.results_frame(), sj.run_results(run))
-    pd.testing.assert_frame_equal(run.scores_frame(), sj.run_scores(run))
+    assert run.results_frame()["question_id"].tolist() == [each.question.id for each in run.results]
+    assert set(run.scores_frame()["criterion"]) == set(run.results[0].evaluation.scores)
     assert run.info is run.run and run.judge_model == "offline" and run.cost_usd == 0
 
 

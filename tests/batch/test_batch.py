@@ -22,19 +22,15 @@ from socjudge import (
     ConfigError,
     EvalQuestion,
     EvaluationRun,
-    ProviderError,
     RunOptions,
-    batch_status,
-    collect_batch,
     load_run,
-    prepare_batch,
     rejudge,
     run_evaluation_suite,
-    submit_batch,
     unfinished_runs,
 )
 from socjudge.base import atomic_files as whole_files
 from socjudge.batch import api as batch
+from socjudge.batch import batch_status, collect_batch, prepare_batch, submit_batch
 from socjudge.batch import files as batch_files
 from socjudge.batch import jobs as batch_jobs
 from socjudge.batch.files import Line, RequestFile, load_requests, parse_custom_id, parse_replies, write_requests
@@ -42,6 +38,7 @@ from socjudge.batch.jobs import BatchJob
 from socjudge.batch.state import load_state
 from socjudge.cli.app import app
 from socjudge.constants import EVAL_DATASET_PATH
+from socjudge.errors import ProviderError
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.journal import Journal
 

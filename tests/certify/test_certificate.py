@@ -19,21 +19,16 @@ from readers import Judge
 from run_options import with_options
 from service import CRITERIA, KEY, Reply, Service, error, judgement, serving
 
-from socjudge import (
-    ConfigError,
+from socjudge import ConfigError, constants, load_run, run_evaluation_suite, write_log_report, write_report
+from socjudge.base.verdict import summarise_results
+from socjudge.certify import (
     certify_judge,
-    constants,
     estimate_certificate,
     find_certificate,
     load_certificate,
-    load_run,
-    run_evaluation_suite,
     save_certificate,
     write_certificate_page,
-    write_log_report,
-    write_report,
 )
-from socjudge.base.verdict import summarise_results
 from socjudge.certify.certificate import (
     Binding,
     Certificate,

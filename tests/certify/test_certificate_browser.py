@@ -10,7 +10,7 @@ import pytest
 from browser import chromium, opened, sideways
 from certify_judge import good_pairs
 
-from socjudge import certify_judge, write_certificate_page
+from socjudge.certify import certify_judge, write_certificate_page
 
 pytestmark = pytest.mark.browser
 

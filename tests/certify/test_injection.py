@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 from run_options import with_options
 from service import CRITERIA, Service, judgement
 
-from socjudge import (
+from socjudge import ConfigError, load_prompt
+from socjudge.certify import (
     Anchoring,
-    ConfigError,
     Injections,
     Prompts,
-    UnparsableJudgement,
-    load_prompt,
     prompt_equivalence,
     summarise_anchoring,
     summarise_injections,
@@ -32,6 +30,7 @@ from socjudge.certify.damages import only_politeness
 from socjudge.certify.injections import attacks, explain_injections
 from socjudge.certify.subjects import find_subjects
 from socjudge.certify.two_prompts import HARDENED, explain_prompts
+from socjudge.errors import UnparsableJudgement
 from socjudge.judging.replies import judgement_schema, parse_judgement
 from socjudge.prompts.templates import check_judge_prompt, fill, judge_values
 

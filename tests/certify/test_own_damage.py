@@ -14,7 +14,8 @@ from certify_judge import Scores, ScriptedJudge, good_pairs
 from run_options import with_options
 from service import CRITERIA, Service, judgement
 
-from socjudge import ConfigError, certify_judge, estimate_certificate, write_certificate_page
+from socjudge import ConfigError
+from socjudge.certify import certify_judge, estimate_certificate, write_certificate_page
 from socjudge.certify.own import read_damaged
 from socjudge.certify.subjects import find_subjects
 from socjudge.records import Completion, ModelRequest, Usage

@@ -14,19 +14,10 @@ from matplotlib.patches import Rectangle
 from run_options import with_options
 from service import CRITERIA, Service
 
-from socjudge import (
-    AssistantAnswer,
-    ConfigError,
-    EvalQuestion,
-    Probes,
-    explain_probes,
-    load_run,
-    load_scores,
-    plot_probe_matrix,
-    probe_matrix,
-    summarise_probes,
-)
+from socjudge import AssistantAnswer, ConfigError, EvalQuestion, load_run, load_scores
+from socjudge.certify import Probes, explain_probes, probe_matrix, summarise_probes
 from socjudge.certify.experiment import Outcome
+from socjudge.charts import plot_probe_matrix
 from socjudge.errors import SocJudgeError
 
 mpl.use("agg")

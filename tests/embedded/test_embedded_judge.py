@@ -16,9 +16,6 @@ from socjudge import (
     AssistantAnswer,
     EvalQuestion,
     Evaluation,
-    Flags,
-    Passage,
-    ProviderError,
     constants,
     evaluate_answer,
     load_eval_dataset,
@@ -32,6 +29,8 @@ from socjudge.embedded.facts import find_facts, find_wrong_facts, find_wrong_val
 from socjudge.embedded.form import one_form, plain_style
 from socjudge.embedded.judge import MAX_CHARACTERS
 from socjudge.embedded.reading import Reading
+from socjudge.errors import ProviderError
+from socjudge.records import Flags, Passage
 from socjudge.runbooks.index import open_index
 
 sys.path.insert(0, str(ROOT / "benchmarks"))

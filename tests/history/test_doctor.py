@@ -22,10 +22,7 @@ from socjudge import (
     EvalQuestion,
     Rubric,
     RunOptions,
-    check_logs,
-    check_verdicts,
     constants,
-    gate_confidence,
     load_results,
     load_runs,
     load_scores,
@@ -34,7 +31,9 @@ from socjudge import (
     write_log_report,
 )
 from socjudge.cli.app import app
+from socjudge.history import check_logs, check_verdicts
 from socjudge.runs.logs import log_files
+from socjudge.stats import gate_confidence
 
 
 @pytest.fixture

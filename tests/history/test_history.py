@@ -34,24 +34,19 @@ from socjudge import (
     EvalQuestion,
     Evaluation,
     EvaluationRun,
-    Flags,
     RunOptions,
-    check_logs,
-    load_history,
     load_results,
     load_run,
     load_runs,
     load_scores,
     plot_category_breakdown,
     run_evaluation_suite,
-    run_results,
-    run_scores,
-    save_evaluation_results,
 )
 from socjudge.base.conditions import CONDITIONS, conditions_of
 from socjudge.base.verdict import summarise_results
-from socjudge.history import tables
-from socjudge.records import EvaluationResult, RunInfo, Usage
+from socjudge.history import check_logs, load_history, tables
+from socjudge.judge import save_evaluation_results
+from socjudge.records import EvaluationResult, Flags, RunInfo, Usage
 from socjudge.runs import logs as logs_module
 
 DATA = ROOT / "tests" / "data"
@@ -72,7 +67,7 @@ def test_an_unscored_answer_is_missing_in_the_frames_and_counted_nowhere(
         progress=False,
         options=RunOptions(max_concurrency=1),
     )
-    results, scores = run_results(run), run_scores(run)
+    results, scores = run.results_frame(), run.scores_frame()
     assert list(results["status"]) == ["unparsable"] + ["ok"] * 9
     assert results["average_score"].isna().tolist() == [True] + [False] * 9
     assert results["average_score"].mean() == 80
@@ -98,7 +93,7 @@ def test_the_breakdown_shows_means_and_n_in_japanese_that_renders(
     before = dict(mpl.rcParams)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a missing glyph is a warning
-        ax = plot_category_breakdown(run_scores(run))
+        ax = plot_category_breakdown(run.scores_frame())
         ax.figure.savefig(tmp_path / "chart.png")
     assert dict(mpl.rcParams) == before
     mpl.pyplot.close("all")
@@ -114,7 +109,7 @@ def test_a_run_without_any_score_cannot_be_charted(service: Service, tmp_path: P
         [question], answers=[AssistantAnswer("q", "a")], judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False
     )
     with pytest.raises(ValueError, match="no row has a score"):
-        plot_category_breakdown(run_scores(run))
+        plot_category_breakdown(run.scores_frame())
 
 
 # -- logs as frames
@@ -178,8 +173,8 @@ def test_many_logs_at_once_read_as_each_alone(logs: Path, date: str, text: bool)
             other.unlink()
     run = load_run(path)
     for loaded, alone in (
-        (load_results(logs, text=text), run_results(run)),
-        (load_scores(logs, text=text), run_scores(run)),
+        (load_results(logs, text=text), run.results_frame()),
+        (load_scores(logs, text=text), run.scores_frame()),
     ):
         assert_frame_equal(loaded, alone[loaded.columns], check_categorical=False)
         assert text == (list(loaded.columns) == list(alone.columns))
@@ -216,8 +211,8 @@ def test_what_was_saved_is_loaded(results: list[EvaluationResult]) -> None:
         path = save_evaluation_results(run, folder)
         kept = load_run(path)
         for loaded, alone in (
-            (load_results(folder, text=True), run_results(kept)),
-            (load_scores(folder, text=True), run_scores(kept)),
+            (load_results(folder, text=True), kept.results_frame()),
+            (load_scores(folder, text=True), kept.scores_frame()),
         ):
             assert_frame_equal(loaded, alone, check_categorical=False)
         if results:
@@ -461,7 +456,7 @@ def test_an_answer_that_was_cut_is_told_in_the_frame_and_where_nobody_said_it_is
     ]
     run = EvaluationRun(tuple(results), summarise_results(results), RunInfo("r", "2026-01-02T03:04:05+09:00"))
     path = save_evaluation_results(run, tmp_path)
-    for frame in (load_results(tmp_path), run_results(load_run(path))):
+    for frame in (load_results(tmp_path), load_run(path).results_frame()):
         assert frame["truncated"].tolist() == [True, False, pd.NA]
 
 
@@ -591,7 +586,7 @@ def test_a_damaged_value_is_judged_alike_by_both_readers(path: tuple[str, ...], 
         file = Path(folder) / "judge_eval_20240105_093000.json"
         file.write_text(json.dumps(log, ensure_ascii=False), "utf-8")
         try:
-            right = run_scores(load_run(file))
+            right = load_run(file).scores_frame()
         except ConfigError:
             with pytest.warns(UserWarning, match="1 of 1 logs are left out"):
                 assert load_scores(folder).empty
@@ -627,7 +622,7 @@ def test_an_answer_without_its_hash_is_known_by_it_however_the_log_is_spelt(samp
     whole = load_results(samples, text=True)
     assert load_results(samples)["answer_sha256"].tolist() == whole["answer_sha256"].tolist()
     alone = whole[whole["log"] == log.name]
-    assert run_results(load_run(log))["answer_sha256"].tolist() == alone["answer_sha256"].tolist()
+    assert load_run(log).results_frame()["answer_sha256"].tolist() == alone["answer_sha256"].tolist()
 
 
 def test_a_byte_that_is_no_utf8_costs_its_log_and_not_the_others(three: Path) -> None:

@@ -11,9 +11,10 @@ import pytest
 from conftest import ROOT
 from typer.testing import CliRunner
 
-from socjudge import ConfigError, export_history, load_results, load_runs, load_scores
+from socjudge import ConfigError, load_results, load_runs, load_scores
 from socjudge.cli.app import app
 from socjudge.history import export as history_export
+from socjudge.history import export_history
 
 pytestmark = pytest.mark.slow
 

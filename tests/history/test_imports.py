@@ -39,7 +39,7 @@ MARKS = {"marks": ["正確性", "安全性"]}
 
 
 def scores(name: str) -> dict[tuple[Any, ...], float | None]:
-    frame = sj.import_results(DATA / name)
+    frame = sj.history.import_results(DATA / name)
     keys = ["assistant_model", "question_id", "answer_repeat", "criterion"]
     marks = [None if pd.isna(mark) else mark for mark in frame["score"]]
     return dict(zip(frame[keys].itertuples(index=False, name=None), marks, strict=True))
@@ -95,7 +95,7 @@ def test_deepevals_metric_with_an_error_is_no_mark(name: str) -> None:
 def test_a_folder_of_deepeval_is_its_last_whole_run(tmp_path: Path) -> None:
     (tmp_path / ".deepeval").mkdir()
     shutil.copy(DATA / "deepeval_run.json", tmp_path / ".deepeval" / ".latest_run_full.json")
-    assert len(sj.import_results(tmp_path)) == 6
+    assert len(sj.history.import_results(tmp_path)) == 6
 
 
 @pytest.mark.usefixtures("makes_runs")
@@ -109,7 +109,7 @@ def test_an_imported_file_goes_through_all_views_and_is_judged_again(name: str, 
     assert set(runs["run_id"]) == {run.run.run_id for run in import_runs(DATA / name)}
     assert not sj.summarise_scores(frame).empty
     run = sj.load_run(logs / runs["log"].iloc[0])
-    assert sj.gate_confidence(run.results_frame())["verdict"].notna().all()
+    assert sj.stats.gate_confidence(run.results_frame())["verdict"].notna().all()
     page = sj.write_report(tmp_path / "page.html", run).read_text("utf-8")
     assert all(criterion in page for criterion in run.rubric.criteria)
     again = sj.rejudge(run, judge_model="offline", logs_dir=logs, progress=False)
@@ -139,7 +139,7 @@ def test_a_table_is_read_alike_in_every_form(kind: str, tmp_path: Path) -> None:
     else:
         encoding = {"cp932": "cp932", "bom": "utf-8-sig"}.get(kind, "utf-8")
         WIDE.to_csv(path, index=False, encoding=encoding)
-    frame = sj.import_results(WIDE if kind == "frame" else path, columns=MARKS, scale=(1, 5))
+    frame = sj.history.import_results(WIDE if kind == "frame" else path, columns=MARKS, scale=(1, 5))
     assert frame["score"].fillna(-1).tolist() == [100, 75, 50, -1, 0, 25]
     assert frame["question"].tolist() == ["問1", "問1", "問2", "問2", "問3", "問3"]
 
@@ -147,7 +147,7 @@ def test_a_table_is_read_alike_in_every_form(kind: str, tmp_path: Path) -> None:
 def test_what_our_own_frames_export_comes_back_the_same(samples: Path, tmp_path: Path) -> None:
     ours = sj.load_scores(samples)
     ours.to_csv(tmp_path / "scores.csv", index=False)
-    back = sj.import_results(tmp_path / "scores.csv")
+    back = sj.history.import_results(tmp_path / "scores.csv")
     assert sorted(back["score"].dropna()) == sorted(ours["score"].dropna().astype(float))
     assert set(back["criterion"]) == set(ours["criterion"]) and set(back["judge_model"]) == set(ours["judge_model"])
 
@@ -156,7 +156,7 @@ def test_columns_of_ragas_langsmith_and_langfuse_are_known() -> None:
     ragas = pd.DataFrame(
         {"user_input": ["a"], "response": ["A"], "retrieved_contexts": [["c1", "c2"]], "faithfulness": [0.5]}
     )
-    frame = sj.import_results(ragas)
+    frame = sj.history.import_results(ragas)
     assert frame[["criterion", "score", "context"]].values.tolist() == [["faithfulness", 50, "c1\n\nc2"]]
     langsmith = pd.DataFrame(
         {
@@ -166,7 +166,7 @@ def test_columns_of_ragas_langsmith_and_langfuse_are_known() -> None:
             "example_id": ["x", "y"],
         }
     )
-    assert sj.import_results(langsmith)["score"].tolist() == [100, 0]
+    assert sj.history.import_results(langsmith)["score"].tolist() == [100, 0]
     langfuse = pd.DataFrame(
         {
             "traceId": ["t", "t", "u"],
@@ -175,7 +175,7 @@ def test_columns_of_ragas_langsmith_and_langfuse_are_known() -> None:
             "comment": ["x", "", "y"],
         }
     )
-    assert sj.import_results(langfuse)["score"].isna().sum() == 1  # of the other trace nobody marked 正確性
+    assert sj.history.import_results(langfuse)["score"].isna().sum() == 1  # of the other trace nobody marked 正確性
 
 
 @pytest.mark.parametrize(
@@ -200,13 +200,13 @@ def test_a_table_that_cannot_be_read_beyond_doubt_is_refused_by_its_place(
     table: pd.DataFrame, how: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(sj.ConfigError, match=told):
-        sj.import_results(table, **how)
+        sj.history.import_results(table, **how)
 
 
 def test_rows_of_one_question_are_repeats_and_that_is_said() -> None:
     twice = pd.concat([WIDE, WIDE])
     with pytest.warns(UserWarning, match="3 rows count as repeats"):
-        frame = sj.import_results(twice, columns=MARKS, scale=(1, 5))
+        frame = sj.history.import_results(twice, columns=MARKS, scale=(1, 5))
     assert frame.groupby("question_id")["answer_repeat"].nunique().eq(2).all()
 
 
@@ -214,7 +214,7 @@ def test_rows_of_one_question_are_repeats_and_that_is_said() -> None:
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=20))
 def test_no_mark_is_invented_or_lost(marks: list[float | None]) -> None:
     table = pd.DataFrame({"question_id": range(len(marks)), "安全性": marks}, dtype=object)
-    frame = sj.import_results(table, columns={"marks": ["安全性"]}, scale=1)
+    frame = sj.history.import_results(table, columns={"marks": ["安全性"]}, scale=1)
     found = [None if pd.isna(mark) else float(mark) for mark in frame["score"]]
     assert found == pytest.approx([None if mark is None else 100 * mark for mark in marks], abs=1e-5)
 
@@ -242,7 +242,7 @@ def test_a_file_that_is_none_is_told(name: str, content: bytes, told: str, tmp_p
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(sj.ConfigError, match=told) as caught:
-        sj.import_results(path)
+        sj.history.import_results(path)
     assert str(path) in str(caught.value)
 
 
@@ -272,8 +272,8 @@ def test_a_mark_beyond_a_tools_scale_stops_the_import_with_its_place(tmp_path: P
     path = tmp_path / "five.json"
     path.write_text(json.dumps(document), "utf-8")
     with pytest.raises(sj.ConfigError, match=r"results\[1\].網羅性: the mark 4 lies outside of 0–1"):
-        sj.import_results(path)
-    assert sj.import_results(path, scale=5)["score"].max() == 80
+        sj.history.import_results(path)
+    assert sj.history.import_results(path, scale=5)["score"].max() == 80
 
 
 # -- one judge beside one column of people's verdicts
@@ -318,4 +318,4 @@ def test_check_works_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.Monk
 def test_nan_is_no_number_anywhere() -> None:
     table = WIDE.assign(正確性=[math.nan, math.inf, 1])
     with pytest.raises(sj.ConfigError, match="inf lies outside"):
-        sj.import_results(table, columns=MARKS, scale=(1, 5))
+        sj.history.import_results(table, columns=MARKS, scale=(1, 5))

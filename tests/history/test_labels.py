@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from report_logs import bare_log, save_log
 from service import CRITERIA
 
-from socjudge import ConfigError, EvaluationRun, judge_agreement, load_labels, load_run, load_scores
+from socjudge import ConfigError, EvaluationRun, judge_agreement, load_run, load_scores
+from socjudge.history import load_labels
 from socjudge.history.labels import Mark, append_mark, rater_name, read_rater
 from socjudge.panels.state.labels import LabelSession
 from socjudge.stats.agreement import pairwise_agreement

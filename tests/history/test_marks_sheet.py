@@ -11,9 +11,10 @@ from report_logs import HOSTILE, bare_log, save_log
 from service import CRITERIA
 from typer.testing import CliRunner
 
-from socjudge import ConfigError, EvaluationRun, judge_agreement, load_labels, load_run, load_scores, write_marks_sheet
+from socjudge import ConfigError, EvaluationRun, judge_agreement, load_run, load_scores
 from socjudge.certify.labelled import read_labels
 from socjudge.cli.app import app
+from socjudge.history import load_labels, write_marks_sheet
 
 openpyxl = pytest.importorskip("openpyxl")
 

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from conftest import DATA
 
-from socjudge import load_labels, load_prompt, load_results, load_run, load_runs, load_scores, unfinished_runs
+from socjudge import load_prompt, load_results, load_run, load_runs, load_scores, unfinished_runs
+from socjudge.history import load_labels
 
 OLD = DATA / "v0_1"
 JOURNAL = "judge_eval_20261122_185134.partial.jsonl"

@@ -15,12 +15,12 @@ from socjudge import (
     AssistantAnswer,
     ConfigError,
     EvalQuestion,
-    Prompt,
     build_index,
     handle_query,
     load_run,
     run_evaluation_suite,
 )
+from socjudge.prompts.templates import Prompt
 from socjudge.runbooks.index import RunbookIndex
 
 CITATION = re.compile(r"\[出典: (?P<source>[^\]>]+?)(?: > (?P<heading>[^\]]+))?\]")

@@ -14,15 +14,9 @@ from conftest import OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socjudge import (
-    ConfigError,
-    EvalQuestion,
-    constants,
-    dataset_notes,
-    load_eval_dataset,
-    save_eval_dataset,
-    use_language,
-)
+from socjudge import ConfigError, EvalQuestion, constants, load_eval_dataset, save_eval_dataset
+from socjudge.base.messages import use_language
+from socjudge.judging.dataset import dataset_notes
 
 ITEM: dict[str, Any] = {"id": 1, "category": "正常系", "question": "問い", "expected_keypoints": ["要点"]}
 

@@ -20,17 +20,16 @@ from socjudge import (
     ConfigError,
     EvalQuestion,
     Evaluation,
-    Prompt,
-    ProviderError,
     constants,
     evaluate_answer,
     load_prompt,
     run_evaluation_suite,
 )
 from socjudge.base.redact import redact
-from socjudge.errors import RequestRefused, SocJudgeError
+from socjudge.errors import ProviderError, RequestRefused, SocJudgeError
 from socjudge.models import opening as providers
 from socjudge.models import pacing
+from socjudge.prompts.templates import Prompt
 from socjudge.runbooks.index import RunbookIndex
 
 QUESTION = EvalQuestion(1, "正常系", "感染端末の初動は？", ("端末の隔離", "管理者への報告"))

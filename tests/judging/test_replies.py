@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from service import CRITERIA, judgement
 
-from socjudge import UnparsableJudgement
+from socjudge.errors import UnparsableJudgement
 from socjudge.judging.replies import judgement_schema, parse_judgement
 
 FULL = dict(zip(CRITERIA, [85, 90, 80, 95, 75, 85], strict=True))

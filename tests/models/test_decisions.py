@@ -163,7 +163,7 @@ def test_a_run_that_was_stopped_is_taken_up_without_asking_twice(service: Servic
 
 def test_a_cap_holds(service: Service, tmp_path: Path) -> None:
     service.default = deciding()
-    with pytest.raises(sj.BudgetReached):
+    with pytest.raises(sj.errors.BudgetReached):
         judge_all(tmp_path, max_concurrency=1, max_cost_usd=0.02)
     assert 0 < len(service.requests) * COST_USD <= 0.02 and len(service.requests) < 10
     estimate = sj.estimate_run(QUESTIONS, answers=ANSWERS, judge_model=JUDGE)
@@ -191,7 +191,7 @@ def _is_chat(request: dict[str, Any]) -> bool:
 @pytest.mark.slow
 def test_it_is_certified_as_every_judge(service: Service, tmp_path: Path) -> None:
     service.default = deciding(lambda question: scored(question, (0.0, 0.0, 1.0)))
-    certificate = sj.certify_judge(
+    certificate = sj.certify.certify_judge(
         list(zip(QUESTIONS, ANSWERS, strict=True)),
         judge_model=JUDGE,
         size=2,
@@ -207,7 +207,7 @@ def test_it_writes_no_answers_and_has_no_batch(service: Service, tmp_path: Path)
     with pytest.raises(sj.ConfigError, match="only judges"):
         judge_all(tmp_path, "offline", answers=None, assistant_model=JUDGE)
     with pytest.raises(sj.ConfigError, match="decisions:gpt-6-luna"):
-        sj.prepare_batch(judge_model=JUDGE, assistant_model="offline", logs_dir=tmp_path / "logs")
+        sj.batch.prepare_batch(judge_model=JUDGE, assistant_model="offline", logs_dir=tmp_path / "logs")
 
 
 def test_what_a_service_refuses_is_told_and_no_key_with_it(service: Service, tmp_path: Path) -> None:

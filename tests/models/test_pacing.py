@@ -20,17 +20,15 @@ from service import KEY, Reply, Service, error, judgement
 
 from socjudge import (
     AssistantAnswer,
-    BudgetReached,
     ConfigError,
     EvalQuestion,
     EvaluationRun,
-    ProviderError,
     constants,
     load_run,
     run_evaluation_suite,
     unfinished_runs,
 )
-from socjudge.errors import RunStopped
+from socjudge.errors import BudgetReached, ProviderError, RunStopped
 from socjudge.models import event_loop as background
 from socjudge.models import opening as providers
 from socjudge.models import pacing

@@ -12,15 +12,8 @@ from typing import Any
 import pytest
 from service import Service
 
-from socjudge import (
-    AssistantAnswer,
-    EvalQuestion,
-    ProviderError,
-    RunOptions,
-    SocJudgeError,
-    evaluate_answer,
-    run_evaluation_suite,
-)  # fmt: skip
+from socjudge import AssistantAnswer, EvalQuestion, RunOptions, SocJudgeError, evaluate_answer, run_evaluation_suite
+from socjudge.errors import ProviderError  # fmt: skip
 from socjudge.models import pacing
 from socjudge.models.opening import open_model
 from socjudge.records import ModelRequest

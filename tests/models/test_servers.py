@@ -20,7 +20,8 @@ from conftest import ANSWER, ROOT
 from run_options import with_options
 from service import CRITERIA, judgement
 
-from socjudge import EvalQuestion, ProviderError, load_run, run_evaluation_suite, unfinished_runs
+from socjudge import EvalQuestion, load_run, run_evaluation_suite, unfinished_runs
+from socjudge.errors import ProviderError
 from socjudge.models.openai_model import OpenAIModel
 from socjudge.records import EvaluationResult, ModelRequest
 from socjudge.runbooks.index import RunbookIndex

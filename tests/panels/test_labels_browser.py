@@ -14,7 +14,7 @@ from lab import lab, open_notebook, run_all, write_notebook
 from report_logs import bare_log, save_log
 from service import CRITERIA
 
-from socjudge import load_labels
+from socjudge.history import load_labels
 
 pytestmark = pytest.mark.browser
 

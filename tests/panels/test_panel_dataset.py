@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import text
 
-from socjudge import DatasetPanel, EvalQuestion, constants, load_eval_dataset, save_eval_dataset, use_language
+from socjudge import DatasetPanel, EvalQuestion, constants, load_eval_dataset, save_eval_dataset
+from socjudge.base.messages import use_language
 from socjudge.panels import dataset as module
 
 

@@ -12,9 +12,11 @@ from conftest import text
 from report_logs import HOSTILE, bare_log, save_log
 from service import CRITERIA
 
-from socjudge import LabelPanel, load_labels, rater_consistency
+from socjudge import LabelPanel
+from socjudge.history import load_labels
 from socjudge.history.labels import read_rater
 from socjudge.panels import labels as panel_labels
+from socjudge.stats import rater_consistency
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
 

@@ -16,17 +16,8 @@ from conftest import ANSWER
 from hosted_run import copy_log, log_run
 from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
 
-from socjudge import (
-    ConfigError,
-    RunOptions,
-    constants,
-    load_run,
-    load_runs,
-    rejudge,
-    run_evaluation_suite,
-    save_evaluation_results,
-    save_prompt,
-)
+from socjudge import ConfigError, RunOptions, constants, load_run, load_runs, rejudge, run_evaluation_suite, save_prompt
+from socjudge.judge import save_evaluation_results
 from socjudge.panels.state.trial_store import DISPUTED
 from socjudge.panels.state.trials import TrialSession, get_trials
 from socjudge.runbooks.index import RunbookIndex

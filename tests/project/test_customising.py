@@ -152,7 +152,7 @@ def test_the_embedded_judge_marks_what_it_can_and_says_that_an_added_criterion_h
     told = report()
     assert "（6/7観点の平均）" in told and "このJudgeには測る方法がありません" in told
     # Charts, statistics and what is wrong with logs take it as it is.
-    assert sj.check_logs(constants.LOGS_DIR).query("level != 'note'").empty
+    assert sj.history.check_logs(constants.LOGS_DIR).query("level != 'note'").empty
     assert sj.summarise_scores(sj.load_scores()).set_index("criterion")["n"][ADDED] == 0
     sj.plot_score_distribution(sj.load_scores())
     monkeypatch.setattr(constants, "JUDGE_EVALUATION_CRITERIA", [ADDED])

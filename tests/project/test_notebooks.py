@@ -19,18 +19,10 @@ import pytest
 from conftest import DATA, ROOT
 from service import Service
 
-from socjudge import (
-    Evaluation,
-    Rubric,
-    constants,
-    load_eval_dataset,
-    load_run,
-    rejudge,
-    save_eval_dataset,
-    save_evaluation_results,
-    use_language,
-)
+from socjudge import Evaluation, Rubric, constants, load_eval_dataset, load_run, rejudge, save_eval_dataset
+from socjudge.base.messages import use_language
 from socjudge.base.verdict import summarise_results
+from socjudge.judge import save_evaluation_results
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
@@ -229,11 +221,9 @@ def test_every_chart_of_a_notebook_is_shown(tmp_path: Path) -> None:
             notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": path.parent}}
         ).execute()
         for cell in notebook.cells:
-            if cell.cell_type == "code" and "sj.plot_" in cell.source:
+            if cell.cell_type == "code" and (plots := re.findall(r"sj\.(?:charts\.)?(plot_\w+)", cell.source)):
                 shown = [output for output in cell.outputs if "image/png" in output.get("data", {})]
-                drawn = cell.source.count("sj.plot_") - cell.source.count(
-                    "plot_cost_agreement"
-                )  # the example cost nothing
+                drawn = len(plots) - plots.count("plot_cost_agreement")  # the example cost nothing
                 assert len(shown) == drawn, cell.source
 
 

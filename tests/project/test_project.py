@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ import socjudge
 from socjudge import constants
 from socjudge.cli.app import app as cli
 
+PACKAGE = Path(socjudge.__file__).parent
 # The wings that may import a heavy library.
 HOMES = {
     "openai": {"models", "runbooks", "batch"},
@@ -84,32 +86,41 @@ def test_importing_socjudge_loads_nothing_heavy() -> None:
     assert found.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", socjudge.__all__)
-def test_every_public_name_resolves_and_is_documented(name: str) -> None:
-    value = getattr(socjudge, name)
-    documented = (value.__doc__ or "").strip()
-    assert name == "__version__" or documented
-    assert not documented.startswith(f"{name}("), "only what a dataclass writes of itself"
+SPACES = [socjudge, *(import_module(f"socjudge.{stub.parent.name}") for stub in PACKAGE.glob("*/__init__.pyi"))]
+PUBLIC = {
+    f"{space.__name__}.{name}": value
+    for space in SPACES
+    for name in space.__all__
+    if not inspect.ismodule(value := getattr(space, name)) and name != "__version__"
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_documented(name: str) -> None:
+    documented = (PUBLIC[name].__doc__ or "").strip()
+    assert documented and not documented.startswith(f"{PUBLIC[name].__name__}("), (
+        "only what a dataclass writes of itself"
+    )
+
+
+def test_a_name_is_public_in_one_place_and_the_top_holds_what_is_typed() -> None:
+    assert len({name.rpartition(".")[2] for name in PUBLIC}) == len(PUBLIC)
+    assert sum(name.count(".") == 1 for name in PUBLIC) <= 53
 
 
 def test_what_tab_offers_are_the_public_names() -> None:
-    assert dir(socjudge) == sorted(socjudge.__all__)
+    for space in SPACES:
+        assert dir(space) == sorted(space.__all__)
 
 
-def test_editors_are_told_the_same_homes_of_the_public_names_as_python() -> None:
-    block = next(node for node in modules()["__init__"].body if isinstance(node, ast.If))
-    told = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert told == socjudge._HOMES
-
-
-FUNCTIONS = [name for name in socjudge.__all__ if inspect.isfunction(getattr(socjudge, name))]
+FUNCTIONS = {name: value for name, value in PUBLIC.items() if inspect.isfunction(value)}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if ">>>" in (getattr(socjudge, name).__doc__ or "")])
+@pytest.mark.parametrize("name", [name for name, function in FUNCTIONS.items() if ">>>" in (function.__doc__ or "")])
 def test_the_example_of_a_public_function_runs(name: str, samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(samples.parent)
-    text = inspect.getdoc(getattr(socjudge, name)) or ""
+    text = inspect.getdoc(FUNCTIONS[name]) or ""
     example = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
     said: list[str] = []
     failed = doctest.DocTestRunner().run(example, out=said.append).failed
@@ -119,21 +130,20 @@ def test_the_example_of_a_public_function_runs(name: str, samples: Path, monkeyp
 
 def test_no_docstring_of_a_public_function_is_a_wall_of_text() -> None:
     """More than a paragraph stands in numpydoc sections; what works on logs and frames shows an example."""
-    for name in FUNCTIONS:
-        text, home = inspect.getdoc(getattr(socjudge, name)) or "", socjudge._HOMES[name].split(".")[0]
+    for name, function in FUNCTIONS.items():
+        text, home = inspect.getdoc(function) or "", function.__module__.split(".")[1]
         prose = [part for part in text.split("\n\n") if "\n---" not in part and not part.lstrip().startswith("- ")]
         assert max(map(len, prose)) < 700, name
         if home in ("stats", "charts", "history", "report"):
             assert "Examples\n--------" in text, name
-        if inspect.signature(getattr(socjudge, name)).parameters and home in ("stats", "charts", "history"):
+        if inspect.signature(function).parameters and home in ("stats", "charts", "history"):
             assert "---\n" in text, name
 
 
 def test_no_public_function_takes_more_than_fifteen_keywords() -> None:
-    functions = {name: function for name in socjudge.__all__ if inspect.isroutine(function := getattr(socjudge, name))}
     counts = {
         name: sum(each.kind is each.KEYWORD_ONLY for each in inspect.signature(function).parameters.values())
-        for name, function in functions.items()
+        for name, function in FUNCTIONS.items()
     }
     assert len(counts) > 60 and not {name: count for name, count in counts.items() if count > 15}
 
@@ -144,9 +154,13 @@ def test_what_the_project_has_set_is_read_in_one_module() -> None:
     assert {name for name, tree in modules().items() if names.search(ast.unparse(tree))} <= {"settings"}
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+def test_an_unknown_name_is_an_attribute_error_that_says_where_it_is_now() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         socjudge.nothing  # noqa: B018
+    with pytest.raises(AttributeError, match=r"it is socjudge\.stats\.gate_progress$"):
+        socjudge.gate_progress  # noqa: B018
+    with pytest.raises(AttributeError, match=r"it is socjudge\.errors\.ProviderError$"):
+        socjudge.ProviderError  # noqa: B018
 
 
 def test_environment_yml_is_in_step_with_pyproject() -> None:

@@ -287,13 +287,13 @@ def test_the_projects_cap_holds_where_no_other_is_given_and_infinity_is_none(
     opened(folder, "[defaults]\nmax_cost_usd = 0.000001\n")
     stored = [sj.AssistantAnswer(question.question, "端末を隔離します。") for question in questions]
     run = {"answers": stored, "judge_model": "gpt-4o-mini", "progress": False}
-    with pytest.raises(sj.BudgetReached):
+    with pytest.raises(sj.errors.BudgetReached):
         sj.run_evaluation_suite(questions, **run)
     assert service.requests == []
     done = sj.run_evaluation_suite(questions[:1], max_cost_usd=1.0, **run | {"answers": stored[:1]})
-    with pytest.raises(sj.BudgetReached):
+    with pytest.raises(sj.errors.BudgetReached):
         sj.rejudge(done, judge_model="gpt-4o", progress=False)
-    assert sj.Probes().run(done, judge_model="gpt-4o-mini", progress=False).stopped
+    assert sj.certify.Probes().run(done, judge_model="gpt-4o-mini", progress=False).stopped
     assert len(service.requests) == 1
     sj.rejudge(done, judge_model="my-own", max_cost_usd=float("inf"), progress=False)  # also where no price is known
     assert (sj.RunPanel().max_cost_usd.value, sj.CertificatePanel().budget_usd.value) == (0.000001, 0.000001)

@@ -79,16 +79,16 @@ def test_every_view_of_a_run_goes_by_its_own_rubric(
     folder = tmp_path_factory.mktemp("logs")
     with pytest.MonkeyPatch.context() as patch:
         confuse_settings(patch)
-        loaded = [sj.load_run(sj.save_evaluation_results(run, folder)) for run in made]
+        loaded = [sj.load_run(sj.judge.save_evaluation_results(run, folder)) for run in made]
         assert [run.rubric for run in loaded] == [run.rubric for run in made]
-        history = sj.load_history(folder)
+        history = sj.history.load_history(folder)
         expected = [own_verdict(run) for run in made]
         totals = [passed for _, passed in expected]
         assert history.runs["mvp_passed"].tolist() == totals
         assert history.runs["pass_threshold"].tolist() == [run.rubric.pass_threshold for run in made]
         assert history.results["passed"].tolist() == [each for passed, _ in expected for each in passed]
-        assert sj.check_verdicts(history.results)["mvp_passed"].tolist() == totals
-        assert sj.gate_confidence(history.results)["mvp_passed"].tolist() == totals
+        assert sj.history.check_verdicts(history.results)["mvp_passed"].tolist() == totals
+        assert sj.stats.gate_confidence(history.results)["mvp_passed"].tolist() == totals
         assert [*history.scores["criterion"].cat.categories][: len(made[-1].rubric.criteria)] == [
             *made[-1].rubric.criteria
         ]
@@ -130,7 +130,7 @@ def _seen_in(
     page = sj.write_report(folder / f"{run.run.run_id}.html", run).read_text("utf-8")
     for view in (page, run._repr_html_(), _results_html(run)):
         assert headline in view and ("❌ MVP不合格" if total else "✅ MVP合格") not in view
-    assert sj.gate_questions(run.results_frame(), noise=1.0)["pass_threshold"].unique().tolist() == [
+    assert sj.stats.gate_questions(run.results_frame(), noise=1.0)["pass_threshold"].unique().tolist() == [
         rubric.pass_threshold
     ]
     with pytest.raises(typer.Exit) as ended:

@@ -17,17 +17,7 @@ from report_logs import HOSTILE, Page, bare_log, save_log, words
 from score_frames import CRITERIA, framed, judged
 from typer.testing import CliRunner
 
-from socjudge import (
-    ConfigError,
-    EvaluationRun,
-    load_results,
-    load_run,
-    load_runs,
-    load_scores,
-    run_results,
-    run_scores,
-    summary_text,
-)
+from socjudge import ConfigError, EvaluationRun, load_results, load_run, load_runs, load_scores, summary_text
 from socjudge.base.pass_rule import PassRule
 from socjudge.base.verdict import Verdict
 from socjudge.certify.certificate import TRUSTED, UNDECIDED, UNTRUSTED, Binding, Certificate
@@ -453,7 +443,7 @@ def test_charts_have_alternative_texts_with_numbers(page_of_three: Callable[...,
 @pytest.mark.slow
 def test_run_in_memory_needs_no_log(tmp_path: Path, logs: Path) -> None:
     run = load_run(logs / "judge_eval_20260101_090000.json")
-    page = page_of(tmp_path, run_scores(run), results=run_results(run))
+    page = page_of(tmp_path, run.scores_frame(), results=run.results_frame())
     assert "回答3\n二行目" in page and "理由 文章" in page
 
 

@@ -121,7 +121,7 @@ def test_a_run_that_was_stopped_asks_neither_judge_twice(service: Service, tmp_p
 
 def test_an_outage_of_the_second_judge_is_no_result(service: Service, tmp_path: Path) -> None:
     service.default = lambda request: judging(request) if request["model"] == CHEAP else error(503, "down")
-    with pytest.raises(sj.ProviderError):
+    with pytest.raises(sj.errors.ProviderError):
         judge_all(tmp_path)
     service.default = judging
     run = judge_all(tmp_path)
@@ -140,7 +140,7 @@ def test_an_answer_that_the_second_judge_refuses_has_no_mark(service: Service, t
 def test_a_cap_is_for_both(service: Service, tmp_path: Path) -> None:
     service.default = judging
     dearest = open_model(f"{CHEAP} > {DEAR}")
-    with pytest.raises(sj.BudgetReached):
+    with pytest.raises(sj.errors.BudgetReached):
         judge_all(tmp_path, max_cost_usd=0.02)
     assert asked(service, CHEAP) == list(range(1, 8)) and asked(service, DEAR) == []
     assert dearest.name == "gpt-4o-mini > gpt-4o"
@@ -176,7 +176,7 @@ UNFIT: dict[str, tuple[Callable[[], Any], str]] = {
     "the same judge twice": (lambda: open_model(f"{CHEAP} > {CHEAP}"), "one other"),
     "three judges": (lambda: open_model(f"{CHEAP} > {DEAR} > gpt-4.1"), "one other"),
     "a certificate": (
-        lambda: sj.certify_judge(list(zip(QUESTIONS, ANSWERS, strict=True)), judge_model=CHEAP, options=sj.RunOptions(unsure_judge=DEAR)), "cheap > dear",
+        lambda: sj.certify.certify_judge(list(zip(QUESTIONS, ANSWERS, strict=True)), judge_model=CHEAP, options=sj.RunOptions(unsure_judge=DEAR)), "cheap > dear",
     ),
 }  # fmt: skip
 

@@ -24,8 +24,6 @@ from socjudge import (
     EvaluationRun,
     RunStopped,
     estimate_run,
-    gate_confidence,
-    gate_progress,
     load_run,
     rejudge,
     run_evaluation_suite,
@@ -34,6 +32,7 @@ from socjudge.base.pass_rule import PassRule
 from socjudge.base.verdict import certainty_text
 from socjudge.records import Completion, ModelRequest, Usage
 from socjudge.runs.certainty import FIRST, MOST
+from socjudge.stats import gate_confidence, gate_progress
 
 QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in range(10)]
 ANSWERS = [AssistantAnswer(q.question, f"回答の番号は<{q.id}>です", "文脈") for q in QUESTIONS]

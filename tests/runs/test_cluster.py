@@ -32,7 +32,6 @@ from socjudge import (
     ConfigError,
     EvalQuestion,
     EvaluationRun,
-    ProviderError,
     RunStopped,
     build_index,
     constants,
@@ -41,7 +40,7 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
-from socjudge.errors import BudgetReached, RequestRefused
+from socjudge.errors import BudgetReached, ProviderError, RequestRefused
 from socjudge.models import event_loop as background
 from socjudge.models import pacing
 from socjudge.models.opening import open_model

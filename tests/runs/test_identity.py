@@ -26,7 +26,6 @@ from socjudge import (
     ConfigError,
     EvalQuestion,
     EvaluationRun,
-    Flags,
     RunStopped,
     build_index,
     constants,
@@ -38,7 +37,7 @@ from socjudge import (
     save_prompt,
     unfinished_runs,
 )
-from socjudge.records import Completion, EvaluationResult, ModelRequest, Usage
+from socjudge.records import Completion, EvaluationResult, Flags, ModelRequest, Usage
 from socjudge.settings import project_rubric
 
 MODEL, OTHER_MODEL = "gpt-4o-mini", "gpt-4o"

@@ -28,7 +28,6 @@ from service import Service, judgement
 
 from socjudge import (
     AssistantAnswer,
-    BudgetReached,
     ConfigError,
     EvalQuestion,
     EvaluationRun,
@@ -37,6 +36,7 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
+from socjudge.errors import BudgetReached
 from socjudge.records import EvaluationResult
 from socjudge.runs.logs import fallback_folder
 

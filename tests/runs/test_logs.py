@@ -17,16 +17,10 @@ from hypothesis import strategies as st
 from one_run import log_of, one_run
 from service import CRITERIA
 
-from socjudge import (
-    ConfigError,
-    EvaluationRun,
-    load_run,
-    run_results,
-    run_scores,
-    save_evaluation_results,
-)
+from socjudge import ConfigError, EvaluationRun, load_run
 from socjudge.base.atomic_files import write_new
 from socjudge.base.verdict import summarise_results
+from socjudge.judge import save_evaluation_results
 from socjudge.records import RunInfo
 from socjudge.runs import log_json
 from socjudge.runs.log_json import run_from_dict
@@ -133,8 +127,8 @@ def test_whatever_stands_in_a_place_the_log_loads_fully_or_is_refused(place: str
     except ConfigError as error:
         assert str(error).startswith("log.json: ")
         return
-    run_results(run)
-    run_scores(run)
+    run.results_frame()
+    run.scores_frame()
     summarise_results(run.results)
     _ = run.usage
 
@@ -196,7 +190,7 @@ def test_a_byte_order_mark_is_accepted(tmp_path: Path, encoding: str) -> None:
 def test_the_criteria_of_a_log_may_be_others_than_todays(tmp_path: Path, criteria: list[str]) -> None:
     run = load(tmp_path, log_with("evaluation.scores", dict.fromkeys(criteria, 70)))
     assert list(run.results[0].evaluation.scores) == criteria
-    assert list(run_scores(run)["criterion"]) == criteria
+    assert list(run.scores_frame()["criterion"]) == criteria
 
 
 def test_an_unscored_answer_needs_no_scores(tmp_path: Path) -> None:
@@ -214,13 +208,15 @@ def test_keys_of_a_newer_log_are_left_out(tmp_path: Path) -> None:
 
 def test_a_run_without_results_loads_and_its_frames_are_empty_with_the_same_columns(tmp_path: Path) -> None:
     empty, full = load(tmp_path, log_with("results", [])), one_run()
-    for frame_of in (run_results, run_scores):
-        assert len(frame_of(empty)) == 0
-        assert frame_of(empty).dtypes.map(str).equals(frame_of(full).dtypes.map(str))
+    for nothing, frame in (
+        (empty.results_frame(), full.results_frame()),
+        (empty.scores_frame(), full.scores_frame()),
+    ):
+        assert len(nothing) == 0 and nothing.dtypes.map(str).equals(frame.dtypes.map(str))
 
 
 def test_question_ids_that_are_text_stay_text(tmp_path: Path) -> None:
-    assert list(run_results(load(tmp_path, log_with("question_id", "Q1")))["question_id"]) == ["Q1"]
+    assert list(load(tmp_path, log_with("question_id", "Q1")).results_frame()["question_id"]) == ["Q1"]
 
 
 # -- no content stops a run from being written

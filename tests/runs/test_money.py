@@ -13,15 +13,11 @@ from run_options import with_options
 from service import AfterCalls, Reply, Service, error, judgement
 
 from socjudge import (
-    Anchoring,
     AssistantAnswer,
-    BudgetReached,
     ConfigError,
     EvalQuestion,
     EvaluationRun,
-    Prompts,
     RunStopped,
-    certify_judge,
     constants,
     estimate_run,
     handle_query,
@@ -29,6 +25,8 @@ from socjudge import (
     load_runs,
     run_evaluation_suite,
 )
+from socjudge.certify import Anchoring, Prompts, certify_judge
+from socjudge.errors import BudgetReached
 from socjudge.models.opening import open_model
 from socjudge.models.prices import estimate_tokens
 from socjudge.records import Completion, ModelRequest, Usage

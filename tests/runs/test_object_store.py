@@ -26,18 +26,17 @@ from socjudge import (
     ConfigError,
     EvalQuestion,
     EvaluationRun,
-    check_logs,
     constants,
     load_run,
     load_scores,
     rejudge,
     run_evaluation_suite,
-    run_scores,
-    save_evaluation_results,
     unfinished_runs,
 )
 from socjudge.base import storage as places
 from socjudge.cli.app import app
+from socjudge.history import check_logs
+from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import finishing as finish
@@ -517,6 +516,8 @@ def test_the_history_in_a_bucket_is_read_as_frames(
     assert set(scores["run_id"]) == {run.run.run_id for run in runs}
     assert len(scores) == 5 * 6
     (first,) = [run for run in runs if run.run.run_id == scores["run_id"].iloc[0]]
-    assert scores[scores["run_id"] == first.run.run_id]["rationale"].tolist() == run_scores(first)["rationale"].tolist()
+    assert (
+        scores[scores["run_id"] == first.run.run_id]["rationale"].tolist() == first.scores_frame()["rationale"].tolist()
+    )
     assert check_logs(URL).empty
     assert not [name for name in store.names() if ".history" in name]

@@ -284,7 +284,9 @@ class Trial:
     def check_views(self) -> None:
         runs, results, scores = (load(self.logs) for load in (sj.load_runs, sj.load_results, sj.load_scores))
         self.law(set(runs["log"]) == set(self.truths), "load_runs: not the logs there are")
-        gates, verdicts = (make(results).set_index("run_id") for make in (sj.gate_confidence, sj.check_verdicts))
+        gates, verdicts = (
+            make(results).set_index("run_id") for make in (sj.stats.gate_confidence, sj.history.check_verdicts)
+        )
         for row in runs.to_dict("records"):
             log, truth = row["log"], self.truths[row["log"]]
             self.check_summary("load_runs", row, truth)
@@ -311,7 +313,7 @@ class Trial:
             here = verdict[["n", "n_missing", "worst_case", "best_case"]].tolist()
             self.law(here == [truth.total, truth.n_unscored, truth.mvp, truth.best], f"check_verdicts: {here}")
         self.check_texts(*self.world.draw.choice(sorted(self.truths.items())))
-        found = sj.check_logs(self.logs)
+        found = sj.history.check_logs(self.logs)
         wrong = found[found["problem"] != "unscored"]
         self.law(wrong.empty, f"doctor: {wrong['problem'].tolist()} {wrong['what'].tolist()}")
         there = {log for log, truth in self.truths.items() if truth.n_unscored}

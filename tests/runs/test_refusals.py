@@ -19,13 +19,13 @@ from socjudge import (
     ConfigError,
     EvalQuestion,
     EvaluationRun,
-    ProviderError,
     RunStopped,
     constants,
     load_eval_dataset,
     run_evaluation_suite,
     unfinished_runs,
 )
+from socjudge.errors import ProviderError
 from socjudge.records import RunOptions
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.repair import repair_run

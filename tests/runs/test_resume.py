@@ -32,19 +32,18 @@ from service import KEY, Reply, Service, error, judgement
 
 from socjudge import (
     AssistantAnswer,
-    BudgetReached,
     ConfigError,
     EvalQuestion,
     EvaluationRun,
     RunOptions,
     RunStopped,
-    UnparsableJudgement,
     load_prompt,
     load_run,
     rejudge,
     run_evaluation_suite,
     unfinished_runs,
 )
+from socjudge.errors import BudgetReached, UnparsableJudgement
 from socjudge.records import Completion, EvaluationResult, Rubric, RunInfo, Usage
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import assignment, finishing

@@ -13,6 +13,7 @@ from service import CRITERIA, Reply, Service, judgement
 
 import socjudge as sj
 from socjudge import constants
+from socjudge.prompts.templates import Prompt
 from socjudge.records import RunOptions
 from socjudge.runs.repair import repair_run
 
@@ -20,7 +21,7 @@ QUESTIONS = [sj.EvalQuestion(i, "正常系", f"質問{i}", ("隔離",)) for i in
 ANSWERS = [sj.AssistantAnswer(q.question, f"回答{q.id}", context="抜粋") for q in QUESTIONS]
 THREE = ("安全性", "正確性", "迅速性")
 OWN = sj.Rubric(THREE, {"迅速性": "着手までの時間が示されているか"}, pass_threshold=80.0, pass_rate=0.5)
-PROMPT = sj.Prompt("three", "【評価観点】安全性、正確性、迅速性。{question}{answer}")
+PROMPT = Prompt("three", "【評価観点】安全性、正確性、迅速性。{question}{answer}")
 
 
 @pytest.fixture

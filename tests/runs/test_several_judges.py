@@ -13,25 +13,24 @@ from service import Reply, Service, error, is_judge_call, judgement
 
 from socjudge import (
     AssistantAnswer,
-    BudgetReached,
     ConfigError,
     EvalQuestion,
     EvaluationRun,
-    ProviderError,
     RunOptions,
     RunStopped,
-    combine_judges,
     estimate_run,
     load_prompt,
     load_results,
     run_evaluation_suite,
     unfinished_runs,
 )
+from socjudge.errors import BudgetReached, ProviderError
 from socjudge.records import Rubric
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.estimate import Estimate
 from socjudge.runs.several_judges import assign_judges, estimate_judges_left, judged_already
 from socjudge.settings import default_k
+from socjudge.stats import combine_judges
 
 JUDGES = ["gpt-4o-mini", "gpt-4o", "gpt-4.1"]
 MARKS = {"gpt-4o-mini": 90, "gpt-4o": 60, "gpt-4.1": 80}

@@ -27,18 +27,18 @@ from socjudge import (
     EvalQuestion,
     Evaluation,
     EvaluationRun,
-    ProviderError,
     constants,
     estimate_run,
     load_run,
     rejudge,
     run_evaluation_suite,
-    save_evaluation_results,
     unfinished_runs,
 )
 from socjudge.base.pass_rule import PassRule
 from socjudge.base.verdict import judges_text, run_verdict, summarise_results, summary_text
 from socjudge.cli.shared import report_run
+from socjudge.errors import ProviderError
+from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult, Rubric, RunInfo, RunOptions
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import engine, running

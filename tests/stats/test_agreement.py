@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
-from socjudge import ConfigError, judge_agreement, pairwise_agreement, summarise_scores
+from socjudge import ConfigError, judge_agreement, summarise_scores
+from socjudge.stats import pairwise_agreement
 from socjudge.stats.agreement import (
     alphas_without_each,
     cohen_kappa,

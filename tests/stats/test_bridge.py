@@ -12,7 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
-from socjudge import ConfigError, bridge_judges, bridged_trend, bridged_verdicts
+from socjudge import ConfigError
+from socjudge.stats import bridge_judges, bridged_trend, bridged_verdicts
 from socjudge.stats.basics import OVERALL, mean_interval
 from socjudge.stats.bridge import _together, equating_lines
 

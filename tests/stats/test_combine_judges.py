@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from socjudge import ConfigError, combine_judges
+from socjudge import ConfigError
+from socjudge.stats import combine_judges
 
 
 def marks(*rows: tuple[str, int, float | None]) -> pd.DataFrame:

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from score_frames import CRITERIA, framed, judged, judges_frame, one_criterion, six_judges
 
-from socjudge import ConfigError, compare_judges, same_answer_runs, verdict_flips
+from socjudge import ConfigError, compare_judges, verdict_flips
 from socjudge.base.messages import speaking
+from socjudge.stats import same_answer_runs
 from socjudge.stats.basics import OVERALL
 
 OLD = [70, 80, 90, 60, 75, 85, 95, 72, 88, 66]

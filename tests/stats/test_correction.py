@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_people import labels_of, scores_of
 
-from socjudge import ConfigError, corrected_means, corrected_pass_rate, next_labels
+from socjudge import ConfigError
+from socjudge.stats import corrected_means, corrected_pass_rate, next_labels
 from socjudge.stats.basics import mean_interval, pass_rate_interval
 from socjudge.stats.correction import corrected_mean, corrected_rate
 

@@ -12,7 +12,8 @@ import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from socjudge import ConfigError, gate_confidence, gate_questions
+from socjudge import ConfigError
+from socjudge.stats import gate_confidence, gate_questions
 from socjudge.stats.gate import DRAWS
 
 FAINT = 4 / math.sqrt(DRAWS)  # eight standard errors of a share of draws near a half

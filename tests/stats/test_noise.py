@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 from test_agreement import SHROUT
 
-from socjudge import ConfigError, judge_noise, plan_repeats
+from socjudge import ConfigError
+from socjudge.stats import judge_noise, plan_repeats
 from socjudge.stats.basics import OVERALL
 from socjudge.stats.noise import variance_components
 

@@ -12,14 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from score_frames import one_criterion
 
-from socjudge import (
-    ConfigError,
-    judge_agreement,
-    judge_as_annotator,
-    judge_vs_people,
-    pairwise_agreement,
-    rater_consistency,
-)
+from socjudge import ConfigError, judge_agreement
+from socjudge.stats import judge_as_annotator, judge_vs_people, pairwise_agreement, rater_consistency
 from socjudge.stats.people import ALWAYS_PASS, LONGER_IS_BETTER, alternative_annotator_test
 
 MARKS = st.lists(st.sampled_from([0.0, 40, 65, 70, 85, 100]), min_size=3, max_size=12)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from socjudge import ConfigError, judge_vs_people, rater_consistency
+from socjudge import ConfigError
+from socjudge.stats import judge_vs_people, rater_consistency
 
 
 def twice(first: list[float], second: list[float], rater: str = "佐藤") -> pd.DataFrame:

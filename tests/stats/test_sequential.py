@@ -10,8 +10,9 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from socjudge import ConfigError, gate_progress
+from socjudge import ConfigError
 from socjudge.base.pass_rule import PassRule
+from socjudge.stats import gate_progress
 from socjudge.stats.sequential import _WIDTH, CAP, FIRST, evidence
 
 RULE = PassRule(70, 0.7)

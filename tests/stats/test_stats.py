@@ -19,20 +19,16 @@ from hypothesis import strategies as st
 from package_modules import modules, runtime_imports
 from score_frames import CRITERIA, framed, judged, judges_frame, results_of, six_judges
 
-from socjudge import (
-    ConfigError,
+from socjudge import ConfigError, compare_judges, judge_agreement, summarise_scores, verdict_flips
+from socjudge.stats import (
     bridge_judges,
     bridged_trend,
     bridged_verdicts,
-    compare_judges,
     gate_confidence,
     gate_questions,
-    judge_agreement,
     judge_noise,
     pairwise_agreement,
     plan_repeats,
-    summarise_scores,
-    verdict_flips,
 )
 from socjudge.stats.basics import (
     detectable_difference,

@@ -10,9 +10,9 @@ import pytest
 import scipy.stats
 from test_people import labels_of, scores_of
 
-from socjudge import ConfigError, constants, judge_flaws, judge_trust
+from socjudge import ConfigError, constants
 from socjudge.base.messages import speaking
-from socjudge.stats import trust
+from socjudge.stats import judge_flaws, judge_trust, trust
 
 CRITERIA = constants.JUDGE_EVALUATION_CRITERIA
 QUESTIONS = 40

@@ -84,7 +84,7 @@ def import_results(
     >>> import pandas as pd
     >>> import socjudge as sj
     >>> table = pd.DataFrame({"question": ["a", "b"], "answer": ["A", "B"], "安全性": [5, 2]})
-    >>> sj.import_results(table, columns={"marks": ["安全性"]}, scale=(1, 5))["score"].tolist()
+    >>> sj.history.import_results(table, columns={"marks": ["安全性"]}, scale=(1, 5))["score"].tolist()
     [100.0, 25.0]
     """
     import pandas as pd

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ...history.frames import load_scores, run_scores
+from ...history.frames import load_scores
 from ...records import EvaluationResult, EvaluationRun
 from ...stats.basics import OVERALL
 from ...stats.comparison import compare_judges, verdict_flips
@@ -50,7 +50,7 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
 
     tried = set(map(pair_of, after.results))
     before = replace(before, results=[result for result in before.results if pair_of(result) in tried])
-    scores = pd.concat([run_scores(before), run_scores(after)], ignore_index=True)
+    scores = pd.concat([before.scores_frame(), after.scores_frame()], ignore_index=True)
     if not same_answers:
         scores = scores.assign(answer_sha256="any")
     comparison = compare_judges(scores, baseline=before.run.run_id, by="run_id")
@@ -67,7 +67,7 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
 
 def disputed_questions(run: EvaluationRun, logs_dir: Path) -> set[int | str]:
     """The questions of a run that another log in the folder gives another verdict, on the same stored answer."""
-    own = run_scores(run)
+    own = run.scores_frame()
     answers = set(zip(own["question_id"], own["answer_sha256"], strict=True))
     scores = load_scores(logs_dir)
     keys = zip(scores["question_id"], scores["answer_sha256"], scores["run_id"], strict=True)

@@ -1,0 +1,45 @@
+"""A package's public names, each imported when it is first used. They stand in its `__init__.pyi`, where editors look too."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_NAME = re.compile(r"^from (\.\S*) import (\w+) as", re.MULTILINE)
+
+
+def homes(folder: Path) -> dict[str, str]:
+    """Where each public name of the package in this folder lives, as its stub says; "." for a module of its own."""
+    return {name: home for home, name in _NAME.findall((folder / "__init__.pyi").read_text("utf-8"))}
+
+
+def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """What a package needs as its `__all__`, `__getattr__` and `__dir__`."""
+    folder = Path(sys.modules[package].__path__[0])
+    names = homes(folder)
+
+    def load(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(_absent(name, package, folder))
+        home = f".{name}" if names[name] == "." else names[name]
+        try:
+            value = import_module(home, package)
+        except ModuleNotFoundError as error:
+            from .extras import missing_extra
+
+            raise missing_extra(error, wanted=f"{package}.{name}") from error
+        value = value if names[name] == "." else getattr(value, name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return sorted(names), load, lambda: sorted(names)
+
+
+def _absent(name: str, package: str, folder: Path) -> str:
+    spaces = [] if name.startswith("_") else [each for each, home in homes(folder).items() if home == "."]
+    now = [f"{package}.{each}.{name}" for each in spaces if hasattr(import_module(f".{each}", package), name)]
+    return f"module {package!r} has no attribute {name!r}" + "".join(f"; it is {place}" for place in now[:1])
