@@ -22,7 +22,7 @@ from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
 from ..runs.load import load_run
 from ..stats.basics import OVERALL, need_columns, plain_floats
-from ..stats.comparison import LEVEL, compare_cohorts, pair_scores, question_pairs
+from ..stats.comparison import LEVEL, compare_judges, pair_scores, question_pairs
 
 _JUDGING = ("base.group_judge", "base.group_prompt", "base.group_criteria")
 _NEEDED = ["run_id", "question_id", "criterion", "score"]
@@ -181,7 +181,7 @@ def compare_runs(
         raise ConfigError(say("report.runs_share_no_question"))
     # One stand-in for all answers to a question: they are what was changed.
     pooled = scores[scores["question_id"].isin(common)].assign(answer_sha256="")
-    found = compare_cohorts(pooled, baseline=ids[0], by="run_id")
+    found = compare_judges(pooled, baseline=ids[0], by="run_id")
     found = found.drop(columns=["run_id", *_LEFT_OUT])
     questions = _questions(scores, pooled, ids)
     words = pd.DataFrame(

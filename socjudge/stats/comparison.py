@@ -142,7 +142,7 @@ def compare_judges(
 ) -> pd.DataFrame:
     """How far each judge's marks lie from the baseline's on the same stored answers, per criterion and overall.
 
-    `compare_cohorts` is the same function, for prompts, runs and whatever else `by` names.
+    It compares prompts, runs and whatever else `by` names as well.
 
     Parameters
     ----------
@@ -234,9 +234,6 @@ def compare_judges(
         *("seconds_per_question", "baseline_seconds_per_question", "method", "note"),
     ]
     return frame[columns].assign(criterion=pd.Categorical(frame["criterion"], categories=names, ordered=True))
-
-
-compare_cohorts = compare_judges  # the plain name where `by` is not the judge
 
 
 def _lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
