@@ -40,6 +40,13 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
 
 
 def _absent(name: str, package: str, folder: Path) -> str:
-    spaces = [] if name.startswith("_") else [each for each, home in homes(folder).items() if home == "."]
-    now = [f"{package}.{each}.{name}" for each in spaces if hasattr(import_module(f".{each}", package), name)]
-    return f"module {package!r} has no attribute {name!r}" + "".join(f"; it is {place}" for place in now[:1])
+    """What to say of a name that is not public here; another namespace may have it."""
+    if name.startswith("_") or any(folder.glob(f"{name}*")):
+        return name  # a module that is not imported yet, for which the import itself asks
+    from .messages import say
+
+    for space in [each for each, home in homes(folder).items() if home == "."]:
+        stub, module = folder / space / "__init__.pyi", sys.modules.get(f"{package}.{space}")
+        if name in (homes(stub.parent) if stub.exists() else vars(module) if module else ()):
+            return say("base.name_elsewhere", package=package, name=name, now=f"{package}.{space}.{name}")
+    return say("base.no_such_name", package=package, name=name)
