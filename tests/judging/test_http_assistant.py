@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from socjudge.errors import ConfigError, NoAnswer
 from socjudge.judging.own_assistant import Assistant
-from tests.own_bot import Said, running
+from tests.own_bot import ANSWER, CITED, Said, azure, chat, dify, running
 
 KEY = "bot-key-0123456789"
 QUESTION = "マルウェアの初動は。{category} ${BOT_KEY}"
-ANSWER = "端末を隔離します[1]。"
-CITED = [{"text": "端末を隔離する。", "source": "malware.md"}, {"text": "報告する。", "source": "report.md"}]
 
 
 def table(url: str, **more: Any) -> dict[str, Any]:
@@ -42,51 +39,6 @@ def test_a_plain_service_is_asked_as_the_table_says() -> None:
     assert bot.headers[0]["Authorization"] == f"Bearer {KEY}"
     assert (answer.answer, answer.version) == (ANSWER, "7")
     assert [(p.text, p.source) for p in answer.passages] == [(c["text"], c["source"]) for c in CITED]
-
-
-def dify(asked: Any) -> Said:
-    resources = [{"position": k, "document_name": c["source"], "content": c["text"]} for k, c in enumerate(CITED, 1)]
-    usage = {
-        "prompt_tokens": 1033,
-        "completion_tokens": 128,
-        "total_tokens": 1161,
-        "total_price": "0.0012890",
-        "currency": "USD",
-    }
-    metadata = {"usage": usage, "retriever_resources": resources}
-    if asked["response_mode"] == "blocking":
-        return Said({"event": "message", "message_id": "m", "mode": "chat", "answer": ANSWER, "metadata": metadata})
-    events = [{"event": "message", "answer": piece} for piece in (ANSWER[:4], ANSWER[4:])]
-    events.append({"event": "message_end", "metadata": metadata})
-    ping = "event: ping\n\n"
-    body = ping.join(f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events)
-    return Said(body, kind="text/event-stream")
-
-
-def azure(asked: Any) -> Said:
-    citations = [
-        {"content": c["text"], "title": "", "filepath": c["source"], "url": None, "chunk_id": "0"} for c in CITED
-    ]
-    message = {
-        "role": "assistant",
-        "content": "端末を隔離します[doc1]。",
-        "context": {"citations": citations, "intent": "[]"},
-    }
-    usage = {"prompt_tokens": 1033, "completion_tokens": 128}
-    choices = [{"index": 0, "finish_reason": "stop", "message": message}]
-    return Said({"id": "x", "model": "gpt-4o", "choices": choices, "usage": usage})
-
-
-def chat(asked: Any) -> Said:
-    usage = {"prompt_tokens": 1033, "completion_tokens": 128}
-    if not asked.get("stream"):
-        message = {"role": "assistant", "content": ANSWER}
-        return Said({"model": "bot-1", "choices": [{"index": 0, "message": message}], "usage": usage})
-    chunks: list[Any] = [{"model": "bot-1", "choices": [{"delta": {"role": "assistant", "content": ""}}]}]
-    chunks += [{"model": "bot-1", "choices": [{"delta": {"content": piece}}]} for piece in (ANSWER[:3], ANSWER[3:])]
-    chunks += [{"model": "bot-1", "choices": [{"delta": {}, "finish_reason": "stop"}]}, {"choices": [], "usage": usage}]
-    body = "".join(f"data: {json.dumps(chunk, ensure_ascii=False)}\r\n\r\n" for chunk in chunks)
-    return Said(f"{body}data: [DONE]\r\n\r\n", kind="text/event-stream")
 
 
 @pytest.mark.parametrize(

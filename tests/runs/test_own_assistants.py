@@ -23,7 +23,7 @@ from socjudge.records import EvalQuestion
 from socjudge.runs.assignment import assign_suite
 from socjudge.runs.journal import open_journal
 from socjudge.runs.unfinished import newest
-from tests.own_bot import Bot, Said, running
+from tests.own_bot import Bot, Said, azure, chat, dify, running
 from tests.service import Service, judgement, serving
 
 QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}の初動は。", ("隔離",)) for i in range(1, 13)]
@@ -331,8 +331,30 @@ def test_a_file_written_anew_another_key_and_how_it_is_called_take_the_journal_u
     assert newest(logs, assign("web").key) == journal
 
 
+def _asked_question(asked: Any) -> str:
+    """The question in the body that a service of any of the shapes was sent."""
+    return asked.get("q") or asked.get("query") or asked["messages"][0]["content"]
+
+
+SHAPES: dict[str, tuple[str, Any]] = {
+    "plain": ('body = { q = "{question}" }\nanswer = "answer"', lambda asked: Said({"answer": "隔離します。"})),
+    "dify": ('like = "dify"', dify),
+    "dify-stream": ('like = "dify-stream"', dify),
+    "azure": ('like = "azure-on-your-data"', azure),
+    "chat": ('like = "openai-chat"', chat),
+    "chat-stream": ('like = "openai-stream"', chat),
+}
+KEYS = {
+    "BOT_KEY": "bot-key-0123456789", "DIFY_API_KEY": "dify-key-0123456789", "OPENAI_API_KEY": "openai-key-0123456789",
+    "AZURE_OPENAI_API_KEY": "azure-key-0123456789", "AZURE_SEARCH_KEY": "search-key-0123456789",
+}  # fmt: skip
+
+
 @pytest.mark.slow
-def test_a_killed_run_over_a_shaky_service_asks_for_each_answer_once(judge: Service, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_killed_run_over_a_shaky_service_asks_for_each_answer_once(
+    judge: Service, tmp_path: Path, shape: str
+) -> None:
     """100 questions, 20 % HTTP 503, 5 % broken JSON, SIGKILL after 50 requests: counted at the service."""
     questions = [EvalQuestion(i, "正常系", f"質問{i}の初動は。", ("隔離",)) for i in range(100)]
     (tmp_path / "eval").mkdir()
@@ -343,44 +365,55 @@ def test_a_killed_run_over_a_shaky_service_asks_for_each_answer_once(judge: Serv
     (tmp_path / "eval" / "eval_dataset.json").write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
     answered: Counter[str] = Counter()
     fiftieth = threading.Event()
-    key = "bot-key-0123456789"
+    table, said = SHAPES[shape]
 
     def reply(asked: Any) -> Said:
-        i = int(asked["q"].removeprefix("質問").partition("の")[0])
+        question = _asked_question(asked)
+        i = int(question.removeprefix("質問").partition("の")[0])
         if len(bot.asked) >= 50:
             fiftieth.set()
         if i % 5 == 0:
-            return Said(f"busy {key}", status=503)
+            return Said(f"busy {' '.join(KEYS.values())}", status=503)
         if i % 20 == 1:
-            return Said('{"text": ')
-        answered[asked["q"]] += 1
-        return Said({"text": "隔離します。"})
+            return Said('{"answer": ')
+        answered[question] += 1
+        return said(asked)
 
     with running(reply) as bot:
         (tmp_path / "socjudge.toml").write_text(
-            f'[assistants.bot]\nurl = "{bot.url}"\nheaders = {{ X-Key = "${{BOT_KEY}}" }}\nbody = {{ q = "{{question}}" }}\n'
-            'answer = "text"\n',
+            f'[assistants.bot]\nurl = "{bot.url}"\n{table}\n'
+            + ('headers = { X-Key = "${BOT_KEY}" }\n' if shape == "plain" else ""),
             encoding="utf-8",
         )
         command = [
             sys.executable, "-m", "socjudge", "--project", str(tmp_path), "run", "--answers", "bot", "--judge-model",
             "judge-1", "--yes", "--quiet",
         ]  # fmt: skip
-        environment = {**os.environ, "BOT_KEY": key}
+        search = {"AZURE_SEARCH_ENDPOINT": "https://search.example", "AZURE_SEARCH_INDEX": "runbooks"}
+        environment = {**os.environ, **KEYS, **search}
         first = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         assert fiftieth.wait(60)
         first.kill()
         first.wait()
-        before = sum(answered.values())
+        (journal,) = (tmp_path / "logs").glob("*.partial.jsonl")
+        kept = journal.read_text(encoding="utf-8")
+        before = Counter(answered)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert 0 < before < 75, done.stderr
+    assert 0 < sum(before.values()) < 75, done.stderr
     (log,) = (tmp_path / "logs").glob("judge_eval_*.json")
     found = sj.load_run(log)
     failed = {r.question.id for r in found.results if r.evaluation.status == "failed"}
     assert failed == {i for i in range(100) if i % 5 == 0 or i % 20 == 1}
-    assert all(r.evaluation.error for r in found.results if r.question.id in failed)
-    # What was in flight when it was killed had been answered, and nobody was there to keep it.
+    causes = [r.evaluation.error for r in found.results if r.question.id in failed]
+    assert (sum("503" in cause for cause in causes), sum("JSON" in cause for cause in causes)) == (20, 5)
     assert len(answered) == 75
-    assert sum(count - 1 for count in answered.values()) <= 8
+    # Only what was on its way when the process was killed was asked for again: nobody was there to keep it.
+    again = {question for question, count in answered.items() if count > 1}
+    answers_kept = {question for question in answered if f'"question":"{question}"' in kept}
+    assert len(again) <= 8
+    assert len(answers_kept) >= 20
+    assert not again & answers_kept
     assert found.info.sessions == 2
-    assert not any(key in file.read_text("utf-8") for file in tmp_path.rglob("*") if file.is_file())
+    for file in (path for path in tmp_path.rglob("*") if path.is_file()):
+        assert not [name for name, key in KEYS.items() if key in file.read_text("utf-8")], file
+    assert not [key for key in KEYS.values() if key in done.stdout + done.stderr]
