@@ -146,7 +146,7 @@ def ask(
 
 
 _NOT_OF_A_REPAIR = {
-    "answers", "dataset", "judge_models", "unsure_judge", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
+    "dataset", "judge_models", "unsure_judge", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
     "until_certain", "k",
 }  # fmt: skip
 
@@ -209,7 +209,7 @@ def run(
     }  # fmt: skip
     if repair is not None:
         _check_repair(context)
-        return _repair(repair, made, runbooks, index_dir, yes)
+        return _repair(repair, answers, made, runbooks, index_dir, yes)
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
@@ -255,14 +255,19 @@ def _check_repair(context: typer.Context) -> None:
         stop(say("cli.repair_takes_no", options=", ".join(given)))
 
 
-def _repair(log: str, made: dict[str, Any], runbooks: Path | None, index_dir: Path | None, yes: bool) -> EvaluationRun:
+def _repair(
+    log: str, answers: str | None, made: dict[str, Any], runbooks: Path | None, index_dir: Path | None, yes: bool
+) -> EvaluationRun:
+    from ..runs.given_answers import needs_index
     from ..runs.load import load_run
-    from ..runs.repair import asks_assistant, estimate_repair, repair_run
+    from ..runs.repair import asks_assistant, estimate_repair, own_assistant, repair_run
 
     earlier = or_exit(load_run, log)
-    confirm(or_exit(estimate_repair, earlier), yes)
-    index = open_index_or_exit(runbooks, index_dir) if asks_assistant(earlier) else None
-    repaired: EvaluationRun = or_exit(repair_run, earlier, index=index, **made)
+    own = or_exit(own_assistant, earlier, answers or None)
+    confirm(or_exit(estimate_repair, earlier, answers=own), yes)
+    searches = asks_assistant(earlier) or (own is not None and needs_index(own))
+    index = open_index_or_exit(runbooks, index_dir) if searches else None
+    repaired: EvaluationRun = or_exit(repair_run, earlier, answers=own, index=index, **made)
     return repaired
 
 

@@ -97,7 +97,7 @@ class Assistant:
         target: Any = ask
         self._http = target if isinstance(target, HttpAssistant) else None
         self._runnable = hasattr(target, "ainvoke") and hasattr(target, "invoke")
-        self._bound: dict[str, str] = {}
+        self._bound: tuple[list[str], dict[str, str]] = [], {}
         self.name, self.service = name or "assistant", ""
         known: dict[str, Any] | None
         own_version = str(table.get("version", ""))
@@ -105,7 +105,8 @@ class Assistant:
             self.service, own_version = self._http.service, self._http.version
             known, self.covers = self._http.decides, say("judging.covers_table")
         elif callable(target) or self._runnable:
-            self._bound = {} if self._runnable else _bound(target)
+            if not self._runnable:
+                self._bound = _bound(target)
             self.name = name or _name_of(target)
             known, self.covers = _identity(target)
         else:
@@ -199,10 +200,15 @@ class Assistant:
             async with asyncio.timeout(timeout_s):
                 if self._runnable:
                     return from_runnable(await self._target.ainvoke(_input_of(self._target, values["question"])))
-                keywords = {name: values[told] for name, told in self._bound.items()}
+                by_position, by_name = self._bound
+                ask = functools.partial(
+                    self._target,
+                    *(values[told] for told in by_position),
+                    **{name: values[told] for name, told in by_name.items()},
+                )
                 if inspect.iscoroutinefunction(self._target):
-                    return await self._target(**keywords)
-                reply = await event_loop.in_thread(functools.partial(self._target, **keywords))
+                    return await ask()
+                reply = await event_loop.in_thread(ask)
                 return await reply if inspect.isawaitable(reply) else reply
         except TimeoutError:
             raise NoAnswer(say("judging.app_timeout", seconds=timeout_s)) from None
@@ -265,8 +271,8 @@ def _load(path: str, function: str) -> Any:
     return getattr(module, function)
 
 
-def _bound(ask: Callable[..., Any]) -> dict[str, str]:
-    """What each parameter of a function is given, by its name."""
+def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
+    """What a function is given by position, and what each of its other parameters is by name."""
     try:
         parameters = [
             p for p in inspect.signature(ask).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
@@ -276,19 +282,22 @@ def _bound(ask: Callable[..., Any]) -> dict[str, str]:
     for parameter in parameters:
         if parameter.name.lower().startswith(("expected", "keypoint")):
             raise ConfigError(say("judging.parameter_expected", name=parameter.name))
-    if any(p.kind is p.POSITIONAL_ONLY for p in parameters) or not parameters:
-        raise ConfigError(say("judging.parameter_none", found=one_line(repr(ask), 80)))
-    needed = [p.name for p in parameters if p.default is p.empty]
-    if len(parameters) == 1:
-        return {parameters[0].name: "question"}
-    asked = [name for name in needed if name not in _ASKABLE]
-    if not asked:
+    asked = [p.name for p in parameters if p.default is p.empty and p.name not in _ASKABLE]
+    if not asked or len(parameters) == 1:
         asked = [p.name for p in parameters if p.name == "question"] or [
-            p.name for p in parameters if p.name not in _ASKABLE
+            p.name for p in parameters if p.name not in _ASKABLE or len(parameters) == 1
         ][:1]
+    if not asked:
+        raise ConfigError(say("judging.parameter_none", found=one_line(repr(ask), 80)))
     if len(asked) != 1:
         raise ConfigError(say("judging.parameters", found=listed(asked), known=listed(("question", *_ASKABLE))))
-    return {asked[0]: "question"} | {p.name: p.name for p in parameters if p.name in _ASKABLE}
+    given = {asked[0]: "question"} | {p.name: p.name for p in parameters if p.name in _ASKABLE and p.name not in asked}
+    by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+    while by_position and by_position[-1] not in given:
+        by_position.pop()
+    if not given.keys() >= set(by_position):  # one with a default stands before
+        raise ConfigError(say("judging.parameter_none", found=one_line(repr(ask), 80)))
+    return [given.pop(name) for name in by_position], given
 
 
 def _name_of(ask: Any) -> str:

@@ -121,9 +121,10 @@ def estimate_run(
         given = [estimate_tokens(answer.context + answer.answer) for answer in answers]
     asked = [estimate_tokens(q.question + "".join(q.expected_keypoints)) for q in questions]
     judge_in = [template + question + answer for question, answer in zip(asked, given, strict=True)]
-    answering = estimate_tokens(load_prompt(assistant_prompt, kind="assistant").text) + context
-    answer_in = [] if answers is not None else [answering + estimate_tokens(q.question) for q in questions]
-
+    answer_in = []
+    if answers is None:
+        answering = estimate_tokens(load_prompt(assistant_prompt, kind="assistant").text) + context
+        answer_in = [answering + estimate_tokens(q.question) for q in questions]
     judge_out = _COMMENT_TOKENS + _CRITERION_TOKENS * len(rubric.criteria)
 
     def taking(judgements: int, judges: Sequence[str | BaseChatModel | Model]) -> Estimate:

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.conditions import conditions_of_info, differences
-from ..base.messages import say
+from ..base.messages import aside, say
 from ..errors import ConfigError
+from ..judging.own_assistant import Assistant
 from ..models.langchain_model import OBJECT
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt
 from ..records import EvaluationResult, EvaluationRun, RunInfo, RunOptions, Usage
 from .assignment import OWN, STORED, Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
+from .given_answers import Given
 from .running import run_assignment, terms_of
 
 if TYPE_CHECKING:
@@ -23,14 +25,15 @@ if TYPE_CHECKING:
 
 # What decides an answer or a mark, as the log and the frames tell it, and may have changed since.
 _SAME = (
-    "dataset_sha256", "judge_service", "judge_settings", "prompt_sha256", "assistant_service",
-    "assistant_settings", "assistant_prompt_sha256", "runbooks", "index_fingerprint",
+    "dataset_sha256", "judge_service", "judge_settings", "prompt_sha256", "assistant_model", "assistant_version",
+    "assistant_service", "assistant_settings", "assistant_prompt_sha256", "runbooks", "index_fingerprint",
 )  # fmt: skip
 
 
 def repair_run(
     run: EvaluationRun,
     *,
+    answers: Given = None,
     index: RunbookIndex | None = None,
     max_cost_usd: float | None = None,
     logs_dir: Path | str | None = None,
@@ -40,16 +43,22 @@ def repair_run(
     """A new run, with a log of its own, that has the results of this one and asks again for those that failed.
 
     Its models, prompts, repeats and rubric are those of the log, and what was paid for there is not counted again.
+    answers: the assistant of one's own that it asked, where it left questions open and its name does not open it again.
     index, max_cost_usd, logs_dir, progress, options: as in `run_evaluation_suite`. ConfigError if nothing failed, or if something that decides an
     answer or a mark (runbooks, prompts, services, their settings) is not what it was."""
     if not any(result.evaluation.status == "failed" for result in run.results):
         raise ConfigError(say("runs.nothing_failed", run=run.log_path or say("runs.the_run")))
     if OBJECT in (run.run.judge_service, run.run.assistant_service):
         raise ConfigError(say("runs.repair_object", run=run.log_path or say("runs.the_run")))
-    assignment = _assign(run, index)
+    own = own_assistant(run, answers)
+    if own is not None:
+        print(own.told_before, file=aside())
+    assignment = _assign(run, own, index)
     criteria = run.rubric.criteria
     there, here = conditions_of_info(run.run, criteria), conditions_of_info(assignment.info, criteria)
     # What an old log does not tell cannot be compared.
+    if own is not None and not own.version:  # then its answers tell it, and the run goes by that
+        there.pop("assistant_version", None)
     if told := [each.phrase() for each in differences(there, here) if each.condition.column in _SAME and each.before]:
         raise ConfigError(say("runs.not_the_same", run=run.log_path or say("runs.the_run"), told="; ".join(told)))
     terms = terms_of(
@@ -59,17 +68,32 @@ def repair_run(
     return run_assignment(assignment, terms, known=map(_paid, run.results))
 
 
+def own_assistant(run: EvaluationRun, answers: Given = None) -> Assistant | None:
+    """The assistant of somebody's own that has to be asked again, by its name in the log unless given; None where the run had
+    none, or it has answered everything."""
+    info = run.run
+    if info.assistant_prompt_id != OWN or info.rejudged_from or not any(r.answer.is_empty for r in run.results):
+        return None
+    if answers is not None:
+        return answers if isinstance(answers, Assistant) else Assistant(answers)
+    try:
+        return Assistant(info.assistant_model)
+    except ConfigError as error:
+        raise ConfigError(say("runs.repair_own", name=info.assistant_model, reason=error)) from None
+
+
 def _paid(result: EvaluationResult) -> EvaluationResult:
     """A result that costs nothing any more: the log that it comes from has what it cost."""
     answer, evaluation = (replace(part, usage=Usage()) for part in (result.answer, result.evaluation))
     return replace(result, answer=answer, evaluation=evaluation)  # type: ignore[arg-type]
 
 
-def estimate_repair(run: EvaluationRun) -> Estimate:
+def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
     """Calls, tokens and list price of `repair_run`: an answer that is in the log is not asked for again.
 
     Of a run until it is certain, the most and, as `lowest`, what failed: it goes on until it is certain."""
-    least = _estimate(run, lambda rows: sum(row.evaluation.status == "failed" for row in rows))
+    own = own_assistant(run, answers)
+    least = _estimate(run, own, lambda rows: sum(row.evaluation.status == "failed" for row in rows))
     if not run.run.stopped_because:
         return least
 
@@ -77,10 +101,12 @@ def estimate_repair(run: EvaluationRun) -> Estimate:
         known = [row.evaluation.status for row in rows if row.evaluation.status != "failed"]
         return run.run.judge_repeats - len(known) + known.count("unparsable")  # which are asked for once more
 
-    return replace(_estimate(run, most), lowest=least)
+    return replace(_estimate(run, own, most), lowest=least)
 
 
-def _estimate(run: EvaluationRun, n_judgements: Callable[[Sequence[EvaluationResult]], int]) -> Estimate:
+def _estimate(
+    run: EvaluationRun, own: Assistant | None, n_judgements: Callable[[Sequence[EvaluationResult]], int]
+) -> Estimate:
     """What it takes to judge each answer so often. n_judgements: of an answer, from its rows."""
     answers: dict[tuple[int | str, int], list[EvaluationResult]] = {}
     for row in run.results:
@@ -88,11 +114,11 @@ def _estimate(run: EvaluationRun, n_judgements: Callable[[Sequence[EvaluationRes
     info, given, unanswered = run.run, [], Estimate(0, 0, 0, 0.0)
     how: Any = {"judge_model": info.judge_model, "judge_prompt": _prompt(info), "rubric": run.rubric}
     answering: Any = {
-        "assistant_model": info.assistant_model, "assistant_prompt": info.assistant_prompt_id, "k": info.k
+        "answers": own, "assistant_model": info.assistant_model, "assistant_prompt": info.assistant_prompt_id, "k": info.k
     }  # fmt: skip
     for rows in answers.values():
         count = n_judgements(rows)
-        if count and rows[0].answer.is_empty and asks_assistant(run):
+        if count and rows[0].answer.is_empty and (own is not None or asks_assistant(run)):
             unanswered += estimate_run([rows[0].question], **how, **answering, judge_repeats=count)
         else:
             given += rows[:1] * count
@@ -100,7 +126,7 @@ def _estimate(run: EvaluationRun, n_judgements: Callable[[Sequence[EvaluationRes
 
 
 def asks_assistant(run: EvaluationRun) -> bool:
-    """Whether the run asked the assistant, and did not judge answers that were given before."""
+    """Whether the run asked our assistant, and did not judge answers that were given before."""
     given = run.run.assistant_model == STORED or run.run.assistant_prompt_id == OWN
     return not run.run.rejudged_from and not given
 
@@ -109,16 +135,16 @@ def _prompt(info: RunInfo) -> Prompt | str:
     return judge_prompt_of(info) or info.judge_prompt_id
 
 
-def _assign(run: EvaluationRun, index: RunbookIndex | None) -> Assignment:
+def _assign(run: EvaluationRun, own: Assistant | None, index: RunbookIndex | None) -> Assignment:
     info = run.run
-    if not asks_assistant(run):
+    if own is None and not asks_assistant(run):
         assignment = assign_rejudging(
             run, judge_model=info.judge_model, judge_prompt=_prompt(info), judge_repeats=info.judge_repeats
         )
         return replace(assignment, info=replace(assignment.info, rejudged_from=info.rejudged_from))
     return assign_suite(
         list({result.question.id: result.question for result in run.results}.values()),
-        index=index, answers=None, assistant_model=info.assistant_model, judge_model=info.judge_model,
+        index=index, answers=own, assistant_model=info.assistant_model, judge_model=info.judge_model,
         judge_prompt=_prompt(info), rubric=run.rubric, assistant_prompt=info.assistant_prompt_id,
         answer_repeats=info.answer_repeats, judge_repeats=info.judge_repeats, k=info.k,
     )  # fmt: skip

@@ -29,6 +29,10 @@ def curious(prompt: str, *, category: str, question_id: int, repeat: int, style:
     return f"{prompt} {category} {question_id} {repeat} {style}"
 
 
+def by_position(question: str, repeat: int = 9, style: str = "short", /, *, category: str = "") -> str:
+    return f"{question} {repeat} {style} {category}"
+
+
 def told(question: str, expected_keypoints: list[str]) -> str:
     return "、".join(expected_keypoints)
 
@@ -51,6 +55,14 @@ async def _asked(assistant: Assistant, question: EvalQuestion, repeat: int) -> s
 def test_what_a_function_asks_for_by_name_it_is_given() -> None:
     question = EvalQuestion(7, "正常系", "初動は。", ("隔離",))
     assert asyncio.run(_asked(Assistant(curious), question, 2)) == "初動は。 正常系 7 2 short"
+
+
+def test_parameters_without_names_to_call_them_by_are_given_by_position() -> None:
+    question = EvalQuestion(7, "正常系", "初動は。", ("隔離",))
+    assert asyncio.run(_asked(Assistant(by_position), question, 2)) == "初動は。 2 short 正常系"
+    assert asyncio.run(_asked(Assistant(str.strip), question, 0)) == "初動は。"
+    with pytest.raises(ConfigError):  # nothing can be given to the second without the first
+        Assistant(lambda style="short", repeat=0, /, *, question="": question)
 
 
 def test_nobody_is_told_what_is_expected() -> None:
