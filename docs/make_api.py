@@ -38,10 +38,6 @@ LOOK = {
 def api_page() -> str:
     """The page's text."""
     package = griffe.load("socjudge", search_paths=[str(ROOT)], docstring_parser="numpy")
-    # The records are given these when the package is imported.
-    for name, method in package["methods"].functions.items():
-        if not name.startswith("_"):
-            package["records.EvaluationRun"][name].docstring = method.docstring
     text = HEAD
     for space in SPACES:
         text += f"\n## `{'.'.join(filter(None, ('sj', space)))}`\n"

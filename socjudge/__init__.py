@@ -3,7 +3,7 @@
 The public names stand in `__init__.pyi`, and each is imported when it is first used: `import socjudge` stays quick.
 """
 
-from . import methods as _methods  # gives the records theirs
+from . import settings as _settings  # notes what constants.py says, before anybody assigns one
 from .base.public import public_names
 
 __all__, __getattr__, __dir__ = public_names(__name__)

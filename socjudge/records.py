@@ -1,6 +1,7 @@
 """The records that travel through a run. They only hold values; field names here are the log's (runs/log_json.py).
 
-How they look in a cell or a terminal, and a run's frames and report, is given to them above (methods.py)."""
+How they look in a cell or a terminal, and a run's frames and report, are made in wings above: such a method imports what it
+needs when it is called (the exceptions that pyproject.toml names)."""
 
 from __future__ import annotations
 
@@ -105,6 +106,16 @@ class Passage:
         """The passage's name as the assistant cites it: `[出典: file.md > 見出し]`."""
         return f"[出典: {self.source} > {self.heading}]" if self.heading else f"[出典: {self.source}]"
 
+    def __repr__(self) -> str:
+        from .base.showing import passage_line
+
+        return passage_line(self)
+
+    def _repr_html_(self) -> str:
+        from .base.showing import passage_html
+
+        return passage_html(self)
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -127,6 +138,11 @@ class Usage:
             self.cost_usd + other.cost_usd if known else None,  # type: ignore[operator]
             self.lost_calls + other.lost_calls,
         )
+
+    def _repr_html_(self) -> str:
+        from .base.showing import usage_html
+
+        return usage_html(self)
 
 
 def total_usage(usages: Iterable[Usage]) -> Usage:
@@ -208,6 +224,16 @@ class AssistantAnswer:
         """Whether the model said nothing, so that there is nothing to judge."""
         return not self.answer.strip() or self.answer.endswith(NO_REPLY)
 
+    def __repr__(self) -> str:
+        from .base.showing import answer_line
+
+        return answer_line(self)
+
+    def _repr_html_(self) -> str:
+        from .base.showing import answer_html
+
+        return answer_html(self.question, self)
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -240,6 +266,16 @@ class Evaluation:
     first_scores: Mapping[str, int] = field(default_factory=dict, metadata={"absent": {}})
     second_usage: Usage = Usage()
 
+    def __repr__(self) -> str:
+        from .base.showing import evaluation_line
+
+        return evaluation_line(self)
+
+    def _repr_html_(self) -> str:
+        from .base.showing import evaluation_html
+
+        return evaluation_html(self)
+
 
 @dataclass(frozen=True)
 class EvaluationResult:
@@ -250,6 +286,16 @@ class EvaluationResult:
     evaluation: Evaluation
     answer_repeat: int = 0
     judge_repeat: int = 0
+
+    def __repr__(self) -> str:
+        from .base.showing import result_line
+
+        return result_line(self)
+
+    def _repr_html_(self) -> str:
+        from .base.showing import result_html
+
+        return result_html(self)
 
 
 @dataclass(frozen=True)
@@ -271,6 +317,11 @@ class RunSummary:
     n_open: int = 0
     is_open: bool = False
     n_to_read: int = 0
+
+    def _repr_markdown_(self) -> str:
+        from .base.verdict import summary_text
+
+        return summary_text(self)
 
 
 @dataclass(frozen=True)
@@ -332,6 +383,16 @@ class RunInfo:
     project: str = ""
     settings_sha256: str = ""
     schema_version: int = SCHEMA_VERSION
+
+    def __repr__(self) -> str:
+        from .base.showing import info_line
+
+        return info_line(self)
+
+    def _repr_html_(self) -> str:
+        from .base.showing import info_html
+
+        return info_html(self)
 
 
 @dataclass(frozen=True)
@@ -428,9 +489,37 @@ class EvaluationRun:
         """What the whole run cost, in US dollars; None if that is not known."""
         return self.usage.cost_usd
 
-    if TYPE_CHECKING:  # made above, in methods.py
+    def results_frame(self) -> pd.DataFrame:
+        """One row per judged answer, with the columns of `load_results(text=True)`; of several judges the rows of each."""
+        from .history.frames import judges_history
 
-        def results_frame(self) -> pd.DataFrame: ...
-        def scores_frame(self) -> pd.DataFrame: ...
-        def wide_frame(self) -> pd.DataFrame: ...
-        def write_report(self, path: Path | str, *, lang: str = "ja") -> Path: ...
+        return judges_history(self).results
+
+    def scores_frame(self) -> pd.DataFrame:
+        """One row per criterion score, with the columns of `load_scores(text=True)`; of several judges the rows of each."""
+        from .history.frames import judges_history
+
+        return judges_history(self).scores
+
+    def wide_frame(self) -> pd.DataFrame:
+        """One row per question, its marks side by side: see `socjudge.history.frames.run_wide`."""
+        from .history.frames import run_wide
+
+        return run_wide(self)
+
+    def write_report(self, path: Path | str, *, lang: str = "ja") -> Path:
+        """Write the report of this run as one HTML file, and return where it is: `socjudge.write_report(path, run)`."""
+        from .report.page import write_report
+
+        return write_report(path, self, lang=lang)
+
+    def __repr__(self) -> str:
+        from .base.showing import run_line
+
+        return run_line(self)
+
+    def _repr_html_(self) -> str:
+        from .base.showing import run_html
+        from .certify.certificate import run_certificate_line
+
+        return run_html(self, run_certificate_line(self))

@@ -49,15 +49,12 @@ def listed(items: Iterable[str]) -> str:
 def language() -> Language:
     """The language chosen by `use_language`, by the variable SOCJUDGE_LANG, by the project's settings, or by the locale;
     Japanese where none of them says."""
+    from ..settings import project_language
+
     if said := _for_now.get() or _chosen:
         return said
     asked = os.environ.get("SOCJUDGE_LANG")
-    return _language_of(asked) if asked else language_of_project() or _locale_language()
-
-
-def language_of_project() -> Language | None:
-    """What the settings of the project say; settings.py, above, puts its own in this place."""
-    return None
+    return _language_of(asked) if asked else project_language() or _locale_language()
 
 
 def use_language(lang: Language | None) -> None:

@@ -95,16 +95,13 @@ def block(kind: str, *lines: str) -> str:
 
 def money(cost_usd: float | None) -> str:
     """Dollars and about how many yen, that there are none, or that they are unknown."""
+    from ..settings import yen_per_usd
+
     if cost_usd == 0:
         return say("base.cost_none")
     if cost_usd is None:
         return say("base.cost_unknown")
     return say("base.cost_about", usd=cost_usd, yen=cost_usd * yen_per_usd())
-
-
-def yen_per_usd() -> float:
-    """What the settings of the project say; settings.py, above, puts its own in this place."""
-    return constants.JPY_PER_USD
 
 
 def shown_path(path: Path | None) -> Path | None:

@@ -6,8 +6,8 @@ read are asked for once more, and it is called certain only where the log's own 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..base.messages import say
 from ..base.missing_marks import UNREAD, Span, span_of
@@ -39,9 +39,6 @@ class Certainty:
     wanted: judgements that each answer is to have by now. stopped_because: empty while it goes on; "certain pass",
     "certain fail"; "settled", where all repeats up to the most would hardly turn the verdict so far; "most", where there
     are no more; "unread", where a question that decides it cannot be read; "budget"."""
-
-    # `stats.sequential.gate_progress`: the statistics stand above the runs, so methods.py puts it here.
-    gate_progress: ClassVar[Callable[..., Any]]
 
     def __init__(self, assignment: Assignment, journal: Journal) -> None:
         most, n = assignment.plan.judge_repeats, assignment.n_samples
@@ -110,13 +107,15 @@ class Certainty:
 
     def _progress(self) -> Any:
         """How sure the verdict is: a pass with 0 for the marks that are missing, a fail with 100 for them."""
+        from ..stats.sequential import gate_progress  # scipy, which only such a run needs
+
         spans = [list(each.values()) for each in self._marks]
         lows, highs = (
             {i: [span and getattr(span, end) for span in each] for i, each in enumerate(spans)}
             for end in ("low", "high")
         )
-        found = self.gate_progress(lows, rule=self._rule, cap=self._most)
-        return found if found.passes or lows == highs else self.gate_progress(highs, rule=self._rule, cap=self._most)
+        found = gate_progress(lows, rule=self._rule, cap=self._most)
+        return found if found.passes or lows == highs else gate_progress(highs, rule=self._rule, cap=self._most)
 
     def _unread(self) -> set[tuple[int, int]]:
         """The judgements that could not be read, but for those of answers that are refused."""

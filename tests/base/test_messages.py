@@ -65,7 +65,7 @@ WORDED = [
     "runs",
     "stats",
 ]
-WORDED += ["methods.py", "records.py"]
+WORDED += ["records.py"]
 # But for these, whose Japanese is that of answers, of prompts, of what is looked for in them, or of the damage done to them.
 MATERIAL = {
     "base/quoting.py",

@@ -60,6 +60,24 @@ def test_imports_point_one_way() -> None:
     assert found.returncode == 0, found.stdout
 
 
+def test_no_module_is_patched_from_another() -> None:
+    """Nothing gives another module's class or function a new inside; the first two are a module's own, documented ways."""
+    patched = set()
+    for name, tree in modules().items():
+        nodes = list(ast.walk(tree))
+        froms = [
+            node for node in nodes if isinstance(node, ast.ImportFrom) and (node.level or "socjudge" in node.module)
+        ]
+        imported = {alias.asname or alias.name for node in froms for alias in node.names}
+        assigned = [each for node in nodes if isinstance(node, ast.Assign) for each in node.targets]
+        assigned += [node.target for node in nodes if isinstance(node, (ast.AugAssign, ast.AnnAssign))]
+        called = [node.args[0] for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr"]
+        owners = [each.value for each in assigned if isinstance(each, ast.Attribute)]
+        patched |= {(name, ast.unparse(each)) for each in called}
+        patched |= {(name, owner.id) for owner in owners if isinstance(owner, ast.Name) and owner.id in imported}
+    assert patched <= {("settings", "constants"), ("base/public", "sys.modules[package]")}
+
+
 @pytest.mark.slow
 def test_a_heavy_library_has_one_home() -> None:
     for name, tree in modules().items():
