@@ -1,0 +1,309 @@
+"""Any frame as CSV or Excel for people, and back: no cell is taken for a formula, and every value comes back as it was.
+
+A cell is a number, a word or a time only if it was one: a text that reads as one, or begins with what a spreadsheet takes for a
+formula, has an apostrophe in front, as Excel itself has it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from ..base.atomic_files import replacing
+from ..base.extras import missing_extra
+from ..base.messages import os_reason, say
+from ..errors import ConfigError
+from ..runs.log_json import writable
+
+_KINDS = (".csv", ".xlsx")
+_GUARD = "'"
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+_WHOLE = re.compile(r"-?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan)", re.IGNORECASE)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?")
+_BOOL = {"True": True, "TRUE": True, "False": False, "FALSE": False}
+_MOST_ROWS, _MOST_LETTERS = 1_048_575, 32_767  # of a sheet below its head, of a cell, in UTF-16
+
+# What no cell of Excel can hold is told by its number, as Excel does it; an x that would read as such a number too.
+_UNHELD = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]|x(?=[0-9A-Fa-f]{4})")
+_TOLD = re.compile("_x([0-9A-Fa-f]{4})_")
+
+
+def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
+    """Write a frame as CSV (UTF-8 as Excel knows it) or Excel, and return where it is; `load_table` reads it back unchanged.
+
+    Parameters
+    ----------
+    path
+        The file, .csv or .xlsx; one that is there already is replaced.
+    frame
+        Any; an index with a name becomes columns. Lists and the like become JSON. Times keep their zone's offset.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    ConfigError
+        For another ending, a text or a number of rows that no sheet can hold, or a place that cannot be written.
+
+    Notes
+    -----
+    A cell that begins with = + - @ or a tab would be run by a spreadsheet, whoever wrote the answer in it: it has an apostrophe
+    in front in CSV, and is marked as text in Excel.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> frame = pd.DataFrame({"question_id": [1, 2], "answer": ["=1+1", "端末を隔離する"]})
+    >>> sj.load_table(sj.write_table("answers.csv", frame)).equals(frame)
+    True
+    """
+    path = _known(path)
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    names = [name if isinstance(name, str) else str(name) for name in frame.columns]
+    columns = [frame.iloc[:, at].astype(object).tolist() for at in range(len(names))]
+    write = _csv if path.suffix.lower() == ".csv" else _sheet
+    content = write(names, [[_plain(value) for value in column] for column in columns], path)
+    try:
+        with replacing(path) as file:
+            file.write(content)
+    except OSError as error:
+        raise ConfigError(say("history.table_not_written", path=path, reason=os_reason(error))) from None
+    return path
+
+
+def load_table(path: Path | str) -> pd.DataFrame:
+    """The frame in a file of `write_table`, also after it was edited in a spreadsheet.
+
+    Parameters
+    ----------
+    path
+        .csv (UTF-8, or cp932 as Excel on Japanese Windows saves it) or .xlsx, of which the first sheet is read.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be read.
+    """
+    path = _known(path)
+    try:
+        content = path.read_bytes()
+        rows = _csv_rows(content) if path.suffix.lower() == ".csv" else _sheet_rows(content, path)
+    except OSError as error:
+        raise ConfigError(say("history.table_unreadable", path=path, reason=os_reason(error))) from None
+    except ConfigError:
+        raise
+    except Exception as error:  # a damaged file raises whatever its reader stumbles over
+        raise ConfigError(
+            say("history.table_unreadable", path=path, reason=f"{type(error).__name__}: {error}")
+        ) from None
+    names, columns = rows
+    frame = pd.concat([_series(column) for column in columns], axis=1) if columns else pd.DataFrame()
+    return frame.set_axis(names, axis=1)
+
+
+def _known(path: Path | str) -> Path:
+    path = Path(path)
+    if path.suffix.lower() not in _KINDS:
+        raise ConfigError(say("history.table_kind", path=path))
+    return path
+
+
+# -- values
+
+
+def _plain(value: Any) -> Any:
+    """A value as bool, int, float, time or text; None where there is none."""
+    if isinstance(value, str):
+        return writable(value)
+    if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # of NumPy
+        value = value.item()
+    if isinstance(value, (bool, int, float, datetime)):
+        return value
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    is_nested = isinstance(value, (list, tuple, dict))
+    return writable(json.dumps(value, ensure_ascii=False, default=str) if is_nested else str(value))
+
+
+def _text(value: Any) -> str | None:
+    """A value as the text of a cell."""
+    if isinstance(value, str):
+        is_other = value.startswith((_GUARD, *_FORMULA)) or not isinstance(_value(value), str)
+        return _GUARD + value if is_other and value else value
+    return None if value is None else value.isoformat() if isinstance(value, datetime) else repr(value)
+
+
+def _value(text: str | None) -> Any:
+    """What the text of a cell means."""
+    if text is None or not text:
+        return text
+    if text.startswith(_GUARD):
+        return text[1:]
+    if text in _BOOL:
+        return _BOOL[text]
+    if len(text) < 400:
+        if _WHOLE.fullmatch(text):
+            return int(text)
+        if _NUMBER.fullmatch(text):
+            return float(text)
+        if _TIME.fullmatch(text):
+            return _time(text)
+    return text
+
+
+def _time(text: str) -> Any:
+    try:
+        return pd.Timestamp(text)
+    except ValueError:
+        return text
+
+
+def _series(values: list[Any]) -> pd.Series[Any]:
+    """A column of the narrowest kind that holds its values."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int} and None in values and max(abs(value) for value in values if value is not None) < 2**63:
+        return pd.Series(values, dtype="Int64")
+    if kinds == {bool} and None in values:
+        return pd.Series(values, dtype="boolean")
+    if float in kinds and kinds <= {int, float} and all(abs(value) < 2**53 for value in values if type(value) is int):
+        return pd.Series(values, dtype="float64")
+    if kinds == {pd.Timestamp} and len({value.tzinfo is None for value in values if value is not None}) == 1:
+        is_zoned = any(value is not None and value.tzinfo is not None for value in values)
+        return pd.Series(pd.to_datetime(values, utc=is_zoned, format="ISO8601"))
+    is_plain = kinds == {str} or (kinds in ({int}, {bool}) and None not in values)
+    return pd.Series(values, dtype=None if is_plain else object)
+
+
+# -- CSV
+
+
+def _csv(names: list[str], columns: list[list[Any]], path: Path) -> bytes:
+    """All texts in quotes, so that an empty text is not a missing one."""
+    rows = [
+        pa.array([_text(name), *map(_text, column)], pa.string()) for name, column in zip(names, columns, strict=True)
+    ]
+    told = io.BytesIO()
+    if rows:
+        table = pa.table(rows, names=[str(at) for at in range(len(rows))])
+        pacsv.write_csv(table, told, pacsv.WriteOptions(include_header=False))
+    return b"\xef\xbb\xbf" + told.getvalue()
+
+
+def _csv_rows(content: bytes) -> tuple[list[str], list[list[Any]]]:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("cp932")
+    head = next(csv.reader(io.StringIO(text, newline="")), [])
+    if not head:
+        return [], []
+    raw = text.encode()
+    table = pacsv.read_csv(
+        io.BytesIO(raw),
+        pacsv.ReadOptions(autogenerate_column_names=True, block_size=len(raw) + 1),
+        pacsv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(head) > 1),
+        pacsv.ConvertOptions(
+            column_types={f"f{at}": pa.string() for at in range(len(head))},
+            null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False,
+        ),
+    )  # fmt: skip
+    columns = [[_value(cell) for cell in column.to_pylist()[1:]] for column in table.columns]
+    return [str(_named(column[0].as_py())) for column in table.columns], columns
+
+
+def _named(text: str | None) -> str:
+    """The name in a head's cell."""
+    return (text or "").removeprefix(_GUARD)
+
+
+# -- Excel
+
+
+def _sheet(names: list[str], columns: list[list[Any]], path: Path) -> bytes:
+    try:
+        from openpyxl import Workbook
+        from openpyxl.cell import WriteOnlyCell
+    except ImportError as error:
+        raise missing_extra(error, wanted=str(path)) from error
+    if any(len(column) > _MOST_ROWS for column in columns):
+        raise ConfigError(say("history.table_long", path=path, count=len(columns[0]), most=_MOST_ROWS))
+    rows = [names, *zip(*columns, strict=True)]
+    told = [
+        [_excel(value, path, f"{name}, {number}") for name, value in zip(names, row, strict=True)]
+        for number, row in enumerate(rows, start=1)
+    ]
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("socjudge")
+
+    def cell(held: tuple[Any, str] | None) -> Any:
+        if held is None:
+            return None
+        made = WriteOnlyCell(sheet)
+        made.value, made.data_type = held
+        made.quotePrefix = held[1] == "s"
+        return made
+
+    for row in told:
+        sheet.append(list(map(cell, row)))
+    content = io.BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+def _excel(value: Any, path: Path, place: str) -> tuple[Any, str] | None:
+    """The content of a cell and its type; an empty text is a cell of nothing that is marked as text."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return int(value), "b"
+    if isinstance(value, (int, float)) and math.isfinite(value):
+        return repr(value), "n"  # in full: openpyxl would write 16 digits
+    text = value if isinstance(value, str) else _text(value) or ""
+    if isinstance(value, str) and value and (value.startswith(_GUARD) or not isinstance(_value(value), str)):
+        text = _GUARD + value
+    text = _UNHELD.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
+    if len(text.encode("utf-16-le")) // 2 > _MOST_LETTERS:
+        raise ConfigError(say("history.table_wide", path=path, place=place, most=_MOST_LETTERS))
+    return text, "s"
+
+
+def _sheet_rows(content: bytes, path: Path) -> tuple[list[str], list[list[Any]]]:
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise missing_extra(error, wanted=str(path)) from error
+    sheet = load_workbook(io.BytesIO(content), read_only=True, data_only=True).worksheets[0]
+    rows = iter(sheet.iter_rows())
+    head = [_named(_held(cell)) for cell in next(rows, ())]
+    columns: list[list[Any]] = [[] for _ in head]
+    for row in rows:
+        for at, column in enumerate(columns):
+            told = _held(row[at]) if at < len(row) else None
+            column.append(_value(told) if isinstance(told, str) else told)
+    return head, columns
+
+
+def _held(cell: Any) -> Any:
+    """What a cell of Excel holds; a text as `_text` makes it."""
+    value = cell.value
+    if isinstance(value, str):
+        return _TOLD.sub(lambda found: chr(int(found[1], 16)), value)
+    if value is None and getattr(cell, "style_array", None) is not None and cell.style_array.quotePrefix:
+        return ""
+    return value
