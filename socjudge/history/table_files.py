@@ -67,7 +67,7 @@ def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
     >>> import pandas as pd
     >>> import socjudge as sj
     >>> frame = pd.DataFrame({"question_id": [1, 2], "answer": ["=1+1", "端末を隔離する"]})
-    >>> sj.load_table(sj.write_table("answers.csv", frame)).equals(frame)
+    >>> sj.history.load_table(sj.history.write_table("answers.csv", frame)).equals(frame)
     True
     """
     path = _known(path)
@@ -97,6 +97,14 @@ def load_table(path: Path | str) -> pd.DataFrame:
     ------
     ConfigError
         If it cannot be read.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import socjudge as sj
+    >>> frame = pd.DataFrame({"answer": ["", None, "007"]})
+    >>> sj.history.load_table(sj.history.write_table("answers.csv", frame))["answer"].isna().tolist()
+    [False, True, False]
     """
     path = _known(path)
     try:

@@ -63,7 +63,7 @@ def test_what_is_written_comes_back_unchanged(
     ending: str, frame: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("table") / f"t.{ending}"
-    back = sj.load_table(sj.write_table(path, frame))
+    back = sj.history.load_table(sj.history.write_table(path, frame))
     assert list(back.columns) == list(frame.columns)
     assert values(back) == values(frame) and kinds(back) == kinds(frame)
 
@@ -71,13 +71,13 @@ def test_what_is_written_comes_back_unchanged(
 @pytest.mark.parametrize("ending", ["csv", "xlsx"])
 def test_frames_of_ours_come_back_and_can_be_imported(ending: str, samples: Path, tmp_path: Path) -> None:
     frame = sj.load_scores(samples, text=True)
-    back = sj.load_table(sj.write_table(tmp_path / f"scores.{ending}", frame))
+    back = sj.history.load_table(sj.history.write_table(tmp_path / f"scores.{ending}", frame))
     assert values(back) == values(frame) and back["started_at"].dt.tz is not None
-    assert sorted(sj.import_results(back)["score"].dropna()) == sorted(frame["score"].dropna().astype(float))
+    assert sorted(sj.history.import_results(back)["score"].dropna()) == sorted(frame["score"].dropna().astype(float))
 
 
 def test_no_cell_of_a_csv_begins_with_what_a_spreadsheet_runs(tmp_path: Path) -> None:
-    path = sj.write_table(tmp_path / "t.csv", pd.DataFrame({name: FORMULAS for name in FORMULAS}))
+    path = sj.history.write_table(tmp_path / "t.csv", pd.DataFrame({name: FORMULAS for name in FORMULAS}))
     raw = path.read_bytes()
     assert raw.startswith(b"\xef\xbb\xbf")
     rows = list(csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline="")))
@@ -86,7 +86,7 @@ def test_no_cell_of_a_csv_begins_with_what_a_spreadsheet_runs(tmp_path: Path) ->
 
 
 def test_no_cell_of_a_sheet_is_a_formula_also_when_it_is_edited(tmp_path: Path) -> None:
-    path = sj.write_table(tmp_path / "t.xlsx", pd.DataFrame({"=x": FORMULAS, "n": range(len(FORMULAS))}))
+    path = sj.history.write_table(tmp_path / "t.xlsx", pd.DataFrame({"=x": FORMULAS, "n": range(len(FORMULAS))}))
     (sheet,) = load_workbook(path).worksheets
     assert "f" not in {cell.data_type for (cell, _) in sheet.iter_rows()}
     assert all(cell.quotePrefix for (cell, _) in sheet.iter_rows())
@@ -95,17 +95,17 @@ def test_no_cell_of_a_sheet_is_a_formula_also_when_it_is_edited(tmp_path: Path) 
 
 def test_numbers_and_times_are_not_texts_in_a_sheet(tmp_path: Path) -> None:
     frame = pd.DataFrame({"n": [0.1 + 0.2, 2.0], "i": [1, 2], "b": [True, False]})
-    path = sj.write_table(tmp_path / "t.xlsx", frame)
+    path = sj.history.write_table(tmp_path / "t.xlsx", frame)
     assert [[cell.data_type for cell in row] for row in load_workbook(path).worksheets[0].iter_rows(min_row=2)] == [
         ["n", "n", "b"]
     ] * 2
-    pd.testing.assert_frame_equal(sj.load_table(path), frame)
+    pd.testing.assert_frame_equal(sj.history.load_table(path), frame)
 
 
 def test_a_csv_that_excel_saved_again_is_read(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes("question_id,answer,score\r\n1,'=1+1,70\r\n2,端末を隔離,\r\n".encode("cp932"))
-    assert values(sj.load_table(path)) == [[1, 2], ["=1+1", "端末を隔離"], [70, None]]
+    assert values(sj.history.load_table(path)) == [[1, 2], ["=1+1", "端末を隔離"], [70, None]]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_csv_that_excel_saved_again_is_read(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_written_whole_is_told(name: str, frame: pd.DataFrame, told: str, tmp_path: Path) -> None:
     with pytest.raises(sj.ConfigError, match=told):
-        sj.write_table(tmp_path / name, frame)
+        sj.history.write_table(tmp_path / name, frame)
     assert not list(tmp_path.iterdir())
 
 
@@ -128,4 +128,4 @@ def test_what_cannot_be_written_whole_is_told(name: str, frame: pd.DataFrame, to
 def test_a_file_that_is_no_table_is_told(name: str, content: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(sj.ConfigError, match=r"cannot be read as a table"):
-        sj.load_table(tmp_path / name)
+        sj.history.load_table(tmp_path / name)
