@@ -7,17 +7,16 @@ from typing import Any
 
 # How services say that they refuse a text, not the set-up: by code, type or words. Azure has content_filter and
 # "content management policy", OpenAI content_policy_violation, Anthropic "content filtering policy", Google SAFETY.
-_ABOUT_CONTENT = re.compile(
+_ABOUT_CONTENT = (
     r"content.?(?:filter|polic|management|exists risk)|filtered|moderat|\bsafety\b|prohibited.?content|responsible.?ai"
     r"|usage polic|data.?inspection|inappropriate|(?<!tokens is )too (?:long|large)|context.?(?:length|window|size)"
-    r"|(?:prompt|input|message|request|sequence).{0,20}\blength\b|(?:prompt|input) tokens? exceed",
-    re.IGNORECASE,
+    r"|(?:prompt|input|message|request|sequence).{0,20}\blength\b|(?:prompt|input) tokens? exceed"
 )
 
 
 def names_content(*said: object) -> bool:
     """Whether a service's code, type or words give a request's own text (a content filter, its length) as the reason."""
-    return any(bool(_ABOUT_CONTENT.search(str(each))) for each in said if each)
+    return any(bool(re.search(_ABOUT_CONTENT, str(each), re.IGNORECASE)) for each in said if each)
 
 
 class SocJudgeError(Exception):

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
-import json
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -100,6 +98,9 @@ class Project:
     @property
     def settings_sha256(self) -> str:
         """SHA-256 in hex of all values, wherever they come from."""
+        import hashlib  # needed by a run, not by an import
+        import json
+
         return hashlib.sha256(json.dumps(self.values, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
     def __repr__(self) -> str:
@@ -264,14 +265,20 @@ def _last_good() -> Tables:
 _known: dict[Path, Tables] = {}
 
 
-def _state() -> tuple[Path, int, int] | None:
-    """The file of the project, when it was changed and its size; None where there is none."""
-    path = constants.PROJECT_DIR / constants.PROJECT_MARK
-    try:
+# The file of a project, when it was changed and its size; None where there is none.
+_State = tuple[Path, int, int] | None
+_HOLDS_S = 1.0  # so long a look holds for the language: it is asked for with every message
+_seen: tuple[Path | None, float, _State] = (None, 0.0, None)  # of which project, when, and what
+
+
+def _state() -> _State:
+    global _seen
+    path, state = constants.PROJECT_DIR / constants.PROJECT_MARK, None
+    with contextlib.suppress(OSError):
         found = path.stat()
-    except OSError:
-        return None
-    return path, found.st_mtime_ns, found.st_size
+        state = path, found.st_mtime_ns, found.st_size
+    _seen = constants.PROJECT_DIR, monotonic(), state
+    return state
 
 
 @functools.lru_cache(maxsize=4)
@@ -340,12 +347,16 @@ def _shown(value: Any) -> str:
 
 def project_language() -> Language | None:
     """The language that the file names, None where it names none."""
-    state = _state()
+    folder, seen_at, state = _seen
+    if folder is not constants.PROJECT_DIR or monotonic() - seen_at > _HOLDS_S:
+        state = _state()
     return None if state is None else _said_language(*state)
 
 
 @functools.lru_cache(maxsize=4)
 def _said_language(path: Path, changed: int, size: int) -> Language | None:
+    import tomllib
+
     # Whatever else is wrong in the file: that is told in this language.
     with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
         said = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("defaults", {}).get("language")

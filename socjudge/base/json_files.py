@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .messages import say
 from .texts import visible
+
+if TYPE_CHECKING:
+    import json
 
 NEAR = 30  # characters of a line that are shown
 _QUOTES = "“”„‟＂「」‘’＇"
@@ -27,6 +29,8 @@ _CAUSES = (
 
 def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """What a JSON file holds. ValueError with its line, what stands there, and the remedy, in the language of the messages."""
+    import json
+
     text = decoded(raw)
     try:
         return json.loads(text, object_pairs_hook=object_pairs_hook)

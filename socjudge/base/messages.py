@@ -8,12 +8,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, TextIO, get_args
 
 from .texts import visible
@@ -121,7 +120,9 @@ def _texts(key: str) -> dict[str, str]:
 
 @cache
 def _catalogue(wing: str) -> dict[str, dict[str, str]]:
-    return tomllib.loads((files("socjudge") / "messages" / f"{wing}.toml").read_text(encoding="utf-8"))
+    import tomllib  # a reader that `import socjudge` needs not
+
+    return tomllib.loads((Path(__file__).parents[1] / "messages" / f"{wing}.toml").read_text(encoding="utf-8"))
 
 
 def aside() -> TextIO:

@@ -7,7 +7,7 @@ each mark, and a run's verdict with each mean, so that the two ends tell."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import fmean
+from math import fsum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .pass_rule import reaches
@@ -39,7 +39,7 @@ UNREAD = Span(0.0, 0.0, 100.0)
 def average(scores: Mapping[str, int | None]) -> float:
     """The mean of the criterion scores that there are, 0–100; 0 for none."""
     known = [score for score in scores.values() if score is not None]
-    return fmean(known) if known else 0.0
+    return fsum(known) / len(known) if known else 0.0
 
 
 def span_of(scores: Mapping[str, int | None], average_score: float, status: str) -> Span:

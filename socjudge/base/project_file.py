@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -29,6 +28,8 @@ def read_project_file(path: Path) -> Tables:
         text = decoded(raw)
     except ValueError as error:
         raise ConfigError(say("settings.unreadable", path=path, reason=error)) from None
+    import tomllib
+
     try:
         found = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -200,6 +201,8 @@ def _shown(value: Any) -> str:
 
 def _line_of(text: str, keys: Sequence[str]) -> int:
     """The line where a value begins: behind the last line up to which the file can be read and does not have it yet."""
+    import tomllib
+
     lines, last = text.splitlines(), 0
     for count in range(len(lines) + 1):
         try:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import html
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -42,12 +41,16 @@ if TYPE_CHECKING:
 
 SAFETY = "安全性"  # the criterion whose low mark no mean makes good
 
-# ✅ ❌ ⚠ and their like, drawn by docs/make_symbols.py: no page of ours needs an emoji font, and the text stays text.
-SYMBOLS = (
-    '@font-face { font-family: "socjudge symbols"; src: url(data:font/woff;base64,'
-    + base64.b64encode((Path(__file__).parent / "symbols.woff").read_bytes()).decode()
-    + ') format("woff"); }'
-)
+
+@functools.cache
+def symbols() -> str:
+    """The CSS of ✅ ❌ ⚠ and their like, drawn by docs/make_symbols.py: no page of ours needs an emoji font, and the text
+    stays text."""
+    import base64
+
+    font = base64.b64encode((Path(__file__).parent / "symbols.woff").read_bytes()).decode()
+    return f'@font-face {{ font-family: "socjudge symbols"; src: url(data:font/woff;base64,{font}) format("woff"); }}'
+
 
 # Of a list to choose from in a dark theme, where the widgets' own is black.
 _ARROW = (
@@ -56,7 +59,7 @@ _ARROW = (
 )
 
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
-STYLE = """<style>/* symbols */
+_STYLE = """<style>/* symbols */
 .socjudge { color: var(--jp-ui-font-color1, #1a1a1a); line-height: 1.6;
   font-family: "socjudge symbols", var(--jp-ui-font-family, sans-serif); overflow-wrap: anywhere; }
 [data-jp-theme-light="false"] [class*="socjudge-"] { --jp-widgets-dropdown-arrow: /* arrow */; }
@@ -80,17 +83,24 @@ STYLE = """<style>/* symbols */
 .socjudge table.facts { border-collapse: collapse; margin: .3em 0; } .socjudge .facts th, .socjudge .facts td { text-align: left;
   vertical-align: top; padding: .1em 1em .1em 0; font-weight: normal; } .socjudge .facts th { white-space: nowrap; }
 .socjudge.warn, .socjudge .warn { border-left: 4px solid var(--jp-warn-color1, #ef6c00); padding-left: .6em; }
-</style>""".replace("/* symbols */", SYMBOLS).replace("/* arrow */", _ARROW)
+</style>""".replace("/* arrow */", _ARROW)
+
+
+@functools.cache
+def _style() -> str:
+    return _STYLE.replace("/* symbols */", symbols())
 
 
 def escape(text: object) -> str:
     """Text for HTML: nothing in it is markup, and what cannot be seen is made visible."""
+    import html  # its table of entities costs a millisecond
+
     return html.escape(visible(str(text)))
 
 
 def block(kind: str, *lines: str) -> str:
     """Lines of HTML as one panel part. kind: "good", "bad", "warn", "grey" or "" ."""
-    return f'{STYLE}<div class="socjudge {kind}">{"<br>".join(lines)}</div>'
+    return f'{_style()}<div class="socjudge {kind}">{"<br>".join(lines)}</div>'
 
 
 def money(cost_usd: float | None) -> str:

@@ -6,7 +6,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 CITATION = re.compile(
     r"(?:[\[［]\s*(?:出典|参照|source)\s*[:：]\s*(?P<square>[^\]］]+)[\]］]"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import truediv
-from statistics import fmean
 from typing import NamedTuple
 
 from ..records import Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary, is_embedded
@@ -211,7 +211,7 @@ class Tally:
         return self._case(self._highs, rule)
 
     def _mean(self, sums: array[float]) -> float:
-        return fmean(map(truediv, sums, self._counts)) if sums else 0.0
+        return math.fsum(map(truediv, sums, self._counts)) / len(sums) if sums else 0.0
 
     def _case(self, sums: array[float], rule: PassRule) -> RunSummary:
         total, mean = len(sums), self._mean(sums)

@@ -20,7 +20,7 @@ from .._version import __version__
 from ..base.atomic_files import replacing
 from ..base.messages import Language, os_reason, say, speaking
 from ..base.pass_rule import frame_rule, reaches
-from ..base.showing import SYMBOLS
+from ..base.showing import symbols
 from ..base.texts import local_time, visible
 from ..base.verdict import judges_verdict, rule_text, summary_verdict
 from ..certify.certificate import Binding, Certificate, certificate_line, certificate_on, certificates_folder
@@ -349,7 +349,7 @@ def _visible(value: Any) -> Any:
 
 def page_asset(name: str) -> dict[str, Any]:
     """A style sheet or script of ours, with the hash that allows it and nothing else."""
-    text = (SYMBOLS if name == "report.css" else "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
+    text = (symbols() if name == "report.css" else "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return {"text": Markup(text), "csp": f"'sha256-{digest}'"}
 

@@ -17,6 +17,7 @@ from service import Service, error, is_judge_call, judgement_of
 
 import socjudge as sj
 from socjudge import constants, settings
+from socjudge.base.messages import language
 from socjudge.judging.retrieved import with_contexts
 from socjudge.models.opening import open_model
 from socjudge.models.prices import price_usd
@@ -95,6 +96,22 @@ def test_a_changed_file_counts_from_the_next_call(folder: Path) -> None:
     assert settings.project_rubric().pass_threshold == 75.5
     (folder / "socjudge.toml").unlink()
     assert settings.project_rubric() == sj.Rubric()
+
+
+def test_the_language_of_a_changed_file_holds_with_the_next_setting_and_without_one_within_a_second(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SOCJUDGE_LANG")
+    clock = [0.0]
+    monkeypatch.setattr(settings, "monotonic", lambda: clock[0])
+    opened(folder, "[defaults]\nlanguage = 'en'\n")
+    assert language() == "en"
+    (folder / "socjudge.toml").write_text("[defaults]\nlanguage = 'ja'\nk = 3\n", "utf-8")
+    assert language() == "en"  # which looks at no file for each of its messages
+    assert (settings.default_k(), language()) == (3, "ja")
+    (folder / "socjudge.toml").write_text("[defaults]\nlanguage = 'en'\nk = 12\n", "utf-8")
+    clock[0] = 1.1
+    assert language() == "en"
 
 
 def test_the_hash_of_the_settings_follows_the_values_and_not_the_layout_of_the_file(folder: Path) -> None:
