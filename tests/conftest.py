@@ -64,7 +64,14 @@ VIEWS = (
 )  # fmt: skip
 
 
-BEGIN_RUNS = ("certify.issue", "certify.probes", "prompts.templates", "runs.assignment", "runs.estimate", "runs.suite")
+BEGIN_RUNS = (
+    "certify.experiment",
+    "certify.issue",
+    "prompts.templates",
+    "runs.assignment",
+    "runs.estimate",
+    "runs.suite",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from one_run import one_run
 
 import socjudge as sj
 from socjudge import constants
-from socjudge.base.showing import SYMBOLS, question_html, steps_html
+from socjudge.base.showing import question_html, steps_html, symbols
 from socjudge.panels.views.common import summary_html
 from socjudge.prompts.templates import Prompt
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
@@ -81,7 +81,7 @@ def test_a_run_in_a_cell_is_its_verdict_a_small_table_and_its_log(run: Evaluatio
     mean = f"{run.summary.average_score:.1f}点"
     for words in ("✅ MVP合格", "10 / 10問（100.0%）", mean, "gpt-4o-mini", run.log_path.name):
         assert words in page
-    assert 'class="socjudge good"' in page and len(page.replace(SYMBOLS, "")) < 3_000
+    assert 'class="socjudge good"' in page and len(page.replace(symbols(), "")) < 3_000
     failed = replace(judged_by(run, "gpt-4o-mini"), summary=RunSummary(10, 3, 0.3, 55.0, False))
     assert "❌ MVP不合格" in failed._repr_html_() and 'class="socjudge bad"' in failed._repr_html_()
     undecided = replace(failed, summary=RunSummary(10, 6, 0.6, 65.0, False, n_unscored=2, is_open=True))
@@ -196,7 +196,7 @@ def test_a_reply_that_could_not_be_read_is_no_cross_but_not_scored(run: Evaluati
 
 
 def test_the_symbols_of_panels_and_reports_are_all_drawn() -> None:
-    font = TTFont(io.BytesIO(base64.b64decode(SYMBOLS.split("base64,")[1].split(")")[0])))
+    font = TTFont(io.BytesIO(base64.b64decode(symbols().split("base64,")[1].split(")")[0])))
     drawn = {chr(code) for code in font.getBestCmap()}
     used = {
         symbol
