@@ -156,9 +156,10 @@ class ModelRequest:
     """One call to a model.
 
     task: "answer" or "judge". messages: the chat, as {"role", "content"} dicts. schema: a JSON schema
-    that the reply should follow, or None for free text. material: the values that the prompt was filled
-    with, for the embedded default, which reads no prompt. max_output_tokens: includes hidden reasoning. is_second: for the
-    judge that is asked where the first one is unsure."""
+    that the reply should follow, or None for free text. material: the same as values, for a model
+    that reads no prompt. Of a judge: question, answer, criteria, rubric. Of an assistant: question, passages, flags, evidence, and
+    guide, dangers, precautions, organisation, which are the embedded default's own. max_output_tokens: includes hidden
+    reasoning. is_second: for the judge that is asked where the first one is unsure."""
 
     task: Literal["answer", "judge"]
     messages: tuple[Mapping[str, str], ...]

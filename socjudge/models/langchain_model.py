@@ -152,11 +152,11 @@ class ForeignModel(PacedModel):
     For max_cost_usd it needs `most_usd(request)`, or a name whose price is known. `settings`, text or values, tell what it
     was made with; a run of an object without them cannot be taken up."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, name: str = "") -> None:
         self._model = model
         self.service, self.settings = getattr(model, "service", "") or OBJECT, settings_of(model)
         self.is_lexical = bool(getattr(model, "is_lexical", False))
-        name = str(getattr(model, "name", "") or type(model).__name__)
+        name = name or str(getattr(model, "name", "") or type(model).__name__)
         super().__init__(name, name, Account())
 
     def most_usd(self, request: ModelRequest) -> float | None:

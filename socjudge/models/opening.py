@@ -1,7 +1,7 @@
 """The one seam to any model: `open_model` turns a name into something that completes requests.
 
-Four kinds stand behind it: the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), a decision model through the same
-SDK, any LangChain chat model, and the embedded default, which needs no service. This module knows nothing of prompts.
+Five kinds stand behind it: the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), a decision model through the same
+SDK, any LangChain chat model, a model of somebody's own, and the embedded default, which needs no service. This module knows nothing of prompts.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from ..base.messages import aside, say
-from ..base.redact import show_url
+from ..base.redact import redact, show_url
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest
 from ..settings import default_model
@@ -54,7 +55,8 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     OPENAI_API_KEY and OPENAI_BASE_URL. "decisions:name": a decision model there, which judges and never answers ("decisions-5:name":
     on five levels instead of three). "anthropic:…", "google_genai:…": LangChain's `init_chat_model`.
     A LangChain chat model, or a model opened before, is taken as it is. An object of your own needs
-    `complete(request)`, which is called in a thread and tried again like the others. "a > b": two judges as one, see `RunOptions.unsure_judge`. "auto": the model that socjudge.toml
+    `complete(request)`, which is called in a thread and tried again like the others; the entry points `socjudge.models` of what is
+    installed give such objects a name (docs/servers.md). "a > b": two judges as one, see `RunOptions.unsure_judge`. "auto": the model that socjudge.toml
     names for the task; where it names none, DEFAULT_JUDGE_MODEL or DEFAULT_ASSISTANT_MODEL when a key or a base URL is
     configured, else "offline", and which one is said once on stderr.
     Raises ConfigError when a key or a package is missing."""
@@ -85,6 +87,8 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     if task == "judge" and THEN in model:
         first, _, second = model.partition(THEN)
         return Cascade(open_model(first), open_model(second))
+    if (own := _own_model(model)) is not None:
+        return own
     key, base_url = (os.environ.get(name, "").strip() for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
     if decision := split_name(model):
         if task == "answer":
@@ -126,6 +130,18 @@ def resolve_auto(task: Task) -> str:
 def _announce(model: str, hosted: bool) -> None:
     why = say("models.auto_hosted") if hosted else say("models.auto_offline")
     print(say("models.auto_is", model=model, why=why), file=aside())
+
+
+@functools.lru_cache(maxsize=16)
+def _own_model(name: str) -> ForeignModel | None:
+    """The model that something installed offers under this name, None where nothing does."""
+    for offered in entry_points(group="socjudge.models", name=name):
+        try:
+            return ForeignModel(offered.load()(), name)
+        except Exception as error:  # whatever its own code raises
+            reason = redact(f"{offered.value}: {type(error).__name__}: {error}")
+            raise ConfigError(say("models.cannot_set_up", model=name, reason=reason)) from None
+    return None
 
 
 @functools.lru_cache(maxsize=16)
