@@ -40,6 +40,7 @@ def doctor(
     Exit code 0: nothing wrong; 1: errors or warnings were found; 2: could not look."""
     from ..history.doctor import check_logs, check_verdicts
     from ..history.frames import load_results
+    from ..models.endings import judge_ending
 
     try:
         current_project()
@@ -59,6 +60,9 @@ def doctor(
     echo(say("cli.level_counts", error=counts["error"], warning=counts["warning"], note=counts["note"]))
     if counts["note"] and not notes:
         echo(say("cli.notes_hidden"), err=True)
+    with _errors():
+        if ending := judge_ending():
+            echo(ending, err=True)
     raise typer.Exit(FOUND_PROBLEMS if counts["error"] or counts["warning"] else 0)
 
 

@@ -17,6 +17,7 @@ from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.dataset import load_eval_dataset
 from ...judging.judge import count_retries
 from ...judging.own_assistant import Assistant
+from ...models.endings import judge_ending
 from ...models.pacing import get_settings
 from ...records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
 from ...runs.assignment import Assignment, assign_rejudging
@@ -287,7 +288,8 @@ class RunSession(Session):
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
         task, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
         own = task.answering.get("answers")
-        note = own.told_before if isinstance(own, Assistant) else ""
+        told = [own.told_before] if isinstance(own, Assistant) else []
+        note = "\n".join(filter(None, [*told, *map(judge_ending, settings.judges)]))
         preview = RunPreview(len(task.questions), task.estimate(), note=note)
         if assign is None:
             return preview

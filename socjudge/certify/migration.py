@@ -1,0 +1,208 @@
+"""From one judge to another while both can be called: stored answers are judged by both, and what changes is told.
+
+The answers are taken evenly from the stored ones, ordered by category and the old judge's mark: so they cover the categories and both
+sides of the pass line, and what they show holds for the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ..base.messages import say
+from ..base.storage import as_path
+from ..errors import BudgetReached, ConfigError
+from ..history.frames import load_results
+from ..models.budget import as_budget
+from ..models.opening import open_model
+from ..prompts.saved import judge_prompt_of
+from ..prompts.templates import Prompt, load_prompt
+from ..records import EvaluationRun, Rubric, RunOptions, Usage
+from ..runs.estimate import Estimate
+from ..runs.finished_parts import forget_parts
+from ..runs.load import load_run
+from ..runs.log_json import answer_sha256
+from ..runs.unfinished import journal_folder
+from ..stats.basics import OVERALL, pass_rate_interval
+from ..stats.bridge import MIN_QUESTIONS, bridge_judges
+from ..stats.comparison import pair_scores
+from .cases import ORIGINAL, Case, estimate_cases, judge_parts, make_terms
+from .subjects import Subject
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from ..models.opening import Model
+
+SIZE = 40  # answers, unless given; how well they tell the corresponding line: docs/validation.md, "Another judge"
+ENOUGH = 5.0  # points that the interval of the corresponding line may reach to either side
+
+
+@dataclass(frozen=True)
+class MigrationPlan:
+    """Which stored answers both judges are to mark, and what that takes. stored: how many there are; categories_left: without an
+    answer among them."""
+
+    old: str
+    new: str
+    cases: tuple[Case, ...] = field(repr=False)
+    rubric: Rubric
+    prompt: Prompt
+    stored: int
+    categories_left: tuple[str, ...]
+    estimate: Estimate
+    judges: tuple[Any, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What another judge changes. bridge: as `bridge_judges`; turned: answers whose verdict turns, one row each, with
+    question_id, answer_sha256, old_mean, new_mean and old_passed; n: answers that both marked; share_low, share_high: of all stored
+    answers, how many turn. is_enough: whether the corresponding line is known to ENOUGH points; more: how many further answers that
+    would take, None where that cannot be told. usage: of both judges. one_sided: whether all passed with
+    the old judge, or none did (false); None where there are both."""
+
+    plan: MigrationPlan = field(repr=False)
+    bridge: pd.DataFrame = field(repr=False)
+    turned: pd.DataFrame = field(repr=False)
+    n: int
+    share_low: float
+    share_high: float
+    is_enough: bool
+    more: int | None
+    usage: Usage
+    one_sided: bool | None = None
+
+    @property
+    def overall(self) -> pd.Series:
+        """The bridge's row for the mean of the criteria."""
+        return self.bridge[self.bridge["criterion"] == OVERALL].iloc[0]
+
+
+def plan_migration(
+    logs_dir: Path | str | None = None,
+    *,
+    old: str,
+    new: str | BaseChatModel | Model,
+    size: int = SIZE,
+    seed: int = 0,
+) -> MigrationPlan:
+    """Which of the answers that the old judge has marked are to be judged by both, and what it takes; sends nothing.
+
+    Those of the prompt and rubric of its latest run count. ConfigError where there are fewer than eight questions."""
+    results = load_results(logs_dir)
+    results = results[(results["judge_model"] == old) & (results["status"] == "ok")]
+    if results.empty:
+        raise ConfigError(say("certify.migrate_no_marks", old=old))
+    latest = results.sort_values("started_at", kind="stable").iloc[-1]
+    results = results[results["prompt_sha256"] == latest["prompt_sha256"]]
+    folder = as_path(logs_dir) if logs_dir is not None else None
+    run = _load(folder, str(latest["log"]))
+    picked = pick_answers(results, size, seed=seed)
+    if (count := picked["question_id"].nunique()) < MIN_QUESTIONS:
+        raise ConfigError(say("certify.migrate_few", old=old, count=count, least=MIN_QUESTIONS))
+    cases = tuple(_cases(picked, folder))
+    rubric, prompt = run.rubric, load_prompt(judge_prompt_of(run.run), rubric=run.rubric)
+    judges = open_model(old), open_model(new)
+    how: dict[str, Any] = {"judge_prompt": prompt, "rubric": rubric}
+    first, second = (estimate_cases(cases, judge_model=judge, **how) for judge in judges)
+    missing = [name for name in dict.fromkeys(results["category"]) if name not in set(picked["category"])]
+    stored = len(_answers(results))
+    return MigrationPlan(
+        judges[0].name, judges[1].name, cases, rubric, prompt, stored, tuple(map(str, missing)), first + second, judges
+    )
+
+
+def pick_answers(results: pd.DataFrame, size: int, *, seed: int = 0) -> pd.DataFrame:
+    """So many of the stored answers, evenly by category and, within, by the old judge's mark; all where there are no more."""
+    answers = _answers(results).sort_values(["category", "average_score", "answer_sha256"], kind="stable")
+    n, start = len(answers), np.random.default_rng(seed).random()
+    if n <= size:
+        return answers
+    return answers.iloc[((np.arange(size) + start) * n / size).astype(int)]
+
+
+def migrate_judge(
+    plan: MigrationPlan,
+    *,
+    max_cost_usd: float | None = None,
+    logs_dir: Path | str | None = None,
+    progress: bool = True,
+    options: RunOptions | None = None,
+) -> Migration:
+    """Have both judges mark the answers of the plan, and say what changes.
+
+    logs_dir: where the marks go, a folder beside the runs' unless given. A call that was broken off goes on where it was when it is
+    made again with the same plan. BudgetReached if the cap ends it early."""
+    budget = as_budget(max_cost_usd)
+    terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=budget, progress=progress)
+    marks, usage, logs = [], Usage(), []
+    answers = {(c.question_id, c.variant): _sha(c.subject) for c in plan.cases}
+    for name, judge in zip((plan.old, plan.new), plan.judges, strict=True):
+        (judged,) = judge_parts([(plan.cases, plan.prompt)], terms, judge_model=judge, rubric=plan.rubric)
+        if judged.stopped:
+            raise BudgetReached(judged.stopped)
+        usage += judged.usage
+        logs.append(judged.log_path)
+        keys = zip(judged.marks["question_id"], judged.marks["variant"], strict=True)
+        marks.append(judged.marks.assign(judge_model=name, answer_sha256=[answers[key] for key in keys]))
+    found = what_changes(plan, pd.concat(marks, ignore_index=True), usage)
+    forget_parts(journal_folder(terms.logs_dir or ""), logs)
+    return found
+
+
+def what_changes(plan: MigrationPlan, scores: pd.DataFrame, usage: Usage) -> Migration:
+    """The two judges' marks of the same answers as what another judge changes."""
+    line = plan.rubric.pass_threshold
+    scores = scores.assign(
+        pass_threshold=line, criterion=pd.Categorical(scores["criterion"], plan.rubric.criteria, ordered=True)
+    )
+    bridge = bridge_judges(scores, old=plan.old, new=plan.new)
+    pairs = pair_scores(scores, plan.old, plan.new, by="judge_model", who="migrate_judge")
+    both = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
+    both = both.assign(old_passed=both["first"] >= line - 1e-9)
+    turned = both[both["old_passed"] != (both["second"] >= line - 1e-9)]
+    turned = turned.rename(columns={"first": "old_mean", "second": "new_mean"})
+    low, high = pass_rate_interval(len(turned), len(both))
+    row = bridge[bridge["criterion"] == OVERALL].iloc[0]
+    reach = max(row["pass_line_high"] - row["pass_line"], row["pass_line"] - row["pass_line_low"])
+    n, more = int(row["n"]), None
+    if math.isfinite(reach):
+        # An interval is as wide as one over the root of the number of questions.
+        more = max(math.ceil(n * (reach / ENOUGH) ** 2) - n, 0)
+    turned = turned[["question_id", "answer_sha256", "old_mean", "new_mean", "old_passed"]].reset_index(drop=True)
+    sides = set(both["old_passed"])
+    one_sided = bool(*sides) if len(sides) == 1 else None
+    return Migration(plan, bridge, turned, len(both), low, high, more == 0, more, usage, one_sided)
+
+
+def _answers(results: pd.DataFrame) -> pd.DataFrame:
+    """One row per stored answer, the first that has it."""
+    return results.drop_duplicates(["question_id", "answer_sha256"])
+
+
+def _cases(picked: pd.DataFrame, folder: Any) -> Iterator[Case]:
+    number = 0
+    for log, rows in picked.groupby("log", observed=True, sort=True):
+        wanted = set(zip(rows["question_id"], rows["answer_sha256"], strict=True))
+        for result in _load(folder, str(log)).results:
+            subject = Subject(result.question, result.answer)
+            if (key := (result.question.id, _sha(subject))) in wanted:
+                wanted.remove(key)
+                yield Case(result.question.id, ORIGINAL, number, subject)
+                number += 1
+
+
+def _load(folder: Any, log: str) -> EvaluationRun:
+    from .. import constants
+
+    return load_run((folder or constants.LOGS_DIR) / log)
+
+
+def _sha(subject: Subject) -> str:
+    return answer_sha256(subject.answer.answer, subject.answer.context)

@@ -1,0 +1,125 @@
+"""What another judge changes (`certify/migration.py`), in words and as one page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from .._version import __version__
+from ..base.messages import language, listed, say
+from ..base.showing import escape
+from ..certify.migration import ENOUGH, Migration, MigrationPlan
+from .page import checked_page, page_asset, page_environment, write_page
+
+_SHOWN = 30  # answers that turn
+
+
+def plan_line(plan: MigrationPlan) -> str:
+    """What is about to be judged, in a sentence."""
+    questions = len({case.question_id for case in plan.cases})
+    names: dict[str, Any] = {"old": plan.old, "new": plan.new}
+    return say("certify.migrate_plan", n=len(plan.cases), stored=plan.stored, questions=questions, **names)
+
+
+def migration_title(found: Migration) -> str:
+    """From which judge to which."""
+    return say("certify.migrate_title", old=found.plan.old, new=found.plan.new)
+
+
+def migration_lines(found: Migration) -> list[str]:
+    """What changes, whether enough was judged to know, and what to do, as sentences."""
+    plan, row, line = found.plan, found.overall, found.plan.rubric.pass_threshold
+    names: dict[str, Any] = {"old": plan.old, "new": plan.new}
+    passed = int(found.turned["old_passed"].sum())
+    count = len(found.turned)
+    lines = []
+    if pd.isna(row["pass_line"]):
+        lines.append(say("certify.migrate_no_line", **names, correlation=row["correlation"]))
+    else:
+        points: dict[str, Any] = {
+            "points": row["pass_line"],
+            "low": row["pass_line_low"],
+            "high": row["pass_line_high"],
+        }
+        lines.append(say("certify.migrate_line", **names, line=line, **points))
+    share: dict[str, Any] = {"low": found.share_low, "high": found.share_high, "stored": plan.stored}
+    lines.append(
+        say(
+            "certify.migrate_turned", line=line, n=found.n, count=count, to_fail=passed, to_pass=count - passed, **share
+        )
+    )
+    if not pd.isna(row["pass_line"]):
+        bridged = int(row["verdict_changes_bridged"])
+        lines.append(say("certify.migrate_turned_bridged", points=row["pass_line"], count=bridged))
+        key = "certify.migrate_enough" if found.is_enough else "certify.migrate_more"
+        left = max(plan.stored - len(plan.cases), 0)
+        lines.append(say(key, enough=ENOUGH, more=found.more, left=left))
+        if found.one_sided is not None:
+            side = say("certify.migrate_side_fail" if found.one_sided else "certify.migrate_side_pass")
+            lines.append(say("certify.migrate_one_side", old=plan.old, side=side))
+    if row["n_missing"]:
+        lines.append(say("certify.migrate_unread", count=int(row["n_missing"])))
+    if plan.categories_left:
+        lines.append(say("certify.migrate_categories", names=listed(plan.categories_left)))
+    return [*lines, say("certify.migrate_next", new=plan.new)]
+
+
+def migration_html(found: Migration) -> str:
+    """The same with its tables, as HTML; everything in it is escaped."""
+    line = found.plan.rubric.pass_threshold
+    head = [
+        say("certify.column_criterion"), say("certify.migrate_shift"), say("certify.migrate_interval"),
+        say("certify.migrate_corresponding", line=line), say("certify.migrate_interval"), say("certify.migrate_changes"),
+    ]  # fmt: skip
+    rows: list[tuple[Any, ...]] = [
+        (
+            row["criterion"], _number(row["shift"], "+.1f"), _between(row["shift_low"], row["shift_high"], "+.1f"),
+            _number(row["pass_line"]), _between(row["pass_line_low"], row["pass_line_high"]),
+            f"{row['verdict_changes']} / {row['n_answers']}",
+        )
+        for row in found.bridge.to_dict("records")
+    ]  # fmt: skip
+    told = "".join(f"<p>{escape(each)}</p>" for each in migration_lines(found)) + _table(head, rows)
+    if found.turned.empty:
+        return told
+    head = [say("certify.column_questions"), say("certify.migrate_old_mark"), say("certify.migrate_new_mark")]
+    turned = found.turned.head(_SHOWN).to_dict("records")
+    rows = [(row["question_id"], _number(row["old_mean"]), _number(row["new_mean"])) for row in turned]
+    more = "<p>…</p>" if len(found.turned) > _SHOWN else ""
+    return told + f"<h3>{escape(say('certify.migrate_turned_title'))}</h3>" + _table(head, rows) + more
+
+
+def write_migration_page(path: Path | str, found: Migration) -> Path:
+    """Write what changes as a self-contained HTML file, and return where it is; ConfigError as `write_certificate_page`."""
+    path = checked_page(path)
+    html = page_environment().get_template("migration.html.j2").render(
+        lang=language(), version=__version__, title=migration_title(found), body=Markup(migration_html(found)),
+        styles=[page_asset("report.css")],
+    )  # fmt: skip
+    write_page(path, html)
+    return path
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    names = "".join(f'<th scope="col"{_side(i)}>{escape(name)}</th>' for i, name in enumerate(head))
+    body = "".join(
+        "<tr>" + "".join(f"<td{_side(i)}>{escape(str(cell))}</td>" for i, cell in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="wide" tabindex="0"><table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _side(place: int) -> str:
+    return ' class="number"' if place else ""
+
+
+def _number(value: float, shape: str = ".1f") -> str:
+    return "–" if pd.isna(value) else format(value, shape)
+
+
+def _between(low: float, high: float, shape: str = ".1f") -> str:
+    return "–" if pd.isna(low) else f"{low:{shape}} – {high:{shape}}"
