@@ -94,7 +94,34 @@ def plan_migration(
 ) -> MigrationPlan:
     """Which of the answers that the old judge has marked are to be judged by both, and what it takes; sends nothing.
 
-    Those of the prompt and rubric of its latest run count. ConfigError where there are fewer than eight questions."""
+    Parameters
+    ----------
+    logs_dir
+        The history; the project's unless given.
+    old, new
+        The judges; the old one as the logs name it. Marks of the prompt and rubric of its latest run count.
+    size
+        How many answers: evenly by category and by the old judge's mark, all where there are no more.
+    seed
+        For the place where the first is taken.
+
+    Returns
+    -------
+    MigrationPlan
+        With the `estimate` of both judges' calls, tokens and cost.
+
+    Raises
+    ------
+    ConfigError
+        Where the old judge has marked nothing, or fewer than eight questions; as `load_prompt` and a judge's name.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> old = sj.load_runs("logs").judge_model.iloc[-1]
+    >>> sj.certify.plan_migration("logs", old=old, new="offline").estimate.calls >= 0
+    True
+    """
     results = load_results(logs_dir)
     results = results[(results["judge_model"] == old) & (results["status"] == "ok")]
     if results.empty:
@@ -137,8 +164,37 @@ def migrate_judge(
 ) -> Migration:
     """Have both judges mark the answers of the plan, and say what changes.
 
-    logs_dir: where the marks go, a folder beside the runs' unless given. A call that was broken off goes on where it was when it is
-    made again with the same plan. BudgetReached if the cap ends it early."""
+    A call that was broken off goes on where it was when it is made again with the same plan.
+
+    Parameters
+    ----------
+    plan
+        From `plan_migration`.
+    max_cost_usd
+        For both judges together; the project's unless given, infinity for none.
+    logs_dir
+        Where the marks go: a folder beside the runs' unless given.
+    progress, options
+        As in `run_evaluation_suite`.
+
+    Returns
+    -------
+    Migration
+        `write_migration_page` makes a page of it.
+
+    Raises
+    ------
+    SocJudgeError
+        As in `run_evaluation_suite`; BudgetReached if the cap ends it early.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> old = sj.load_runs("logs").judge_model.iloc[-1]
+    >>> plan = sj.certify.plan_migration("logs", old=old, new="offline", size=8)
+    >>> plan.new
+    'offline'
+    """
     budget = as_budget(max_cost_usd)
     terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=budget, progress=progress)
     marks, usage, logs = [], Usage(), []

@@ -94,7 +94,30 @@ def migration_html(found: Migration) -> str:
 
 
 def write_migration_page(path: Path | str, found: Migration) -> Path:
-    """Write what changes as a self-contained HTML file, and return where it is; ConfigError as `write_certificate_page`."""
+    """Write what another judge changes as a self-contained HTML file, and return where it is.
+
+    Parameters
+    ----------
+    path
+        The file; its folder must exist, and only a page of ours is replaced.
+    found
+        From `migrate_judge`.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    ConfigError
+        If the folder is missing, or the file is there already and none of ours.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> callable(sj.certify.write_migration_page)
+    True
+    """
     path = checked_page(path)
     html = page_environment().get_template("migration.html.j2").render(
         lang=language(), version=__version__, title=migration_title(found), body=Markup(migration_html(found)),

@@ -101,7 +101,7 @@ def test_judges_that_do_not_go_together_get_no_line(service: Service, logs: Path
 def test_a_call_that_was_broken_off_goes_on_and_a_cap_is_for_both(service: Service, logs: Path, tmp_path: Path) -> None:
     plan = plan_migration(logs, old=OLD, new=NEW, size=20)
     how: dict[str, Any] = {"logs_dir": tmp_path / "m", "progress": False, "options": sj.RunOptions(max_concurrency=1)}
-    with pytest.raises(sj.BudgetReached):
+    with pytest.raises(sj.errors.BudgetReached):
         migrate_judge(plan, max_cost_usd=0.02, **how)
     before = len(service.requests)
     assert 0 < before < 40
