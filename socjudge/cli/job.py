@@ -93,6 +93,7 @@ def _compared(before: EvaluationRun, finished: EvaluationRun) -> Any:
     runs = (finished, *finished.others)
     after = next((run for run in runs if run.judge_model == before.judge_model), finished)
     try:
-        return compare_runs(before, after)
+        found = compare_runs(before, after)
     except ConfigError as error:
         return say("report.job_not_compared", reason=error)
+    return say("report.job_not_compared", reason=found.doubt) if found.judging else found

@@ -20,7 +20,7 @@ from ..charts.style import chart_url
 from ..errors import SocJudgeError
 from ..history.frames import History
 from .controls import AUTO, MOST_CHOICES, WIDE, as_choice, elsewhere, heading
-from .state.explorer import Explorer, Filters, RunPair, compare_runs, run_table
+from .state.explorer import Explorer, Filters, RunPair, pair_runs, run_table
 from .state.newest_only import NewestOnly
 from .views.history import (
     answers_html,
@@ -270,7 +270,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
     def _compare(self, selection: History, first: str, second: str) -> str:
         self.pair, choices = None, []
         try:
-            pair = self.pair = compare_runs(selection, first, second)
+            pair = self.pair = pair_runs(selection, first, second)
             choices = [(as_choice(question_text(row)), row["question_id"]) for row in pair.questions.to_dict("records")]
         finally:
             _fill(self.question, choices, None)

@@ -15,7 +15,6 @@ from ..errors import ConfigError
 from ..history.columns import RUN_NAMES
 from ..records import UNKNOWN, RunSummary
 from ..stats.basics import OVERALL, need_columns, plain_floats, summarise_scores
-from ..stats.comparison import compare_judges
 from .effect import compare_runs
 
 ANSWER = ["question_id", "answer_repeat", "judge_repeat"]
@@ -112,15 +111,11 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
     sides = [pair[pair["run_id"] == name] for name in (baseline, run_id)]
     try:
         effect = compare_runs(*sides)
-        return found | {
-            "effect": effect.lines,
-            "paired": [] if effect.is_unchanged else effect.differences.to_dict("records"),
-        }
-    except ConfigError:  # judged otherwise, or no question in common
-        pass
-    try:
-        return found | {"paired": compare_judges(pair, baseline=baseline, by="run_id").to_dict("records")}
-    except ConfigError:  # other answers or other criteria: two cohorts, side by side
+        rows = effect.differences.to_dict("records")
+        if effect.judging:
+            return found | {"paired": rows}
+        return found | {"effect": effect.lines, "paired": [] if effect.is_unchanged else rows}
+    except ConfigError:  # judged otherwise and other answers, or nothing in common: two cohorts, side by side
         means = [{row["criterion"]: row for row in means_of(side)} for side in sides]
         rows = [{"criterion": name, "before": means[0].get(name), "after": row} for name, row in means[1].items()]
         return found | {"unpaired": rows}

@@ -1,4 +1,4 @@
-"""Did the change help? Two runs of the same questions by the same judge, paired by question though the answers differ."""
+"""Two runs of the same questions: did a change of the assistant help, or, on the same answers, how far are two judges apart?"""
 
 from __future__ import annotations
 
@@ -22,14 +22,10 @@ from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
 from ..runs.load import load_run
 from ..stats.basics import OVERALL, need_columns, plain_floats
-from ..stats.comparison import LEVEL, compare_judges, pair_scores, question_pairs
+from ..stats.comparison import LEVEL, compare_judges, pair_scores, question_pairs, same_answers
 
 _JUDGING = ("base.group_judge", "base.group_prompt", "base.group_criteria")
 _NEEDED = ["run_id", "question_id", "criterion", "score"]
-_LEFT_OUT = (  # columns of `compare_judges`
-    "baseline", "n_answers", "cost_usd_per_question", "baseline_cost_usd_per_question", "seconds_per_question",
-    "baseline_seconds_per_question",
-)  # fmt: skip
 _SHOWN = 20  # questions named in a line; all are in `questions`
 _MOVED = 5.0  # points: so far from before, a question is named though its verdict did not turn
 _MOST_MOVED = 10  # of them
@@ -40,7 +36,8 @@ class RunComparison:
     """What `compare_runs` found; it shows itself in a cell and in a terminal.
 
     before, after: the ids of the two runs. differences, questions, conditions: its frames. finding: in one sentence.
-    notes: what was left out, and what cannot be told. verdicts: on either run as a whole, by its own rule."""
+    notes: what was left out, and what cannot be told. judging: what differs in how the same answers were judged; nothing where
+    the assistant was compared. verdicts: on either run as a whole, by its own rule."""
 
     before: str
     after: str
@@ -49,13 +46,16 @@ class RunComparison:
     conditions: pd.DataFrame = field(repr=False)
     finding: str
     notes: tuple[str, ...] = ()
+    judging: str = ""
     verdicts: tuple[Verdict, Verdict] = field(default=(Verdict("unscored"), Verdict("unscored")), repr=False)
 
     @property
     def regressions(self) -> list[str]:
         """What became worse, in words: a verdict that turned, an interval of the mean or of a criterion below zero."""
         was, now = self.verdicts
-        found = []
+        found: list[str] = []
+        if self.judging:
+            return found
         if (was.outcome, now.outcome) == ("passed", "failed"):
             found.append(say("report.regression_turned", was=was.said, now=now.said))
         for row in self.differences.to_dict("records"):
@@ -71,6 +71,8 @@ class RunComparison:
         was, now = self.verdicts
         row = _overall(self.differences)
         is_known = math.isfinite(row["ci_high"]) or self.is_unchanged or row["mean_difference"] >= 0
+        if self.judging:
+            return say("report.judged_otherwise", changed=self.judging)
         if self.regressions:
             return ""
         if now.outcome not in ("passed", "failed"):
@@ -91,6 +93,7 @@ class RunComparison:
             turned = _turned(self.questions)  # by another pass line
             return [self.finding, *(turned if len(turned) > 1 else []), *self.notes]
         return [
+            *([say("report.page_same_answers")] if self.judging else []),
             *_turned(self.questions),
             *_whole(self.finding, self.differences),
             *_moved(self.questions),
@@ -118,10 +121,11 @@ def compare_runs(
     *,
     logs_dir: Path | str | None = None,
 ) -> RunComparison:
-    """Did the change help? Two runs of the same questions by the same judge and prompt, paired by question.
+    """Did the change help? Two runs of the same questions, paired by question.
 
-    The answers may differ, as they do after a change of runbooks, model, prompt or k: that is what is compared. For two
-    judges on the same answers there is `compare_judges`.
+    By the same judge and prompt the answers may differ, as they do after a change of runbooks, model, prompt or k: that is what
+    is compared. Where judge, prompt or criteria differ, the runs must have judged the same stored answers (`rejudge`): then the
+    judging is compared, answer by answer.
 
     Parameters
     ----------
@@ -135,7 +139,7 @@ def compare_runs(
     -------
     RunComparison
         - differences: a row per criterion and one (総合) for their mean, with the columns of `compare_judges` (baseline_mean:
-          before; mean: after), without answers, costs and times
+          before; mean: after)
         - questions: question_id, category, before, after, difference (0–100, over criteria and repeats, missing where
           one has no mark), direction (合格→不合格, 不合格→合格, 合格のまま, 不合格のまま, or 比較対象外), largest_move (of a
           single criterion, points)
@@ -146,8 +150,8 @@ def compare_runs(
     Raises
     ------
     ConfigError
-        Where judge, its prompt or the criteria differ, for then it is not the assistant's change; where the runs share
-        no question; where there are not two runs.
+        Where both the judging and the answers differ, for then nobody can tell which of them moved the marks; where the runs
+        share no question; where there are not two runs.
 
     Notes
     -----
@@ -170,7 +174,9 @@ def compare_runs(
     scores = pd.concat([first, second], ignore_index=True).astype({"run_id": object})
     told = conditions_of(scores)
     changed = differences(told[ids[0]], told[ids[1]])
-    _check_judging(changed)
+    judging = _judging(changed)
+    if judging and not _is_same_answers(scores, ids):
+        raise ConfigError(say("report.judged_otherwise", changed=judging))
 
     asked = [set(side["question_id"]) for side in (first, second)]
     common = asked[0] & asked[1]
@@ -179,16 +185,16 @@ def compare_runs(
     common -= reworded
     if not common:
         raise ConfigError(say("report.runs_share_no_question"))
-    # One stand-in for all answers to a question: they are what was changed.
-    pooled = scores[scores["question_id"].isin(common)].assign(answer_sha256="")
+    pooled = scores[scores["question_id"].isin(common)]
+    if not judging:  # one stand-in for all answers to a question: they are what was changed
+        pooled = pooled.assign(answer_sha256="")
     found = compare_judges(pooled, baseline=ids[0], by="run_id")
-    found = found.drop(columns=["run_id", *_LEFT_OUT])
     questions = _questions(scores, pooled, ids)
     words = pd.DataFrame(
         [(each.condition.column, *each.words(), each.phrase()) for each in changed],
         columns=["column", "condition", "before", "after", "phrase"],
     )
-    notes, finding = [], _finding(found, questions, words)
+    notes, finding = [], _overall(found)["note"] if judging else _finding(found, questions, words)
     verdicts = _verdict(first, frame_rule(first)), _verdict(second, frame_rule(second))
     if rule_told := _rule_words(first, second, verdicts, _is_alike(found, questions)):
         if _is_alike(found, questions):
@@ -208,7 +214,7 @@ def compare_runs(
         notes.append(say("report.several_changes", groups=listed(map(say, groups))))
     if missing := int(_overall(found)["n_missing"]):
         notes.append(say("report.unread", count=missing))
-    return RunComparison(ids[0], ids[1], found, questions, words, finding, tuple(notes), verdicts)
+    return RunComparison(ids[0], ids[1], found, questions, words, finding, tuple(notes), judging, verdicts)
 
 
 def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[pd.DataFrame, dict[Any, EvalQuestion]]]:
@@ -250,14 +256,19 @@ def _run_id(scores: pd.DataFrame) -> str:
     return str(found[0])
 
 
-def _check_judging(changed: list[Difference]) -> None:
-    """ConfigError if the marks are not of one judge, prompt and set of criteria."""
+def _is_same_answers(scores: pd.DataFrame, ids: list[str]) -> bool:
+    same = same_answers(scores, *ids)
+    return bool(len(same) and same.all())
+
+
+def _judging(changed: list[Difference]) -> str:
+    """What differs of judge, prompt and criteria, in words."""
     judging = [each for each in changed if each.condition.group in _JUDGING]
     columns = {each.condition.column for each in judging}
     # A prompt that was only given another name is the same one.
-    judging = [each for each in judging if each.condition.column != "prompt_id" or "prompt_sha256" in columns]
-    if judging:
-        raise ConfigError(say("report.judged_otherwise", changed=listed(each.phrase() for each in judging)))
+    return listed(
+        each.phrase() for each in judging if each.condition.column != "prompt_id" or "prompt_sha256" in columns
+    )
 
 
 def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict], same: bool) -> str:

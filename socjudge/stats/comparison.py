@@ -61,6 +61,18 @@ def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
     return together.get(run_id, [])
 
 
+def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
+    """Whether two runs judged a same stored answer, for each question that both asked (its index)."""
+    sides = []
+    for run in (first, second):
+        side = scores[scores["run_id"] == run]
+        hashes = side["answer_sha256"] if "answer_sha256" in side else pd.Series(None, side.index, dtype=object)
+        answers = hashes.groupby(side["question_id"], sort=False)
+        sides.append({question: set(its.dropna()) for question, its in answers})
+    both = [question for question in sides[0] if question in sides[1]]
+    return pd.Series([bool(sides[0][name] & sides[1][name]) for name in both], index=both, dtype=bool)
+
+
 def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: str) -> pd.DataFrame:
     """The marks of two cohorts for the answers that both judged.
 

@@ -18,7 +18,7 @@ from report_logs import bare_log, save_log, words
 from socjudge import ConfigError, compare_judges, load_results, load_runs, load_scores, summarise_scores
 from socjudge.history import cache as history_cache
 from socjudge.history.tables import read_logs
-from socjudge.panels.state.explorer import Explorer, Filters, compare_runs, run_table
+from socjudge.panels.state.explorer import Explorer, Filters, pair_runs, run_table
 from socjudge.panels.views.history import pair_html
 from socjudge.runbooks.index import RunbookIndex
 
@@ -131,7 +131,7 @@ def test_an_unread_reply_does_not_pass_and_is_not_averaged(tmp_path: Path) -> No
 
 def test_two_judges_of_the_same_answers_are_paired(explorer: Explorer, logs: Path) -> None:
     first, second, _ = ids(explorer)
-    pair = compare_runs(explorer.select(Filters()), first, second)
+    pair = pair_runs(explorer.select(Filters()), first, second)
     scores = load_scores(logs)
     both = scores[scores["run_id"].isin([first, second])].astype({"run_id": object})
     assert pair.paired is not None
@@ -147,7 +147,7 @@ def test_two_judges_of_the_same_answers_are_paired(explorer: Explorer, logs: Pat
 
 def test_a_comparison_keeps_to_the_selected_category(explorer: Explorer) -> None:
     first, second, _ = ids(explorer)
-    pair = compare_runs(explorer.select(Filters(categories=("危険操作系",))), first, second)
+    pair = pair_runs(explorer.select(Filters(categories=("危険操作系",))), first, second)
     assert pair.questions["question_id"].tolist() == [5, 6]
     assert pair.paired is not None
     assert set(pair.paired["n"]) == {2}
@@ -155,10 +155,10 @@ def test_a_comparison_keeps_to_the_selected_category(explorer: Explorer) -> None
 
 def test_other_answers_stand_side_by_side_and_are_not_paired(explorer: Explorer) -> None:
     first, _, own = ids(explorer)
-    pair = compare_runs(explorer.select(Filters()), first, own)
+    pair = pair_runs(explorer.select(Filters()), first, own)
     assert pair.paired is None
     assert "For 10 of the 10 common questions the judged answers differ" in pair.reason
-    assert pair.effect is None  # another judge: what moved is not the assistant's doing
+    assert pair.comparison is None  # another judge: what moved is not the assistant's doing
     assert not pair.questions["same_answer"].any()
     assert set(pair.means["run_id"]) == {first, own}
 
@@ -169,11 +169,11 @@ def test_one_other_answer_is_enough_not_to_pair(tmp_path: Path) -> None:
     changed["results"][2]["answer"] = "別の回答"
     save_log(folder, changed, "judge_eval_20260102_090000.json")
     explorer = Explorer(folder)
-    pair = compare_runs(explorer.select(Filters()), *ids(explorer))
+    pair = pair_runs(explorer.select(Filters()), *ids(explorer))
     assert pair.paired is None
     assert "For 1 of the 8 common questions" in pair.reason
-    assert pair.effect is not None and pair.effect.finding in html.unescape(pair_html(pair, ""))
-    assert pair.effect.differences["mean_difference"].tolist() == [-10.0] * 7
+    assert pair.comparison is not None and pair.comparison.finding in html.unescape(pair_html(pair, ""))
+    assert pair.comparison.differences["mean_difference"].tolist() == [-10.0] * 7
     assert pair.questions["same_answer"].tolist() == [True, True, False, True, True, True, True, True, False]
     assert pd.isna(pair.questions["first"].iloc[8])  # not asked
 
@@ -183,11 +183,11 @@ def test_runs_of_other_questions_have_nothing_in_common(tmp_path: Path) -> None:
     other["results"][0]["question_id"] = "x1"
     save_log(folder, other, "judge_eval_20260102_090000.json")
     explorer = Explorer(folder)
-    pair = compare_runs(explorer.select(Filters()), *ids(explorer))
+    pair = pair_runs(explorer.select(Filters()), *ids(explorer))
     assert pair.paired is None
     assert "share no question" in pair.reason
     with pytest.raises(ConfigError, match="the same run is chosen twice"):
-        compare_runs(explorer.select(Filters()), ids(explorer)[0], ids(explorer)[0])
+        pair_runs(explorer.select(Filters()), ids(explorer)[0], ids(explorer)[0])
 
 
 def test_texts_are_read_from_the_two_logs_only(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_going_back_while_another_run_is_compared_shows_the_first_again(
     newest, again, oldest = (value for _, value in panel.second.options)
     panel.first.value, panel.second.value = oldest, again
     drawn(panel)
-    begun, going, compare = threading.Event(), threading.Event(), panel_history.compare_runs
+    begun, going, compare = threading.Event(), threading.Event(), panel_history.pair_runs
 
     def slow(selection: Any, first: str, second: str) -> Any:
         found = compare(selection, first, second)
@@ -64,7 +64,7 @@ def test_going_back_while_another_run_is_compared_shows_the_first_again(
             going.wait(20)
         return found
 
-    monkeypatch.setattr(panel_history, "compare_runs", slow)
+    monkeypatch.setattr(panel_history, "pair_runs", slow)
     panel.second.value = newest
     assert begun.wait(20)
     panel.second.value = again

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pandas as pd
 import pytest
 from conftest import ANSWER
 from hosted_run import copy_log, log_run
@@ -71,7 +72,7 @@ def tried(session: TrialSession, **how: Any) -> TrialSession:
 
 def differences(session: TrialSession) -> dict[str, float]:
     assert session.effect is not None, session.problem
-    frame = session.effect.comparison
+    frame = pd.DataFrame(session.effect.rows)
     return dict(zip(frame["criterion"], frame["mean_difference"].round(2), strict=True))
 
 
@@ -89,8 +90,8 @@ def test_a_trial_of_a_judge_prompt_costs_judge_calls_only(session: TrialSession,
         "総合": -4.7, "根拠性": -2.0, "正確性": -2.0, "網羅性": -2.0, "安全性": -18.2, "引用明示": -2.0, "簡潔性": -2.0,
     }  # fmt: skip
     assert session.effect is not None
-    (flip,) = session.effect.flips.to_dict("records")
-    assert (flip["direction"], flip["baseline_mean"], flip["mean"]) == ("合格→不合格", 80, 60)
+    (flip,) = session.effect.flips
+    assert (flip["direction"], flip["before"], flip["after"]) == ("合格→不合格", 80, 60)
     first = session.effect.questions[0]
     assert (first.direction, first.after[0].question.id) == ("合格→不合格", flip["question_id"])
     assert first.before[0].evaluation.rationale["安全性"] == "元の理由"
@@ -154,13 +155,13 @@ def test_some_of_the_answers_can_be_chosen(session: TrialSession, marking: Servi
     tried(session)
     assert marking.judge_calls == expected
     assert session.effect is not None
-    assert (session.effect.comparison["n"] == expected).all()
-    assert (session.effect.comparison["n_unpaired"] == 0).all()
+    assert (session.effect.comparison.differences["n"] == expected).all()
+    assert (session.effect.comparison.differences["n_unpaired"] == 0).all()
     # The same after the kernel was restarted.
     fresh = TrialSession(logs_dir=session.logs_dir, index_dir=session.index_dir)
     fresh.reopen(fresh.trials[0])
     assert fresh.effect is not None
-    assert fresh.effect.comparison.equals(session.effect.comparison)
+    assert fresh.effect.comparison.differences.equals(session.effect.comparison.differences)
 
 
 def test_answers_on_which_judges_disagreed_can_be_chosen(session: TrialSession, marking: Service, logs: Path) -> None:
@@ -186,7 +187,7 @@ def test_repeats_of_the_stored_run_are_averaged_first(
     assert marking.judge_calls == 4
     assert differences(session)["根拠性"] == 0  # 70 and 90 became 80
     assert session.effect is not None
-    assert (session.effect.comparison["n"] == 2).all()
+    assert (session.effect.comparison.differences["n"] == 2).all()
     assert [(len(both.before), len(both.after)) for both in session.effect.questions] == [(4, 2), (4, 2)]
 
 
@@ -211,7 +212,7 @@ def test_an_assistants_prompt_has_the_questions_answered_anew(session: TrialSess
     assert (marking.judge_calls, len(marking.requests)) == (10, 20)
     assert session.effect is not None
     assert not session.effect.same_answers
-    assert (session.effect.comparison["n"] == 10).all()
+    assert (session.effect.comparison.differences["n"] == 10).all()
     assert differences(session)["総合"] == 0
     both = session.effect.questions[0]
     assert not both.before[0].answer.answer.endswith("短く。")

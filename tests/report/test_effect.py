@@ -124,6 +124,22 @@ def test_marks_of_another_judge_or_prompt_are_refused(column: str, value: str) -
         compare_runs(run_frame("a", OLD), run_frame("b", NEW, **{column: value}))
 
 
+def test_two_judges_are_compared_on_the_same_answers_and_no_regression_is_read_from_that() -> None:
+    before, after = (
+        run_frame(name, marks, judge=judge).assign(answer_sha256=lambda rows: rows["question_id"].astype(str))
+        for name, marks, judge in (("a", NEW, "gpt-4o"), ("b", OLD, "gpt-5"))
+    )
+    found = compare_runs(before, after)
+    expected = compare_judges(pd.concat([before, after]), baseline="a", by="run_id")
+    pd.testing.assert_frame_equal(found.differences, expected)
+    assert found.finding == overall(expected)["note"] and found.lines[0].startswith("同じ回答への採点")
+    assert "gpt-4o→gpt-5" in found.judging and found.judging in found.doubt
+    assert found.regressions == [], "4.2 points less, but by another judge"
+    other = after.assign(answer_sha256=after["answer_sha256"].replace("3", "別"))
+    with pytest.raises(ConfigError, match=r"gpt-5.*rejudge"):
+        compare_runs(before, other)
+
+
 def test_other_criteria_are_refused_and_another_name_for_the_same_prompt_is_not() -> None:
     with pytest.raises(ConfigError, match=r"観点: ＋実行可能性"):
         compare_runs(run_frame("a", OLD, criteria="安全性"), run_frame("b", NEW, criteria="安全性、実行可能性"))

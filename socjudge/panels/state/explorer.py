@@ -4,7 +4,6 @@ Frames are read once and without texts; texts are read from the logs that are lo
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -21,11 +20,10 @@ from ...base.storage import as_path, is_remote
 from ...errors import ConfigError
 from ...history.frames import History, load_history
 from ...records import EvaluationResult, EvaluationRun
-from ...report.effect import RunComparison
-from ...report.effect import compare_runs as change_between
+from ...report.effect import RunComparison, compare_runs
 from ...runs.load import load_run
 from ...stats.basics import in_order, question_means, summarise_scores
-from ...stats.comparison import compare_judges
+from ...stats.comparison import same_answers
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,8 @@ class Filters:
 class RunPair:
     """Two runs side by side. first, second: their rows of `load_runs`. conditions: (name, first's, second's) of what
     differs between them.
-    paired: `compare_judges` with the first as the baseline; None where they did not judge the same stored answers, and
-    `reason` then says why.
-    effect: where the answers differ under the same judge, whether the change helped (`socjudge.compare_runs`), else None.
+    comparison: `compare_runs`, None where they cannot be compared.
+    reason: why their marks are not those of the same stored answers; nothing where they are.
     means: one row per run and criterion, from `summarise_scores`. questions: one row per question of either: question_id,
     category, first, second (0–100, repeats averaged; NaN where it was not asked or not scored), same_answer (whether
     both judged the same stored answer)."""
@@ -54,11 +51,15 @@ class RunPair:
     first: dict[Any, Any]
     second: dict[Any, Any]
     conditions: list[tuple[str, str, str]]
-    paired: pd.DataFrame | None
+    comparison: RunComparison | None
     reason: str
-    effect: RunComparison | None
     means: pd.DataFrame
     questions: pd.DataFrame
+
+    @property
+    def paired(self) -> pd.DataFrame | None:
+        """The differences, where both judged the same stored answers."""
+        return None if self.comparison is None or self.reason else self.comparison.differences
 
 
 class Explorer:
@@ -183,8 +184,8 @@ def run_table(chosen: History) -> pd.DataFrame:
     return table.fillna(dict.fromkeys(whole, 0)).astype(dict.fromkeys(whole, int))  # a log without a result
 
 
-def compare_runs(chosen: History, first: str, second: str) -> RunPair:
-    """Two runs of a selection side by side; question by question where they judged the same stored answers.
+def pair_runs(chosen: History, first: str, second: str) -> RunPair:
+    """Two runs of a selection side by side.
 
     ConfigError if a run is not in the selection, or both are the same one."""
     rows = {row["run_id"]: row for row in chosen.runs.to_dict("records")}
@@ -194,19 +195,15 @@ def compare_runs(chosen: History, first: str, second: str) -> RunPair:
         raise ConfigError(say("panels.run_filtered_out"))
     told = conditions_of(chosen.runs[chosen.runs["run_id"].isin([first, second])])
     scores = chosen.scores[chosen.scores["run_id"].isin([first, second])].astype({"run_id": object})
-    questions = _questions(scores, first, second)
-    paired, effect, reason = None, None, _why_not_paired(questions, scores, first, second)
-    if reason:
-        with contextlib.suppress(ConfigError):  # another judge, or no question in common
-            effect = change_between(*(scores[scores["run_id"] == run_id] for run_id in (first, second)))
-    else:
-        try:
-            paired = compare_judges(scores, baseline=first, by="run_id")
-        except ConfigError as error:  # such as other criteria
-            reason = str(error)
+    same = same_answers(scores, first, second)
+    comparison, reason = None, _why_not_paired(same)
+    try:
+        comparison = compare_runs(*(scores[scores["run_id"] == run_id] for run_id in (first, second)))
+    except ConfigError as error:  # another judge of other answers, other criteria, or no question in common
+        reason = reason or str(error)
     return RunPair(
-        rows[first], rows[second], [each.words() for each in differences(told[first], told[second])], paired, reason,
-        effect, summarise_scores(scores, by=["run_id", "criterion"]), questions,
+        rows[first], rows[second], [each.words() for each in differences(told[first], told[second])], comparison, reason,
+        summarise_scores(scores, by=["run_id", "criterion"]), _questions(scores, first, second, same),
     )  # fmt: skip
 
 
@@ -217,28 +214,18 @@ def _make_folder(folder: Path) -> None:
         raise ConfigError(say("panels.no_folder", folder=folder, reason=os_reason(error))) from None
 
 
-def _questions(scores: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+def _questions(scores: pd.DataFrame, first: str, second: str, same: pd.Series) -> pd.DataFrame:
     means = question_means(scores, ["run_id"]).pivot(index="question_id", columns="run_id", values="score")
-    answers = scores.groupby(["question_id", "run_id"], sort=False)["answer_sha256"].agg(set).unstack()
     rows = scores.drop_duplicates("question_id")[["question_id", "category"]].reset_index(drop=True)
     sides = {
         side: means.reindex(columns=[run_id])[run_id].reindex(rows["question_id"]).to_numpy()
         for side, run_id in (("first", first), ("second", second))
     }
-    both = answers.reindex(columns=[first, second]).reindex(rows["question_id"])
-    same = [
-        isinstance(one, set) and isinstance(other, set) and bool(one & other)
-        for one, other in both.itertuples(index=False)
-    ]
-    return rows.assign(**sides, same_answer=same)
+    return rows.assign(**sides, same_answer=same.reindex(rows["question_id"], fill_value=False).to_numpy())
 
 
-def _why_not_paired(questions: pd.DataFrame, scores: pd.DataFrame, first: str, second: str) -> str:
-    asked = [set(scores.loc[scores["run_id"] == run_id, "question_id"]) for run_id in (first, second)]
-    both = questions[questions["question_id"].isin(asked[0] & asked[1])]
-    if both.empty:
+def _why_not_paired(same: pd.Series) -> str:
+    if same.empty:
         return say("panels.history_no_common")
-    different = int((~both["same_answer"]).sum())
-    if not different:
-        return ""
-    return say("panels.history_other_answers", common=len(both), different=different)
+    different = int((~same).sum())
+    return say("panels.history_other_answers", common=len(same), different=different) if different else ""

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from ...history.frames import load_scores
 from ...records import EvaluationResult, EvaluationRun
+from ...report.effect import RunComparison, compare_runs
 from ...stats.basics import OVERALL
-from ...stats.comparison import compare_judges, verdict_flips
+from ...stats.comparison import verdict_flips
+
+FLIPS = ("合格→不合格", "不合格→合格")
 
 
 @dataclass(frozen=True)
@@ -25,18 +29,28 @@ class QuestionChange:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a prompt changed. comparison: of `compare_judges`, 総合 first; flips: of `verdict_flips`; questions: those
-    whose verdict flipped first; same_answers: whether both prompts were tried on the same answers."""
+    """What a prompt changed. comparison: of `compare_runs`; questions: those whose verdict flipped first; same_answers:
+    whether both prompts were tried on the same answers."""
 
-    comparison: pd.DataFrame
-    flips: pd.DataFrame
+    comparison: RunComparison
     questions: tuple[QuestionChange, ...]
     same_answers: bool
 
     @property
+    def rows(self) -> list[dict[Any, Any]]:
+        """The differences, 総合 first."""
+        rows = self.comparison.differences.to_dict("records")
+        return sorted(rows, key=lambda row: row["criterion"] != OVERALL)
+
+    @property
+    def flips(self) -> list[dict[Any, Any]]:
+        """The questions whose verdict flipped, as in the comparison."""
+        return [row for row in self.comparison.questions.to_dict("records") if row["direction"] in FLIPS]
+
+    @property
     def difference(self) -> float | None:
         """Points by which the mean over questions and criteria moved; None if nothing could be compared."""
-        moved = self.comparison["mean_difference"].iloc[0]
+        moved = self.rows[0]["mean_difference"]
         return None if pd.isna(moved) else float(moved)
 
 
@@ -50,19 +64,14 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
 
     tried = set(map(pair_of, after.results))
     before = replace(before, results=[result for result in before.results if pair_of(result) in tried])
-    scores = pd.concat([before.scores_frame(), after.scores_frame()], ignore_index=True)
-    if not same_answers:
-        scores = scores.assign(answer_sha256="any")
-    comparison = compare_judges(scores, baseline=before.run.run_id, by="run_id")
-    flips = verdict_flips(scores, baseline=before.run.run_id, by="run_id")
-    directions = dict(zip(flips["question_id"], flips["direction"], strict=True))
-    overall_first = comparison.assign(_later=comparison["criterion"] != OVERALL).sort_values("_later", kind="stable")
+    comparison = compare_runs(before, after)
+    directions = dict(zip(comparison.questions["question_id"], comparison.questions["direction"], strict=True))
     questions = [
-        QuestionChange(_of(before, question), _of(after, question), directions.get(question, ""))
-        for question in dict.fromkeys(result.question.id for result in after.results)
+        QuestionChange(_of(before, question), _of(after, question), direction if direction in FLIPS else "")
+        for question, direction in directions.items()
     ]
     questions.sort(key=lambda both: not both.direction)
-    return Effect(overall_first.drop(columns="_later"), flips, tuple(questions), same_answers)
+    return Effect(comparison, tuple(questions), same_answers)
 
 
 def disputed_questions(run: EvaluationRun, logs_dir: Path) -> set[int | str]:

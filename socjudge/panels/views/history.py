@@ -95,8 +95,8 @@ def pair_html(pair: RunPair, chart: str) -> str:
         else f"<p>{say('panels.history_no_conditions')}</p>",
     ]
     if pair.paired is None:
-        if pair.effect is not None:
-            parts.append(pair.effect._repr_html_())
+        if pair.comparison is not None:
+            parts.append(pair.comparison._repr_html_())
         parts += [f'<p class="warn">⚠️ {escape(pair.reason)}</p>', _means(pair)]
     else:
         parts += [f"<h3>{say('panels.history_same_answers')}</h3>", _differences(pair.paired), chart]

@@ -95,10 +95,10 @@ def effect_html(effect: Effect, trial: Trial) -> str:
     same = say("panels.prompts_same_answers") if effect.same_answers else say("panels.prompts_new_answers")
     flips = [
         say(
-            "panels.prompts_flip", question=row["question_id"], direction=row["direction"], before=row["baseline_mean"],
-            after=row["mean"],
+            "panels.prompts_flip", question=row["question_id"], direction=row["direction"], before=row["before"],
+            after=row["after"],
         )
-        for row in effect.flips.to_dict("records")
+        for row in effect.flips
     ]  # fmt: skip
     title = say("panels.prompts_result", base=trial.choice.base)
     count = say("panels.prompts_flips_count", count=len(flips))
@@ -106,7 +106,7 @@ def effect_html(effect: Effect, trial: Trial) -> str:
     return STYLE + block(
         "",
         f"<h2>{escape(title)}</h2>{escape(trial_label(trial))}<br>{same}",
-        _table(effect.comparison.to_dict("records"))
+        _table(effect.rows)
         + f"<b>{say('panels.prompts_flips')}</b>: {count}<ul>{listed}</ul>"
         + f"<b>{say('panels.prompts_each')}</b>{''.join(_question(both, effect) for both in effect.questions)}",
     )
