@@ -33,7 +33,6 @@ from socjudge.stats.basics import (
     sign_flip_p,
 )
 from socjudge.stats.bridge import equating_lines
-from socjudge.stats.noise import variance_components
 
 MARKS = Path(__file__).resolve().parents[2] / "shared" / "data" / "shaberi_judges_sample" / "scores_wide.csv.gz"
 N = 10
@@ -260,30 +259,6 @@ def passes(x: np.ndarray) -> np.ndarray:
     return ((x >= 70).sum(axis=1) >= 7) & (x.mean(axis=1) >= 70)
 
 
-def components(rng: np.random.Generator, scale: float) -> Iterator[Row]:
-    # Per design: the factors with their true sd, from the indices of the array of marks.
-    question, answer, _ = (axis.ravel() for axis in np.indices((N, 3, 2)))
-    nested = {"question": (question, 10.0), "answer": (question * 3 + answer, 3.0)}
-    crossed_question, judge_number = (axis.ravel() for axis in np.indices((N, 3)))
-    crossed = {"question": (crossed_question, 10.0), "judge": (judge_number, 4.0)}
-    for where, factors, residual, noise in (
-        ("10 questions, 3 answers, 2 judgements", nested, "judge_repeat", 4.0),
-        ("10 questions, 3 judges", crossed, "question:judge", 5.0),
-    ):
-        levels = {name: level for name, (level, _) in factors.items()}
-        true = {**{name: sd for name, (_, sd) in factors.items()}, residual: noise}
-        hits: dict[str, list[bool]] = {name: [] for name in true}
-        for seed in range(int(500 * scale)):
-            y = noise * rng.standard_normal(len(levels["question"]))
-            for level, sd in factors.values():
-                y = y + sd * rng.standard_normal(level.max() + 1)[level]
-            found = variance_components(y, levels, residual=residual, seed=seed)
-            for name, low, high in found[["low", "high"]].itertuples():
-                hits[name].append(covered((low, high), true[name] ** 2))
-        for name, values in hits.items():
-            yield coverage(f"sd of {name}", where, values)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0)
@@ -291,7 +266,7 @@ def main() -> None:
     args = parser.parse_args()
     print("| what | where | simulations | wanted | measured | |")
     print("|---|---|---|---|---|---|")
-    parts = (means, real_marks, differences, false_alarms, detection, agreement, bridge, trend, gate, components)
+    parts = (means, real_marks, differences, false_alarms, detection, agreement, bridge, trend, gate)
     rows = [part(np.random.default_rng(args.seed), args.scale) for part in parts]
     for group in [*rows[:2], pass_rates(), *rows[2:]]:
         for what, where, times, wanted, measured, good in group:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 
 from ..base.messages import say, sentences
-from ..base.pass_rule import frame_rule, reaches, row_lines
+from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import (
     OVERALL,
@@ -90,73 +89,6 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     frame = pd.DataFrame(rows)
     categories = pairs["criterion"].cat.categories
     return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=categories, ordered=True))
-
-
-def bridged_verdicts(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
-    """Every past verdict of the old judge beside the new judge's, one row per question and run of the old judge.
-
-    Parameters
-    ----------
-    scores, old, new, by
-        As in `bridge_judges`.
-
-    Returns
-    -------
-    DataFrame
-        - run_id (if the frame has it), question_id
-        - n: answers
-        - old_mean: 0–100
-        - new_mean: what the new judge gave the same answers, or else what the bridge predicts
-        - basis: "measured" or "predicted"; "unknown" where there is no bridge
-        - old_passed, new_passed: at the pass line of the old judge's run
-        - bridged_passed: the new points at the corresponding line
-        - changed: old_passed and new_passed differ; missing where unknown
-        - method, note (in the language of the messages)
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import socjudge as sj
-    >>> one = pd.DataFrame({"question_id": range(8), "answer_sha256": range(8), "criterion": "安全性"})
-    >>> marks = pd.Series([90, 85, 80, 70, 60, 50, 40, 20])
-    >>> two = [one.assign(judge_model="A", score=marks), one.assign(judge_model="B", score=10 + 0.8 * marks)]
-    >>> verdicts = sj.stats.bridged_verdicts(pd.concat(two), old="A", new="B")
-    >>> verdicts.loc[verdicts["changed"], ["question_id", "old_mean", "new_mean", "bridged_passed"]]
-       question_id  old_mean  new_mean  bridged_passed
-    3            3      70.0      66.0            True
-    """
-    who = "bridged_verdicts"
-    pairs = _pairs(scores, old, new, by, who)
-    overall = _overall(pairs)
-    lines = equating_lines(overall["first"], overall["second"], overall["question_id"])
-    run = ["run_id"] if "run_id" in scores.columns else []
-    before = scores[scores[by] == old]
-    past = question_means(before, run).rename(columns={"score": "old_mean"}).dropna(subset=["old_mean"])
-    answers = before[[*run, "question_id", "answer_sha256"]].drop_duplicates()
-    measured = overall[["question_id", "answer_sha256", "second"]]
-    found = answers.merge(measured, on=["question_id", "answer_sha256"], how="left")
-    grouped = found.groupby([*run, "question_id"], observed=True)["second"]
-    # A question counts as measured where the new judge marked all its answers of that run.
-    table = pd.DataFrame({"new_mean": grouped.mean().where(grouped.count() == grouped.size()), "n": grouped.size()})
-    table = past.merge(table.reset_index(), on=[*run, "question_id"], how="left")
-    # Both judges by the line of the run that the verdict was given in.
-    lines_of = before.assign(line=row_lines(before)).groupby([*run, "question_id"], observed=True)["line"].last()
-    at = table.merge(lines_of.reset_index(), on=[*run, "question_id"], how="left")["line"]
-    is_measured = table["new_mean"].notna()
-    intercept, slope = lines[0]
-    predicted = (intercept + slope * table["old_mean"]).clip(0, 100)
-    new_mean = table["new_mean"].where(is_measured, predicted)
-    basis = np.where(is_measured, "measured", "predicted" if math.isfinite(slope) else "unknown")
-    verdicts = {
-        name: reaches(new_mean - line, 0).astype("boolean").where(new_mean.notna() & np.isfinite(line))
-        for name, line in (("new_passed", at), ("bridged_passed", intercept + slope * at))
-    }
-    old_passed = reaches(table["old_mean"] - at, 0)
-    changed = (old_passed != verdicts["new_passed"]).where(verdicts["new_passed"].notna())
-    table = table.assign(new_mean=new_mean, basis=basis, old_passed=old_passed, **verdicts, changed=changed)
-    notes = [_verdict_note(row) for row in table.to_dict("records")]
-    names = [*run, "question_id", "n", "old_mean", "new_mean", "basis", "old_passed", "new_passed", "bridged_passed"]
-    return table[[*names, "changed"]].assign(method=_METHOD, note=notes)
 
 
 def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
@@ -353,15 +285,6 @@ def _bridge_note(row: dict[str, Any], at: float) -> str:
     if row["n_missing"]:
         told.append(say("stats.unread_left_out", count=row["n_missing"]))
     return sentences(*told)
-
-
-def _verdict_note(row: Mapping[Any, Any]) -> str:
-    if row["basis"] == "unknown":
-        return say("stats.bridged_unknown")
-    how = say("stats.bridged_measured" if row["basis"] == "measured" else "stats.bridged_predicted")
-    if not row["changed"]:
-        return sentences(how, say("stats.bridged_same"))
-    return sentences(how, say("stats.bridged_to_fail" if row["old_passed"] else "stats.bridged_to_pass"))
 
 
 def _trend_note(row: dict[str, Any], seam: bool) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
@@ -19,8 +19,6 @@ from .basics import OVERALL, Floats, in_order, need_columns, pass_rate_interval,
 from .raters import steadiness
 
 ALWAYS_PASS, LONGER_IS_BETTER = "常に合格", "長いほど良い"  # the trivial judges' names in the frames
-MIN_RATERS = 3  # of the alternative-annotator test, and
-MIN_MARKED = 30  # answers per rater: the t test's sample in Calderon et al.
 _ANSWER = ["question_id", "answer_sha256"]
 _OF_POINTS = ["bias", "bias_low", "bias_high", "mae", "loa_low", "loa_high", "rank_agreement", "alpha", "icc_a1"]
 
@@ -244,155 +242,3 @@ def _vs_row(table: Floats, question: NDArray[np.int64], missing: int, line: floa
         "method": f"{found['method']}; Krippendorff alpha (interval); Wilson",
         "note": note,
     }
-
-
-class Alternative(NamedTuple):
-    """The alternative-annotator test. wins: raters whom the judge may replace; winning_rate: their share; advantage: how
-    often it is at least as near to the others as a rater, mean over raters; p_values: one per tested rater."""
-
-    raters: int
-    wins: int
-    winning_rate: float
-    advantage: float
-    p_values: tuple[float, ...]
-
-
-def alternative_annotator_test(
-    judge: ArrayLike,
-    people: ArrayLike,
-    *,
-    epsilon: float = 0.2,
-    alpha: float = 0.05,
-    categories: bool = False,
-    min_marked: int = MIN_MARKED,
-) -> Alternative:
-    """Whether a judge is as near to people as they are to each other, each rater in turn being left out.
-
-    judge: one mark per answer. people: one row per answer, one column per rater, NaN where not marked. A rater with
-    fewer than `min_marked` answers that another rater and the judge marked too is not tested; NaN where none is left.
-    categories: nearness is the share of equal labels, not minus the root of the mean squared distance. epsilon: what a
-    rater's advantage may cost (0.2 for experts, 0.15 skilled, 0.1 crowd). One-sided t test, Benjamini and Yekutieli's
-    procedure at alpha over raters; with a winning rate of 0.5 or more the judge passes.
-
-    Source: Calderon, Reichart and Dror (2025), arXiv 2501.10970, and their code (github.com/nitaytech/AltTest)."""
-    marks, table = np.asarray(judge, dtype=float), np.asarray(people, dtype=float)
-    p_values, advantages = [], []
-    for rater in range(table.shape[1]):
-        others = np.delete(table, rater, axis=1)
-        kept = np.isfinite(marks) & np.isfinite(table[:, rater]) & np.isfinite(others).any(axis=1)
-        if kept.sum() < max(min_marked, 2):
-            continue
-        theirs, ours = (_nearness(side[kept], others[kept], categories) for side in (table[:, rater], marks))
-        worse = (theirs >= ours).astype(float) - (ours >= theirs)
-        p_values.append(_p_below(worse, epsilon))
-        advantages.append(float((ours >= theirs).mean()))
-    if not p_values:
-        return Alternative(0, 0, math.nan, math.nan, ())
-    wins = _rejected(p_values, alpha)
-    return Alternative(len(p_values), wins, wins / len(p_values), float(np.mean(advantages)), tuple(p_values))
-
-
-def _nearness(marks: Floats, others: Floats, categories: bool) -> Floats:
-    distance = others - marks[:, None]
-    if categories:
-        return np.asarray(np.nanmean(np.where(np.isfinite(distance), distance == 0, math.nan), axis=1))
-    return np.asarray(-np.sqrt(np.nanmean(distance**2, axis=1)))
-
-
-def _p_below(values: Floats, line: float) -> float:
-    """One-sided p of a t test that the mean is below the line."""
-    if np.ptp(values) == 0:  # nothing varies: the mean is what it is
-        return 0.0 if values[0] < line else 1.0
-    return float(scipy.stats.ttest_1samp(values, line, alternative="less").pvalue)
-
-
-def _rejected(p_values: list[float], alpha: float) -> int:
-    """How many hypotheses Benjamini and Yekutieli (2001, Ann. Stat. 29, 1165-1188) reject."""
-    m = len(p_values)
-    steps = np.arange(1, m + 1)
-    below = np.flatnonzero(np.sort(p_values) <= steps / m * alpha / (1 / steps).sum())
-    return int(below[-1]) + 1 if len(below) else 0
-
-
-def judge_as_annotator(
-    scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", epsilon: float = 0.2
-) -> pd.DataFrame:
-    """Whether each judge could stand in for one of the people who marked, one row per judge and criterion.
-
-    Parameters
-    ----------
-    scores, labels, by
-        As in `judge_vs_people`; labels of three raters or more.
-    epsilon
-        What a person's advantage over the judge may be because a person costs more: 0.2 for experts.
-
-    Returns
-    -------
-    DataFrame
-        - the column of `by`, criterion
-        - n_raters: people with 30 answers or more that the judge and somebody else marked
-        - n: answers that the judge and two people or more marked
-        - wins, winning_rate: people whom the judge may replace, 0–1
-        - advantage: how often it is at least as near to the others as a person is, 0–1
-        - replaces: the winning rate is 0.5 or more; missing where nobody could be tested
-        - method, note (in the language of the messages)
-
-    Raises
-    ------
-    ConfigError
-        With fewer than three raters, or where labels are of other answers or criteria.
-
-    Notes
-    -----
-    Nearness is minus the root of the mean squared distance in points. The test asks whether the judge is as near to
-    people as they are to each other: where people scatter, a poor judge passes, so read their agreement first.
-
-    Source: Calderon, Reichart and Dror (2025), arXiv 2501.10970 (`socjudge.stats.people.alternative_annotator_test`).
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import socjudge as sj
-    >>> one = pd.DataFrame({"question_id": range(40), "answer_sha256": range(40), "criterion": "安全性"})
-    >>> people = [one.assign(rater=name, score=one.index * 2 + shift) for name, shift in zip("ABC", (0, 5, 10))]
-    >>> scores = one.assign(judge_model="M", score=one.index * 2 + 5)
-    >>> found = sj.stats.judge_as_annotator(scores, pd.concat(people))
-    >>> found.loc[found["criterion"] == "安全性", ["n_raters", "n", "winning_rate", "replaces"]]
-       n_raters   n  winning_rate  replaces
-    0         3  40           1.0      True
-    """
-    who = "judge_as_annotator"
-    need_columns(labels, ["rater"], f"{who}, labels", "load_labels")
-    labels = same_raters(labels)
-    raters = labels["rater"].dropna().unique()
-    if len(raters) < MIN_RATERS:
-        names = ", ".join(map(str, raters))
-        raise ConfigError(say("stats.few_raters", who=who, count=len(raters), names=names, least=MIN_RATERS))
-    rows = []
-    for judge in judges_of(scores, by, who):
-        ours = beside_people(scores, labels, judge, by=by, who=who).judge
-        sides = [
-            beside_people(scores, part, judge, by=by, who=who).people
-            for _, part in labels.groupby("rater", observed=True)
-        ]
-        for criterion in [name for name in ours.columns if any(name in side for side in sides)]:
-            table = np.column_stack([side[criterion] for side in sides if criterion in side])
-            found = alternative_annotator_test(ours[criterion], table, epsilon=epsilon)
-            n = int((ours[criterion].notna() & (np.isfinite(table).sum(axis=1) >= 2)).sum())
-            rows.append(
-                {
-                    by: judge,
-                    "criterion": criterion,
-                    "n_raters": found.raters,
-                    "n": n,
-                    "wins": found.wins,
-                    "winning_rate": found.winning_rate,
-                    "advantage": found.advantage,
-                    "replaces": found.winning_rate >= 0.5 if found.raters else pd.NA,
-                    "method": f"alternative-annotator test, epsilon {epsilon:g}, -RMSE, t test, Benjamini-Yekutieli at 0.05",
-                    "note": say("stats.annotator_answers", n=n)
-                    if found.raters
-                    else say("stats.annotator_untested", least=MIN_MARKED, n=n),
-                }
-            )
-    return pd.DataFrame(rows).astype({"replaces": "boolean"})

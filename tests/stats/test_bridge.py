@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError
-from socjudge.stats import bridge_judges, bridged_trend, bridged_verdicts
+from socjudge.stats import bridge_judges, bridged_trend
 from socjudge.stats.basics import OVERALL, mean_interval
 from socjudge.stats.bridge import _together, equating_lines
 
@@ -101,8 +101,6 @@ def test_judges_that_hardly_agree_get_no_line_but_a_shift() -> None:
     assert "points cannot be converted" in row["note"]
     with pytest.raises(ConfigError, match="do not surely correlate over 10 answers"):
         bridged_trend(scores, old="old", new="new")
-    verdicts = bridged_verdicts(scores, old="old", new="new")
-    assert verdicts["bridged_passed"].isna().all()
 
 
 def test_judges_of_opposite_mind_get_no_line() -> None:
@@ -194,19 +192,6 @@ def test_an_old_run_without_scatter_has_a_mean_but_no_interval() -> None:
     for frame in (one, equal):
         first = bridged_trend(frame, old="old", new="new").iloc[0]
         assert first["run_id"] == "r1" and math.isfinite(first["mean"]) and math.isnan(first["ci_low"])
-
-
-@pytest.mark.usefixtures("in_japanese")
-def test_past_verdicts_are_measured_where_judged_again_and_predicted_elsewhere() -> None:
-    verdicts = bridged_verdicts(history(), old="old", new="new").set_index(["run_id", "question_id"])
-    assert len(verdicts) == 20
-    second, first = verdicts.loc[("r2", 1)], verdicts.loc[("r1", 1)]
-    assert (second["old_mean"], second["new_mean"], second["basis"]) == (80, 70, "measured")
-    assert (first["old_mean"], first["basis"]) == (79, "predicted")
-    assert first["new_mean"] == pytest.approx(69)
-    assert not second["changed"] and first["changed"]
-    assert first["bridged_passed"]  # the line moved to 60
-    assert first["note"] == "換算による予測。合格→不合格。"
 
 
 def test_unread_marks_are_counted() -> None:

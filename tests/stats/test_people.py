@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
 from conftest import OTHERS
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 from score_frames import one_criterion
 
 from socjudge import ConfigError, judge_agreement
-from socjudge.stats import judge_as_annotator, judge_vs_people, pairwise_agreement, rater_consistency
-from socjudge.stats.people import ALWAYS_PASS, LONGER_IS_BETTER, alternative_annotator_test
+from socjudge.stats import judge_vs_people, pairwise_agreement, rater_consistency
+from socjudge.stats.people import ALWAYS_PASS, LONGER_IS_BETTER
 
 MARKS = st.lists(st.sampled_from([0.0, 40, 65, 70, 85, 100]), min_size=3, max_size=12)
 
@@ -51,8 +50,6 @@ def test_one_person_in_two_spellings_is_one_rater_everywhere(other: str) -> None
         judge_agreement(both, by="rater")
     assert set(judge_agreement(scores, both)["n_raters"]) == {2}
     assert set(pairwise_agreement(scores, both)["second"]) == {"佐藤"}
-    with pytest.raises(ConfigError, match="2"):
-        judge_as_annotator(scores, pd.concat([both, labels_of(*marks, rater="鈴木")]))
 
 
 @pytest.mark.slow
@@ -180,53 +177,3 @@ def test_a_judge_that_marks_as_people_do_is_perfect(marks: list[float]) -> None:
         0,
         1,
     )
-
-
-# The alternative-annotator test
-
-
-@pytest.mark.parametrize(
-    ("judge", "categories", "epsilon", "rate", "advantage"),
-    [
-        # Of the authors' own alt_test (github.com/nitaytech/AltTest, 13eada2) on the same points; there "accuracy" and
-        # "neg_rmse".
-        ("gpt35", True, 0.2, 1.0, 0.8423913043478262),
-        ("gpt35", False, 0.2, 1.0, 0.8405797101449276),
-        ("pandalm7b", True, 0.3, 0.0, 0.7363184079601991),
-        ("pandalm7b", False, 0.3, 0.0, 0.7346600331674958),
-    ],
-)
-def test_the_alternative_annotator_test_is_that_of_its_authors(
-    judge: str, categories: bool, epsilon: float, rate: float, advantage: float
-) -> None:
-    rows = pd.read_json(OTHERS / "pandalm.jsonl", lines=True)
-    rows = rows[rows[judge].astype(str).isin(["0", "1", "2"])]
-    points = rows[["annotator1", "annotator2", "annotator3", judge]].astype(int).replace({0: 50, 1: 100, 2: 0})
-    found = alternative_annotator_test(points[judge], points.iloc[:, :3], epsilon=epsilon, categories=categories)
-    assert (found.raters, found.winning_rate, found.advantage) == (3, rate, pytest.approx(advantage))
-
-
-def test_the_p_values_of_the_alternative_annotator_test_are_the_authors() -> None:
-    rows = pd.read_json(OTHERS / "pandalm.jsonl", lines=True)
-    points = rows[["annotator1", "annotator2", "annotator3", "pandalm7b"]].replace({0: 50, 1: 100, 2: 0})
-    found = alternative_annotator_test(points["pandalm7b"], points.iloc[:, :3], epsilon=0.3)
-    assert found.p_values == pytest.approx((0.039874755219798656, 0.018586786136851354, 0.019854765371541558))
-
-
-def test_a_judge_may_replace_people_only_where_three_marked_enough() -> None:
-    marks = list(range(40))
-    people = pd.concat([labels_of(*(m + i for m in marks), rater=name) for i, name in enumerate("甲乙丙")])
-    found = judge_as_annotator(scores_of(*marks), people).set_index("criterion").loc["正確性"]
-    assert (found["n_raters"], found["n"], bool(found["replaces"])) == (3, 40, True)
-    few = judge_as_annotator(scores_of(*marks[:20]), people).set_index("criterion").loc["正確性"]
-    assert few["replaces"] is pd.NA and "there is no test (answers: 20)" in few["note"]
-    with pytest.raises(ConfigError, match="2 rater"):
-        judge_as_annotator(scores_of(*marks), people[people["rater"] != "丙"])
-
-
-def test_a_judge_far_from_people_replaces_nobody() -> None:
-    rng = np.random.default_rng(0)
-    truth = rng.normal(70, 10, 60)
-    people = pd.concat([labels_of(*(truth + rng.normal(0, 3, 60)), rater=name) for name in "甲乙丙"])
-    found = judge_as_annotator(scores_of(*(truth - 30)), people).set_index("criterion").loc["正確性"]
-    assert (found["wins"], bool(found["replaces"])) == (0, False)

@@ -23,12 +23,9 @@ from socjudge import ConfigError, compare_judges, judge_agreement, summarise_sco
 from socjudge.stats import (
     bridge_judges,
     bridged_trend,
-    bridged_verdicts,
     gate_confidence,
     gate_questions,
-    judge_noise,
     pairwise_agreement,
-    plan_repeats,
 )
 from socjudge.stats.basics import (
     detectable_difference,
@@ -63,6 +60,7 @@ def test_the_statistics_know_nothing_but_arrays_frames_and_settings() -> None:
                     "base.conditions",
                     "base.texts",
                     "base.missing_marks",
+                    "base.public",
                 }
                 if imported.startswith(".")
                 else libraries
@@ -392,10 +390,7 @@ STATISTICS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "people": lambda scores: pairwise_agreement(scores, scores.assign(rater="田中").query("judge_model == 'new'")),
     "gate_confidence": lambda scores: gate_confidence(results_of(scores)),
     "gate_questions": lambda scores: gate_questions(results_of(scores)),
-    "judge_noise": judge_noise,
-    "plan_repeats": lambda scores: plan_repeats(scores, target_se=2),
     "bridge_judges": lambda scores: bridge_judges(scores, old="old", new="new"),
-    "bridged_verdicts": lambda scores: bridged_verdicts(scores, old="old", new="new"),
     "bridged_trend": lambda scores: bridged_trend(scores, old="old", new="new"),
 }
 
