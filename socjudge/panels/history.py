@@ -20,6 +20,7 @@ from ..charts.style import chart_url
 from ..errors import SocJudgeError
 from ..history.frames import History
 from .controls import AUTO, MOST_CHOICES, WIDE, as_choice, elsewhere, heading
+from .migration import MigrationBox
 from .state.explorer import Explorer, Filters, RunPair, pair_runs, run_table
 from .state.newest_only import NewestOnly
 from .views.history import (
@@ -50,7 +51,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
     """The history of runs: filter it, read charts and table, compare two runs, read one question in both, export.
 
     Everything is drawn in the background, so other cells can be executed meanwhile; of several clicks the last one
-    counts. No model is called. `explorer` is the history, `selection` the frames that the filters leave."""
+    counts. No model is called but by `migration`, after a tick. `explorer` is the history, `selection` the frames that the filters leave."""
 
     def __init__(self, logs_dir: Path | str | None = None) -> None:
         logs_dir = logs_dir or constants.LOGS_DIR
@@ -90,6 +91,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         self.status, self.chart_view, self.table, self.comparison, self.answers, self.report = (
             widgets.HTML() for _ in range(6)
         )
+        self.migration = MigrationBox(logs_dir)
         self._reload, self._export = False, False  # what was clicked and not yet done
         self._version = 0  # of the frames
         self._chosen: Any = None  # what the selection was made of: version and filters
@@ -110,6 +112,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
                 self.question, self.answers,
                 widgets.HTML(block("", f"<h2>📄 {say('panels.history_report')}</h2>")), self.path,
                 widgets.HBox([self.export_button]), self.report,
+                widgets.HTML(block("", f"<h2>🔁 {say('panels.migrate_title')}</h2>")), self.migration,
             ]
         )  # fmt: skip
         self.add_class("socjudge-history-explorer")
@@ -190,6 +193,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
                 before = box.value
                 box.options = [self._all, *((as_choice(value), value) for value in values)]
                 box.value = [value for value in before if value in values] or [""]
+            self.migration.offer(self.explorer.judges)
         chosen = self._version, self.filters
         if self.selection is None or chosen != self._chosen:
             selection = self.explorer.select(self.filters)

@@ -1,0 +1,131 @@
+"""The page of HistoryExplorer on a change of the judge: from which to which, what it costs, and what changes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+
+from ..base.messages import say
+from ..base.redact import surprise_text
+from ..base.showing import block, escape, money
+from ..certify.migration import SIZE, Migration, MigrationPlan, migrate_judge, plan_migration
+from ..errors import RunStopped, SocJudgeError
+from ..records import RunOptions, is_embedded
+from ..report.migration import migration_html, migration_title, plan_line
+from .controls import AUTO, NAMES, WIDE, as_choice, cost_box, dollar_box, model_box, number_box
+
+
+class MigrationBox(widgets.VBox):  # type: ignore[misc]
+    """Nothing is read without a click on 「費用を見る」, and nothing is asked without a tick. `found` is what was found last."""
+
+    def __init__(self, logs_dir: Path | str) -> None:
+        self.logs_dir = logs_dir
+        self.plan: MigrationPlan | None = None
+        self.found: Migration | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self.old = widgets.Dropdown(description=say("panels.migrate_old"), style=NAMES, layout=WIDE)
+        self.new = model_box(say("panels.migrate_new"), "")
+        self.new.placeholder = say("panels.migrate_new_hint")
+        self.size = number_box(say("panels.migrate_size"), SIZE)
+        self.max_cost_usd = dollar_box(1.0)
+        self.plan_button = widgets.Button(description=say("panels.migrate_plan"), icon="calculator", layout=AUTO)
+        self.allow_cost = cost_box()
+        self.judge_button = widgets.Button(
+            description=say("panels.migrate_judge"), icon="exchange", button_style="primary", layout=AUTO, disabled=True
+        )
+        self.stop_button = widgets.Button(description=say("certify.panel_stop"), icon="stop", disabled=True)
+        self.cost, self.status, self.result = (widgets.HTML() for _ in range(3))
+        buttons = widgets.HBox([self.judge_button, self.stop_button])
+        super().__init__(
+            [
+                widgets.HTML(block("", escape(say("panels.migrate_hint")))), self.old, self.new, self.size, self.max_cost_usd,
+                self.plan_button, self.cost, self.allow_cost, buttons, self.status, self.result,
+            ]
+        )  # fmt: skip
+        self.plan_button.on_click(lambda _: self._foresee())
+        self.judge_button.on_click(lambda _: self._start())
+        self.stop_button.on_click(lambda _: self._stop.set())
+        for control in self._controls:
+            control.observe(lambda _: self._forget(), "value")
+
+    def offer(self, judges: list[str]) -> None:
+        """The judges of the history to choose from."""
+        before, hosted = self.old.value, [name for name in judges if not is_embedded(name)]
+        self.old.options = [(as_choice(name), name) for name in hosted]
+        self.old.value = before if before in hosted else next(iter(hosted), None)
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Return when both have judged, or after so many seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    @property
+    def _controls(self) -> list[Any]:
+        return [self.old, self.new, self.size]
+
+    def _forget(self) -> None:
+        """What was foreseen is of other choices."""
+        self.plan, self.cost.value, self.judge_button.disabled = None, "", True
+
+    def _foresee(self) -> None:
+        self._forget()
+        if not (self.old.value and self.new.value.strip()):
+            self.cost.value = block("warn", escape(say("panels.migrate_choose")))
+            return
+        try:
+            self.plan = plan_migration(
+                self.logs_dir, old=self.old.value, new=self.new.value.strip(), size=self.size.value
+            )
+        except SocJudgeError as error:
+            self.cost.value = block("bad", escape(error))
+            return
+        estimate = self.plan.estimate
+        costs = say("certify.panel_costs", calls=estimate.calls, cost=money(estimate.cost_usd))
+        self.cost.value = block("warn", escape(plan_line(self.plan)), escape(costs))
+        self.judge_button.disabled = False
+
+    def _start(self) -> None:
+        if self.plan is None:
+            return
+        if not self.allow_cost.value:
+            self.status.value = block("warn", escape(say("certify.panel_tick")))
+            return
+        self.allow_cost.value = False  # each paid comparison is a decision of its own
+        self._stop.clear()
+        self.result.value, self.found = "", None
+        self._lock(True)
+        how = self.plan, self.max_cost_usd.value or float("inf")
+        self._thread = threading.Thread(target=self._judge, args=how, name="socjudge-migrate", daemon=True)
+        self._thread.start()
+
+    def _lock(self, is_busy: bool) -> None:
+        for control in [*self._controls, self.max_cost_usd, self.allow_cost, self.plan_button]:
+            control.disabled = is_busy
+        self.judge_button.disabled = is_busy or self.plan is None
+        self.stop_button.disabled = not is_busy
+
+    def _judge(self, plan: MigrationPlan, max_cost_usd: float) -> None:
+        done = 0
+
+        def count(_: Any) -> None:
+            nonlocal done
+            done += 1
+            self.status.value = block("", escape(say("certify.panel_under_way", done=done)))
+
+        try:
+            options = RunOptions(stop=self._stop, on_result=count)
+            self.found = migrate_judge(plan, max_cost_usd=max_cost_usd, progress=False, options=options)
+            self.result.value = block("", f"<h3>{escape(migration_title(self.found))}</h3>{migration_html(self.found)}")
+            self.status.value = ""
+        except RunStopped:
+            self.status.value = block("warn", escape(say("panels.migrate_stopped")))
+        except SocJudgeError as error:
+            self.status.value = block("bad", escape(error))
+        except Exception as surprise:
+            self.status.value = block("bad", escape(surprise_text(surprise)))
+        finally:
+            self._lock(False)
