@@ -114,6 +114,14 @@ def money(cost_usd: float | None) -> str:
     return say("base.cost_about", usd=cost_usd, yen=cost_usd * yen_per_usd())
 
 
+def cost_text(run: EvaluationRun) -> str:
+    """What a run cost; where only the assistant does not tell, what the judge did."""
+    judge_usd = run.run.judge_usage.cost_usd
+    if run.cost_usd is None and judge_usd is not None:
+        return say("base.cost_of_judge", cost=money(judge_usd))
+    return money(run.cost_usd)
+
+
 def shown_path(path: Path | None) -> Path | None:
     """A path as short as it can be said in this project; in full to somebody who stands outside of it."""
     is_ours = path is not None and path.is_relative_to(constants.PROJECT_DIR)
@@ -184,7 +192,7 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
     facts |= {
         "Judge": _answered(info.judge_model, info.judge_model_resolved),
         say("base.show_assistant"): _answered(info.assistant_model, info.assistant_model_resolved),
-        say("base.show_cost"): money(run.cost_usd),
+        say("base.show_cost"): cost_text(run),
         say("base.show_log"): say("base.show_no_log") if run.log_path is None else shown_path(run.log_path),
     }
     after = f'{warning_html(verdict)}{note_html(verdict)}<div class="muted">{escape(judge_line)}</div>'
@@ -325,9 +333,12 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
     cited = [passage for passage in answer.passages if passage.citation in body]
     passages = "".join(map(_passage, cited or answer.passages))
     flags = flags_html(answer)
-    told = say(
-        "base.show_answered", model=answer.model, seconds=answer.processing_time, cost=money(answer.usage.cost_usd)
-    )
+    seconds, cost = answer.processing_time, money(answer.usage.cost_usd)
+    if answer.evidence or answer.usage.cost_usd is not None:
+        told = say("base.show_answered", model=answer.model, seconds=seconds, cost=cost)
+    else:  # of somebody's own, which says of itself what it likes
+        model = "" if answer.model == UNKNOWN else answer.model
+        told = ", ".join(filter(None, [model, answer.version, say("base.show_seconds", seconds=seconds)]))
     return block(
         "",
         f'<div class="question"><b>Q. {escape(question)}</b>',

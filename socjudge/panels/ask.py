@@ -78,6 +78,8 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self.add_class("socjudge-ask-panel")
         self.ask_button.on_click(lambda _: self.ask())
         self.new_button.on_click(lambda _: self.start_anew())
+        self.assistant.observe(lambda _: self._choose(), "value")
+        self._choose()
         self.start_anew()
         self._thread: threading.Thread | None = None
 
@@ -96,6 +98,9 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self.status.value = block("", say("panels.ask_answering"))
         self._thread = threading.Thread(target=self._answer, args=(question,), name="socjudge-ask", daemon=True)
         self._thread.start()
+
+    def _choose(self) -> None:
+        self.model.layout.display = "none" if self.assistant.value else ""  # it is what ours speaks with
 
     def start_anew(self) -> None:
         """Read the next question alone."""

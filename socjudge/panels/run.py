@@ -269,7 +269,7 @@ class RunPanel(SessionPanel):
         session = self.session
         with self._lock:
             has_index = session.has_index if not session.is_busy else session.state != "building"
-            self.index_text.value = _index_html(session, has_index)
+            self.index_text.value = _index_html(session, has_index, is_needed=not self.answers.value)
             self.build_button.disabled = session.is_busy or has_index
             unpaid = self._costs and not self.allow_cost.value
             is_ready = has_index or self.answers.value  # what the index is needed for all the same, the preview tells
@@ -332,13 +332,15 @@ def _results_html(run: EvaluationRun) -> str:
     return "".join(parts)
 
 
-def _index_html(session: RunSession, has_index: bool) -> str:
+def _index_html(session: RunSession, has_index: bool, *, is_needed: bool) -> str:
     if session.state == "building":
         progress = session.progress
         count = f" {progress.done}/{progress.total}" if progress.total else ""
         return block("", say("panels.run_building", count=count))
     if has_index:
         return block("", say("panels.run_has_index"))
+    if not is_needed:
+        return ""
     changed = session.outdated
     if not changed:
         return block("", say("panels.run_no_index"))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...base.messages import say
-from ...base.showing import block, escape, money, note_html, question_html, shown_path, warning_html
+from ...base.showing import block, cost_text, escape, money, note_html, question_html, shown_path, warning_html
 from ...base.verdict import FINISHED, certainty_text, judge_verdict, summary_text
 from ...certify.certificate import run_certificate_line
 from ...records import EvaluationResult, EvaluationRun
@@ -86,7 +86,7 @@ def summary_html(run: EvaluationRun) -> str:
         + warning_html(verdict)
         + escape(certainty_text(run.run))
         + note_html(verdict),
-        say("panels.judge_and_cost", judge=judge, embedded=offline, cost=money(run.usage.cost_usd)),
+        say("panels.judge_and_cost", judge=judge, embedded=offline, cost=cost_text(run)),
         escape(run_certificate_line(run)),
     )
 
