@@ -1,6 +1,6 @@
 """The public names of `socjudge.certify`; see `socjudge/__init__.pyi`."""
 
-from ..report.certificate import write_certificate_page as write_certificate_page
+from ..report.certificate_page import write_certificate_page as write_certificate_page
 from ..report.migration import write_migration_page as write_migration_page
 from .anchoring import Anchoring as Anchoring
 from .anchoring import summarise_anchoring as summarise_anchoring

@@ -21,7 +21,7 @@ from ..base.showing import shown_path
 from ..errors import SocJudgeError
 from ..records import EvaluationRun, RunOptions
 from ..settings import default_answers, project_rubric, specified_values
-from . import batch, certify, dataset, history, imports, migration, project
+from . import batch, certify, check_dataset, history, imports, migration, project
 from .job import Against, Junit, RequireCertificate, Summary, need_certificates, reporting
 from .own_assistant import ask_own
 from .shared import (
@@ -56,7 +56,7 @@ app.add_typer(history.app, name="history")
 app.command(help=say("cli.doctor_help"))(history.doctor)
 app.command(help=say("cli.report_help"))(history.report)
 app.command(help=say("cli.compare_help"))(history.compare)
-app.command(help=say("cli.check_dataset_help"))(dataset.check_dataset)
+app.command(help=say("cli.check_dataset_help"))(check_dataset.check_dataset)
 app.command("import", help=say("cli.import_help"))(imports.import_file)
 app.command(help=say("cli.check_help"))(imports.check)
 app.command("migrate-judge", help=say("cli.migrate_help"))(migration.migrate_judge)

@@ -49,7 +49,7 @@ def certify(
     from ..certify import issue
     from ..certify.all_experiments import chosen_experiments
     from ..certify.certificate import load_certificate, save_certificate
-    from ..report.certificate import write_certificate_page
+    from ..report.certificate_page import write_certificate_page
     from ..report.page import checked_page
     from ..runs.load import load_run
 
@@ -116,7 +116,7 @@ def _draw(found: Sequence[Any], chart: Path) -> None:
     """What the probes did, where they were tried."""
     from ..certify.probe_findings import summarise_probes
     from ..certify.probes import Probes
-    from ..charts.certify import plot_probe_matrix
+    from ..charts.probe_matrix import plot_probe_matrix
 
     for outcome in found:
         if isinstance(outcome.experiment, Probes):

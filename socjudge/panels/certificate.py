@@ -180,7 +180,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
 
     def _certify(self, what: dict[str, Any]) -> None:
         from ..certify.issue import certify_judge
-        from ..report.certificate import write_certificate_page
+        from ..report.certificate_page import write_certificate_page
 
         done = 0
 

@@ -1,4 +1,4 @@
-"""The panel in which people mark stored answers: `LabelPanel()` shows itself in a cell. Its way is in state/labels.py."""
+"""The panel in which people mark stored answers: `LabelPanel()` shows itself in a cell. Its way is in state/labelling.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..records import SPECIFIED_CRITERIA
 from ..runs.load import load_run
 from .controls import AUTO, NAMES, WIDE, elsewhere, heading, log_choices
 from .marks import MarksInput
-from .state.labels import LabelSession
+from .state.labelling import LabelSession
 from .views.labels import item_html, judged_html, progress_html
 
 # Who was marking what, by folders: a cell that is run again goes on there.

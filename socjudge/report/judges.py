@@ -12,7 +12,7 @@ from ..base.pass_rule import PassRule, reaches
 from ..base.verdict import Verdict, summary_verdict
 from ..records import RunSummary, is_embedded
 from ..stats.basics import OVERALL, in_order
-from ..stats.several_judges import combine_judges
+from ..stats.combined_judges import combine_judges
 from . import contents
 
 _ANSWER = ["question_id", "answer_repeat", "answer_sha256"]

@@ -22,7 +22,7 @@ from service import CRITERIA
 from socjudge import ConfigError, EvaluationRun, judge_agreement, load_run, load_scores
 from socjudge.history import load_labels
 from socjudge.history.labels import Mark, append_mark, rater_name, read_rater
-from socjudge.panels.state.labels import LabelSession
+from socjudge.panels.state.labelling import LabelSession
 from socjudge.stats.agreement import pairwise_agreement
 from socjudge.stats.basics import same_raters
 

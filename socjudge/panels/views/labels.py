@@ -9,7 +9,7 @@ from ...base.missing_marks import average
 from ...base.showing import block, escape, flags_html
 from ...history.labels import Mark
 from ...records import Evaluation
-from ..state.labels import LabelItem, LabelSession
+from ..state.labelling import LabelItem, LabelSession
 
 _TABLE = """<style>.socjudge table.marks { border-collapse: collapse; margin: .4em 0; }
 .socjudge .marks th, .socjudge .marks td { padding: .1em .7em; text-align: right; }
