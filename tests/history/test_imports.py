@@ -36,6 +36,19 @@ WIDE = pd.DataFrame(
     }
 )  # fmt: skip
 MARKS = {"marks": ["正確性", "安全性"]}
+TEXTS = pd.DataFrame({"user_input": ["問1", "問2"], "response": ["答1", "答2"]})
+TABLES = {  # and what the command is told of them
+    "wide.csv": (WIDE, ["--mark", "正確性", "--mark", "安全性", "--scale", "1,5"]),
+    "wide.parquet": (WIDE, ["--mark", "正確性", "--scale", "1,5"]),
+    "wide.xlsx": (WIDE, ["--mark", "正確性", "--scale", "1,5"]),
+    "ragas.jsonl": (TEXTS.assign(正確性=[0.5, 1.0]), []),
+    "langsmith.csv": (
+        pd.DataFrame({"inputs.question": ["a", "b"], "outputs.answer": ["A", "B"], "feedback.正確性": [1, 0]}), []
+    ),
+    "langfuse.csv": (
+        pd.DataFrame({"traceId": ["t", "u"], "name": ["安全性"] * 2, "value": [1, 0], "output": ["A", "B"]}), []
+    ),
+}  # fmt: skip
 
 
 def scores(name: str) -> dict[tuple[Any, ...], float | None]:
@@ -98,15 +111,30 @@ def test_a_folder_of_deepeval_is_its_last_whole_run(tmp_path: Path) -> None:
     assert len(sj.history.import_results(tmp_path)) == 6
 
 
+def file_of(name: str, folder: Path) -> tuple[Path, list[str]]:
+    """The file, and what the command has to be told of it."""
+    if name not in TABLES:
+        return DATA / name, []
+    table, told = TABLES[name]
+    path, kind = folder / name, name.split(".")[1]
+    write: dict[str, Any] = {
+        "csv": lambda: table.to_csv(path, index=False), "parquet": lambda: table.to_parquet(path),
+        "xlsx": lambda: table.to_excel(path, index=False),
+        "jsonl": lambda: table.to_json(path, orient="records", lines=True, force_ascii=False),
+    }  # fmt: skip
+    write[kind]()
+    return path, told
+
+
 @pytest.mark.usefixtures("makes_runs")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, *TABLES])
 def test_an_imported_file_goes_through_all_views_and_is_judged_again(name: str, tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    done = CliRunner().invoke(app, ["import", str(DATA / name), "--logs-dir", str(logs)])
+    logs, (path, told) = tmp_path / "logs", file_of(name, tmp_path)
+    command = ["import", str(path), *told, "--logs-dir", str(logs)]
+    done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     runs, frame = sj.load_runs(logs), sj.load_scores(logs, text=True)
-    assert set(runs["run_id"]) == {run.run.run_id for run in import_runs(DATA / name)}
     assert not sj.summarise_scores(frame).empty
     run = sj.load_run(logs / runs["log"].iloc[0])
     assert sj.stats.gate_confidence(run.results_frame())["verdict"].notna().all()
@@ -117,9 +145,8 @@ def test_an_imported_file_goes_through_all_views_and_is_judged_again(name: str, 
     both = sj.load_scores(logs)
     both = both[both["assistant_model"] == run.run.assistant_model]
     common = [name for name in run.rubric.criteria if name in sj.Rubric().criteria]
-    if common:
-        assert not sj.compare_judges(both[both["criterion"].isin(common)], baseline=run.judge_model).empty
-    assert CliRunner().invoke(app, ["import", str(DATA / name), "--logs-dir", str(logs)]).exit_code == 0
+    assert not sj.compare_judges(both[both["criterion"].isin(common)], baseline=run.judge_model).empty
+    assert CliRunner().invoke(app, command).exit_code == 0
     with pytest.warns(UserWarning, match="left out|was read|runs"):
         assert set(sj.load_runs(logs)["run_id"]) == {*runs["run_id"], again.info.run_id}  # the same is the same run
 
@@ -217,6 +244,44 @@ def test_no_mark_is_invented_or_lost(marks: list[float | None]) -> None:
     frame = sj.history.import_results(table, columns={"marks": ["安全性"]}, scale=1)
     found = [None if pd.isna(mark) else float(mark) for mark in frame["score"]]
     assert found == pytest.approx([None if mark is None else 100 * mark for mark in marks], abs=1e-5)
+
+
+def test_several_judges_in_one_file_are_runs_of_their_own_and_that_is_said() -> None:
+    mixed = WIDE.assign(judge=["gpt-4o", "o3", "gpt-4o"])
+    with pytest.warns(
+        UserWarning, match=r"2 judges marked in this file .first at: gpt-4o .DataFrame: 2., o3 .*: 3.*compare"
+    ):
+        runs = import_runs(mixed, columns=MARKS, scale=(1, 5))
+    assert [run.judge_model for run in runs] == ["gpt-4o", "o3"]
+
+
+def test_shares_beside_whole_points_are_told_as_two_scales_perhaps() -> None:
+    with pytest.warns(
+        UserWarning, match=r"正確性 has shares between 0 and 1 .2, the first, 0.8, in row 3. beside whole marks"
+    ):
+        sj.history.import_results(WIDE.assign(正確性=[4, 0.8, 0.9]), columns={"marks": ["正確性"]}, scale=5)
+    for fine in ([4, 2, 1], [0.5, 1.5, 4], [0.25, 0.5, 1]):  # whole; steps of a half; shares alone
+        sj.history.import_results(WIDE.assign(正確性=fine), columns={"marks": ["正確性"]}, scale=5)
+
+
+def test_an_answer_that_stands_there_twice_is_told_with_both_places(tmp_path: Path) -> None:
+    table = WIDE.assign(question_id=[1, 1, 2], answer_repeat=0)
+    with pytest.raises(sj.ConfigError, match=r"DataFrame: 3: question 1 .* at DataFrame: 2 too"):
+        sj.history.import_results(table, columns=MARKS, scale=(1, 5))
+    document = json.loads((DATA / "inspect.json").read_text("utf-8"))
+    document["samples"].append(document["samples"][0] | {"uuid": "another"})
+    (tmp_path / "twice.json").write_text(json.dumps(document), "utf-8")
+    with pytest.raises(sj.ConfigError, match="is marked under the same number"):
+        sj.history.import_results(tmp_path / "twice.json")
+
+
+def test_two_prompts_of_one_provider_are_two_assistants(tmp_path: Path) -> None:
+    document = json.loads((DATA / "promptfoo.json").read_text("utf-8"))
+    for result in document["results"]["results"]:
+        result["provider"]["label"] = "bot"
+    (tmp_path / "two.json").write_text(json.dumps(document), "utf-8")
+    runs = import_runs(tmp_path / "two.json")
+    assert [run.run.assistant_model for run in runs] == ["bot #1", "bot #2"] and runs[0].run.answer_repeats == 1
 
 
 # -- files that are damaged, newer, or somebody else's

@@ -37,11 +37,17 @@ def read_results(
     results: Iterable[Mapping[str, Any]], path: Path, scale: Scale, *, version: str = "", started_at: str = ""
 ) -> Imported:
     """The results one by one, as they also stand in its JSONL."""
-    rows, seen = [], Counter[tuple[Any, str]]()
-    for number, result in enumerate(results, start=1):
+    results, rows, seen = list(results), [], Counter[tuple[Any, str]]()
+    prompts: dict[str, dict[int, int]] = {}  # of a provider, in their order: each is an assistant of its own
+    for number, result in enumerate(results):
         if not is_result(result):
-            raise unfit(path, say("history.import_no_result", tool="promptfoo"), f"results[{number - 1}]")
-        row = _row(result, f"{path}: results[{number - 1}]", scale)
+            raise unfit(path, say("history.import_no_result", tool="promptfoo"), f"results[{number}]")
+        numbers = prompts.setdefault(_provider(result), {})
+        numbers.setdefault(result["promptIdx"], len(numbers) + 1)
+    for number, result in enumerate(results):
+        name = _provider(result)
+        assistant = name if len(prompts[name]) == 1 else f"{name} #{prompts[name][result['promptIdx']]}".strip()
+        row = _row(result, f"{path}: results[{number}]", scale, assistant)
         repeat = seen[row.question_id, row.assistant]
         seen[row.question_id, row.assistant] += 1
         rows.append(row._replace(answer_repeat=repeat))
@@ -49,9 +55,13 @@ def read_results(
     return Imported(f"promptfoo {version}".strip(), tuple(rows), started_at=started_at)
 
 
-def _row(result: Mapping[str, Any], place: str, scale: Scale) -> Row:
-    variables = result.get("vars") or {}
-    provider, prompt = result["provider"] or {}, result.get("prompt") or {}
+def _provider(result: Mapping[str, Any]) -> str:
+    provider = result["provider"] or {}
+    return text_of(provider.get("label") or provider.get("id"))
+
+
+def _row(result: Mapping[str, Any], place: str, scale: Scale, assistant: str) -> Row:
+    variables, prompt = result.get("vars") or {}, result.get("prompt") or {}
     broken = result.get("failureReason") == _ERROR
     graded = result.get("gradingResult") or {}
     named = result.get("namedScores") or graded.get("namedScores") or {}
@@ -62,8 +72,6 @@ def _row(result: Mapping[str, Any], place: str, scale: Scale) -> Row:
     }
     reasons.setdefault(OVERALL, text_of(graded.get("reason")))
     output = (result.get("response") or {}).get("output")
-    name = provider.get("label") or provider.get("id") or ""
-    prompts = f" #{result['promptIdx'] + 1}" if result["promptIdx"] and not name else ""
     return Row(
         question_id=int(result["testIdx"]) + 1,
         question=next((text_of(variables[key]) for key in _QUESTION if variables.get(key)), text_of(prompt.get("raw"))),
@@ -73,7 +81,7 @@ def _row(result: Mapping[str, Any], place: str, scale: Scale) -> Row:
         reasons={key: reasons.get(key, "") for key in marks},
         category=text_of((result.get("metadata") or {}).get("category")),
         judge="promptfoo",
-        assistant=f"{name}{prompts}",
+        assistant=assistant,
         error=text_of(result.get("error")) if broken else "",
         place=place,
     )

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NAMES = WORDS["columns"]
-_OURS = ("run_id", "criterion", "score")  # of `load_scores`, as it is exported
+OURS = "socjudge"
+_OF_OURS = ("run_id", "criterion", "score")  # of `load_scores`, as it is exported
 _RAGAS = ("user_input", "response")
 _FEEDBACK = "feedback."  # LangSmith
 
@@ -45,7 +46,9 @@ def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | 
     points = {name: _points(frame[column], name, scale, path) for name, column in marks.items()}
     rows = _rows(frame, places, points, path, is_long)
     again = sum(row.answer_repeat > 0 for row in rows) if places["answer_repeat"] is None else 0
-    return Imported(tool, tuple(rows), (say("history.import_repeats", count=again),) if again else ())
+    told_as = [say("history.import_repeats", count=again)] if again else []
+    told_as += filter(None, (_two_scales(marks, name, scale) for name, marks in points.items()))
+    return Imported(tool, tuple(rows), tuple(told_as))
 
 
 def _check_columns(frame: pd.DataFrame, told: Mapping[str, Any], wanted: Any, path: Path) -> None:
@@ -61,8 +64,8 @@ def _check_columns(frame: pd.DataFrame, told: Mapping[str, Any], wanted: Any, pa
 
 def _tool(frame: pd.DataFrame) -> tuple[str, Scale | None]:
     """The tool that wrote the table, by its columns, and its scale where that is known."""
-    if all(name in frame.columns for name in _OURS):
-        return "socjudge", Scale(0, 100)
+    if all(name in frame.columns for name in _OF_OURS):
+        return OURS, Scale(0, 100)
     if all(name in frame.columns for name in _RAGAS):
         return "Ragas", SHARE
     if any(str(name).startswith(_FEEDBACK) for name in frame.columns):
@@ -150,6 +153,25 @@ def _points(column: pd.Series, name: str, scale: Scale | None, path: Path) -> li
     return [point if there else None for point, there in zip(points.tolist(), known.tolist(), strict=True)]
 
 
+def _two_scales(points: list[float | None], name: str, scale: Scale | None) -> str:
+    """What to say of a column that has shares between 0 and 1 beside whole points: whole ones were meant, or the file has two scales."""
+    if scale is None or scale.high - scale.low < 2:
+        return ""
+    marks = [None if point is None else scale.low + point * (scale.high - scale.low) / 100 for point in points]
+    shares = [at for at, mark in enumerate(marks) if mark is not None and 1e-6 < mark < 1 - 1e-6]
+    whole = [mark for mark in marks if mark is not None and mark > 1 + 1e-6]
+    if not shares or not whole or any(abs(mark - round(mark)) > 1e-6 for mark in whole):
+        return ""
+    return say(
+        "history.import_two_scales",
+        name=name,
+        row=shares[0] + 2,
+        count=len(shares),
+        mark=marks[shares[0]],
+        whole=len(whole),
+    )
+
+
 def _rows(
     frame: pd.DataFrame, places: Mapping[str, str | None], points: Mapping[str, list[float | None]], path: Path, is_long: bool
 ) -> list[Row]:  # fmt: skip
@@ -171,6 +193,7 @@ def _rows(
         for what in ("answer", "context", "keypoints", "category", "judge", "assistant", "error")
     }
     ids, repeats, judged = column("question_id"), column("answer_repeat"), column("judge_repeat")
+    runs = frame["run_id"].astype(str).tolist() if "run_id" in frame.columns else [""] * len(frame)
     unmarked, where = say("history.import_unmarked"), str(path)
     rows = []
     for at, marks in enumerate(zip(*points.values(), strict=True)):
@@ -180,7 +203,7 @@ def _rows(
         judge, assistant = texts["judge"][at] or UNKNOWN, texts["assistant"][at] or UNKNOWN
         repeat = repeats[at]
         if repeat is None and judged[at] is None:
-            key = (question_id, judge, assistant)
+            key = (runs[at], question_id, judge, assistant)
             repeat = seen[key] = seen.get(key, -1) + 1
         given = dict(zip(criteria, marks, strict=True))
         rows.append(
@@ -190,7 +213,7 @@ def _rows(
                 causes={name: unmarked for name, value in given.items() if value is None},
                 context=texts["context"][at], keypoints=(texts["keypoints"][at],) if texts["keypoints"][at] else (),
                 category=texts["category"][at], answer_repeat=int(repeat or 0), judge_repeat=int(judged[at] or 0),
-                judge=judge, assistant=assistant, error=texts["error"][at],
+                judge=judge, assistant=assistant, error=texts["error"][at], run=runs[at],
             )
         )  # fmt: skip
     return rows

@@ -20,6 +20,7 @@ from ...base.messages import listed, os_reason, say
 from ...base.missing_marks import average, outcome_of, span_of
 from ...base.pass_rule import rule_of
 from ...base.verdict import summarise_results
+from ...errors import ConfigError
 from ...records import (
     SPECIFIED_CRITERIA,
     AssistantAnswer,
@@ -125,12 +126,29 @@ def import_runs(
             found = read_file(path, columns=columns, scale=scale)
         if found.left_out:
             warnings.warn(say("history.import_left_out", path=path, what=listed(found.left_out)), stacklevel=3)
-        pairs = dict.fromkeys((row.judge, row.assistant) for row in found.rows)
-        groups: dict[tuple[str, str], list[Row]] = {pair: [] for pair in pairs}
+        groups: dict[tuple[str, ...], list[Row]] = {}
         for row in found.rows:
-            groups[row.judge, row.assistant].append(row)
+            groups.setdefault((row.run, row.judge, row.assistant), []).append(row)
+        _check_twice(found.rows)
+        judges: dict[str, str] = {}
+        for row in found.rows:
+            judges.setdefault(row.judge, row.place)
+        if len(judges) > 1 and found.tool != from_tables.OURS:  # where it is a mistake more often than not
+            told = listed(f"{judge} ({place})" for judge, place in judges.items())
+            warnings.warn(say("history.import_judges", path=path, count=len(judges), judges=told), stacklevel=3)
         started_at = _moment(found.started_at) or _moment(_modified(path))
         return [_run(rows, found.tool, started_at) for rows in groups.values()]
+
+
+def _check_twice(rows: Sequence[Row]) -> None:
+    """ConfigError with both places for an answer that stands there twice under one number."""
+    places: dict[Any, str] = {}
+    for row in rows:
+        key = (row.run, row.judge, row.assistant, row.question_id, row.answer_repeat, row.judge_repeat)
+        if key in places:
+            told: dict[str, Any] = {"place": row.place, "other": places[key], "question": row.question_id}
+            raise ConfigError(say("history.import_row_twice", **told))
+        places[key] = row.place
 
 
 def _run(rows: Sequence[Row], tool: str, started_at: str) -> EvaluationRun:

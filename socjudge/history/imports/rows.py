@@ -61,7 +61,7 @@ class Row(NamedTuple):  # of which there may be 100,000: made three times as fas
     """One judged answer as a file has it.
 
     marks: {criterion: 0–100 points, or None where the judge gave none}. causes: {criterion: why there is none}. error: why
-    there is no answer at all. place: where it stands in the file."""
+    there is no answer at all. place: where it stands in the file. run: what tells runs of one judge and assistant apart."""
 
     question_id: int | str
     question: str
@@ -78,6 +78,7 @@ class Row(NamedTuple):  # of which there may be 100,000: made three times as fas
     judge: str = UNKNOWN
     assistant: str = UNKNOWN
     error: str = ""
+    run: str = ""
 
 
 @dataclass(frozen=True)
