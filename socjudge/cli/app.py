@@ -260,10 +260,10 @@ def _repair(
     log: str, answers: str | None, made: dict[str, Any], runbooks: Path | None, index_dir: Path | None, yes: bool
 ) -> EvaluationRun:
     from ..runs.given_answers import needs_index
-    from ..runs.load import load_run
+    from ..runs.load import find_log, load_run
     from ..runs.repair import asks_assistant, estimate_repair, own_assistant, repair_run
 
-    earlier = or_exit(load_run, log)
+    earlier = or_exit(load_run, find_log(log, made["logs_dir"]))
     own = or_exit(own_assistant, earlier, answers or None)
     confirm(or_exit(estimate_repair, earlier, answers=own), yes)
     searches = asks_assistant(earlier) or (own is not None and needs_index(own))
@@ -307,13 +307,13 @@ def rejudge(
     from ..runs.assignment import assign_rejudging, rubric_to_judge
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
-    from ..runs.load import load_run
+    from ..runs.load import find_log, load_run
 
     options = RunOptions(
         max_concurrency=max_concurrency, max_failures=max_failures, output_tokens=output_tokens, timeout_s=timeout_s,
         patience_s=patience_s, fresh=fresh, resume=resume,
     )  # fmt: skip
-    earlier = or_exit(load_run, log)
+    earlier = or_exit(load_run, find_log(log, logs_dir))
     judge_repeats = most_repeats(judge_repeats, until_certain)
     prompt = judge_prompt or judge_prompt_of(earlier.run)
     stored = [result for result in earlier.results if result.judge_repeat == 0]

@@ -51,9 +51,9 @@ def certify(
     from ..certify.certificate import load_certificate, save_certificate
     from ..report.certificate_page import write_certificate_page
     from ..report.page import checked_page
-    from ..runs.load import load_run
+    from ..runs.load import find_log, load_run
 
-    run, cap = or_exit(load_run, log), cap_of(budget, no_cap)
+    run, cap = or_exit(load_run, find_log(log)), cap_of(budget, no_cap)
     options: dict[str, Any] = {"logs_dir": logs_dir, "progress": not quiet, "options": RunOptions(fresh=fresh)}
     if only:
         judge = {"judge_model": judge_model, "judge_prompt": judge_prompt}

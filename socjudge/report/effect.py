@@ -15,12 +15,11 @@ from ..base.messages import listed, say
 from ..base.missing_marks import Span
 from ..base.pass_rule import PassRule, frame_rule, reaches
 from ..base.showing import block, escape
-from ..base.storage import as_path
 from ..base.texts import visible
 from ..base.verdict import Tally, Verdict, summary_verdict
 from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
-from ..runs.load import load_run
+from ..runs.load import find_log, load_run
 from ..stats.basics import OVERALL, need_columns, plain_floats
 from ..stats.comparison import LEVEL, compare_judges, pair_scores, question_pairs, same_answers
 
@@ -242,10 +241,9 @@ def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[A
 
 def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:
     """The run of a log, by its path or its name in the folder."""
-    folder = as_path(logs_dir or constants.LOGS_DIR)
-    path = next((path for path in (as_path(name), folder / str(name)) if path.is_file()), None)
-    if path is None:
-        raise ConfigError(say("report.no_such_run", name=name, folder=folder))
+    path = find_log(name, logs_dir)
+    if not path.is_file():
+        raise ConfigError(say("report.no_such_run", name=name, folder=logs_dir or constants.LOGS_DIR))
     return load_run(path)
 
 

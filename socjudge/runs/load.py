@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from .. import constants
 from ..base.messages import os_reason, say
 from ..base.storage import as_path
 from ..errors import ConfigError
 from ..records import EvaluationRun
 from .logs import load_log, parse_log
 from .unfinished import load_unfinished
+
+
+def find_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
+    """The path of a log that is told by its path, or by its name in the folder of logs."""
+    path = as_path(name)
+    beside = as_path(logs_dir or constants.LOGS_DIR) / path.name
+    return beside if path.name == str(name) and not path.is_file() and beside.is_file() else path
 
 
 def load_run(path: Path | str) -> EvaluationRun:
