@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from service import Service
 from typer.testing import CliRunner
 
 import socjudge as sj
@@ -126,10 +127,11 @@ def file_of(name: str, folder: Path) -> tuple[Path, list[str]]:
     return path, told
 
 
-@pytest.mark.usefixtures("makes_runs")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*FILES, *TABLES])
-def test_an_imported_file_goes_through_all_views_and_is_judged_again(name: str, tmp_path: Path) -> None:
+def test_an_imported_file_goes_through_all_views_and_is_judged_again(
+    name: str, tmp_path: Path, service: Service
+) -> None:
     logs, (path, told) = tmp_path / "logs", file_of(name, tmp_path)
     command = ["import", str(path), *told, "--logs-dir", str(logs)]
     done = CliRunner().invoke(app, command)
@@ -140,12 +142,13 @@ def test_an_imported_file_goes_through_all_views_and_is_judged_again(name: str, 
     assert sj.stats.gate_confidence(run.results_frame())["verdict"].notna().all()
     page = sj.write_report(tmp_path / "page.html", run).read_text("utf-8")
     assert all(criterion in page for criterion in run.rubric.criteria)
-    again = sj.rejudge(run, judge_model="offline", logs_dir=logs, progress=False)
+    again = sj.rejudge(run, judge_model="gpt-4o-mini", logs_dir=logs, progress=False)
     assert again.info.rejudged_from == run.run.run_id
     both = sj.load_scores(logs)
     both = both[both["assistant_model"] == run.run.assistant_model]
     common = [name for name in run.rubric.criteria if name in sj.Rubric().criteria]
-    assert not sj.compare_judges(both[both["criterion"].isin(common)], baseline=run.judge_model).empty
+    compared = sj.compare_judges(both[both["criterion"].isin(common)], baseline=run.judge_model)
+    assert (compared["n"] > 0).all() and set(common) <= set(compared["criterion"])
     assert CliRunner().invoke(app, command).exit_code == 0
     with pytest.warns(UserWarning, match="left out|was read|runs"):
         assert set(sj.load_runs(logs)["run_id"]) == {*runs["run_id"], again.info.run_id}  # the same is the same run
