@@ -258,7 +258,8 @@ def _file() -> Tables:
 def _last_good() -> Tables:
     """The file as it was before somebody broke it: what was paid for in the meantime is told and priced all the same."""
     with contextlib.suppress(ConfigError):
-        _known[constants.PROJECT_DIR] = _file()
+        state = _held_state()
+        _known[constants.PROJECT_DIR] = {} if state is None else _read(*state)
     return _known.get(constants.PROJECT_DIR, {})
 
 
@@ -267,7 +268,7 @@ _known: dict[Path, Tables] = {}
 
 # The file of a project, when it was changed and its size; None where there is none.
 _State = tuple[Path, int, int] | None
-_HOLDS_S = 1.0  # so long a look holds for the language: it is asked for with every message
+_HOLDS_S = 1.0  # so long a look holds for language and prices, which are asked for with every message and call
 _seen: tuple[Path | None, float, _State] = (None, 0.0, None)  # of which project, when, and what
 
 
@@ -279,6 +280,12 @@ def _state() -> _State:
         state = path, found.st_mtime_ns, found.st_size
     _seen = constants.PROJECT_DIR, monotonic(), state
     return state
+
+
+def _held_state() -> _State:
+    folder, seen_at, state = _seen
+    is_held = folder is constants.PROJECT_DIR and monotonic() - seen_at <= _HOLDS_S
+    return state if is_held else _state()
 
 
 @functools.lru_cache(maxsize=4)
@@ -347,9 +354,7 @@ def _shown(value: Any) -> str:
 
 def project_language() -> Language | None:
     """The language that the file names, None where it names none."""
-    folder, seen_at, state = _seen
-    if folder is not constants.PROJECT_DIR or monotonic() - seen_at > _HOLDS_S:
-        state = _state()
+    state = _held_state()
     return None if state is None else _said_language(*state)
 
 

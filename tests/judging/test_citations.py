@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import socjudge as sj
 from socjudge.base.texts import change_citations
 from socjudge.errors import RequestRefused
-from socjudge.judging.citations import as_material, format_context, unmeasurable
+from socjudge.judging.citations import _Cites, as_material, format_context, unmeasurable
 from socjudge.records import AssistantAnswer, EvalQuestion, Flags, Passage
 from tests.service import Service, judgement
 
@@ -97,6 +97,31 @@ def test_an_answer_of_ours_is_shown_as_it_is() -> None:
     strange = replace(own, answer=f"{own.answer}\n隔離する[1]。")
     assert as_material(own) is own
     assert as_material(strange) is strange
+
+
+OURS = [
+    "[出典: malware_response.md > 初動対応]",
+    "（出典: malware_response.md）",
+    "【出典: 1】",
+    "`[1]`",
+    "[1]",
+    "出典: malware_response.md",
+    "[x](a.md)",
+    "隔離する。",
+    "\n",
+    "1. ",
+    "[^1]: a.md",
+    "```",
+]
+
+
+@given(st.lists(st.sampled_from(OURS), max_size=12))
+def test_an_answer_in_our_form_is_shown_as_it_would_be_if_each_citation_were_looked_at(parts: list[str]) -> None:
+    given = (Passage("隔離する。", "malware_response.md", "初動対応"), Passage("報告する。", "a.md", "報告"))
+    answer = AssistantAnswer("q", "".join(parts), format_context(given), passages=given)
+    looked_at = _Cites(given, answer.answer)
+    shown = as_material(answer)
+    assert (shown.answer, shown.passages) == (looked_at.mapped(), looked_at.passages)
 
 
 @given(st.text(alphabet="[]【】()^†:.,0123456789\n` 出典隔離doc#-", max_size=80))
