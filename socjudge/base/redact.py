@@ -20,6 +20,8 @@ _KEY_LIKE = re.compile(
 _LEAST = 6  # characters of a secret: fewer are in too many texts by chance
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SECRET_PARAMETER = re.compile(r"key|token|secret|password|sig|code", re.IGNORECASE)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_LONG, _ONE_KIND = re.compile(r"[0-9A-Za-z]{16,}"), re.compile(r"[0-9]+|[a-z]+|[A-Z]+")
 _URL_SAFE = str.maketrans("+/", "-_")
 _USUAL_PORTS = {"http": 80, "https": 443}
 
@@ -59,10 +61,24 @@ def surprise_text(error: BaseException) -> str:
 
 def show_url(url: str) -> str:
     """Scheme, host, port and path of a URL, however it is spelt: no user, password or query, no usual port or slash at
-    the end."""
+    the end; instead of a token in the path a short hash, so that two of them are two addresses."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2].lower().removesuffix(f":{_USUAL_PORTS.get(parts.scheme)}")
-    return f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+    path = parts.path.rstrip("/")
+    for token in path_tokens(url):
+        path = path.replace(token, f"[key {hashlib.sha256(token.encode()).hexdigest()[:8]}]")
+    return f"{parts.scheme}://{host}{path}"
+
+
+def path_tokens(url: str) -> tuple[str, ...]:
+    """The parts of a URL's path that look random, as a token does: long, with digits, and of one kind of letter after the
+    other."""
+    return tuple(
+        part
+        for part in urlsplit(url).path.split("/")
+        if _UUID.search(part)
+        or any(any(map(str.isdigit, run)) and len(_ONE_KIND.findall(run)) > 4 for run in _LONG.findall(part))
+    )
 
 
 def hash_query(url: str) -> str:

@@ -12,6 +12,7 @@ from .messages import listed, say
 if TYPE_CHECKING:
     from ..records import Rubric
 
+MOST = 50  # criteria: a report has a chart and columns for each
 TOTAL = "総合"  # the name of the overall mean in tables and charts
 
 
@@ -20,6 +21,8 @@ def check_rubric(rubric: Rubric) -> None:
     names = rubric.criteria
     if not names:
         raise ConfigError(say("base.rubric_empty"))
+    if len(names) > MOST:
+        raise ConfigError(say("base.rubric_many", count=len(names), most=MOST))
     for name in names:
         if not isinstance(name, str) or not name.strip() or name != name.strip():
             raise ConfigError(say("base.rubric_blank", name=repr(name)))

@@ -27,6 +27,7 @@ from ..base.conditions import runbooks_text
 from ..base.messages import os_reason, say
 from ..base.missing_marks import UNREAD, Span, outcome_of, span_of
 from ..base.pass_rule import PassRule, run_rule
+from ..base.rubric_check import MOST
 from ..base.verdict import Tally
 from ..errors import ConfigError
 from ..records import (
@@ -255,8 +256,8 @@ def _row(row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool,
     status = marks.status
     if status is msgspec.UNSET:
         status = "ok" if any(points) else ""
-    if not points or not status:
-        raise _Unusual("no marks, or six zeros: whether they are marks is for the other reader to say")
+    if not points or not status or len(points) > MOST:
+        raise _Unusual("no marks, too many, or six zeros: what they are is for the other reader to say")
     lacking = [name for name, score in zip(criteria, points, strict=True) if score is None]
     if lacking and (len(lacking) == len(points) or not set(lacking) <= set(marks.missing)):
         raise _Unusual("a mark that is no number, without a cause")

@@ -17,7 +17,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import orjson
 
 from ..base.messages import say
-from ..base.redact import hash_query, show_url
+from ..base.redact import hash_query, path_tokens, show_url
 from ..base.texts import encodable
 from ..errors import ConfigError, RequestRefused, names_content
 from ..records import WITHHELD, Completion, ModelRequest
@@ -100,7 +100,8 @@ class OpenAIModel(PacedModel):
         self._limits = _LIMITS[::-1] if host.endswith(("openai.com", "openai.azure.com")) else _LIMITS
         self._most_output_tokens = math.inf
         self.own_name = name  # as the service knows it
-        super().__init__(name, say("models.at", model=name, service=self.service), self._account, [api_key])
+        keys = [api_key, *path_tokens(base_url)]
+        super().__init__(name, say("models.at", model=name, service=self.service), self._account, keys)
         self._refused: set[str] = set()
 
     def _connect(self) -> None:

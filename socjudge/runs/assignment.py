@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -265,7 +265,7 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         judge_prompt_sha256=plan.judge_prompt.sha256,
         assistant_prompt_id=plan.assistant_prompt.id if plan.assistant_prompt else OWN if own else STORED,
         assistant_prompt_sha256=plan.assistant_prompt.sha256 if plan.assistant_prompt else "",
-        dataset_sha256=_sha256(asdict(question) for question in questions),
+        dataset_sha256=_sha256(questions),
         index_fingerprint=plan.index.fingerprint if plan.index is not None and uses_index else "",
         runbooks=plan.index.files if plan.index is not None and uses_index else {},
         k=plan.k if uses_index else None,

@@ -19,6 +19,7 @@ import orjson
 
 from ..base.messages import say
 from ..base.pass_rule import run_rule
+from ..base.rubric_check import MOST
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import (
@@ -294,6 +295,8 @@ def _evaluation(data: Any, where: str, name: str) -> Evaluation:
     known = [score for score in scores.values() if score is not None]
     if evaluation.status == "ok" and not known:
         raise ConfigError(say("runs.scores_empty", where=f"{where}.scores", expected=say("runs.of_points")))
+    if len(scores) > MOST:
+        raise ConfigError(f"{where}.scores: {say('base.rubric_many', count=len(scores), most=MOST)}")
     if any(map(math.isnan, [*known, evaluation.average_score])):
         # A number that was not finite when it was written: nobody can tell the mark any more.
         status = "unparsable" if evaluation.status == "ok" else evaluation.status

@@ -22,6 +22,7 @@ def test_a_rubric_travels_to_other_processes() -> None:
     ("unfit", "named"),
     [
         ({"criteria": []}, "no criteria"),
+        ({"criteria": [f"観点{number}" for number in range(51)]}, "51 criteria; keep to 50"),
         ({"criteria": ["安全性", ""]}, "''"),
         ({"criteria": ["安全性", "安全性 "]}, "'安全性 '"),
         ({"criteria": ["安全性", "正確性", "安全性"]}, "twice: 安全性"),

@@ -605,6 +605,14 @@ def test_a_log_whose_texts_are_damaged_is_left_out_with_a_warning_where_they_are
         assert len(load_results(three, text=True)) == 10
 
 
+def test_a_log_of_more_criteria_than_a_report_can_show_is_left_out_and_says_so(three: Path) -> None:
+    many = {f"観点{number}": 80 for number in range(3000)}
+    edit(three, lambda row: row["evaluation"].update(scores=many))
+    with pytest.warns(UserWarning, match="1 of 3 logs are left out"):
+        assert len(load_results(three)) == 10
+    assert check_logs(three)["what"].str.contains("there are 3000 criteria; keep to 50 at most").any()
+
+
 def edit(folder: Path, change: Any, name: str = "judge_eval_20240105_093000.json") -> None:
     """Change the first row of a log."""
     value = json.loads((folder / name).read_text("utf-8"))

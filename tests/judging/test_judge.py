@@ -13,6 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from service import CRITERIA, KEY, Reply, Service, error, judgement, serving
 
 from socjudge import (
@@ -25,7 +27,7 @@ from socjudge import (
     load_prompt,
     run_evaluation_suite,
 )
-from socjudge.base.redact import redact
+from socjudge.base.redact import redact, show_url
 from socjudge.errors import ProviderError, RequestRefused, SocJudgeError
 from socjudge.models import opening as providers
 from socjudge.models import pacing
@@ -370,6 +372,32 @@ def test_no_credential_of_a_base_url_or_another_provider_reaches_an_error(monkey
     monkeypatch.setenv("SOME_API_TOKEN", "blue-horse-42")
     said = redact("AIzaSyA1234567890 Bearer abcdefgh12345678 sk-proj-abc.def123 blue-horse-42")
     assert said == "[key] [key] [key] [key]"
+
+
+TOKENS = ["Zk3vQ9mX2bL7pT4w", "a1b2c3d4e5f60718293a", "9f8b7c6d-1a2b-4c3d-8e9f-0a1b2c3d4e5f", "tok-4fJ9sK2lQ8xV7nB3m"]
+NO_TOKENS = ["v1", "openai", "deployments", "gpt-4o-mini-2024-07-18", "us.anthropic.claude-3-5-sonnet-20241022-v2", "accounts",
+             "ResponsibleModelGateway", "llama3370binstructturbo", "generativelanguage"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(NO_TOKENS), max_size=4), st.sampled_from(TOKENS), st.sampled_from(TOKENS))
+def test_a_token_in_the_path_of_an_address_is_never_shown_but_two_are_two_addresses(
+    parts: list[str], one: str, other: str
+) -> None:
+    bare = "/".join(["https://gateway.example", *parts])
+    assert show_url(bare) == bare
+    shown, beside = (show_url(f"{bare}/{token}/v1") for token in (one, other))
+    assert one not in shown and shown.startswith(f"{bare}/[key ") and shown.endswith("]/v1")
+    assert (shown == beside) == (one == other)
+
+
+def test_a_service_that_repeats_the_token_of_its_path_does_not_have_it_told(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{service.base_url.removesuffix('/v1')}/{TOKENS[0]}/v1")
+    service.script = [error(404, f"no route /{TOKENS[0]}/v1")]
+    with pytest.raises(SocJudgeError) as caught:
+        evaluate()
+    assert TOKENS[0] not in str(caught.value) and "[key" in str(caught.value)
 
 
 @pytest.mark.parametrize("key", [KEY, ""])
