@@ -197,35 +197,25 @@ def choose_guide(
     each = [index.search(clause, len(found)) for clause in split_clauses(question)] if asking and not source else []
     source = source or choose_runbook(found, each)
     own = _rate_sections(f"{question} {safer}" if safer else question, asking, source, index)
-    done = find_done(question)
-    wanted = _undone([p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)], done)
-    if not _ASKS_CONDITIONS.search(asking or question):
-        wanted = [p for p in wanted if not _CONDITIONS.search(_last(p))] or wanted
-    forbidding = [p for p in wanted if _FORBIDDEN.search(_top(p))]
-    if safer is not None:
-        wanted = [p for p in wanted if p not in forbidding] or wanted
+    topic = asking or question
+    wanted, forbidding = _wanted(own, question, topic, is_dangerous=safer is not None)
     opening = [p for p in wanted if _FIRST.search(p.heading) and not _is_background(p)]
-    begins = bool(opening) and wants_first_response(question) and not asks_command(asking or question)
+    begins = bool(opening) and wants_first_response(question) and not asks_command(topic)
     begins = begins and not _asks_another(asking, wanted, opening)
-
-    likeness = index.rate_sentences(detail or question, wanted)
-    if asking:
-        asked = index.rate_sentences(asking, wanted)
-        likeness = {sentence: (cosine + asked[sentence]) / 2 for sentence, cosine in likeness.items()}
     ranked = rank_statements(
-        detail or question, wanted, likeness,
+        detail or question, wanted, _likeness(detail or question, asking, wanted, index),
         first=opening,
         wants_first=begins,
         background=[p for p in wanted if _is_background(p)],
         forbidding=forbidding,
-        wants_leave=wants_leave(asking or question),
+        wants_leave=wants_leave(topic),
     )  # fmt: skip
     # A plain report is answered by the first response; a long one seldom asks how to begin.
     answers_first = safer is None and (detail or asking or not begins or details_asked(question))
     points = find_points(detail or question, ranked) if answers_first else []
     if detail:  # whom first, and whom then
         points.sort(key=lambda point: point.place)
-    if asks_leave(asking or question):  # what forbids it comes before how it is done
+    if asks_leave(topic):  # what forbids it comes before how it is done
         points.sort(key=lambda point: point.section not in forbidding)
     steps = _choose_steps(
         [point for point in ranked if point not in points], ranked[0].score - (FAR_OF_REPORT if asking else FAR)
@@ -241,6 +231,28 @@ def choose_guide(
         prohibitions=tuple(p for p in own if _FORBIDDEN.search(_top(p)))[:1],
         sections=tuple([*sections, *(p for p in reporting if p not in sections)][:MOST_SECTIONS]),
     )
+
+
+def _wanted(
+    own: Sequence[Passage], question: str, topic: str, *, is_dangerous: bool
+) -> tuple[list[Passage], list[Passage]]:
+    """The runbook's sections that may answer, and those of them that forbid: where the question is dangerous they are quoted apart."""
+    wanted = _undone([p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)], find_done(question))
+    if not _ASKS_CONDITIONS.search(topic):
+        wanted = [p for p in wanted if not _CONDITIONS.search(_last(p))] or wanted
+    forbidding = [p for p in wanted if _FORBIDDEN.search(_top(p))]
+    if is_dangerous:
+        wanted = [p for p in wanted if p not in forbidding] or wanted
+    return wanted, forbidding
+
+
+def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: RunbookIndex) -> dict[str, float]:
+    """How near each sentence is to the question, and to what a report asks in it."""
+    likeness = index.rate_sentences(question, wanted)
+    if not asking:
+        return likeness
+    asked = index.rate_sentences(asking, wanted)
+    return {sentence: (cosine + asked[sentence]) / 2 for sentence, cosine in likeness.items()}
 
 
 def _choose_steps(ranked: Sequence[Point], least: float) -> list[Point]:
