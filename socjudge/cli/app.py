@@ -10,6 +10,7 @@ import re
 import sys
 import traceback
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,10 +20,11 @@ from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
 from ..errors import SocJudgeError
-from ..records import EvaluationRun, RunOptions
+from ..records import EvaluationRun
 from ..settings import default_answers, project_rubric, specified_values
 from . import batch, certify, check_dataset, history, imports, migration, project
-from .job import Against, Junit, RequireCertificate, Summary, need_certificates, reporting
+from .groups import Answering, Job, Judging, Money, Pace, grouped
+from .job import need_certificates, reporting
 from .own_assistant import ask_own
 from .shared import (
     COULD_NOT_JUDGE,
@@ -67,25 +69,13 @@ IndexDir = Annotated[Path | None, typer.Option(help=say("cli.index_dir_option"))
 LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_dir_option"))]
 JudgeModel = Annotated[str, typer.Option(help=say("cli.judge_model_option"))]
 JudgeModels = Annotated[list[str] | None, typer.Option("--judge-model", help=say("cli.judge_models_option"))]
-JudgePrompt = Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))]
 AssistantPrompt = Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))]
-JudgeRepeats = Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))]
-UntilCertain = Annotated[bool, typer.Option("--until-certain", help=say("cli.until_certain_option"))]
 UnsureJudge = Annotated[str | None, typer.Option(help=say("cli.unsure_judge_option"))]
 Answers = Annotated[str | None, typer.Option(help=say("cli.answers_option"))]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))]
 MaxCost = Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))]
 NoCap = Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))]
-MaxFailures = Annotated[int, typer.Option(min=1, help=say("cli.max_failures_option"))]
-OutputTokens = Annotated[int | None, typer.Option(min=1, help=say("cli.output_tokens_option"))]
-TimeoutS = Annotated[float | None, typer.Option(min=0.1, help=say("cli.timeout_option"))]
-PatienceS = Annotated[
-    float | None,
-    typer.Option(min=0, help=say("cli.patience_option")),
-]
-Fresh = Annotated[bool, typer.Option("--fresh", help=say("cli.fresh_option"))]
-Resume = Annotated[Path | None, typer.Option(help=say("cli.resume_option"))]
 
 
 @app.command(help=say("cli.index_help"))
@@ -153,37 +143,23 @@ _NOT_OF_A_REPAIR = {
 
 
 @app.command(help=say("cli.run_help"))
+@grouped
 @reporting
 def run(
+    *,
     context: typer.Context,
     dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
     judge_models: JudgeModels = None,
     unsure_judge: UnsureJudge = None,
-    assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto",
-    answers: Answers = None,
-    judge_prompt: JudgePrompt = None,
-    assistant_prompt: AssistantPrompt = None,
-    answer_repeats: Annotated[int, typer.Option(min=1, help=say("cli.answer_repeats_option"))] = 1,
-    judge_repeats: JudgeRepeats = 1,
-    until_certain: UntilCertain = False,
-    k: Annotated[int | None, typer.Option(min=1, help=say("cli.k_option"))] = None,
-    max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8,
-    max_cost_usd: MaxCost = None,
-    no_cap: NoCap = False,
-    max_failures: MaxFailures = 10,
-    output_tokens: OutputTokens = None,
-    timeout_s: TimeoutS = None,
-    patience_s: PatienceS = None,
-    fresh: Fresh = False,
-    resume: Resume = None,
+    answering: Answering,
+    judging: Judging,
+    money: Money,
+    pace: Pace,
     repair: Annotated[str | None, typer.Option(help=say("cli.repair_option"))] = None,
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
     logs_dir: LogsDir = None,
-    summary: Summary = None,
-    junit: Junit = None,
-    against: Against = None,
-    require_certificate: RequireCertificate = False,
+    job: Job,
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> EvaluationRun:
@@ -201,42 +177,36 @@ def run(
     from ..runs.suite import run_evaluation_suite
     from ..runs.unfinished import journal_info
 
-    options = RunOptions(
-        max_concurrency=max_concurrency, max_failures=max_failures, output_tokens=output_tokens, timeout_s=timeout_s,
-        patience_s=patience_s, fresh=fresh, resume=resume,
-    )  # fmt: skip
     made: dict[str, Any] = {
-        "options": options, "max_cost_usd": cap_of(max_cost_usd, no_cap), "logs_dir": logs_dir, "progress": not quiet,
+        "options": pace.options, "max_cost_usd": money.cap, "logs_dir": logs_dir, "progress": not quiet,
     }  # fmt: skip
     if repair is not None:
         _check_repair(context)
-        return _repair(repair, answers, made, runbooks, index_dir, yes)
+        return _repair(repair, answering.answers, made, runbooks, index_dir, yes)
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
     judges = [with_second(judge, unsure_judge) for judge in judge_models or ["auto"]]
-    there = None if resume is None else or_exit(journal_info, resume)
-    judging = {
-        "judge_prompt": judge_prompt or (there and judge_prompt_of(there)),
+    there = None if pace.resume is None else or_exit(journal_info, pace.resume)
+    marking = {
+        "judge_prompt": judging.judge_prompt or (there and judge_prompt_of(there)),
         "rubric": (there and there.rubric) or or_exit(project_rubric),
-        "judge_repeats": most_repeats(judge_repeats, until_certain),
+        "judge_repeats": most_repeats(judging.judge_repeats, judging.until_certain),
     }
-    if require_certificate:
-        prompt, rubric = judging["judge_prompt"], judging["rubric"]
+    if job.require_certificate:
+        prompt, rubric = marking["judge_prompt"], marking["rubric"]
         need_certificates(or_exit(binding_of_judge, judge, prompt, rubric=rubric) for judge in judges)
-    given = or_exit(open_answers, answers or or_exit(default_answers) or None, questions)
-    answering: dict[str, Any] = {
-        "answers": given, "assistant_model": assistant_model, "assistant_prompt": assistant_prompt, "answer_repeats": answer_repeats, "k": k,
-    }  # fmt: skip
-    how = {**judging, **answering, "judge_model": judges, "until_certain": until_certain}
+    given = or_exit(open_answers, answering.answers or or_exit(default_answers) or None, questions)
+    asking: dict[str, Any] = asdict(answering) | {"answers": given}
+    how = {**marking, **asking, "judge_model": judges, "until_certain": judging.until_certain}
     estimate = or_exit(estimate_run, questions, **how)
     index = open_index_or_exit(runbooks, index_dir) if needs_index(given) else None
-    if estimate.calls and not fresh:
-        what: dict[str, Any] = {"judging": judging, "answering": answering}
+    if estimate.calls and not pace.fresh:
+        what: dict[str, Any] = {"judging": marking, "answering": asking}
         assignments, over = or_exit(assign_judges, questions, judges, index=index, **what)
         already = or_exit(judged_already, assignments, over, logs_dir)
         estimate = estimate_judges_left(
-            questions, judges, already, assignments[0].total, **what, until_certain=until_certain
+            questions, judges, already, assignments[0].total, **what, until_certain=judging.until_certain
         )
     confirm(estimate, yes)
     finished: EvaluationRun = or_exit(
@@ -273,27 +243,17 @@ def _repair(
 
 
 @app.command(help=say("cli.rejudge_help"))
+@grouped
 @reporting
 def rejudge(
+    *,
     log: Annotated[str, typer.Argument(help=say("cli.rejudge_log"))],
     judge_model: JudgeModel = "auto",
-    judge_prompt: JudgePrompt = None,
-    judge_repeats: JudgeRepeats = 1,
-    until_certain: UntilCertain = False,
-    max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8,
-    max_cost_usd: MaxCost = None,
-    no_cap: NoCap = False,
-    max_failures: MaxFailures = 10,
-    output_tokens: OutputTokens = None,
-    timeout_s: TimeoutS = None,
-    patience_s: PatienceS = None,
-    fresh: Fresh = False,
-    resume: Resume = None,
+    judging: Judging,
+    money: Money,
+    pace: Pace,
     logs_dir: LogsDir = None,
-    summary: Summary = None,
-    junit: Junit = None,
-    against: Against = None,
-    require_certificate: RequireCertificate = False,
+    job: Job,
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> EvaluationRun:
@@ -309,32 +269,28 @@ def rejudge(
     from ..runs.estimate import estimate_run
     from ..runs.load import find_log, load_run
 
-    options = RunOptions(
-        max_concurrency=max_concurrency, max_failures=max_failures, output_tokens=output_tokens, timeout_s=timeout_s,
-        patience_s=patience_s, fresh=fresh, resume=resume,
-    )  # fmt: skip
     earlier = or_exit(load_run, find_log(log, logs_dir))
-    judge_repeats = most_repeats(judge_repeats, until_certain)
-    prompt = judge_prompt or judge_prompt_of(earlier.run)
+    judge_repeats = most_repeats(judging.judge_repeats, judging.until_certain)
+    prompt = judging.judge_prompt or judge_prompt_of(earlier.run)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
     rubric = or_exit(rubric_to_judge, earlier)
     if told := rubric_changes(or_exit(project_rubric), rubric):
         echo(say("cli.rubric_of_log", told=told), err=True)
-    if require_certificate:
+    if job.require_certificate:
         need_certificates([or_exit(binding_of_judge, judge_model, prompt, rubric=rubric)])
     estimate = or_exit(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
         judge_model=judge_model, judge_prompt=prompt, rubric=rubric, judge_repeats=judge_repeats,
-        until_certain=until_certain,
+        until_certain=judging.until_certain,
     )  # fmt: skip
-    if estimate.calls and not fresh:
-        how = {"judge_model": judge_model, "judge_prompt": judge_prompt, "judge_repeats": judge_repeats}
+    if estimate.calls and not pace.fresh:
+        how = {"judge_model": judge_model, "judge_prompt": judging.judge_prompt, "judge_repeats": judge_repeats}
         estimate = _left(estimate, or_exit(assign_rejudging, earlier, **how), logs_dir)
     confirm(estimate, yes)
     finished: EvaluationRun = or_exit(
-        suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judge_prompt, judge_repeats=judge_repeats,
-        until_certain=until_certain, max_cost_usd=cap_of(max_cost_usd, no_cap), logs_dir=logs_dir, progress=not quiet,
-        options=options,
+        suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judging.judge_prompt, judge_repeats=judge_repeats,
+        until_certain=judging.until_certain, max_cost_usd=money.cap, logs_dir=logs_dir, progress=not quiet,
+        options=pace.options,
     )  # fmt: skip
     return finished
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Never
 
@@ -17,10 +18,22 @@ from ..base.messages import say
 from ..base.showing import shown_path
 from ..records import RunOptions
 from ..settings import cost_cap
+from .groups import grouped
 from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, cap_of, confirm, echo, or_exit, stop
 
 
+@dataclass(frozen=True)
+class Written:
+    """Where what comes out is written."""
+
+    certificates: Annotated[Path | None, typer.Option(help=say("cli.certify_folder"))] = None
+    page: Annotated[Path | None, typer.Option(help=say("cli.certify_page"))] = None
+    logs_dir: Annotated[str | None, typer.Option(help=say("cli.certify_logs_dir"))] = None
+
+
+@grouped
 def certify(
+    *,
     log: Annotated[str | None, typer.Argument(help=say("cli.certify_log"))] = None,
     judge_model: Annotated[str, typer.Option(help=say("cli.certify_judge"))] = "auto",
     judge_prompt: Annotated[str | None, typer.Option(help=say("cli.certify_prompt"))] = None,
@@ -34,16 +47,14 @@ def certify(
     size: Annotated[int | None, typer.Option(min=1, help=say("cli.certify_size"))] = None,
     repeats: Annotated[int, typer.Option(min=1, help=say("cli.certify_repeats"))] = 2,
     check: Annotated[bool, typer.Option("--check", help=say("cli.certify_check"))] = False,
-    certificates: Annotated[Path | None, typer.Option(help=say("cli.certify_folder"))] = None,
-    page: Annotated[Path | None, typer.Option(help=say("cli.certify_page"))] = None,
-    logs_dir: Annotated[str | None, typer.Option(help=say("cli.certify_logs_dir"))] = None,
+    written: Written,
     fresh: Annotated[bool, typer.Option("--fresh", help=say("cli.certify_fresh"))] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.certify_yes"))] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.certify_quiet"))] = False,
 ) -> None:
     """Certify a judge."""
     if check:
-        _check(judge_model, judge_prompt, certificates)
+        _check(judge_model, judge_prompt, written.certificates)
     if log is None:
         stop(say("cli.certify_no_log"))
     from ..certify import issue
@@ -54,10 +65,12 @@ def certify(
     from ..runs.load import find_log, load_run
 
     run, cap = or_exit(load_run, find_log(log)), cap_of(budget, no_cap)
-    options: dict[str, Any] = {"logs_dir": logs_dir, "progress": not quiet, "options": RunOptions(fresh=fresh)}
+    options: dict[str, Any] = {"logs_dir": written.logs_dir, "progress": not quiet, "options": RunOptions(fresh=fresh)}
     if only:
         judge = {"judge_model": judge_model, "judge_prompt": judge_prompt}
-        _experiment(run, or_exit(chosen_experiments, only, repeats=repeats, size=size), judge, cap, yes, page, options)
+        _experiment(
+            run, or_exit(chosen_experiments, only, repeats=repeats, size=size), judge, cap, yes, written.page, options
+        )
     what: dict[str, Any] = {
         "judge_model": judge_model, "judge_prompt": judge_prompt, "labels": labels, "damaged": damaged, "size": size,
         "budget_usd": cap,
@@ -69,13 +82,13 @@ def certify(
             "size": size or 1,
         }  # nobody knows the price, which is said before anything is asked
         estimate = or_exit(issue.estimate_certificate, run, **what)
-    if page is not None:
-        or_exit(checked_page, page)
+    if written.page is not None:
+        or_exit(checked_page, written.page)
     confirm(estimate, yes)
     made = or_exit(issue.certify_judge, run, **what, **options)
-    path = or_exit(save_certificate, made, certificates)
+    path = or_exit(save_certificate, made, written.certificates)
     certificate = or_exit(load_certificate, path)
-    report = or_exit(write_certificate_page, page or path.with_suffix(".html"), certificate)
+    report = or_exit(write_certificate_page, written.page or path.with_suffix(".html"), certificate)
     echo(say("cli.certify_written", path=shown_path(path.absolute()), page=shown_path(report.absolute())), err=True)
     if certificate.stopped:
         echo(say("cli.certify_stopped", reason=certificate.stopped), err=True)

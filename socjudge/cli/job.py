@@ -5,19 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Never
-
-import typer
+from typing import Any, Never
 
 from ..base.messages import say
 from ..errors import ConfigError
 from ..records import EvaluationRun
+from .groups import Job
 from .shared import UNCERTIFIED, Stopped, or_exit, report_run, stop
-
-Summary = Annotated[Path | None, typer.Option(help=say("cli.summary_option"))]
-Junit = Annotated[Path | None, typer.Option(help=say("cli.junit_option"))]
-Against = Annotated[str | None, typer.Option(help=say("cli.against_option"))]
-RequireCertificate = Annotated[bool, typer.Option("--require-certificate", help=say("cli.require_certificate_option"))]
 
 
 def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
@@ -27,15 +21,16 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
 
     @functools.wraps(command)
     def reported(**options: Any) -> Never:
-        summary, junit, logs_dir = (options[name] for name in ("summary", "junit", "logs_dir"))
-        before = None if options["against"] is None else or_exit(_run_before, options["against"], logs_dir)
+        job: Job = options["job"]
+        summary, junit = job.summary, job.junit
+        before = None if job.against is None else or_exit(_run_before, job.against, options["logs_dir"])
         _write_stopped(summary, junit, say("report.job_killed"))
         try:
             finished = command(**options)
         except Stopped as stopped:
             _write_stopped(summary, junit, stopped.message, is_uncertified=stopped.exit_code == UNCERTIFIED)
             raise
-        uncertified = _why_uncertified(finished) if options["require_certificate"] else ""
+        uncertified = _why_uncertified(finished) if job.require_certificate else ""
         if summary or junit:
             from ..report import job_page
 

@@ -1,0 +1,97 @@
+"""Options that belong together, as records: a command takes the record, and each of its fields is an option of its own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from ..base.messages import say
+from ..records import RunOptions
+from .shared import cap_of
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a run is made: RunOptions, as far as a terminal can say it."""
+
+    max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8
+    max_failures: Annotated[int, typer.Option(min=1, help=say("cli.max_failures_option"))] = 10
+    output_tokens: Annotated[int | None, typer.Option(min=1, help=say("cli.output_tokens_option"))] = None
+    timeout_s: Annotated[float | None, typer.Option(min=0.1, help=say("cli.timeout_option"))] = None
+    patience_s: Annotated[float | None, typer.Option(min=0, help=say("cli.patience_option"))] = None
+    fresh: Annotated[bool, typer.Option("--fresh", help=say("cli.fresh_option"))] = False
+    resume: Annotated[Path | None, typer.Option(help=say("cli.resume_option"))] = None
+
+    @property
+    def options(self) -> RunOptions:
+        return RunOptions(**asdict(self))
+
+
+@dataclass(frozen=True)
+class Money:
+    """What it may cost."""
+
+    max_cost_usd: Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))] = None
+    no_cap: Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))] = False
+
+    @property
+    def cap(self) -> float | None:
+        return cap_of(self.max_cost_usd, self.no_cap)
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How answers are judged, whoever the judge is."""
+
+    judge_prompt: Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))] = None
+    judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1
+    until_certain: Annotated[bool, typer.Option("--until-certain", help=say("cli.until_certain_option"))] = False
+
+
+@dataclass(frozen=True)
+class Answering:
+    """Who answers, and from what."""
+
+    assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto"
+    answers: Annotated[str | None, typer.Option(help=say("cli.answers_option"))] = None
+    assistant_prompt: Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))] = None
+    answer_repeats: Annotated[int, typer.Option(min=1, help=say("cli.answer_repeats_option"))] = 1
+    k: Annotated[int | None, typer.Option(min=1, help=say("cli.k_option"))] = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is left for a CI job besides the exit code."""
+
+    summary: Annotated[Path | None, typer.Option(help=say("cli.summary_option"))] = None
+    junit: Annotated[Path | None, typer.Option(help=say("cli.junit_option"))] = None
+    against: Annotated[str | None, typer.Option(help=say("cli.against_option"))] = None
+    require_certificate: Annotated[bool, typer.Option("--require-certificate", help=say("cli.require_certificate_option"))] = False  # fmt: skip
+
+
+def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with the fields of its records as options, which Typer can read."""
+    given = inspect.signature(command, eval_str=True).parameters.values()
+    records: dict[str, Any] = {each.name: each.annotation for each in given if is_dataclass(each.annotation)}
+    flat: list[inspect.Parameter] = []
+    for each in given:
+        hints = get_type_hints(each.annotation, include_extras=True) if each.name in records else {}
+        flat += [
+            inspect.Parameter(field.name, each.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+            for field in (fields(each.annotation) if hints else ())
+        ] or [each.replace(kind=each.KEYWORD_ONLY)]
+
+    @functools.wraps(command)
+    def called(**options: Any) -> Any:
+        made = {name: kind(**{field.name: options.pop(field.name) for field in fields(kind)}) for name, kind in records.items()}  # fmt: skip
+        return command(**options, **made)
+
+    called.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in flat}
+    return called
