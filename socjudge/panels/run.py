@@ -91,6 +91,7 @@ class RunPanel(SessionPanel):
         self.answer_repeats = number_box(say("panels.run_answer_repeats"), 1)
         self.judge_repeats = number_box(say("panels.run_judge_repeats"), 1)
         self.until_certain = tick_box(say("panels.run_until_certain"))
+        self.require_certificate = tick_box(say("panels.run_require_certificate"))
         self.k = number_box(say("panels.run_k"), default_k())
         self.max_concurrency = number_box(say("panels.run_concurrency"), 8)
         self.max_cost_usd = dollar_box()
@@ -123,7 +124,7 @@ class RunPanel(SessionPanel):
                         self.judge_model, *self.more_judges, self.judge_prompt, self.answers, self.assistant_model,
                         self.assistant_prompt, self.dataset, self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency,
                         self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
-                        self.until_certain, widgets.HTML(block("muted", say("panels.run_calls_help"))),
+                        self.until_certain, self.require_certificate, widgets.HTML(block("muted", say("panels.run_calls_help"))),
                     ],
                     layout=ROW,  # two columns where there is room
                 ),
@@ -168,7 +169,7 @@ class RunPanel(SessionPanel):
             more_judges=tuple(name for box in self.more_judges if (name := box.value.strip())),
             assistant_prompt=self.assistant_prompt.value,
             answer_repeats=self.answer_repeats.value, judge_repeats=self.judge_repeats.value, k=self.k.value,
-            until_certain=self.until_certain.value,
+            until_certain=self.until_certain.value, require_certificate=self.require_certificate.value,
             max_concurrency=self.max_concurrency.value, output_tokens=self.output_tokens.value,
             timeout_s=self.timeout_s.value, patience_s=self.patience_s.value, fresh=self.fresh.value,
             max_cost_usd=self.max_cost_usd.value or math.inf if self._costs else None,
@@ -179,7 +180,7 @@ class RunPanel(SessionPanel):
         self.dataset.value = str(settings.dataset)
         for name in (
             "assistant_model", "judge_model", "answer_repeats", "judge_repeats", "until_certain", "k", "max_concurrency",
-            "output_tokens", "timeout_s", "patience_s",
+            "require_certificate", "output_tokens", "timeout_s", "patience_s",
         ):  # fmt: skip
             getattr(self, name).value = getattr(settings, name)
         for box, name in zip(self.more_judges, settings.more_judges, strict=False):
@@ -198,7 +199,7 @@ class RunPanel(SessionPanel):
     def _controls(self) -> list[Any]:
         return [
             *self._asking, self.judge_model, *self.more_judges, self.judge_prompt, self.answers, self.judge_repeats,
-            self.until_certain, self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
+            self.until_certain, self.require_certificate, self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
             self.allow_cost, self.fresh,
         ]  # fmt: skip
 

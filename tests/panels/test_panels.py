@@ -14,7 +14,7 @@ import pytest
 from conftest import ANSWER, text
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
-from socjudge import AskPanel, RunPanel, app, load_run, load_runs, open_index
+from socjudge import AskPanel, RunPanel, app, constants, load_run, load_runs, open_index
 from socjudge.panels.state import run as session
 from socjudge.runbooks.index import RunbookIndex
 
@@ -88,6 +88,20 @@ def test_building_the_index_shows_how_far_it_is(tmp_path: Path) -> None:
     assert any("インデックスを構築中... 32/80" in words and (done, total) == (32, 80) for words, done, total in seen)
     assert "構築済み" in panel.index_text.value
     assert panel.bar.layout.visibility == "hidden"
+
+
+def test_where_a_certificate_is_required_a_judge_without_one_is_asked_nothing(
+    hosted: RunPanel, service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(constants, "CERTIFICATES_DIR", tmp_path / "certificates")
+    for required in (True, False, True):
+        hosted.require_certificate.value = required
+        assert ("Judge gpt-4o-mini の証明書が" in text(hosted.status.value)) is required
+    for fresh in (False, True):
+        hosted.fresh.value = fresh
+        run(hosted)
+        assert hosted.session.state == "failed" and "証明書が" in hosted.session.problem
+    assert hosted.run is None and service.requests == []
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,8 @@ from typing import Any, Literal
 from ... import constants
 from ...base.messages import say
 from ...base.redact import redact, surprise_text
+from ...certify.certificate import Binding, binding_of_run, why_uncertified
+from ...certify.issue import binding_of_judge
 from ...errors import BudgetReached, ConfigError, RunStopped, SocJudgeError
 from ...judging.dataset import load_eval_dataset
 from ...judging.judge import count_retries
@@ -42,7 +44,7 @@ class Settings:
     """What to run; the names and meanings of `run_evaluation_suite`. dataset: where the questions are.
 
     more_judges: further ones, who mark the same answers. answers: a log whose stored answers are judged again, as by
-    `rejudge`; None: the assistant is asked. own: another text for `answers` of `run_evaluation_suite`, such as the name of an
+    `rejudge`; None: the assistant is asked. require_certificate: no run without one that holds for each judge. own: another text for `answers` of `run_evaluation_suite`, such as the name of an
     assistant in socjudge.toml. What says how ours answers then means nothing."""
 
     dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
@@ -63,6 +65,7 @@ class Settings:
     timeout_s: float | None = None
     patience_s: float | None = None
     fresh: bool = False
+    require_certificate: bool = False
 
     @property
     def judges(self) -> list[str]:
@@ -71,7 +74,7 @@ class Settings:
 
     def is_same_run(self, other: Settings | None) -> bool:
         """Whether a run with the other settings would be taken up with these: how calls are made makes no difference."""
-        how = {name: getattr(self, name) for name in HOW}
+        how = {name: getattr(self, name) for name in (*HOW, "require_certificate")}
         return other is not None and replace(other, **how) == self
 
 
@@ -296,6 +299,11 @@ class RunSession(Session):
         try:
             assignments, over = assign()
             check_judges(assignments)
+            if settings.require_certificate:
+                _need_certificates(
+                    binding_of_judge(judge, task.judging["judge_prompt"], rubric=task.judging["rubric"])
+                    for judge in task.judges
+                )
             preview = replace(preview, assignments=tuple(assignments), over=over)
             if self.is_busy:
                 return preview
@@ -397,10 +405,20 @@ class RunSession(Session):
             progress=False, until_certain=settings.until_certain,
         )  # fmt: skip
         if len(preview.assignments) == 1:
-            self.run = run_assignment(preview.assignments[0], terms)
+            finished = run_assignment(preview.assignments[0], terms)
         else:
-            self.run = run_judges(preview.assignments, preview.over, terms)
+            finished = run_judges(preview.assignments, preview.over, terms)
+        if settings.require_certificate:  # of what answered, which nobody knew before
+            _need_certificates(map(binding_of_run, (finished, *finished.others)))
+        self.run = finished
         return "finished"
+
+
+def _need_certificates(bindings: Iterable[Binding]) -> None:
+    """ConfigError with the reason where a judge has no certificate that holds."""
+    for binding in bindings:
+        if reason := why_uncertified(binding):
+            raise ConfigError(reason)
 
 
 def _answer(result: EvaluationResult) -> tuple[Any, int]:
