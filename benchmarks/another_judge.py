@@ -17,7 +17,7 @@ from second_judge import LINE, SHARED, load_points
 
 from socjudge.certify.migration import ENOUGH, pick_answers
 from socjudge.stats.basics import difference_interval, jackknife_interval, pass_rate_interval
-from socjudge.stats.bridge import equating_lines
+from socjudge.stats.bridge import equating_lines, questions_missing
 
 
 def one_pair(both: pd.DataFrame, size: int, draws: int, rng: np.random.Generator) -> dict[str, float]:
@@ -40,7 +40,7 @@ def one_pair(both: pd.DataFrame, size: int, draws: int, rng: np.random.Generator
             held["line"] += low <= truth <= high
             reach.append((high - low) / 2)
             missed.append(abs(at[0] - truth))
-            if max(high - at[0], at[0] - low) <= ENOUGH:
+            if questions_missing(max(high - at[0], at[0] - low), len(x), ENOUGH) == 0:
                 held["enough"] += 1
                 held["line_where_enough"] += abs(at[0] - truth) <= ENOUGH
         low, high = difference_interval(y - x, level=0.95)
@@ -53,7 +53,7 @@ def one_pair(both: pd.DataFrame, size: int, draws: int, rng: np.random.Generator
         "line_held": held["line"] / max(with_line, 1), "shift_held": held["shift"] / draws,
         "turned_held": held["turned"] / draws, "reach": float(np.mean(reach)) if reach else np.nan,
         "missed": float(np.mean(missed)) if missed else np.nan, "enough": held["enough"] / draws,
-        "within_3_where_enough": held["line_where_enough"] / held["enough"] if held["enough"] else np.nan,
+        "within_where_enough": held["line_where_enough"] / held["enough"] if held["enough"] else np.nan,
     }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from ..runs.load import load_run
 from ..runs.log_json import answer_sha256
 from ..runs.unfinished import journal_folder
 from ..stats.basics import OVERALL, pass_rate_interval
-from ..stats.bridge import MIN_QUESTIONS, bridge_judges
+from ..stats.bridge import MIN_QUESTIONS, bridge_judges, questions_missing
 from ..stats.comparison import pair_scores
 from .cases import ORIGINAL, Case, estimate_cases, judge_parts, make_terms
 from .subjects import Subject
@@ -229,8 +229,7 @@ def what_changes(plan: MigrationPlan, scores: pd.DataFrame, usage: Usage) -> Mig
     reach = max(row["pass_line_high"] - row["pass_line"], row["pass_line"] - row["pass_line_low"])
     n, more = int(row["n"]), None
     if math.isfinite(reach):
-        # An interval is as wide as one over the root of the number of questions.
-        more = max(math.ceil(n * (reach / ENOUGH) ** 2) - n, 0)
+        more = questions_missing(reach, n, ENOUGH)
     turned = turned[["question_id", "answer_sha256", "old_mean", "new_mean", "old_passed"]].reset_index(drop=True)
     sides = set(both["old_passed"])
     one_sided = bool(*sides) if len(sides) == 1 else None

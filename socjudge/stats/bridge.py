@@ -174,6 +174,16 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     return frame[[*(name for name in frame.columns if name not in ("method", "note")), "method", "note"]]
 
 
+def questions_missing(reach: float, n: int, enough: float) -> int:
+    """How many more questions would bring an interval to `enough` points to either side, where n have brought it to `reach`; 0 if
+    it is surely there. An interval is as wide as one over the root of their number.
+
+    Surely: of few questions some are alike by chance, and their interval is too short. So its upper limit counts (95 %, chi-squared
+    with n - 1): without it a line that was called known was off by more than that in 31 % with twenty answers."""
+    sure = reach * math.sqrt((n - 1) / scipy.stats.chi2.ppf(0.05, n - 1))
+    return max(math.ceil(n * (sure / enough) ** 2) - n, 0)
+
+
 def _pairs(scores: pd.DataFrame, old: Any, new: Any, by: str, who: str) -> pd.DataFrame:
     if old == new:
         raise ConfigError(say("stats.same_judge", who=who, old=old, by=by))

@@ -15,7 +15,7 @@ from score_frames import framed, judged, judges_frame, one_criterion, six_judges
 from socjudge import ConfigError
 from socjudge.stats import bridge_judges, bridged_trend
 from socjudge.stats.basics import OVERALL, mean_interval
-from socjudge.stats.bridge import _together, equating_lines
+from socjudge.stats.bridge import _together, equating_lines, questions_missing
 
 OLD = [70, 80, 90, 60, 75, 85, 95, 72, 88, 66]
 NEW = [65, 74, 88, 55, 71, 80, 93, 68, 81, 64]
@@ -218,3 +218,10 @@ def test_a_shift_that_is_the_same_everywhere_has_no_interval_to_tell() -> None:
     row = overall(bridge_judges(judges_frame(old=OLD, new=[mark - 3 for mark in OLD]), old="old", new="new"))
     assert row["note"].startswith("10問。同じ回答で新しいJudgeは平均-3.0点。旧70点は新67.0点に当たります")
     assert "nan" not in row["note"]
+
+
+def test_how_many_more_questions_are_needed_counts_the_upper_limit_of_the_interval() -> None:
+    # chi2(0.05, 19) = 10.117: 4 points may be 4 × √(19 / 10.117) = 5.48, and 20 × (5.48 / 5)² = 24.04.
+    assert questions_missing(4.0, 20, 5.0) == 5
+    assert questions_missing(3.5, 20, 5.0) == 0  # 4.80
+    assert questions_missing(10.0, 100, 5.0) == 414  # chi2(0.05, 99) = 77.046: 11.34, 100 × (11.34 / 5)² = 513.98
