@@ -39,7 +39,7 @@ class HttpAssistant:
         table = _with_ready_made(table, where)
         if unknown := [key for key in table if key not in KEYS]:
             raise ConfigError(say("judging.table_keys", where=where, found=", ".join(unknown), known=", ".join(KEYS)))
-        self._where, self._table = where, table
+        self._table = table
         self._url, self._answer = str(table["url"]), str(table.get("answer") or "")
         if not self._answer:
             raise ConfigError(say("judging.table_no_answer", where=where))
@@ -86,6 +86,7 @@ class HttpAssistant:
         method = str(self._table.get("method") or ("GET" if body is None else "POST")).upper()
         headers = {name: self._fill(text, values) for name, text in self._table.get("headers", {}).items()}
         url = self._fill(self._url, values, quoted=True)
+        # A connection for each question: one that was kept may be closing, and what was lost with it cannot be asked again.
         try:
             async with (
                 asyncio.timeout(CONNECT_S + timeout_s),
@@ -135,7 +136,8 @@ class HttpAssistant:
                 say("judging.app_no_path", path=self._answer, found=one_line(self._hide(_outline(reply)), 200))
             )
         reply_of: dict[str, Any] = {"answer": self._hide("".join(pieces), keep=True)}
-        told = {name: self._last(replies, name) for name in _OF_REPLY if self._table.get(name) != "runbooks"}
+        paths = {name: self._table.get(name) for name in _OF_REPLY}
+        told = {name: _last(replies, path) for name, path in paths.items() if path not in (None, "runbooks")}
         reply_of |= {
             name: told[name] for name in ("model", "input_tokens", "output_tokens", "cost_usd") if told.get(name)
         }
@@ -145,27 +147,19 @@ class HttpAssistant:
             named = self._told_version.removeprefix("header:").lower()
             reply_of["version"] = next((value for name, value in headers.items() if name.lower() == named), None)
         elif self._told_version:
-            path = self._told_version.removeprefix("path:")
-            reply_of["version"] = next((v for r in reversed(replies) if (v := _find(r, path)) is not None), None)
+            reply_of["version"] = _last(replies, self._told_version.removeprefix("path:"))
         if self._told_version and not reply_of["version"]:
             raise NoAnswer(say("judging.app_no_version", version=self._told_version))
         return reply_of
-
-    def _last(self, replies: list[Any], name: str) -> Any:
-        path = self._table.get(name)
-        return next((v for r in reversed(replies) if (v := _find(r, path)) is not None), None) if path else None
 
     def _contexts(self, told: Mapping[str, Any]) -> list[Any]:
         texts = told["contexts"] if isinstance(told["contexts"], list) else [told["contexts"]]
         names = {}
         for name in ("sources", "headings"):
             given = told.get(name)
-            names[name] = given if isinstance(given, list) else [given]
-            if given is not None and len(names[name]) != len(texts):
-                counts = {"count": len(names[name]), "contexts": len(texts)}
-                raise NoAnswer(say("judging.app_counts_differ", lang=None, name=name, **counts))
-            if given is None:
-                names[name] = [None] * len(texts)
+            names[name] = given if isinstance(given, list) else [given] * (len(texts) if given is None else 1)
+            if len(names[name]) != len(texts):
+                raise NoAnswer(say("judging.app_counts_differ", name=name, count=len(names[name]), contexts=len(texts)))
         return [
             {"text": self._hide(text or "", keep=True), "source": source, "heading": heading}
             if isinstance(text, str | None) else text
@@ -243,22 +237,25 @@ def _steps(path: Any) -> list[str | int] | None:
     return steps if end == len(path) else None
 
 
+def _last(replies: list[Any], path: str) -> Any:
+    """What stands there in the last of the replies that has something."""
+    return next((found for reply in reversed(replies) if (found := _find(reply, path)) is not None), None)
+
+
 def _find(data: Any, path: str) -> Any:
     """What stands there; of `[*]` a list, with None where one of its items has nothing; None if there is nothing."""
-    steps = _steps(path) or []
+    return _follow(data, _steps(path) or [])
+
+
+def _follow(data: Any, steps: list[str | int]) -> Any:
     for i, step in enumerate(steps):
         if step == "*":
-            rest = "$" if i + 1 == len(steps) else _joined(steps[i + 1 :])
-            return [_find(item, rest) for item in data] if isinstance(data, list) else None
+            return [_follow(item, steps[i + 1 :]) for item in data] if isinstance(data, list) else None
         if isinstance(step, int):
             data = data[step] if isinstance(data, list) and step < len(data) else None
         else:
             data = data.get(step) if isinstance(data, Mapping) else None
     return data
-
-
-def _joined(steps: list[str | int]) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) or step == "*" else f".{step}" for step in steps)
 
 
 def _json(text: str, kind: str) -> Any:

@@ -301,8 +301,8 @@ def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
 
 
 def _name_of(ask: Any) -> str:
-    name = getattr(ask, "__name__", "")
-    return name if name and name != "<lambda>" else type(ask).__name__ if not name else "function"
+    name = getattr(ask, "__name__", "") or type(ask).__name__
+    return "function" if name == "<lambda>" else name
 
 
 def _hashes(parts: Mapping[str, Any]) -> str:

@@ -102,6 +102,14 @@ def test_who_asks_to_wait_is_asked_again() -> None:
     assert len(answer.retries) == 2
 
 
+def test_each_question_stands_alone() -> None:
+    reply = Said({"reply": {"text": "はい。"}}, headers={"Set-Cookie": "conversation=1"})
+    with running(lambda asked: reply) as bot:
+        assistant = Assistant(table(bot.url), name="bot")
+        assert [assistant.ask(question).answer for question in ("初動は。", "報告先は。")] == ["はい。"] * 2
+    assert not any("Cookie" in headers for headers in bot.headers)
+
+
 def test_an_unset_variable_is_told_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BOT_KEY")
     with pytest.raises(ConfigError, match="BOT_KEY"):
