@@ -186,6 +186,33 @@ def specified_values() -> dict[str, Any]:
     return {f"{table}.{key}": value for (table, key), value in {**of_constants, **_OTHERS}.items()}
 
 
+# What is written for the settings that have no value of their own.
+_FOR_EXAMPLE = {
+    "rubric.judge_prompt": "strict-1", "defaults.judge_model": "auto", "defaults.assistant_model": "auto",
+    "defaults.answers": "bot", "defaults.language": "ja", "report.team": "SOC",
+}  # fmt: skip
+
+
+def settings_file() -> str:
+    """The socjudge.toml of a new project: every setting, with what it is for, as a comment."""
+    import json
+
+    built_in = specified_values()
+    lines = [say("settings.file_head"), ""]
+    for table, keys in SETTINGS.items():
+        lines.append(f"[{table}]")
+        for key, setting in keys.items():
+            if key == "descriptions":  # a table of its own, below the others of its table
+                lines += ["", f"[{table}.{key}]", f"# {say(setting.about)}", say("settings.file_description")]
+                continue
+            value = _FOR_EXAMPLE.get(f"{table}.{key}", built_in[f"{table}.{key}"]) or say("settings.file_title")
+            text = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
+            lines += [f"# {say(setting.about)}", f"# {key} = {text}"]
+        lines.append("")
+    lines += [f"# {say('settings.file_prices')}", f'# [{PRICES}."my-model"]', "# input = 0.15", "# output = 0.60"]
+    return "\n".join(lines) + "\n"
+
+
 def project_rubric() -> Rubric:
     """The rubric of the project as it stands; ConfigError for an unfit one."""
     return _rubric(_file())

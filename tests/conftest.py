@@ -88,6 +88,36 @@ def _nonsense_today(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     confuse_settings(monkeypatch)
 
 
+# An option, an argument or a command: what is typed, and nobody can click.
+TYPED = re.compile(
+    r"--[a-z]|\b(?!src=|href=|on\w+=)[a-z_]{2,}=|\bsocjudge [a-z]+|\b(fresh|judge_model|judge_prompt|judge_repeats|answer_repeats|until_certain|max_cost_usd|index_dir)\b"
+)
+
+
+@pytest.fixture(autouse=True)
+def _a_panel_speaks_of_what_is_clicked(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """No panel shows what only somebody at a command line, or who writes Python, can follow."""
+    if request.path.parent.name != "panels":
+        yield
+        return
+    import ipywidgets as widgets
+
+    shown = list[str]()
+    make = widgets.HTML.__init__
+
+    def watched(self: Any, *args: Any, **values: Any) -> None:
+        make(self, *args, **values)
+        shown.append(self.value)
+        self.observe(lambda change: shown.append(change["new"]), "value")
+
+    monkeypatch.setattr(widgets.HTML, "__init__", watched)
+    yield
+    folded = re.compile("<style>.*?</style>|<details.*</details>", re.S)  # styles, and what a model or a person wrote
+    assert not [found for html in shown if (found := TYPED.search(text(folded.sub("", html))))]
+
+
 @pytest.fixture
 def makes_runs() -> None:
     """The test makes a run, or names its judge."""

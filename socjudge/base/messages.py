@@ -1,7 +1,8 @@
 """What users read, in Japanese or English: one catalogue, a file a wing in `socjudge/messages/`.
 
 A message is named `wing.name`; its file gives both languages side by side, with the values in braces as for
-`str.format`. The specification's own texts are contracts and stay Japanese: they are not in here."""
+`str.format`. One that names options or arguments, and that a panel may show, has other words for there: `ja_panel`, `en_panel`.
+The specification's own texts are contracts and stay Japanese: they are not in here."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from .texts import visible
 Language = Literal["ja", "en"]
 _chosen: Language | None = None
 _for_now: ContextVar[Language | None] = ContextVar("_for_now", default=None)
+_in_panel = ContextVar("_in_panel", default=False)
 
 
 def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
@@ -32,7 +34,9 @@ def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
     >>> say("prompts.taken", lang="en", path="eval/prompts/strict.txt")
     'eval/prompts/strict.txt exists and is not overwritten; choose another name'
     """
-    return visible(_texts(key)[lang or language()].format(**values))
+    texts, lang = _texts(key), lang or language()
+    text = texts.get(f"{lang}_panel", texts[lang]) if _in_panel.get() else texts[lang]
+    return visible(text.format(**values))
 
 
 def sentences(*said: str) -> str:
@@ -78,6 +82,16 @@ def speaking(lang: Language) -> Iterator[None]:
         yield
     finally:
         _for_now.reset(token)
+
+
+@contextmanager
+def in_panel() -> Iterator[None]:
+    """Within it, in this thread only, messages speak of a panel's buttons and fields instead of options and arguments."""
+    token = _in_panel.set(True)
+    try:
+        yield
+    finally:
+        _in_panel.reset(token)
 
 
 def os_reason(error: OSError) -> str:

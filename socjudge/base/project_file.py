@@ -28,6 +28,11 @@ def read_project_file(path: Path) -> Tables:
         text = decoded(raw)
     except ValueError as error:
         raise ConfigError(say("settings.unreadable", path=path, reason=error)) from None
+    return parse_project_file(text, path)
+
+
+def parse_project_file(text: str, path: Path) -> Tables:
+    """What the text of such a file says, checked in the same way."""
     import tomllib
 
     try:

@@ -151,9 +151,26 @@ def estimate_certificate(
     >>> sj.certify.estimate_certificate([(question, answer)], judge_model="offline").calls
     0
     """
-    return _prepare(
-        given, judge_model, judge_prompt, rubric or project_rubric(), labels, damaged, _budget(budget_usd), size
-    ).trials.estimate
+    return plan_certificate(
+        given, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, labels=labels, damaged=damaged,
+        budget_usd=budget_usd, size=size,
+    ).estimate  # fmt: skip
+
+
+def plan_certificate(
+    given: Given,
+    *,
+    judge_model: str | BaseChatModel | Model = "auto",
+    judge_prompt: Prompt | str | Path | None = None,
+    rubric: Rubric | None = None,
+    labels: pd.DataFrame | Path | str | None = None,
+    damaged: pd.DataFrame | Path | str | None = None,
+    budget_usd: float | None = None,
+    size: int | None = None,
+) -> Trials:
+    """What `certify_judge` would have judged with the same arguments."""
+    rubric = rubric or project_rubric()
+    return _prepare(given, judge_model, judge_prompt, rubric, labels, damaged, _budget(budget_usd), size).trials
 
 
 def _budget(given: float | None) -> float | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
-import math
 import os
 import signal
 import subprocess
@@ -20,7 +18,6 @@ from .. import constants, settings
 from .._version import __version__
 from ..base.extras import missing_extra
 from ..base.messages import say
-from ..base.project_file import PRICES, SETTINGS
 from ..errors import ConfigError
 from .own_assistant import add_assistant
 from .shared import echo, or_exit, stop
@@ -109,33 +106,8 @@ def _files(example: bool) -> dict[str, bytes]:
         **({} if example else {name: text.encode() for name, text in AT_FIRST.items()}),
         "README.md": readme,
         ".gitignore": _GITIGNORE.encode(),
-        constants.PROJECT_MARK: settings_file().encode(),
+        constants.PROJECT_MARK: settings.settings_file().encode(),
     }
-
-
-# What is written for the settings that have no value of their own.
-_FOR_EXAMPLE = {
-    "rubric.judge_prompt": "strict-1", "defaults.judge_model": "auto", "defaults.assistant_model": "auto",
-    "defaults.answers": "bot", "defaults.language": "ja", "report.team": "SOC",
-}  # fmt: skip
-
-
-def settings_file() -> str:
-    """The socjudge.toml of a new project: every setting, with what it is for, as a comment."""
-    built_in = settings.specified_values()
-    lines = [say("cli.settings_head"), ""]
-    for table, keys in SETTINGS.items():
-        lines.append(f"[{table}]")
-        for key, setting in keys.items():
-            if key == "descriptions":  # a table of its own, below the others of its table
-                lines += ["", f"[{table}.{key}]", f"# {say(setting.about)}", say("cli.settings_description")]
-                continue
-            value = _FOR_EXAMPLE.get(f"{table}.{key}", built_in[f"{table}.{key}"]) or say("cli.settings_title")
-            text = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
-            lines += [f"# {say(setting.about)}", f"# {key} = {text}"]
-        lines.append("")
-    lines += [f"# {say('cli.settings_prices')}", f'# [{PRICES}."my-model"]', "# input = 0.15", "# output = 0.60"]
-    return "\n".join(lines) + "\n"
 
 
 def show_settings() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from ..base.messages import say
+from ..base.showing import block
 from .ask import AskPanel
 from .run import RunPanel
 
@@ -16,7 +17,8 @@ from .run import RunPanel
 def app(
     *, logs_dir: Path | str | None = None, index_dir: Path | str | None = None, labels_dir: Path | str | None = None
 ) -> Any:
-    """One page for everything: ask and evaluate; as tabs the history, marking, prompts, certificates and questions.
+    """One page for everything: ask and evaluate; as tabs the history, marking, prompts, certificates,
+    questions and settings.
 
     A tab is made when it is opened; one that was made before the last run ended shows that run too, unless somebody is
     at work in it.
@@ -35,22 +37,25 @@ def app(
     --------
     >>> import socjudge as sj
     >>> len(sj.app(logs_dir="logs").titles)
-    6
+    7
     """
     run, logs = RunPanel(logs_dir=logs_dir, index_dir=index_dir), {"logs_dir": logs_dir}
     tabs: list[tuple[str, dict[str, Any]]] = [
-        ("HistoryExplorer", logs),
-        ("LabelPanel", logs | {"labels_dir": labels_dir}),
-        ("PromptLab", logs | {"index_dir": index_dir}),
-        ("CertificatePanel", logs | {"labels_dir": labels_dir}),
-        ("DatasetPanel", {}),
+        ("history.HistoryExplorer", logs),
+        ("labels.LabelPanel", logs | {"labels_dir": labels_dir}),
+        ("prompts.PromptLab", logs | {"index_dir": index_dir}),
+        ("certificate.CertificatePanel", logs | {"labels_dir": labels_dir}),
+        ("dataset.DatasetPanel", {}),
+        ("settings.SettingsPanel", {}),
     ]
     titles = [
         say("panels.page_ask"), say("panels.page_history"), say("panels.page_labels"), say("panels.page_prompts"),
-        say("panels.page_certificate"), say("panels.dataset_title"),
+        say("panels.page_certificate"), say("panels.dataset_title"), say("panels.page_settings"),
     ]  # fmt: skip
     ask = AskPanel(index_dir=index_dir)
-    page = widgets.Tab([widgets.VBox([ask, run]), *(widgets.HTML() for _ in tabs)], titles=titles)
+    page = widgets.Tab(
+        [widgets.VBox([ask, run]), *(widgets.HTML(block("", say("panels.loading"))) for _ in tabs)], titles=titles
+    )
     page.add_class("socjudge-app")
     made: dict[int, Any] = {}  # for each tab, the run that was the newest when it was made
 
@@ -60,10 +65,11 @@ def app(
             return
         panel, (name, places) = page.children[place], tabs[place - 1]
         if place not in made:
-            panel = getattr(import_module("socjudge"), name)(**places)  # imported now: charts take a second
-        elif name == "HistoryExplorer":
+            module, _, kind = name.partition(".")
+            panel = getattr(import_module(f".{module}", __package__), kind)(**places)  # now: charts take a second
+        elif name.endswith("HistoryExplorer"):
             panel.reload()  # with what is chosen in it
-        elif name != "DatasetPanel" and not panel.is_busy:
+        elif logs.items() <= places.items() and not panel.is_busy:
             panel = type(panel)(**places)
         made[place] = run.run
         page.children = [panel if at == place else child for at, child in enumerate(page.children)]

@@ -10,12 +10,10 @@ from typing import Any
 import ipywidgets as widgets
 
 from ..base.messages import say
-from ..base.redact import surprise_text
 from ..base.showing import answer_html, block, escape, one_line
-from ..errors import SocJudgeError
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import default_answers
-from .controls import NAMES, OWN, WIDE, elsewhere, heading, model_box, own_choices, usual_model
+from .controls import NAMES, OWN, WIDE, elsewhere, heading, model_box, own_choices, told_in, usual_model
 
 MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
 
@@ -120,7 +118,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
     def _answer(self, question: str) -> None:
         from ..judging.assistant import follows_on
 
-        try:
+        with told_in(self.status):
             if self.assistant.value or not follows_on(question):
                 self.start_anew()
             answer = self._answer_of_own(question) if self.assistant.value else self._answer_of_ours(question)
@@ -130,12 +128,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
             self.status.value = ""
             if self.question.value.strip() == question:  # else the next one is being typed
                 self.question.value = ""
-        except SocJudgeError as error:
-            self.status.value = block("bad", escape(error))
-        except Exception as surprise:
-            self.status.value = block("bad", escape(surprise_text(surprise)))
-        finally:
-            self.ask_button.disabled = False
+        self.ask_button.disabled = False
 
     def _answer_of_ours(self, question: str) -> AssistantAnswer:
         from ..judging.assistant import handle_query

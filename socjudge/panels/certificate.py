@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from pathlib import Path
@@ -11,12 +12,11 @@ import ipywidgets as widgets
 
 from .. import constants
 from ..base.messages import say
-from ..base.redact import surprise_text
 from ..base.showing import block, escape, money, shown_path
 from ..certify.certificate import Certificate, load_certificate, save_certificate
-from ..errors import RunStopped, SocJudgeError
+from ..certify.within_budget import Trials
+from ..errors import RunStopped
 from ..records import RunOptions
-from ..runs.estimate import Estimate
 from ..runs.load import load_run
 from .controls import (
     AUTO,
@@ -30,6 +30,7 @@ from .controls import (
     model_box,
     prompt_box,
     tick_box,
+    told_in,
     usual_model,
 )
 
@@ -52,7 +53,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         self._certificates_dir = Path(certificates_dir or constants.CERTIFICATES_DIR)
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self._estimate: Estimate | None = None  # of what the controls say; None where they are unfit
+        self._plan: Trials | None = None  # of what the controls say; None where they are unfit
         self.log_file = widgets.Dropdown(description=say("certify.panel_log"), style=NAMES, layout=WIDE)
         self.judge_model = model_box("Judge", usual_model("judge"))
         self.judge_prompt = prompt_box(say("certify.panel_prompt"), "judge")
@@ -70,18 +71,22 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
             description=say("certify.panel_certify"), icon="certificate", button_style="primary", layout=AUTO
         )
         self.stop_button = widgets.Button(description=say("certify.panel_stop"), icon="stop", disabled=True)
+        self.bar = widgets.IntProgress(layout=AUTO)
         self.cost, self.status, self.result = (widgets.HTML() for _ in range(3))
         super().__init__(
             [
                 heading(f"📜 {say('certify.page_title')}", say("certify.panel_hint")),
                 self.log_file, self.judge_model, self.judge_prompt, self.labels, self.damaged, self.budget_usd, self.quick,
-                self.cost, self.allow_cost, widgets.HBox([self.certify_button, self.stop_button]), self.status, self.result,
+                self.cost, self.allow_cost, widgets.HBox([self.certify_button, self.stop_button]), self.bar,
+                self.status, self.result,
             ]
         )  # fmt: skip
         self.add_class("socjudge-certificate-panel")
         self.certify_button.on_click(lambda _: self._start())
         self.stop_button.on_click(lambda _: self._stop.set())
-        self._list_logs()
+        self.bar.layout.visibility = "hidden"
+        with told_in(self.status):
+            self._list_logs()
         for control in self._controls:
             control.observe(lambda _: self._settle(), "value")
         self._settle()
@@ -105,11 +110,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         return self._thread is not None and self._thread.is_alive()
 
     def _list_logs(self) -> None:
-        try:
-            logs = log_choices(self._logs_dir)
-        except SocJudgeError as error:
-            self.status.value = block("bad", escape(error))
-            return
+        logs = log_choices(self._logs_dir)
         self.log_file.options = [(label, str(log)) for label, log in logs]
         if logs:
             self.log_file.value = str(logs[0][1])
@@ -125,10 +126,8 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         folder = Path(self.labels.value.strip())
         labels = None
         if self.labels.value.strip() and (folder.is_file() or any(folder.glob("*.jsonl"))):
-            try:
+            with told_in(self.status):
                 labels, _ = labels_of(find_subjects(run), read_labels(folder))
-            except SocJudgeError as error:
-                self.status.value = block("warn", escape(error))
         return {
             "given": run, "judge_model": self.judge_model.value.strip(), "judge_prompt": self.judge_prompt.value,
             "labels": labels, "damaged": self.damaged.value.strip() or None,
@@ -137,37 +136,41 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
 
     def _settle(self) -> None:
         """Show what the controls would cost."""
-        from ..certify.issue import estimate_certificate
+        from ..certify.issue import plan_certificate
 
-        self._estimate = None
+        self._plan = None
         if self.is_busy or self.log_file.value is None:
             self.certify_button.disabled = True
             return
         self.status.value = ""
-        try:
+        with told_in(self.cost):
             what = self._what()
-            self._estimate = estimate_certificate(**what)
-            with_people = say("certify.panel_labelled" if what["labels"] is not None else "certify.panel_unlabelled")
-            price = money(self._estimate.cost_usd)
-            costs = say("certify.panel_costs", calls=self._estimate.calls, cost=price)
-            costs = costs if self._estimate.calls else say("certify.panel_free")
-            self.cost.value = block("warn" if self._estimate.calls else "", escape(costs), escape(with_people))
-        except SocJudgeError as error:
-            self.cost.value = block("bad", escape(error))
-        self.allow_cost.layout.display = "" if self._estimate is None or self._estimate.calls else "none"
-        self.certify_button.disabled = self._estimate is None
+            plan = self._plan = plan_certificate(**what)
+            told = [say("certify.panel_labelled" if what["labels"] is not None else "certify.panel_unlabelled")]
+            if plan.size is not None:
+                told.append(say("certify.panel_size", size=plan.size))
+            calls = plan.estimate.calls
+            costs = say("certify.panel_costs", calls=calls, cost=money(plan.estimate.cost_usd))
+            costs = costs if calls else say("certify.panel_free")
+            self.cost.value = block("warn" if calls else "", escape(costs), *map(escape, told))
+        self.quick.disabled = (
+            not self.quick.value and self._plan is not None and self._plan.size == 1
+        )  # it is that already
+        self.allow_cost.layout.display = "" if self._plan is None or self._plan.estimate.calls else "none"
+        self.certify_button.disabled = self._plan is None
 
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change
-        if self.certify_button.disabled or self._estimate is None:
+        if self.certify_button.disabled or self._plan is None:
             return
-        if self._estimate.calls and not self.allow_cost.value:
+        if self._plan.estimate.calls and not self.allow_cost.value:
             self.status.value = block("warn", escape(say("certify.panel_tick")))
             return
         self.allow_cost.value = False  # each paid certificate is a decision of its own
         self._stop.clear()
         self.result.value, self.certificate = "", None
         self._lock(True)
+        self.bar.max, self.bar.value = sum(len(cases) for cases, _ in self._plan.plan.parts), 0
         what = self._what()
         self._thread = threading.Thread(target=self._certify, args=(what,), name="socjudge-certify", daemon=True)
         self._thread.start()
@@ -177,33 +180,31 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         for control in [*self._controls, self.allow_cost, self.certify_button]:
             control.disabled = is_busy
         self.stop_button.disabled = not is_busy
+        self.bar.layout.visibility = "visible" if is_busy else "hidden"
 
     def _certify(self, what: dict[str, Any]) -> None:
         from ..certify.issue import certify_judge
         from ..report.certificate_page import write_certificate_page
 
-        done = 0
+        total = self.bar.max
 
-        def count(_: Any) -> None:
-            nonlocal done
-            done += 1
-            if done % 5 == 1:
-                self.status.value = block("", escape(say("certify.panel_under_way", done=done)))
+        def show(done: int) -> None:
+            if done % 5 == 0 or done == total:
+                self.bar.value = done
+                self.status.value = block("", escape(say("certify.panel_under_way", done=done, total=total)))
 
-        self.status.value = block("", escape(say("certify.panel_under_way", done=0)))
-        try:
-            made = certify_judge(**what, progress=False, options=RunOptions(stop=self._stop, on_result=count))
-            path = save_certificate(made, self._certificates_dir)
-            self.certificate = load_certificate(path)
-            page = write_certificate_page(path.with_suffix(".html"), self.certificate)
-            self.result.value = self.certificate._repr_html_()
-            told = say("certify.panel_written", path=shown_path(path), page=shown_path(page))
-            self.status.value = block("", escape(told))
-        except RunStopped:
-            self.status.value = block("warn", escape(say("certify.panel_stopped")))
-        except SocJudgeError as error:
-            self.status.value = block("bad", escape(error))
-        except Exception as surprise:
-            self.status.value = block("bad", escape(surprise_text(surprise)))
-        finally:
-            self._lock(False)
+        done = itertools.count(1)
+        show(0)
+        with told_in(self.status):
+            try:
+                options = RunOptions(stop=self._stop, on_result=lambda _: show(next(done)))
+                made = certify_judge(**what, progress=False, options=options)
+                path = save_certificate(made, self._certificates_dir)
+                self.certificate = load_certificate(path)
+                page = write_certificate_page(path.with_suffix(".html"), self.certificate)
+                self.result.value = self.certificate._repr_html_()
+                told = say("certify.panel_written", path=shown_path(path), page=shown_path(page))
+                self.status.value = block("", escape(told))
+            except RunStopped:
+                self.status.value = block("warn", escape(say("certify.panel_stopped")))
+        self._lock(False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import ipywidgets as widgets
 import pandas as pd
 
 from .. import constants
-from ..base.messages import say
-from ..base.redact import show_url
+from ..base.messages import in_panel, say
+from ..base.redact import show_url, surprise_text
 from ..base.showing import block, escape
 from ..base.texts import visible
+from ..errors import SocJudgeError
 from ..models.opening import OFFLINE, Task
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Kind, default_prompt_id
@@ -41,6 +43,18 @@ def heading(title: str, *lines: str) -> Any:
       display: block; margin: .3em 0; padding: .4em .8em; border-left: 4px solid var(--jp-error-color1, #c62828);
       color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6; }}"""
     return widgets.HTML(f"<style>{gone}</style>" + block("", f"<h2>{title}</h2>", *lines))
+
+
+@contextmanager
+def told_in(place: Any) -> Iterator[None]:
+    """Within it messages speak of buttons and fields, and what goes wrong is shown in `place`, and goes no further."""
+    with in_panel():
+        try:
+            yield
+        except SocJudgeError as error:
+            place.value = block("bad", escape(error))
+        except Exception as surprise:  # as a cell would show it
+            place.value = block("bad", escape(surprise_text(surprise)))
 
 
 class SessionPanel(widgets.VBox):  # type: ignore[misc]

@@ -14,7 +14,7 @@ from ..errors import ConfigError
 from ..judging.dataset import dataset_notes, dataset_problems, load_eval_dataset, save_eval_dataset
 from ..records import EvalQuestion
 from ..settings import project_categories
-from .controls import AUTO, NAMES, WIDE, as_choice, dataset_box, elsewhere, heading, known_datasets, tick_box
+from .controls import AUTO, NAMES, WIDE, as_choice, dataset_box, elsewhere, heading, known_datasets, tick_box, told_in
 
 _drafts: dict[Path, list[EvalQuestion]] = {}  # not yet saved, so that a cell that is run again loses nothing
 
@@ -85,12 +85,10 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
     def _open(self) -> None:
         """Take up the chosen file, or what was changed of it and not saved."""
         source = Path(self.dataset.value)
-        try:
-            questions = load_eval_dataset(source)
-            content = source.read_bytes()
-        except (ConfigError, OSError) as error:
-            self.status.value = block("bad", escape(error))
-            return
+        with told_in(self.status):
+            self._take_up(source, load_eval_dataset(source), source.read_bytes())
+
+    def _take_up(self, source: Path, questions: list[EvalQuestion], content: bytes) -> None:
         self._source, self._content, self._removed = source.resolve(), content, []
         self._saved = questions
         self.questions = list(_drafts.get(self._source, questions))
@@ -172,13 +170,13 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
         self.save_button.disabled = bool(problems)
 
     def _save(self) -> None:
-        path = Path(self.path.value.strip()).expanduser()
-        try:
+        with told_in(self.status):
+            path = Path(self.path.value.strip()).expanduser()
             self._check_place(path)
             save_eval_dataset(self.questions, path)
-        except ConfigError as error:
-            self.status.value = block("bad", escape(error))
-            return
+            self._follow_saved(path)
+
+    def _follow_saved(self, path: Path) -> None:
         _drafts.pop(self._source, None)
         self.replace.value = False  # each time is a decision of its own
         count = len(self.questions)

@@ -10,7 +10,7 @@ import ipywidgets as widgets
 import pandas as pd
 
 from .. import constants
-from ..base.messages import listed, say
+from ..base.messages import in_panel, listed, say
 from ..base.redact import redact, surprise_text
 from ..base.showing import block, escape
 from ..charts.judges import plot_judge_comparison
@@ -155,10 +155,11 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
 
     def _redraw(self) -> None:
         """Draw all parts whose choices changed; given up when there is a newer click, and begun anew."""
-        try:
-            self._draw_parts(self._select())
-        except Exception as problem:
-            self._clear(_problem(problem))
+        with in_panel():
+            try:
+                self._draw_parts(self._select())
+            except Exception as problem:
+                self._clear(_problem(problem))
 
     def _draw_parts(self, selection: History) -> None:
         if selection.runs.empty:
@@ -242,7 +243,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         count = self.explorer.history.n_left_out
         if not count:
             return []
-        return [escape(say("panels.history_left_out", count=count, folder=self.logs_dir))]
+        return [escape(say("panels.history_left_out", count=count, folder=str(self.logs_dir)))]
 
     def _chart(self, selection: History, name: str) -> str:
         scores, runs = selection.scores, selection.runs

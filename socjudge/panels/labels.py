@@ -11,12 +11,10 @@ import ipywidgets as widgets
 
 from .. import constants
 from ..base.messages import listed, say
-from ..base.redact import surprise_text
 from ..base.showing import block, escape
-from ..errors import SocJudgeError
 from ..records import SPECIFIED_CRITERIA
 from ..runs.load import load_run
-from .controls import AUTO, NAMES, WIDE, elsewhere, heading, log_choices
+from .controls import AUTO, NAMES, WIDE, elsewhere, heading, log_choices, told_in
 from .marks import MarksInput
 from .state.labelling import LabelSession
 from .views.labels import item_html, judged_html, progress_html
@@ -89,7 +87,8 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self.start_button.on_click(lambda _: self._do(self._start, self.start_status))
         for control in (self.log_file, self.rater):
             control.observe(lambda _: self._do(self._follow, self.start_status), "value")
-        self._find_logs()
+        with told_in(self.start_status):
+            self._find_logs()
 
     def __repr__(self) -> str:
         return elsewhere(self)
@@ -101,21 +100,12 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
 
     def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:
         """One act at a time, and what went wrong is said where the person looks."""
-        with self._lock:
-            try:
-                act()
-            except SocJudgeError as error:
-                status.value = block("bad", escape(error))
-            except Exception as surprise:
-                status.value = block("bad", escape(surprise_text(surprise)))
+        with self._lock, told_in(status):
+            act()
 
     def _find_logs(self) -> None:
         """Offer the logs, and go on where the cell was left."""
-        try:
-            logs = log_choices(self._logs_dir, blind=True)
-        except SocJudgeError as error:
-            self.start_status.value = block("bad", escape(error))
-            return
+        logs = log_choices(self._logs_dir, blind=True)
         if not logs:
             self.start_button.disabled = True
             self.start_status.value = block("warn", escape(say("panels.labels_no_logs", folder=self._logs_dir)))

@@ -9,13 +9,12 @@ from typing import Any
 import ipywidgets as widgets
 
 from ..base.messages import say
-from ..base.redact import surprise_text
 from ..base.showing import block, escape, money
 from ..certify.migration import SIZE, Migration, MigrationPlan, migrate_judge, plan_migration
-from ..errors import RunStopped, SocJudgeError
+from ..errors import RunStopped
 from ..records import RunOptions, is_embedded
 from ..report.migration import migration_html, migration_title, plan_line
-from .controls import AUTO, NAMES, WIDE, as_choice, cost_box, dollar_box, model_box, number_box
+from .controls import AUTO, NAMES, WIDE, as_choice, cost_box, dollar_box, model_box, number_box, told_in
 
 
 class MigrationBox(widgets.VBox):  # type: ignore[misc]
@@ -76,12 +75,11 @@ class MigrationBox(widgets.VBox):  # type: ignore[misc]
         if not (self.old.value and self.new.value.strip()):
             self.cost.value = block("warn", escape(say("panels.migrate_choose")))
             return
-        try:
+        with told_in(self.cost):
             self.plan = plan_migration(
                 self.logs_dir, old=self.old.value, new=self.new.value.strip(), size=self.size.value
             )
-        except SocJudgeError as error:
-            self.cost.value = block("bad", escape(error))
+        if self.plan is None:
             return
         estimate = self.plan.estimate
         costs = say("certify.panel_costs", calls=estimate.calls, cost=money(estimate.cost_usd))
@@ -109,23 +107,20 @@ class MigrationBox(widgets.VBox):  # type: ignore[misc]
         self.stop_button.disabled = not is_busy
 
     def _judge(self, plan: MigrationPlan, max_cost_usd: float) -> None:
-        done = 0
+        done, total = 0, 2 * len(plan.cases)
 
         def count(_: Any) -> None:
             nonlocal done
             done += 1
-            self.status.value = block("", escape(say("certify.panel_under_way", done=done)))
+            self.status.value = block("", escape(say("certify.panel_under_way", done=done, total=total)))
 
-        try:
-            options = RunOptions(stop=self._stop, on_result=count)
-            self.found = migrate_judge(plan, max_cost_usd=max_cost_usd, progress=False, options=options)
-            self.result.value = block("", f"<h3>{escape(migration_title(self.found))}</h3>{migration_html(self.found)}")
-            self.status.value = ""
-        except RunStopped:
-            self.status.value = block("warn", escape(say("panels.migrate_stopped")))
-        except SocJudgeError as error:
-            self.status.value = block("bad", escape(error))
-        except Exception as surprise:
-            self.status.value = block("bad", escape(surprise_text(surprise)))
-        finally:
-            self._lock(False)
+        with told_in(self.status):
+            try:
+                options = RunOptions(stop=self._stop, on_result=count)
+                self.found = migrate_judge(plan, max_cost_usd=max_cost_usd, progress=False, options=options)
+                title = escape(migration_title(self.found))
+                self.result.value = block("", f"<h3>{title}</h3>{migration_html(self.found)}")
+                self.status.value = ""
+            except RunStopped:
+                self.status.value = block("warn", escape(say("panels.migrate_stopped")))
+        self._lock(False)

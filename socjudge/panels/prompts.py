@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import in_panel, say
 from ..base.showing import block, escape
 from ..errors import SocJudgeError
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Prompt
-from .controls import AUTO, NAMES, WIDE, SessionPanel, cost_box, dollar_box, elsewhere, heading, log_choices, model_box
+from .controls import (
+    AUTO,
+    NAMES,
+    WIDE,
+    SessionPanel,
+    cost_box,
+    dollar_box,
+    elsewhere,
+    heading,
+    log_choices,
+    model_box,
+    told_in,
+)
 from .state.trial_store import ALL, DISPUTED
 from .state.trials import TrialSession, get_trials
 from .views.common import progress_text, stopped_html
@@ -142,17 +155,19 @@ class PromptLab(SessionPanel):
         if self.session.is_busy:
             self.session.stop_changed()  # what is judged is not what the person saw; taken over when it has ended
             return
-        problem = ""
-        try:
-            self.session.choose(**{name: value.strip() if name.endswith("_model") else value})
-        except SocJudgeError as error:  # a prompt that is gone
-            problem = block("bad", escape(error))
-        if name in ("kind", "log", "base"):
-            self._fill()  # other controls follow
-        else:
-            self._settle()
-        if problem:
-            self.status.value = problem
+        chosen = {name: value.strip() if name.endswith("_model") else value}
+        # Of these other controls follow.
+        follow = self._fill if name in ("kind", "log", "base") else self._settle
+        self._then(lambda: self.session.choose(**chosen), follow)
+
+    def _then(self, act: Callable[[], Any], follow: Callable[[], Any]) -> None:
+        """Do something, then have the page follow, and say what went wrong, such as with a prompt that is gone."""
+        problem = widgets.HTML()
+        with told_in(problem):
+            act()
+        follow()
+        if problem.value:
+            self.status.value = problem.value
 
     def _change(self) -> None:
         self.session.stop_changed()
@@ -164,15 +179,8 @@ class PromptLab(SessionPanel):
 
     def _reopen(self) -> None:
         trial = next(trial for trial in self.session.trials if trial.id == self.trials.value)
-        problem = ""
-        try:
-            self.session.reopen(trial)
-        except SocJudgeError as error:
-            problem = block("bad", escape(error))
-        self._fill()
+        self._then(lambda: self.session.reopen(trial), self._fill)
         self.note.value = trial.note
-        if problem:
-            self.status.value = problem
 
     def _start(self) -> None:
         self._settle()  # a click may come before the page has followed a change
@@ -186,27 +194,22 @@ class PromptLab(SessionPanel):
         name, self._is_named = self.name.value.strip(), False
         self.saved.value = ""
         if name:
-            try:
+            with told_in(self.saved):
                 self.saved.value = block("", escape(say("panels.prompts_place", path=self.session.check_name(name))))
                 self._is_named = True
-            except SocJudgeError as error:
-                self.saved.value = block("bad", escape(error))
         self._redraw()
 
     def _save(self) -> None:
-        try:
+        with told_in(self.saved):
             path = self.session.save(self.name.value.strip(), author=self.author.value, note=self.note.value)
-        except SocJudgeError as error:
-            self.saved.value = block("bad", escape(error))
-            return
-        where = say("panels.judge_prompt") if self.kind.value == "judge" else say("panels.assistant_prompt")
-        self._is_named = False  # the name is taken now
-        self.saved.value = block(
-            "good",
-            escape(say("panels.prompts_saved", name=path.name)),
-            escape(say("panels.prompts_use", where=where, name=path.stem)),
-        )
-        self._fill()
+            where = say("panels.judge_prompt") if self.kind.value == "judge" else say("panels.assistant_prompt")
+            self._is_named = False  # the name is taken now
+            self.saved.value = block(
+                "good",
+                escape(say("panels.prompts_saved", name=path.name)),
+                escape(say("panels.prompts_use", where=where, name=path.stem)),
+            )
+            self._fill()
 
     # -- what is shown
 
@@ -250,22 +253,21 @@ class PromptLab(SessionPanel):
         session, choice = self.session, self.session.choice
         prompt = Prompt(choice.base, choice.text)
         self.diff.value, problem = "", ""
-        try:
-            self.diff.value = diff_html(session.base_text, choice.text)
-            session.check_text()
-        except SocJudgeError as error:
-            problem = str(error)
+        with in_panel():
+            try:
+                self.diff.value = diff_html(session.base_text, choice.text)
+                session.check_text()
+            except SocJudgeError as error:
+                problem = str(error)
         self.check.value = text_html(problem, prompt.placeholders)
-        self._unfit = bool(problem)
+        self._unfit = True
         self.cost.value = ""
         if not problem:
-            try:
+            with told_in(self.cost):
                 work = session.plan()
                 self._costs = work.estimate.calls > 0
                 self.cost.value = work_html(work, choice)
-            except SocJudgeError as error:
-                self._unfit = True
-                self.cost.value = block("bad", escape(error))
+                self._unfit = False
         # Before the tick is offered: no click is lost to a button that is about to be disabled.
         self._redraw()
         self.paying.layout.display = "" if self._costs and not self._unfit else "none"
@@ -283,7 +285,7 @@ class PromptLab(SessionPanel):
     def _redraw(self) -> None:
         """Show the session; called from its thread too."""
         session, progress = self.session, self.session.progress
-        with self._lock:
+        with self._lock, in_panel():
             unpaid = self._costs and not self.allow_cost.value
             self.try_button.disabled = session.is_busy or self._unfit or unpaid
             self.stop_button.disabled = session.state != "running"

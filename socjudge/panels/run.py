@@ -10,13 +10,14 @@ from typing import Any
 import ipywidgets as widgets
 
 from .. import constants
-from ..base.messages import say
+from ..base.messages import in_panel, say
 from ..base.pass_rule import run_rule
 from ..base.showing import block, escape
 from ..base.verdict import judges_text, run_verdict
-from ..errors import SocJudgeError
 from ..models.pacing import get_settings
 from ..records import EvaluationRun
+from ..runs.journal import drop_journal
+from ..runs.unfinished import UnfinishedRun
 from ..settings import default_answers, default_k
 from .controls import (
     AUTO,
@@ -39,6 +40,7 @@ from .controls import (
     prompt_box,
     seconds_box,
     tick_box,
+    told_in,
     usual_model,
 )
 from .state.run import HOW, RunPreview, RunSession, Settings, get_session
@@ -108,6 +110,8 @@ class RunPanel(SessionPanel):
         self.build_button = widgets.Button(description=say("panels.run_build_index"), icon="database", layout=AUTO)
         self.run_button = widgets.Button(description=RUN, icon="play", button_style="primary")
         self.stop_button = widgets.Button(description=say("panels.stop"), icon="stop")
+        self.drop_button = widgets.Button(icon="trash", layout=AUTO)
+        self._dropping = False  # clicked once
         self.bar = widgets.IntProgress(layout=AUTO)
         self.index_text, self.cost, self.status, self.results = (widgets.HTML() for _ in range(4))
         self._costs = True  # until the settings are looked at
@@ -136,7 +140,7 @@ class RunPanel(SessionPanel):
             [
                 heading(RUN_TITLE), widgets.HBox([self.build_button, self.index_text]),
                 settings, self.cost, self.allow_cost, self.fresh, widgets.HBox([self.run_button, self.stop_button]),
-                self.bar, self.status, self.results,
+                self.bar, self.status, self.drop_button, self.results,
             ]
         )  # fmt: skip
         self.add_class("socjudge-run-panel")
@@ -145,6 +149,7 @@ class RunPanel(SessionPanel):
             control.observe(lambda change: self._change(change["owner"]), "value")
         self.build_button.on_click(lambda _: self.session.build_index())
         self.run_button.on_click(lambda _: self._start())
+        self.drop_button.on_click(lambda _: self._drop())
         self.stop_button.on_click(lambda _: self.session.stop())
         self._follow_session(self._follow)
         self._settle()
@@ -239,15 +244,24 @@ class RunPanel(SessionPanel):
             self.fresh.value = False  # once: what is stopped now is to be taken up
             self.session.start(settings, self._preview)
 
+    def _drop(self) -> None:
+        """Remove the interrupted run with other settings, at the second click."""
+        other = self._other()
+        if other is None or not self._dropping:
+            self._dropping = True
+            self._redraw()
+            return
+        with told_in(self.cost):
+            drop_journal(other.path)
+            self._settle()
+
     def _settle(self) -> None:
         """Show what the settings mean, and which buttons can be used."""
-        self._preview = None
-        try:
+        self._preview, self._dropping = None, False
+        with told_in(self.cost):
             self._preview = self.session.preview(self.settings)
             self._costs = self._preview.estimate.calls > 0
             self._show_cost()
-        except SocJudgeError as error:
-            self.cost.value = block("bad", escape(error))
         # Before the tick is offered: no click is lost to a button that is about to be disabled.
         self._redraw()
         self.allow_cost.layout.display = "" if self._costs else "none"
@@ -268,7 +282,7 @@ class RunPanel(SessionPanel):
     def _redraw(self) -> None:
         """Show the session; called from its thread too."""
         session = self.session
-        with self._lock:
+        with self._lock, in_panel():
             has_index = session.has_index if not session.is_busy else session.state != "building"
             self.index_text.value = _index_html(session, has_index, is_needed=not self.answers.value)
             self.build_button.disabled = session.is_busy or has_index
@@ -287,6 +301,10 @@ class RunPanel(SessionPanel):
             self.bar.max, self.bar.value = max(progress.total, 1), progress.done
             self.bar.layout.visibility = "visible" if progress.total else "hidden"
             self.status.value = self._status_html()
+            other = self._other()
+            self.drop_button.layout.display = "none" if other is None else ""
+            sure = say("panels.run_drop_sure", done=other.done) if other else ""
+            self.drop_button.description = sure if self._dropping else say("panels.run_drop")
             run = session.run
             if session.state == "finished" and run is not None and run is not self._shown:
                 self._shown = run
@@ -294,13 +312,22 @@ class RunPanel(SessionPanel):
             elif session.state == "running":
                 self._shown, self.results.value = None, ""
 
+    def _state(self) -> str:
+        """The session's, but "idle" for a run that was stopped: it can be taken up only with its own settings."""
+        is_stopped = self.session.state == "stopped" and not self.session.changed_late
+        is_other = is_stopped and not self.settings.is_same_run(self.session.settings)
+        return "idle" if is_other else self.session.state
+
+    def _other(self) -> UnfinishedRun | None:
+        """The interrupted run with other settings, where there is nothing else to tell."""
+        preview = self._preview
+        is_free = preview is not None and self._state() == "idle" and not preview.problem
+        return preview.other if preview and is_free and (self.fresh.value or not preview.already) else None
+
     def _status_html(self) -> str:
         session, progress = self.session, self.session.progress
         numbers = progress_text(progress)
-        # What was stopped can be taken up only with its own settings.
-        is_stopped = session.state == "stopped" and not session.changed_late
-        is_other = is_stopped and not self.settings.is_same_run(session.settings)
-        match "idle" if is_other else session.state:
+        match self._state():
             case "running":
                 return block("", RUNNING, numbers)
             case "stopping" | "stopped":
@@ -309,12 +336,12 @@ class RunPanel(SessionPanel):
                 failed = say("panels.run_failed", numbers=numbers) if progress.total else say("panels.run_error")
                 return block("bad", failed, escape(session.problem))
             case "idle" if self._preview is not None:
-                preview, other = self._preview, self._preview.other
+                preview = self._preview
                 if preview.problem:
                     return block("bad", escape(preview.problem))
                 if preview.already and not self.fresh.value:
                     return block("warn", say("panels.run_waiting", done=sum(preview.already), total=preview.total))
-                if other:
+                if other := self._other():
                     judge = other.run.judge_model
                     words = say("panels.run_other_waiting", judge=judge, done=other.done, total=other.total)
                     return block("warn", escape(words))

@@ -13,6 +13,7 @@ from typing import get_args
 
 import jinja2.nodes
 import pytest
+from conftest import TYPED
 from package_modules import PACKAGE, tree_of
 
 from socjudge.base import messages
@@ -204,14 +205,40 @@ def values(text: str) -> set[str]:
 @pytest.mark.parametrize("wing", sorted({key.partition(".")[0] for key in CATALOGUE}))
 def test_a_message_has_both_languages_with_the_same_values(wing: str) -> None:
     wrong = {
-        "lack a language": lambda texts: set(texts) != {"ja", "en"},
+        "lack a language": lambda texts: set(texts) not in ({"ja", "en"}, {"ja", "en", "ja_panel", "en_panel"}),
         "have other values": lambda texts: values(texts["ja"]) != values(texts["en"]),
+        "have other values in a panel": lambda texts: any(
+            not values(texts.get(f"{lang}_panel", "")) <= values(texts["ja"]) for lang in ("ja", "en")
+        ),
         "are not Japanese": lambda texts: not JAPANESE.search(texts["ja"]) and texts["ja"] not in NAMES,
         "are not English, but for quoted labels": lambda texts: JAPANESE.search(re.sub("「[^」]*」", "", texts["en"])),
     }
     own = {key: texts for key, texts in CATALOGUE.items() if key.partition(".")[0] == wing}
     for what, is_wrong in wrong.items():
         assert not [key for key, texts in own.items() if is_wrong(texts)], f"these messages {what}"
+
+
+# What no panel shows: the command line, files that are imported, pages that are also written by it, tables of a notebook.
+NOT_IN_PANELS = re.compile(
+    r"(cli|batch|stats|report)\.|history\.(left_out|rejudge|repair|remove_stub|hangs|import_|sheet_|check_)"
+    r"|certify\.(not_tried_|page_|unsure_judge$)|runs\.(executor_|repair_)|settings\.(no_folder|file_head)$"
+)
+
+
+def test_what_a_panel_shows_names_no_option_argument_or_command() -> None:
+    for key, texts in CATALOGUE.items():
+        if not NOT_IN_PANELS.match(key):
+            for lang in ("ja", "en"):
+                shown = texts.get(f"{lang}_panel", texts[lang])
+                assert not TYPED.search(shown), f"{key}: add ja_panel and en_panel, or a line to NOT_IN_PANELS"
+
+
+def test_a_message_has_its_panels_words_within_a_panel_alone() -> None:
+    values = {"total": 10, "done": 3, "unread": "", "path": "logs/x"}
+    assert "--fresh" in say("runs.safe", **values)
+    with messages.in_panel():
+        assert "「最初からやり直す」" in say("runs.safe", **values, lang="ja")
+    assert "--fresh" in say("runs.safe", **values)
 
 
 def test_each_key_in_the_code_is_in_the_catalogue_with_its_values_and_each_message_is_used() -> None:

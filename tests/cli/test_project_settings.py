@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 import socjudge as sj
 from socjudge import constants, settings
 from socjudge.cli.app import app
-from socjudge.cli.project import settings_file
 
 BAD = "[rubric]\npass_treshold = 80\n"
 TOLD = r"socjudge.toml, line 2: \[rubric\] there is no setting 'pass_treshold'; did you mean 'pass_threshold'\?"
@@ -58,7 +57,12 @@ def test_settings_shows_each_value_and_where_it_comes_from(folder: Path) -> None
 
 def test_a_new_project_has_every_setting_as_a_comment_and_each_may_be_taken_as_it_stands(folder: Path) -> None:
     written = (folder / "socjudge.toml").read_text("utf-8")
-    assert written == settings_file() and set(tomllib.loads(written)) == {"rubric", "dataset", "defaults", "report"}
+    assert written == settings.settings_file() and set(tomllib.loads(written)) == {
+        "rubric",
+        "dataset",
+        "defaults",
+        "report",
+    }
     before = settings.current_project()
     assert set(before.sources.values()) == {"built-in"}
     (folder / "socjudge.toml").write_text(re.sub(r"(?m)^# (?=(\[|[a-z_]+ = ))", "", written), "utf-8")

@@ -17,6 +17,7 @@ from service import KEY, Reply, Service, error, is_judge_call, judgement
 from socjudge import AskPanel, RunPanel, app, constants, load_run, load_runs, open_index
 from socjudge.panels.state import run as session
 from socjudge.runbooks.index import RunbookIndex
+from socjudge.runs.unfinished import unfinished_runs
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
 
@@ -473,6 +474,24 @@ def test_a_new_panel_over_a_stopped_run_has_its_settings(
     assert "別の設定の中断があります（Judge gpt-4o-mini、" in text(again.status.value)
 
 
+def test_an_interrupted_run_that_nobody_wants_is_dropped_at_the_second_click(
+    hosted: RunPanel, index: RunbookIndex
+) -> None:
+    hosted.max_cost_usd.value = 0.0055
+    run(hosted)
+    assert hosted.drop_button.layout.display == "none"  # it is taken up with these settings
+    hosted.judge_model.value = "offline"
+    hosted.drop_button.click()
+    (waiting,) = unfinished_runs(hosted.session.logs_dir)
+    assert f"{waiting.done}件の採点が消えます" in hosted.drop_button.description
+    hosted.k.value = 4  # anything else takes the question back
+    assert hosted.drop_button.description == "この中断を破棄"
+    hosted.drop_button.click()
+    hosted.drop_button.click()
+    assert not unfinished_runs(hosted.session.logs_dir) and hosted.drop_button.layout.display == "none"
+    assert hosted.status.value == ""
+
+
 def test_a_run_that_is_taken_up_can_be_stopped_at_once(hosted: RunPanel, service: Service) -> None:
     service.script = [judgement(80)] * 4 + [error(401, "no")]
     run(hosted)
@@ -712,7 +731,7 @@ def test_further_judges_over_stored_answers(hosted: RunPanel, service: Service) 
 def test_the_same_judge_twice_is_refused_before_it_is_run(hosted: RunPanel, service: Service) -> None:
     hosted.more_judges[0].value = "gpt-4o-mini"
     hosted.allow_cost.value = True
-    assert "2回あります" in hosted.status.value
+    assert "2回選ばれています" in hosted.status.value
     run(hosted)
     assert service.requests == [] and hosted.session.state == "failed"
 
@@ -732,11 +751,12 @@ def test_the_page_has_everything_and_its_tabs_show_the_last_run(
     page = app(logs_dir=samples, index_dir=index.index_dir, labels_dir=tmp_path / "labels")
     panel = page.children[0].children[1]
     before = [type(child).__name__ for child in page.children]
-    assert before == ["VBox", *["HTML"] * 5], "a tab is made when it is opened"
-    for place in (1, 2, 3, 4, 5, 1):
+    assert before == ["VBox", *["HTML"] * 6], "a tab is made when it is opened"
+    assert "読み込み中" in page.children[1].value
+    for place in (1, 2, 3, 4, 5, 6, 1):
         page.selected_index = place
     assert [type(child).__name__ for child in page.children[1:]] == [
-        "HistoryExplorer", "LabelPanel", "PromptLab", "CertificatePanel", "DatasetPanel",
+        "HistoryExplorer", "LabelPanel", "PromptLab", "CertificatePanel", "DatasetPanel", "SettingsPanel",
     ]  # fmt: skip
     history, labels = page.children[1:3]
     history.chart.value = "panels.history_questions"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ... import constants
-from ...base.messages import say
+from ...base.messages import in_panel, say
 from ...base.redact import redact, surprise_text
 from ...certify.certificate import Binding, binding_of_run, why_uncertified
 from ...certify.issue import binding_of_judge
@@ -193,7 +193,8 @@ class Session:
 
         def in_background() -> None:
             try:
-                ended = work()
+                with in_panel():
+                    ended = work()
             except BudgetReached as error:
                 self.problem, ended = str(error), "stopped"
             except RunStopped:
@@ -249,7 +250,8 @@ class Session:
                 self._later = None
         for listener in list(self.listeners):
             try:
-                listener()
+                with in_panel():
+                    listener()
             except Exception as problem:  # what cannot be shown must not end a run that is paid for
                 warnings.warn(say("panels.not_drawn", problem=redact(str(problem))), stacklevel=2)
 

@@ -1,0 +1,74 @@
+"""The panel that edits the settings of the project: `SettingsPanel()` shows itself in a cell."""
+
+from __future__ import annotations
+
+import ipywidgets as widgets
+
+from .. import constants
+from ..base.atomic_files import replacing
+from ..base.messages import os_reason, say
+from ..base.project_file import parse_project_file
+from ..base.showing import block, escape, shown_path
+from ..errors import ConfigError
+from ..settings import settings_file
+from .controls import AUTO, elsewhere, heading, told_in
+
+
+class SettingsPanel(widgets.VBox):  # type: ignore[misc]
+    """「設定」: the text of socjudge.toml, checked as one types, and saved by a click while nothing in it is wrong.
+
+    Where there is no such file it begins with all settings as comments. A file that was changed elsewhere is not replaced."""
+
+    def __init__(self) -> None:
+        self._path = constants.PROJECT_DIR / constants.PROJECT_MARK
+        self._read: bytes | None = None  # what was in the file; None where there is none
+        self.text = widgets.Textarea(rows=28, layout={"width": "calc(100% - 4px)"})
+        self.text.add_class("socjudge-code")
+        self.save_button = widgets.Button(
+            description=say("panels.settings_save"), icon="save", button_style="primary", layout=AUTO
+        )
+        self.check, self.status = widgets.HTML(), widgets.HTML()
+        hint = say("panels.settings_hint", path=shown_path(self._path))
+        super().__init__(
+            [
+                heading(f"📄 {say('panels.page_settings')}", escape(hint)),
+                self.text,
+                self.check,
+                self.save_button,
+                self.status,
+            ]
+        )
+        self.add_class("socjudge-settings-panel")
+        self.text.observe(lambda _: self._judge(), "value")
+        self.save_button.on_click(lambda _: self._save())
+        with told_in(self.status):
+            self._read = self._on_disk()
+            self.text.value = settings_file() if self._read is None else self._read.decode("utf-8-sig")
+        self._judge()
+
+    def __repr__(self) -> str:
+        return elsewhere(self)
+
+    def _on_disk(self) -> bytes | None:
+        return self._path.read_bytes() if self._path.is_file() else None
+
+    def _judge(self) -> None:
+        """Say what is wrong, line by line."""
+        self.save_button.disabled = True
+        with told_in(self.check):
+            parse_project_file(self.text.value, self._path)
+            self.check.value = block("", say("panels.settings_fit"))
+            self.save_button.disabled = False
+
+    def _save(self) -> None:
+        with told_in(self.status):
+            if self._on_disk() != self._read:
+                raise ConfigError(say("panels.settings_changed", path=shown_path(self._path)))
+            content = self.text.value.encode()
+            try:
+                with replacing(self._path) as file:
+                    file.write(content)
+            except OSError as error:
+                raise ConfigError(say("panels.settings_not_saved", path=self._path, reason=os_reason(error))) from None
+            self._read = content
+            self.status.value = block("good", escape(say("panels.settings_saved", path=shown_path(self._path))))
