@@ -62,11 +62,6 @@ def find_severities(question: str) -> set[str]:
     return {found.upper() for found in _SEVERITY.findall(question)}
 
 
-def has_rows_of(text: str, severities: set[str]) -> bool:
-    """Whether a table of the text has a row for one of the severities."""
-    return any(re.search(rf"^\|\s*{severity}(?![0-9A-Za-z])", text, re.MULTILINE) for severity in severities)
-
-
 def _row_sentence(titles: Sequence[str], cells: Sequence[str]) -> str:
     name = re.sub(r"^(\S+)\s+([^\s（]+)$", r"\1（\2）", cells[0])
     said = [
