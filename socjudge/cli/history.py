@@ -42,9 +42,11 @@ def doctor(
     from ..history.frames import load_results
     from ..models.endings import judge_ending
 
+    has_settings = True
     try:
         current_project()
     except ConfigError as error:  # the logs can be looked at all the same
+        has_settings = False
         echo(f"socjudge: {error}\n", err=True)
     with _errors():
         problems = check_logs(logs_dir)
@@ -61,7 +63,7 @@ def doctor(
     if counts["note"] and not notes:
         echo(say("cli.notes_hidden"), err=True)
     with _errors():
-        if ending := judge_ending():
+        if has_settings and (ending := judge_ending()):
             echo(ending, err=True)
     raise typer.Exit(FOUND_PROBLEMS if counts["error"] or counts["warning"] else 0)
 
