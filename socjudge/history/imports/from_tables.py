@@ -157,17 +157,17 @@ def _two_scales(points: list[float | None], name: str, scale: Scale | None) -> s
     """What to say of a column that has shares between 0 and 1 beside whole points: whole ones were meant, or the file has two scales."""
     if scale is None or scale.high - scale.low < 2:
         return ""
-    marks = [None if point is None else scale.low + point * (scale.high - scale.low) / 100 for point in points]
-    shares = [at for at, mark in enumerate(marks) if mark is not None and 1e-6 < mark < 1 - 1e-6]
-    whole = [mark for mark in marks if mark is not None and mark > 1 + 1e-6]
-    if not shares or not whole or any(abs(mark - round(mark)) > 1e-6 for mark in whole):
+    marks = scale.low + np.array(points, dtype=float) * (scale.high - scale.low) / 100  # None as NaN
+    shares = np.flatnonzero((marks > 1e-6) & (marks < 1 - 1e-6))
+    whole = marks[marks > 1 + 1e-6]
+    if not len(shares) or not len(whole) or (abs(whole - whole.round()) > 1e-6).any():
         return ""
     return say(
         "history.import_two_scales",
         name=name,
-        row=shares[0] + 2,
+        row=int(shares[0]) + 2,
         count=len(shares),
-        mark=marks[shares[0]],
+        mark=float(marks[shares[0]]),
         whole=len(whole),
     )
 
