@@ -63,6 +63,7 @@ _STYLE = """<style>/* symbols */
 .socjudge { color: var(--jp-ui-font-color1, #1a1a1a); line-height: 1.6;
   font-family: "socjudge symbols", var(--jp-ui-font-family, sans-serif); overflow-wrap: anywhere; }
 [data-jp-theme-light="false"] [class*="socjudge-"] { --jp-widgets-dropdown-arrow: /* arrow */; }
+[data-jp-theme-light="false"] :is(.socjudge, [class*="socjudge-"]) { color-scheme: dark; }
 .socjudge h2 { font-size: 1.2em; margin: .4em 0; } .socjudge summary { cursor: pointer; }
 .socjudge pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--jp-layout-color2, #eee);
   color: inherit; padding: .6em; margin: .3em 0; max-height: 24em; overflow-y: auto; font-size: .9em; }

@@ -26,7 +26,8 @@ from ..settings import assistant_tables, cost_cap, default_answers, default_mode
 from .state.run import Session
 
 # As dicts, of which each widget makes a layout of its own: one that is shared is hidden for all.
-WIDE = {"width": "min(100% - 4px, 42em)"}  # within the margins of a control
+WIDE = {"width": "min(100% - 4px, 64em)"}  # within the margins of a control
+_NUMBER = {"width": "min(100% - 4px, 26em)"}
 ROW = {"flex_flow": "row wrap"}
 AUTO = {"width": "auto"}  # Japanese does not fit the usual width
 MOST_CHOICES = 200  # a longer list is not read, and slows the page
@@ -188,13 +189,13 @@ def list_prompts_in(box: Any, kind: Kind) -> None:
 
 def number_box(name: str, value: int, most: int = 1000) -> Any:
     """A box for a count from 1 to 1,000, or to `most`."""
-    return widgets.BoundedIntText(value=value, min=1, max=most, description=name, style=NAMES, layout=WIDE)
+    return widgets.BoundedIntText(value=value, min=1, max=most, description=name, style=NAMES, layout=_NUMBER)
 
 
 def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
     """A box for seconds, up to a day."""
     return widgets.BoundedFloatText(
-        value=value, min=least, max=86_400, step=10, description=name, style=NAMES, layout=WIDE
+        value=value, min=least, max=86_400, step=10, description=name, style=NAMES, layout=_NUMBER
     )
 
 
@@ -204,7 +205,7 @@ def dollar_box(usual: float | None = None) -> Any:
     cap = cost_cap(None)
     value = (usual or 0.5) if cap is None else min(cap, usual or cap)
     return widgets.BoundedFloatText(
-        value=value, min=0, max=1e6, step=0.1, description=say("panels.max_cost"), style=NAMES, layout=WIDE
+        value=value, min=0, max=1e6, step=0.1, description=say("panels.max_cost"), style=NAMES, layout=_NUMBER
     )
 
 

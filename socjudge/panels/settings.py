@@ -34,7 +34,7 @@ class SettingsPanel(widgets.VBox):  # type: ignore[misc]
                 heading(f"📄 {say('panels.page_settings')}", escape(hint)),
                 self.text,
                 self.check,
-                self.save_button,
+                widgets.HBox([self.save_button]),
                 self.status,
             ]
         )

@@ -18,7 +18,8 @@ FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
 _TERMS = (
     "report.term_mvp", "report.term_judge", "report.term_embedded", "report.term_certificate",
     "report.term_criterion", "report.term_interval", "report.term_noise", "report.term_adjusted_p",
-    "report.term_keypoints", "report.term_passages", "report.term_reference", "report.term_undecided",
+    "report.term_keypoints", "report.term_passages", "report.term_index", "report.term_k",
+    "report.term_quartiles", "report.term_reference", "report.term_undecided",
     "report.term_unscored", "report.term_run", "report.term_prompt", "report.term_token",
     "report.term_dataset", "report.term_rejudge", "report.term_wilson", "report.term_sha256",
     "report.term_command",

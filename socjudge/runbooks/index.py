@@ -175,7 +175,7 @@ class RunbookIndex:
                 "runbooks.shown_files", count=self._n_files, path=shown_path(self.runbooks)
             ),
             say("runbooks.shown_passages"): say("runbooks.shown_count", count=len(self)),
-            say("runbooks.shown_embedder"): self.embedder,
+            say("runbooks.shown_embedder"): say("runbooks.shown_default") if self.embedder == "use" else self.embedder,
             say("runbooks.shown_place"): shown_path(self.index_dir),
         }
         return facts_html(say("runbooks.shown_title"), facts)
