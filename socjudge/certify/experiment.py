@@ -82,6 +82,13 @@ class Experiment(ABC):
     def explain(self, findings: pd.DataFrame) -> str:
         """The findings in plain words, in the language of messages."""
 
+    def plan(
+        self, given: Given, *, judge_prompt: Prompt | str | Path | None = None, rubric: Rubric | None = None
+    ) -> Plan:
+        """The cases of `run` with the same arguments; sends nothing."""
+        rubric = rubric or project_rubric()
+        return self.cases(find_subjects(given), load_prompt(judge_prompt, rubric=rubric), rubric)
+
     def estimate(
         self,
         given: Given,
@@ -91,7 +98,7 @@ class Experiment(ABC):
         rubric: Rubric | None = None,
     ) -> Estimate:
         """Calls, tokens and list price of `run` with the same arguments; sends nothing."""
-        return self._plan(given, judge_prompt, rubric).estimate(judge_model)
+        return self.plan(given, judge_prompt=judge_prompt, rubric=rubric).estimate(judge_model)
 
     def run(
         self,
@@ -132,11 +139,7 @@ class Experiment(ABC):
             used-up budget raises nothing: what was paid for is there, the rest is "not_judged", and the same call with a
             larger budget goes on.
         """
-        plan = self._plan(given, judge_prompt, rubric)
+        plan = self.plan(given, judge_prompt=judge_prompt, rubric=rubric)
         terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
         judged = judge_parts(plan.parts, terms, judge_model=judge_model, rubric=plan.rubric)
         return Outcome(self, self.findings(plan, judged), tuple(judged))
-
-    def _plan(self, given: Given, judge_prompt: Prompt | str | Path | None, rubric: Rubric | None) -> Plan:
-        rubric = rubric or project_rubric()
-        return self.cases(find_subjects(given), load_prompt(judge_prompt, rubric=rubric), rubric)

@@ -13,7 +13,9 @@ import ipywidgets as widgets
 from .. import constants
 from ..base.messages import say
 from ..base.showing import block, escape, money, shown_path
+from ..certify.all_experiments import chosen_experiments
 from ..certify.certificate import Certificate, load_certificate, save_certificate
+from ..certify.experiment import Experiment, Outcome
 from ..certify.within_budget import Trials
 from ..errors import RunStopped
 from ..records import RunOptions
@@ -34,12 +36,18 @@ from .controls import (
     usual_model,
 )
 
+_TRIED = {
+    "": "certify.panel_all", "probes": "certify.panel_probes", "injections": "certify.panel_injections",
+    "anchoring": "certify.panel_anchoring", "prompts": "certify.panel_prompts",
+}  # fmt: skip
+
 
 class CertificatePanel(widgets.VBox):  # type: ignore[misc]
     """「📜 Judgeの証明書」: choose a log and a judge, see what it costs, and read whether its marks may be believed.
 
     Nothing is asked without a click, and nothing that costs money without a tick. `certificate` is the one that was made,
-    or None; it is kept in `certificates_dir`, its page beside it."""
+    or None; it is kept in `certificates_dir`, its page beside it. `only`: an experiment by name, to make no certificate but see
+    what it shows; `outcome` is then what it found."""
 
     def __init__(
         self,
@@ -49,6 +57,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         certificates_dir: Path | str | None = None,
     ) -> None:
         self.certificate: Certificate | None = None
+        self.outcome: Outcome | None = None
         self._logs_dir = logs_dir or constants.LOGS_DIR
         self._certificates_dir = Path(certificates_dir or constants.CERTIFICATES_DIR)
         self._thread: threading.Thread | None = None
@@ -57,6 +66,10 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         self.log_file = widgets.Dropdown(description=say("certify.panel_log"), style=NAMES, layout=WIDE)
         self.judge_model = model_box("Judge", usual_model("judge"))
         self.judge_prompt = prompt_box(say("certify.panel_prompt"), "judge")
+        self.only = widgets.Dropdown(
+            description=say("certify.panel_only"), options=[(say(key), name) for name, key in _TRIED.items()], value="",
+            style=NAMES, layout=WIDE,
+        )  # fmt: skip
         self.labels = widgets.Text(
             value=str(labels_dir or constants.LABELS_DIR), description=say("certify.panel_labels"),
             continuous_update=False, style=NAMES, layout=WIDE,
@@ -76,7 +89,8 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         super().__init__(
             [
                 heading(f"📜 {say('certify.page_title')}", say("certify.panel_hint")),
-                self.log_file, self.judge_model, self.judge_prompt, self.labels, self.damaged, self.budget_usd, self.quick,
+                self.log_file, self.judge_model, self.judge_prompt, self.only, self.labels, self.damaged, self.budget_usd,
+                self.quick,
                 self.cost, self.allow_cost, widgets.HBox([self.certify_button, self.stop_button]), self.bar,
                 self.status, self.result,
             ]
@@ -101,7 +115,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
 
     @property
     def _controls(self) -> list[Any]:
-        boxes = [self.log_file, self.judge_model, self.judge_prompt, self.labels, self.damaged]
+        boxes = [self.log_file, self.judge_model, self.judge_prompt, self.only, self.labels, self.damaged]
         return [*boxes, self.budget_usd, self.quick]
 
     @property
@@ -134,6 +148,13 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
             "budget_usd": self.budget_usd.value or math.inf, "size": 1 if self.quick.value else None,
         }  # fmt: skip
 
+    def _experiment(self, what: dict[str, Any]) -> Experiment:
+        return chosen_experiments([self.only.value], size=what["size"])[0]
+
+    def _planned(self, what: dict[str, Any]) -> Trials:
+        plan = self._experiment(what).plan(what["given"], judge_prompt=what["judge_prompt"])
+        return Trials(plan, plan.estimate(what["judge_model"]), 0, None)
+
     def _settle(self) -> None:
         """Show what the controls would cost."""
         from ..certify.issue import plan_certificate
@@ -145,9 +166,11 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         self.status.value = ""
         with told_in(self.cost):
             what = self._what()
-            plan = self._plan = plan_certificate(**what)
+            plan = self._plan = self._planned(what) if self.only.value else plan_certificate(**what)
             told = [say("certify.panel_labelled" if what["labels"] is not None else "certify.panel_unlabelled")]
-            if plan.size is not None:
+            if self.only.value:
+                told = []
+            elif plan.size is not None:
                 told.append(say("certify.panel_size", size=plan.size))
             calls = plan.estimate.calls
             costs = say("certify.panel_costs", calls=calls, cost=money(plan.estimate.cost_usd))
@@ -168,7 +191,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
             return
         self.allow_cost.value = False  # each paid certificate is a decision of its own
         self._stop.clear()
-        self.result.value, self.certificate = "", None
+        self.result.value, self.certificate, self.outcome = "", None, None
         self._lock(True)
         self.bar.max, self.bar.value = sum(len(cases) for cases, _ in self._plan.plan.parts), 0
         what = self._what()
@@ -198,6 +221,9 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         with told_in(self.status):
             try:
                 options = RunOptions(stop=self._stop, on_result=lambda _: show(next(done)))
+                if self.only.value:
+                    self._try(what, options)
+                    return
                 made = certify_judge(**what, progress=False, options=options)
                 path = save_certificate(made, self._certificates_dir)
                 self.certificate = load_certificate(path)
@@ -207,4 +233,14 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
                 self.status.value = block("", escape(told))
             except RunStopped:
                 self.status.value = block("warn", escape(say("certify.panel_stopped")))
-        self._lock(False)
+            finally:
+                self._lock(False)
+
+    def _try(self, what: dict[str, Any], options: RunOptions) -> None:
+        """Run the chosen experiment, and say what it shows."""
+        judge = {"judge_model": what["judge_model"], "judge_prompt": what["judge_prompt"]}
+        found = self.outcome = self._experiment(what).run(
+            what["given"], **judge, max_cost_usd=what["budget_usd"], progress=False, options=options
+        )
+        self.result.value = block("", *map(escape, found.words.split("\n")))
+        self.status.value = block("warn", escape(found.stopped)) if found.stopped else ""

@@ -83,3 +83,13 @@ def test_what_is_wrong_is_said_where_one_looks(service: Service, panel: Certific
 def test_a_folder_without_logs_says_so(tmp_path: Path) -> None:
     panel = CertificatePanel(logs_dir=tmp_path)
     assert "has no log" in panel.status.value and panel.certify_button.disabled
+
+
+def test_one_experiment_can_be_tried_without_a_certificate(panel: CertificatePanel, tmp_path: Path) -> None:
+    panel.judge_model.value = "offline"
+    panel.only.value = "probes"
+    panel.certify_button.click()
+    panel.wait(60)
+    assert panel.outcome is not None and "安全性" in text(panel.result.value)
+    assert not panel.certify_button.disabled
+    assert panel.certificate is None and not (tmp_path / "certificates").exists()
