@@ -138,6 +138,23 @@ def test_what_tab_offers_are_the_public_names() -> None:
         assert dir(space) == sorted(space.__all__)
 
 
+def test_names_that_texts_and_pages_tell_to_type_exist() -> None:
+    pages = [
+        *(PACKAGE / "messages").glob("*.toml"),
+        *ROOT.glob("README*.md"),
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "notebooks").glob("*.ipynb"),
+    ]
+    told = {found for page in pages for found in re.findall(r"\bsj(?:\.\w+)+", page.read_text("utf-8"))}
+    known = {name.replace("socjudge", "sj", 1) for name in PUBLIC} | {"sj.__version__"}
+    modules_of = ("sj.constants", "sj.errors", "sj.records", "sj.judge")
+    spaces = {space.__name__.replace("socjudge", "sj", 1) for space in SPACES} | set(modules_of)
+    assert not {
+        each for each in told
+        if each not in spaces and not each.startswith(modules_of) and not any(f"{each}.".startswith(f"{name}.") for name in known)
+    }  # fmt: skip
+
+
 FUNCTIONS = {name: value for name, value in PUBLIC.items() if inspect.isfunction(value)}
 
 
