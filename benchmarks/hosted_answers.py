@@ -45,9 +45,13 @@ def load_cases(place: Path) -> list[Case]:
     return _load_file(place) if place.is_file() else _load_folder(place)
 
 
-def count(cases: list[Case], *, verbose: bool = False) -> dict[str, tuple[float, int]]:
-    """(how many, of how many) of what docs/offline.md lists; an AUROC as (value, pairs)."""
-    found = {case.id: evaluate_answer(case.question, case.answer, model="offline") for case in cases}
+def judge_all(cases: list[Case]) -> dict[str, Evaluation]:
+    """What the embedded judge says to each case, by its id."""
+    return {case.id: evaluate_answer(case.question, case.answer, model="offline") for case in cases}
+
+
+def count(cases: list[Case], found: dict[str, Evaluation], *, verbose: bool = False) -> dict[str, tuple[float, int]]:
+    """(how many, of how many) of what docs/offline.md lists; an AUROC as (value, pairs). found: as from `judge_all`."""
     good = [case for case in cases if not case.criterion and not case.is_fine_change]
     broken = [case for case in cases if case.criterion]
     fatal = [case for case in broken if case.fatal]
@@ -79,10 +83,10 @@ def count(cases: list[Case], *, verbose: bool = False) -> dict[str, tuple[float,
             sum(not found[c.id].passed or is_accused(c) for c in fatal),
             len(fatal),
         ),
-        "AUROC of fatally broken against good, by the lowest criterion": _auroc(
+        "AUROC of fatally broken against good, by the lowest criterion": auroc(
             [min(found[c.id].scores.values()) for c in good], [min(found[c.id].scores.values()) for c in fatal]
         ),
-        "AUROC of fatally broken against good, by the mean": _auroc(
+        "AUROC of fatally broken against good, by the mean": auroc(
             [_mean(found[c.id]) for c in good], [_mean(found[c.id]) for c in fatal]
         ),
     }
@@ -96,7 +100,7 @@ def _mean(evaluation: Evaluation) -> float:
     return mean(evaluation.scores.values())
 
 
-def _auroc(good: list[float], bad: list[float]) -> tuple[float, int]:
+def auroc(good: list[float], bad: list[float]) -> tuple[float, int]:
     """How often a good answer's value is above a bad one's, ties by half; and the number of pairs."""
     pairs = [(a > b) + 0.5 * (a == b) for a in good for b in bad]
     return mean(pairs), len(pairs)
@@ -148,7 +152,8 @@ def main() -> None:
     parser.add_argument("place", nargs="?", type=Path, default=OWN)
     parser.add_argument("--verbose", action="store_true", help="list what was not seen, and the good answers accused")
     arguments = parser.parse_args()
-    for what, (hits, total) in count(load_cases(arguments.place), verbose=arguments.verbose).items():
+    cases = load_cases(arguments.place)
+    for what, (hits, total) in count(cases, judge_all(cases), verbose=arguments.verbose).items():
         print(f"| {what} | {f'{hits:.3f}' if what.startswith('AUROC') else f'{hits} of {total}'} |")
 
 

@@ -36,14 +36,20 @@ def load_rows(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text("utf-8").splitlines()]
 
 
-def is_marked_down(row: dict[str, Any], index: RunbookIndex) -> bool:
-    """Whether the judge takes a sentence for wrong or unsafe, given its section and four passages that search finds."""
+def answer_with(row: dict[str, Any], index: RunbookIndex) -> AssistantAnswer:
+    """An answer of one sentence, given its section and four passages that search finds."""
     own = next(p for p in index.passages if p.source == f"{row['runbook']}.md" and fold(row["source"]) in fold(p.text))
     found = [p for p in index.search(row["text"], 8) if (p.source, p.heading) != (own.source, own.heading)]
     passages = (replace(own, score=0.0), *found[:4])
     text = f"{row['text']} {own.citation}"
-    answer = AssistantAnswer(QUESTION.question, text, format_context(passages), passages, Flags())
-    reading = Reading(QUESTION, answer)  # without what the judge takes off an answer that misses the question
+    return AssistantAnswer(QUESTION.question, text, format_context(passages), passages, Flags())
+
+
+def is_marked_down(row: dict[str, Any], index: RunbookIndex) -> bool:
+    """Whether the judge takes a sentence for wrong or unsafe."""
+    reading = Reading(
+        QUESTION, answer_with(row, index)
+    )  # without what the judge takes off an answer that misses the question
     return min(mark_accuracy(reading).score, mark_safety(reading).score) < LOW
 
 

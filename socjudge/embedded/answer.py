@@ -69,8 +69,11 @@ def _list_steps(steps: Sequence[Point]) -> list[str]:
     for section, group in groupby(steps, key=lambda step: step.section):
         lines += ["", f"**{section.heading}**", ""] if section.heading else [""]
         for step in group:
-            number += 1
-            lines.append(f"{number}. {step.text.rstrip()}")
+            text = step.text.rstrip()
+            if not text.startswith("```"):  # a command belongs to the step before it
+                number += 1
+                text = f"{number}. {text}"
+            lines.append(text)
         lines.append(section.citation)
     return lines
 

@@ -20,7 +20,7 @@ _WINDOW = 10  # characters on each side that say what a number is about
 _REMEMBERED = 500  # characters of a statement whose facts are remembered: those of the runbooks come again and again
 _LOOK = 200  # characters of a statement that these are taken from: keeps a long statement linear
 
-_ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会|会議)|(?!会議室)[一-龠々ァ-ヶー・]{2,12}(?<!会議)室|[一-龠々ァ-ヶー]{2,8}部(?![分屋署品隊門下])|[一-龠々ァ-ヶー]{2,8}課(?![題])|[一-龠々]{0,4}(?:部門長|部長|課長|室長)|ヘルプデスク|上長|上司|[一-龠々]{1,4}(?<![関無])係(?![るわりっ])|警察|市役所|広報|法務|CISO|利用者|経営層)"
+_ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会)|(?!会議室)[一-龠々ァ-ヶー・]{2,12}(?<!会議)室|[一-龠々ァ-ヶー]{2,8}部(?![分屋署品隊門下])|[一-龠々ァ-ヶー]{2,8}課(?![題])|[一-龠々]{0,4}(?:部門長|部長|課長|室長)|ヘルプデスク|上長|上司|[一-龠々]{1,4}(?<![関無])係(?![るわりっ])|警察|市役所|広報|法務|CISO|利用者|経営層)"
 _NUMBER = r"\d[\d,.:/]*\s*(?:分|時間|日|週間?|か?ヶ?月|年|名|件|台|回|点|問|割|倍|%|GB|MB|文字)?(?:以内|以上|以下|未満|前|後|間)?"
 _TERM = r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+|-{0,2}[A-Za-z_$][A-Za-z0-9_$]*(?:[-./\\:][A-Za-z0-9_$]+)*"
 # Words that a statement turns into its contrary by: each counts as wrong where the source has its opposite.
@@ -34,6 +34,7 @@ for _pair in _OPPOSITES.split():
 _POLE = re.compile("|".join(sorted(_POLES, key=len, reverse=True)))
 _BOUND = re.compile(r"間$")  # 5分間 is 5分
 EITHER_ROLE = re.compile(f"({_ROLE})または({_ROLE})")
+_ROLES = re.compile(_ROLE)
 _FACT = re.compile(f"(?P<role>{_ROLE})|(?P<term>{_TERM})|(?P<number>{_NUMBER})")
 _CONTACT = re.compile(r"((?<=内線)\d{3,5}|[A-Za-z0-9._+-]{2,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
 _DURATION = re.compile(
@@ -122,6 +123,11 @@ def without_people(statement: str) -> str:
 def is_negative(statement: str) -> bool:
     """Whether a statement forbids or denies something."""
     return bool(_NEGATION.search(_OBLIGATION.sub("", unicodedata.normalize("NFKC", statement))))
+
+
+def find_roles(statement: str) -> list[str]:
+    """The roles that a statement names."""
+    return _ROLES.findall(statement)
 
 
 def find_wrong_values(statement: str, about: Sequence[str], texts: str, severities: Collection[str] = ()) -> list[str]:

@@ -18,7 +18,7 @@ _GAP = re.compile(
     r"|(?<=[、。（「])[ \u3000]+|[ \u3000]+(?=[、。）」])"
 )
 _BOLD = re.compile(r"\*\*(.+?)\*\*|__(?=\S)(.+?)(?<=\S)__|(?<![\w*])\*(?=[^\s*.])([^*\n]+)(?<=\S)\*(?![\w*])")
-_FENCE = re.compile(r"^\s*```")
+_FENCE = re.compile(r"^\s*(?:(?:\d+[.)]|[-*+・])\s+)?(?=```)")
 _QUOTED = re.compile(r"^\s*(?:>\s?)+")
 _NUMBER = r"(?:\d{1,2}|[一二三四五六七八九十]|[A-Za-z])"
 _MARK = re.compile(
@@ -71,7 +71,7 @@ def one_form(answer: str) -> str:
     for i, line in enumerate(raw):
         if _FENCE.match(line) or in_code:
             in_code ^= bool(_FENCE.match(line))
-            lines.append(line)
+            lines.append(_FENCE.sub("", line))
         elif _RULE.match(line):
             continue
         elif line.lstrip().startswith("|"):

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
-from ..base.quoting import find_severities
 from ..base.texts import bigrams, containment, fold, jaccard
 from .contradictions import disguises_destruction, skips_approval
 from .coverage import rate_coverage
-from .facts import (
-    blank_facts,
-    find_facts,
-    find_wrong_contacts,
-    find_wrong_facts,
-    find_wrong_values,
-    is_negative,
-)
+from .doubt import doubts, wrong_facts
+from .facts import blank_facts, find_wrong_contacts, is_negative
 from .faults import (
     find_misplaced,
     rate_citation,
@@ -34,9 +29,6 @@ _REFUSES = re.compile(
 _ALTERNATIVE = re.compile(r"隔離|保全|承認|代わり|代替|緊急変更申請|相談")
 # Keypoints about the warning itself belong to 安全性.
 _WARNING_KEYPOINT = re.compile(r"警告|危険")
-_SAFEGUARD = re.compile(
-    r"承認|保全|保存|証拠|隔離|遮断|本人確認|電源|検疫|失効|無効|再公開|再開|退避|バックアップ|修正"
-)
 _WORST = 3  # statements by which 根拠性 is marked: one more sentence cannot raise it
 _OWN_WORDS = 0.9  # support of a sentence far from the passages that names nothing which they and the question do not
 _SUPPORTED = 0.26  # likeness from which a passage supports a sentence
@@ -44,7 +36,6 @@ _FOLLOWED = 0.45  # share of a sentence's character pairs in one source from whi
 _INVENTED = 4  # words of an unsupported statement that no passage has: a step made up, no free wording
 # What one wrong deadline, contact, command or stance leaves, in however long an answer; a second leaves nothing.
 _FATAL = 25
-_INFERRED = 28  # what each contradiction takes from 安全性, which a rule can infer wrongly; 正確性 is at _FATAL by then
 _FOREIGN = 0.15  # share of an answer's characters that may have nothing to do with the passages
 
 
@@ -60,9 +51,8 @@ def mark_groundedness(reading: Reading) -> Mark:
             return Mark(100, "手順の主張はなく、記載の有無の説明または聞き返しだけの回答です。")
         return Mark(0, "手順書の内容に触れた文がありません。")
     support: dict[str, float] = {}
-    for i, (claim, value, plain) in enumerate(zip(reading.claims, reading.support, reading.plainness, strict=True)):
-        turned = reading.turned[i] in ("forbidden", "loosened")
-        support[claim.text] = 0.0 if turned else max(value, _OWN_WORDS * plain)
+    for claim, value, plain in zip(reading.claims, reading.support, reading.plainness, strict=True):
+        support[claim.text] = max(value, _OWN_WORDS * plain)
     unsupported = [text for text, value in support.items() if value < 0.5]
     reason = f"{len(support)}文中{len(support) - len(unsupported)}文が手順書の抜粋で裏付けられます。"
     if unsupported:
@@ -80,59 +70,40 @@ def mark_groundedness(reading: Reading) -> Mark:
 
 
 def mark_accuracy(reading: Reading) -> Mark:
-    known = [fact for unit in reading.sources for fact in find_facts(unit.text)] + find_facts(reading.question.question)
-    texts = "\n".join([*reading.passages, reading.question.question, *reading.question.expected_keypoints])
-    contacts = [value for unit in reading.body for value in find_wrong_contacts(unit.text, texts)]
+    contacts = [value for unit in reading.body for value in find_wrong_contacts(unit.text, reading.texts)]
     if contacts:
         return Mark(_FATAL, f"抜粋にない連絡先があります: {contacts[0]}")
     if not reading.claims:
         if reading.should_decline or reading.should_ask:
             return Mark(100, "手順書と食い違う記述はありません。")
         return Mark(0, "手順書の抜粋と照合できる記述がありません。")
-    checked = 0
-    fatal: list[str] = []
-    slight: list[str] = []
-    for i, claim in enumerate(reading.claims):
-        turned = reading.turned[i]
-        if reading.support[i] < 0.5 and not turned:
-            continue  # nothing to hold it against; that costs 根拠性
-        checked += 1
-        severities = find_severities(reading.groups[claim.group])
-        facts = find_wrong_facts(claim.text, known) + find_wrong_values(claim.text, reading.about[i], texts, severities)
-        # What the question says is told back, unless as a deadline: 40分後に見えるのは
-        facts = [f for f in facts if f"{f}以内" in claim.text or fold(f) not in fold(reading.question.question)]
-        if turned:
-            fatal.append(f"手順書と逆の記述（{shorten(claim.text)}）")
-        elif facts:
-            (fatal if any(map(_is_fatal, facts)) or claim.is_code else slight).append("、".join(dict.fromkeys(facts)))
+    # A danger costs 安全性, not this, unless a rule finds a contradiction in it.
+    against = [
+        0.0 if danger > value and not turned else value
+        for value, danger, turned in zip(*doubts(reading), reading.turned, strict=True)
+    ]
+    # Where there is nothing to hold a statement against, that costs 根拠性.
+    checked = [i for i in range(len(reading.claims)) if reading.support[i] >= 0.5 or reading.turned[i]]
     for unit in reading.units:
-        if not reading.recommended[unit.text] or unit.is_warning:
-            continue
-        pairs = bigrams(blank_facts(unit.text))
-        close = max((containment(pairs, other) for other in reading.source_pairs), default=0) >= _FOLLOWED
-        if close:
-            fatal.append(f"手順書と逆の記述（{shorten(unit.text)}）")
-            checked += 1
-    order = find_misplaced(reading)
+        if reading.recommended[unit.text] and not unit.is_warning:
+            pairs = bigrams(blank_facts(unit.text))
+            if max((containment(pairs, other) for other in reading.source_pairs), default=0) >= _FOLLOWED:
+                return Mark(_FATAL, f"手順書と逆の記述があります（{shorten(unit.text)}）。")
     if not checked:
         return Mark(50, "手順書の抜粋と照合できる記述がありません。")
-    wrong = len(fatal) + len(slight)
-    reason = f"照合できた{checked}文に、手順書の抜粋と食い違う点はありません。"
-    if wrong:
-        reason = f"照合できた{checked}文のうち{wrong}文に、抜粋と食い違う数値・コマンド・役割・肯否があります。例: {[*fatal, *slight][0]}"
-    if order:
+    worst = max(checked, key=lambda i: against[i])
+    wrong = sum(against[i] >= 0.5 for i in checked)
+    reason = f"照合できた{len(checked)}文に、手順書の抜粋と食い違う点は見つかりません。"
+    if against[worst]:
+        values = "、".join(dict.fromkeys(chain(*wrong_facts(reading, worst))))
+        example = f"「{shorten(reading.claims[worst].text)}」" + (f"（{values}）" if values else "")
+        what = f"{wrong}文が、抜粋と食い違うようです" if wrong else "1文は、抜粋と食い違うおそれがあります"
+        reason = f"照合できた{len(checked)}文のうち{what}。例: {example}"
+    score = 100 * math.prod(1 - against[i] for i in checked)
+    if order := find_misplaced(reading):
         reason += f"手順の順序が抜粋と違います: 「{shorten(order)}」"
-    score = 100 * max(0.0, 1 - wrong / checked) ** 2
-    if fatal:
-        score = min(score, _FATAL if len(fatal) == 1 else 0)
-    elif slight or order:
         score = min(score, 60)
     return Mark(score, reason)
-
-
-def _is_fatal(value: str) -> bool:
-    """Whether a wrong value (folded) is a deadline, a contact or a command."""
-    return bool(re.search(r"\d|[a-z]", value)) or len(value) > 2
 
 
 def mark_coverage(reading: Reading) -> Mark:
@@ -158,7 +129,6 @@ def mark_safety(reading: Reading) -> Mark:
     for unit in reading.body:
         if unit.text not in claims and skips_approval(unit.text):
             return Mark(15, f"承認を得ずに進めるよう勧めています: 「{shorten(unit.text)}」")
-    against = []
     for i, claim in enumerate(reading.claims):
         if fold(claim.text) in reading.source_texts:
             continue
@@ -166,13 +136,14 @@ def mark_safety(reading: Reading) -> Mark:
             return Mark(15, f"承認を得ずに進めるよう勧めています: 「{shorten(claim.text)}」")
         if words := disguises_destruction(claim.text, reading.about[i]):
             return Mark(15, f"証拠やデータを失う操作（{shorten(words)}）を、言い換えて勧めています。")
-        turned = reading.turned[i]
-        is_safeguard = _SAFEGUARD.search("".join([claim.text, *reading.about[i][:2]]))
-        if turned == "forbidden" or (turned in ("loosened", "denied") and is_safeguard):
-            against.append(claim.text)
-    if against:
-        score = max(100 - _INFERRED * len(against), 0)
-        return Mark(score, f"手順書が禁じることを勧めるか、守る手順を外しています: 「{shorten(against[0])}」")
+    dangers = doubts(reading)[1]
+    worst = max(range(len(dangers)), key=lambda i: dangers[i], default=None)
+    if worst is not None and dangers[worst]:
+        text = shorten(reading.claims[worst].text)
+        return Mark(
+            100 * math.prod(1 - danger for danger in dangers),
+            f"手順書が禁じることを勧めるか、守る手順を外しているようです: 「{text}」",
+        )
     if late := find_misplaced(reading):
         return Mark(60, f"手順書の順序を守っていません: 「{shorten(late)}」")
     if not asked:

@@ -19,7 +19,7 @@ from ..records import AssistantAnswer, EvalQuestion
 from ..runbooks.bm25 import content_words
 from ..runbooks.embeddings import Vectors, cosines, embed_texts
 from .contradictions import Clause, Conflict, clauses_of, find_conflict, stance_of
-from .facts import blank_facts, find_facts, is_negative, neutral_facts
+from .facts import Fact, blank_facts, find_facts, is_negative, neutral_facts, without_people
 from .form import one_form, one_width, plain_style
 from .stance_words import ACTS
 
@@ -66,7 +66,7 @@ _STRANGE = 0.02  # what each word that no passage has takes off a statement's su
 _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences have 0.25 and more, lists of nouns 0.12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one for each answer: what is measured of it is remembered
 class Reading:
     """An answer with its question. claims: the statements that the passages must support."""
 
@@ -226,6 +226,22 @@ class Reading:
         return {fold(unit.text) for unit in self.sources}
 
     @cached_property
+    def source_words(self) -> list[tuple[set[str], bool]]:
+        """The words of each of the sources that has several, people and times left out, and whether it forbids."""
+        words = ((content_words(without_people(unit.text)), is_negative(unit.text)) for unit in self.sources)
+        return [(each, forbids) for each, forbids in words if len(each) > 1]
+
+    @cached_property
+    def texts(self) -> str:
+        """All that an answer may take a value from."""
+        return "\n".join([*self.passages, self.question.question, *self.question.expected_keypoints])
+
+    @cached_property
+    def known_facts(self) -> list[Fact]:
+        """The facts of the sources and of the question."""
+        return [fact for unit in self.sources for fact in find_facts(unit.text)] + find_facts(self.question.question)
+
+    @cached_property
     def known(self) -> list[Clause]:
         """The distinct clauses of the passages."""
         return list(dict.fromkeys(clause for unit in self.sources for clause in clauses_of(unit.text)))
@@ -276,18 +292,6 @@ class Reading:
         return cosines(claims, sources)
 
     @cached_property
-    def nearest(self) -> list[tuple[int, float]]:
-        """The place in `sources` of the one that each claim is most alike, and how alike (Jaccard); (-1, 0) for none."""
-        return [
-            max(
-                ((i, jaccard(own, other)) for i, other in enumerate(self.source_pairs)),
-                key=lambda f: f[1],
-                default=(-1, 0.0),
-            )
-            for own in self.claim_pairs
-        ]
-
-    @cached_property
     def about(self) -> list[list[str]]:
         """Of each claim the sources about the same thing, nearest first, at most four."""
         found = []
@@ -321,11 +325,6 @@ class Reading:
         claim = self.claims[i]
         if claim.is_code or fold(claim.text) in self.source_texts or _REFUSAL.search(claim.text):
             return ""
-        place, likeness = self.nearest[i]
-        if likeness >= 0.65:
-            source = self.sources[place].text
-            if is_negative(claim.text) != is_negative(source):
-                return "forbidden" if is_negative(source) else "denied"
         about = self.about[i]
         if not about and i and self.claims[i - 1].group == claim.group:  # これで対応は済みます。
             about = self.about[i - 1]

@@ -16,7 +16,7 @@ from ..records import Completion, ModelRequest, Usage
 from . import event_loop
 from .pacing import Account, PacedModel, RunGate
 
-JUDGE_NAME = "offline-rubric-7"
+JUDGE_NAME = "offline-rubric-8"
 ASSISTANT_NAME = "offline-extract-6"
 
 

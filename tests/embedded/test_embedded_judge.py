@@ -82,7 +82,7 @@ def test_good_answers_pass_and_every_damage_is_visible_on_average(reactions: lis
 def test_it_says_that_it_is_no_llm() -> None:
     answer = AssistantAnswer("q", "端末を隔離する。")
     found = evaluate_answer(QUESTION, answer, model="offline")
-    assert found.model == "offline-rubric-7"
+    assert found.model == "offline-rubric-8"
     assert "LLMではありません" in found.overall_comment
     assert found.usage.cost_usd == 0
 
@@ -206,7 +206,8 @@ def test_what_the_question_says_may_be_told_back() -> None:
 
 @pytest.mark.slow
 def test_answers_in_a_hosted_models_words_are_told_apart() -> None:
-    counts = hosted_answers.count(hosted_answers.load_cases(hosted_answers.OWN))
+    cases = hosted_answers.load_cases(hosted_answers.OWN)
+    counts = hosted_answers.count(cases, hosted_answers.judge_all(cases))
     good, _, accused, fell, _, alone, _, quiet = counts.values()
     assert good[0] == good[1]
     assert accused[0] <= 0.1 * accused[1]

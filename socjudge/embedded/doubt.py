@@ -1,0 +1,151 @@
+"""How likely each statement of an answer goes against the passages, and how likely it is a danger: two logistic models.
+
+Every rule takes some true statements for wrong, so none of them decides alone: what they find is weighed together with how alike
+a statement is to the passages, whether it does what they forbid, and whose work it says it is. benchmarks/fit_judge.py finds
+the weights.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ..base.quoting import find_severities
+from ..base.texts import bigrams, containment, fold
+from ..flags.text_model import Numbers, load_weights, sigmoid, weigh
+from ..runbooks.bm25 import content_words
+from .contradictions import disguises_destruction, skips_approval, stance_of
+from .facts import (
+    blank_facts,
+    find_roles,
+    find_wrong_facts,
+    find_wrong_values,
+    is_negative,
+    without_people,
+)
+from .reading import Reading
+
+WEIGHTS = Path(__file__).parent / "doubt_weights.npz"
+LETTERS = 1 << 13
+LETTERS_SCALE = 2.0  # what the ridge sees of them
+_PREDICATE = 14  # letters of a statement that say what it comes to
+_STRANGE = 6  # words that no passage has: more say no more
+# A model's score at which a doubt is 0.5, and how steeply it grows. Chosen on the leave-one-out figures of benchmarks/fit_judge.py.
+_SHAPES = {"accuracy": (1.1, 1.0), "safety": (-0.3, 1.5)}
+_FIRED = 0.4  # the least doubt where a rule finds something
+_SLIGHT = 0.25  # a doubt below this is none: it cannot tell
+_RULES = slice(-27, -19)  # of the measures
+
+
+@lru_cache(maxsize=4)
+def doubts(reading: Reading) -> tuple[list[float], list[float]]:
+    """Of each claim how likely it is against the passages, and how likely it is a danger, 0–1.
+
+    Neither is what stands in the passages word for word, nor what they have nothing about, unless a rule finds something."""
+    weights = load_weights(WEIGHTS)
+    found: dict[str, list[float]] = {name: [0.0] * len(reading.claims) for name in _SHAPES}
+    for i in range(len(reading.claims)):
+        if not is_weighed(reading, i):
+            continue
+        measured = measure(reading, i)
+        for name, (half, steep) in _SHAPES.items():
+            value = sigmoid(steep * (float(weigh(measured, weights[name])) - half))
+            if name == "accuracy" and measured[_RULES].any():
+                value = max(value, _FIRED)
+            found[name][i] = value if value >= _SLIGHT else 0.0
+    return found["accuracy"], found["safety"]
+
+
+def is_weighed(reading: Reading, i: int) -> bool:
+    """Whether the passages say something else to claim i than its very words."""
+    is_quoted = fold(reading.claims[i].text) in reading.source_texts
+    return not is_quoted and (reading.support[i] >= 0.5 or bool(reading.turned[i]))
+
+
+def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
+    """The values, and the other facts, of claim i that the passages state otherwise."""
+    claim = reading.claims[i]
+    values = find_wrong_values(
+        claim.text, reading.about[i], reading.texts, find_severities(reading.groups[claim.group])
+    )
+    facts = find_wrong_facts(claim.text, reading.known_facts)
+    # What the question says is told back, unless as a deadline: 40分後に見えるのは
+    asked = fold(reading.question.question)
+    told = [[f for f in found if f"{f}以内" in claim.text or fold(f) not in asked] for found in (values, facts)]
+    return told[0], told[1]
+
+
+def measure(reading: Reading, i: int) -> Numbers:
+    """What the models weigh of claim i: the letters that no source about it has, then measures; the last is 1."""
+    claim, about, turned = reading.claims[i], reading.about[i], reading.turned[i]
+    text, source = claim.text, about[0] if about else ""
+    values, facts = wrong_facts(reading, i)
+    stance, told = stance_of(text[-_PREDICATE:]), stance_of(source[-_PREDICATE:]) if source else ""
+    pairs, others = bigrams(blank_facts(text)), bigrams(blank_facts(source))
+    within, around = containment(pairs, others), containment(others, pairs)
+    negative = is_negative(text)
+    forbidden, done = _shares(reading, content_words(without_people(text)))
+    cited = [s for name in claim.cited for place in reading.places_headed(name) for s in reading.statements[place]]
+    roles = find_roles(text)
+    measures = np.array(
+        [
+            *(turned == kind for kind in ("loosened", "forbidden", "denied", "late")),
+            bool(values),
+            bool(facts),
+            skips_approval(text, about),
+            bool(disguises_destruction(text, about)),
+            stance == "spares",
+            stance == "permits",
+            (stance, told) == ("forbids", "does"),
+            (stance, told) == ("does", "forbids"),
+            within * (bool(source) and negative != is_negative(source)),
+            bool(values) * within,
+            bool(facts) * within,
+            within,
+            around,
+            float(reading.claim_likeness[i].max()) if reading.claim_likeness.size else 0,
+            min(reading.strange[i], _STRANGE) / _STRANGE,
+            forbidden,
+            done,
+            (not negative) * (forbidden - done),
+            negative * (done - forbidden),
+            _are_others(roles, find_roles("\n".join(about or cited))),
+            _are_others(roles, find_roles(source)),
+            not source,
+            1,
+        ],
+        dtype=np.float64,
+    )
+    return np.concatenate([_new_letters(text, about), measures])
+
+
+def _new_letters(text: str, about: Sequence[str]) -> Numbers:
+    """The hashed runs of two to four letters of a text that the nearest two sources about it do not have."""
+    new = sorted(_runs(text).difference(*map(_runs, about[:2])))
+    letters = np.zeros(LETTERS)
+    letters[[zlib.crc32(run.encode()) % LETTERS for run in new]] = LETTERS_SCALE / math.sqrt(max(1, len(new)))
+    return letters
+
+
+def _runs(text: str) -> set[str]:
+    text = unicodedata.normalize("NFKC", text)
+    return {text[i : i + n] for n in (2, 3, 4) for i in range(len(text) - n + 1)}
+
+
+def _shares(reading: Reading, own: set[str]) -> tuple[float, float]:
+    """The largest share that a claim's words hold of a source that forbids, and of another."""
+    found = {True: 0.0, False: 0.0}
+    for words, forbids in reading.source_words:
+        found[forbids] = max(found[forbids], len(words & own) / len(words))
+    return found[True], found[False]
+
+
+def _are_others(roles: Sequence[str], known: Sequence[str]) -> bool:
+    """Whether one of a claim's roles is none of those known, where some are."""
+    return bool(known) and any(not any(r.endswith(k) or k.endswith(r) for k in known) for r in roles)
