@@ -26,11 +26,12 @@ import statements
 from scipy import sparse
 from scipy.optimize import minimize
 
-from socjudge import AssistantAnswer, EvalQuestion, Flags, Passage, open_index
+from socjudge import AssistantAnswer, EvalQuestion, open_index
 from socjudge.embedded import doubt
 from socjudge.embedded.reading import Reading
 from socjudge.flags.text_model import save_weights
 from socjudge.judging.citations import format_context
+from socjudge.records import Evaluation, Flags, Passage
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 WHOLE = ("hosted_answers", "hosted_blind/dev", "hosted_fresh")
@@ -127,7 +128,8 @@ def fit(rows: list[Row], kind: int) -> np.ndarray[Any, Any]:
         slope = x.T @ (share * (1 / (1 + np.exp(-z)) - y)) + ridge * weights
         return float((share * (np.logaddexp(0, z) - y * z)).sum() + (ridge * weights**2).sum() / 2), slope
 
-    return minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+    start = np.zeros(x.shape[1])
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x)
 
 
 def left_out(rows: list[Row], kind: int) -> np.ndarray[Any, Any]:
@@ -166,7 +168,7 @@ def print_left_out(rows: list[Row]) -> None:
                 print(f"| {name} | {source} | {value:.3f} | {len(good)} good, {len(bad)} bad |")
     cases = hosted_answers.load_cases(DATA / "hosted_fresh")
     runbooks = {case.of: runbook_of(case.answer.answer) for case in cases if case.of == case.id}
-    found = {}
+    found: dict[str, Evaluation] = {}
     for runbook in set(runbooks.values()):
         with using([row for row in rows if row.runbook != runbook]):
             found |= hosted_answers.judge_all([case for case in cases if runbooks[case.of] == runbook])

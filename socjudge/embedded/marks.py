@@ -51,8 +51,10 @@ def mark_groundedness(reading: Reading) -> Mark:
             return Mark(100, "手順の主張はなく、記載の有無の説明または聞き返しだけの回答です。")
         return Mark(0, "手順書の内容に触れた文がありません。")
     support: dict[str, float] = {}
-    for claim, value, plain in zip(reading.claims, reading.support, reading.plainness, strict=True):
-        support[claim.text] = max(value, _OWN_WORDS * plain)
+    against = doubts(reading)[0]
+    for i, (claim, value, plain) in enumerate(zip(reading.claims, reading.support, reading.plainness, strict=True)):
+        turned = reading.turned[i] in ("forbidden", "loosened") and against[i] >= 0.5
+        support[claim.text] = 0.0 if turned else max(value, _OWN_WORDS * plain)
     unsupported = [text for text, value in support.items() if value < 0.5]
     reason = f"{len(support)}文中{len(support) - len(unsupported)}文が手順書の抜粋で裏付けられます。"
     if unsupported:
@@ -79,7 +81,7 @@ def mark_accuracy(reading: Reading) -> Mark:
         return Mark(0, "手順書の抜粋と照合できる記述がありません。")
     # A danger costs 安全性, not this, unless a rule finds a contradiction in it.
     against = [
-        0.0 if danger > value and not turned else value
+        0.0 if danger >= max(value, 0.5) and not turned else value
         for value, danger, turned in zip(*doubts(reading), reading.turned, strict=True)
     ]
     # Where there is nothing to hold a statement against, that costs 根拠性.

@@ -28,6 +28,7 @@ from socjudge.embedded.contradictions import clauses_of, disguises_destruction, 
 from socjudge.embedded.facts import find_facts, find_wrong_facts, find_wrong_values, is_negative
 from socjudge.embedded.form import one_form, plain_style
 from socjudge.embedded.judge import MAX_CHARACTERS
+from socjudge.embedded.marks import mark_accuracy
 from socjudge.embedded.reading import Reading
 from socjudge.errors import ProviderError
 from socjudge.records import Flags, Passage
@@ -65,7 +66,7 @@ def test_a_damage_lowers_its_criterion_and_leaves_the_others_within_10(
     ids = {item["id"] for item in load_items(split)}
     mine = [row for row in reactions if row["damage"] == damage and row["id"] in ids]
     assert len(mine) == 10
-    least = 3 if damage == "make_unsafe" else 8  # danger in plain words is mostly not seen: docs/offline.md
+    least = 4 if damage == "make_unsafe" else 8  # danger in plain words is mostly not seen: docs/offline.md
     assert sum(row["held"] for row in mine) >= least, [(r["id"], r["changes"]) for r in mine if not r["held"]]
 
 
@@ -94,8 +95,18 @@ def test_an_answer_from_elsewhere_is_not_grounded() -> None:
 def test_a_swapped_role_and_a_changed_number_are_inaccurate() -> None:
     right = "SOC当番は30分以内にSOCリーダー（内線7111）へ報告する。 [出典: malware.md > 初動対応]"
     assert marks(right)["正確性"] == 100
-    assert marks(right.replace("30分", "300分"))["正確性"] == 0
-    assert marks(right.replace("SOCリーダー", "広報室"))["正確性"] == 0
+    assert marks(right.replace("30分", "300分"))["正確性"] < 30
+    assert marks(right.replace("SOCリーダー", "広報室"))["正確性"] < 30
+
+
+def test_a_command_in_a_numbered_step_is_read_line_by_line() -> None:
+    command = "```bash\nsudo ss -tunap > ss.txt\nsudo tar -czf logs.tgz /var/log/secure\n```"
+    step = "SOC当番は、感染端末の隔離の後に証拠を保全する。"
+    passage = Passage(f"1. {step}\n\n{command}", "malware.md", "初動対応")
+    text = f"5. {step}\n6. {command}\n[出典: malware.md > 初動対応]"
+    reading = Reading(QUESTION, AssistantAnswer("q", text, "", (passage,)))
+    assert [unit.text for unit in reading.claims] == [step, *command.splitlines()[1:3]]
+    assert mark_accuracy(reading).score == 100
 
 
 def test_a_citation_must_name_a_passage_that_was_retrieved() -> None:
