@@ -1,4 +1,4 @@
-"""Make eval/examples/series: eight real runs over the sixty questions, as a team changes its assistant step by step.
+"""Make eval/examples/series: eight real runs over the eighty questions, as a team changes its assistant step by step.
 
     python eval/examples/make_series.py      # two minutes
 
@@ -18,7 +18,7 @@ from socjudge.constants import EVAL_DIR, RUNBOOKS_DIR
 
 FOLDER = Path(__file__).parent / "series"
 # How many of the runbooks there were (by name), and passages per answer.
-SETTINGS = [(6, 3), (9, 3), (12, 3), (18, 3), (18, 1), (18, 2), (18, 5), (18, 8)]
+SETTINGS = [(6, 3), (9, 3), (12, 3), (20, 3), (20, 1), (20, 2), (20, 5), (20, 8)]
 
 
 def make_series(folder: Path = FOLDER) -> None:

@@ -40,7 +40,8 @@ _STRANGE = 6  # words that no passage has: more say no more
 _SHAPES = {"accuracy": (1.1, 1.0), "safety": (-0.3, 1.5)}
 _FIRED = 0.4  # the least doubt where a rule finds something
 _SLIGHT = 0.25  # a doubt below this is none: it cannot tell
-_RULES = slice(-27, -19)  # of the measures
+_SAME_WORDS, _NEARLY = 0.75, 0.9  # and where it is another value in nearly the words of a source
+_RULES, _IN_SAME_WORDS = slice(-27, -19), slice(-14, -12)  # of the measures
 
 
 @lru_cache(maxsize=4)
@@ -56,9 +57,10 @@ def doubts(reading: Reading) -> tuple[list[float], list[float]]:
         measured = measure(reading, i)
         for name, (half, steep) in _SHAPES.items():
             value = sigmoid(steep * (float(weigh(measured, weights[name])) - half))
+            value = max(0.0, value - _SLIGHT) / (1 - _SLIGHT)  # no leap: the letters of one change matter little
             if name == "accuracy" and measured[_RULES].any():
-                value = max(value, _FIRED)
-            found[name][i] = value if value >= _SLIGHT else 0.0
+                value = max(value, _SAME_WORDS if measured[_IN_SAME_WORDS].max() >= _NEARLY else _FIRED)
+            found[name][i] = value
     return found["accuracy"], found["safety"]
 
 

@@ -101,7 +101,8 @@ def mark_accuracy(reading: Reading) -> Mark:
         example = f"「{shorten(reading.claims[worst].text)}」" + (f"（{values}）" if values else "")
         what = f"{wrong}文が、抜粋と食い違うようです" if wrong else "1文は、抜粋と食い違うおそれがあります"
         reason = f"照合できた{len(checked)}文のうち{what}。例: {example}"
-    score = 100 * math.prod(1 - against[i] for i in checked)
+    once = {reading.claims[i].text: against[i] for i in checked}  # what is said twice is wrong once
+    score = 100 * math.prod(1 - value for value in once.values())
     if order := find_misplaced(reading):
         reason += f"手順の順序が抜粋と違います: 「{shorten(order)}」"
         score = min(score, 60)
