@@ -93,7 +93,7 @@ def test_the_folder_of_the_logs_is_looked_up_when_it_is_read(log: Path, monkeypa
     assert set(load_scores()["log"]) == {log.name}
     assert check_logs().empty
     assert log_files() == [log]
-    assert CliRunner().invoke(app, ["doctor"]).output == "0 errors, 0 warnings, 0 notes\n"
+    assert CliRunner().invoke(app, ["doctor"]).stdout == "0 errors, 0 warnings, 0 notes\n"
 
 
 def test_nothing_that_constants_py_lets_users_change_is_bound_in_a_signature_or_at_import() -> None:

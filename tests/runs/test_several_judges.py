@@ -254,7 +254,7 @@ def test_all_judges_failing_is_an_error(service: Service, tmp_path: Path) -> Non
 
 
 def test_what_makes_no_panel_is_refused_before_anything_is_sent(service: Service, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="empty list"):
+    with pytest.raises(ConfigError, match="no judge is named"):
         judge_all(tmp_path, judge_model=[])
     with pytest.raises(ConfigError, match="has gpt-4o twice"):
         judge_all(tmp_path, judge_model=["gpt-4o", "gpt-4o"])
