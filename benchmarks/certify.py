@@ -6,7 +6,7 @@
 Over the stored good answers to the ten questions (dev) or to ten others (final). --by-hand: a JSONL file of answers that
 people broke, each line with question_id, context, answer, criterion (the one meant; empty for the unbroken answer) and
 broken (what was done): the same probes are run on the unbroken ones, and both are compared.
---certificate: the embedded judge's own certificate instead, its page in this file; --keep: and its JSON in this folder, such
+--certificate: its own certificate instead, from both, its page in this file; --keep: and its JSON in this folder, such
 as eval/examples/certificates, where the reports of the examples find it."""
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def main() -> None:
         if arguments.by_hand:
             compare_by_hand(arguments.by_hand, folder)
             return
-        pairs = good_pairs(arguments.split)
+        pairs = [*good_pairs("dev"), *good_pairs("final")] if arguments.certificate else good_pairs(arguments.split)
         if arguments.certificate:
             certificate = certify_judge(pairs, logs_dir=folder, **OFFLINE)
             for verdict in certificate.verdicts:
