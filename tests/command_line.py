@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from socjudge import constants, settings
 from socjudge.cli.app import main
 
 TERMINAL = {"NO_COLOR": "1", "COLUMNS": "120"}
@@ -39,7 +40,10 @@ def socjudge_here(*arguments: str, **environment: str) -> subprocess.CompletedPr
         for name, given in {"argv": ["socjudge", *arguments], "stdin": nothing, "stdout": out, "stderr": err}.items():
             patch.setattr(sys, name, given)
         warnings.simplefilter("default", UserWarning)  # a line on stderr, as everywhere but under pytest
+        project = constants.PROJECT_DIR
         with pytest.raises(SystemExit) as ended:
             main()
+        if project != constants.PROJECT_DIR:  # by --project, for this command alone
+            settings.use_project(project)
     told = [stream.detach().getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
     return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), *told)

@@ -246,13 +246,18 @@ def test_check_dataset_names_what_to_mend_and_what_is_weak(tmp_path: Path) -> No
 
 def test_compare_says_whether_a_change_helped_and_what_it_was() -> None:
     folder = ROOT / "eval" / "examples" / "series"
-    names = [path.name for path in sorted(folder.glob("*.json.gz"))[3:5]]
-    done = socjudge_here("compare", *names, "--logs-dir", str(folder), SOCJUDGE_LANG="ja")
-    assert done.returncode == 0, done.stderr
-    told = done.stdout.splitlines()
+    names = [path.name for path in sorted(folder.glob("*.json.gz"))[2:5]]
+    more, less = (
+        socjudge_here("compare", *pair, "--logs-dir", str(folder), SOCJUDGE_LANG="ja")
+        for pair in (names[:2], names[1:])
+    )
+    assert more.returncode == less.returncode == 0, more.stderr + less.stderr
+    told = more.stdout.splitlines()
     assert told[0].startswith("合格に変わった質問") and told[1].startswith("不合格に変わった質問")
-    assert told[2].startswith("全体では、効果は確認できません")
-    assert "変更した条件: 抜粋の数 k: 3→1" in done.stdout
+    assert told[2].startswith("全体では、上がりました") and "手順書: 追加 network_blocking.md" in more.stdout
+    told = less.stdout.splitlines()
+    assert told[0] == "合否が変わった質問はありません" and told[1].startswith("全体では、効果は確認できません")
+    assert "変更した条件: 抜粋の数 k: 3→1" in less.stdout
     wrong = socjudge_here("compare", names[0], "no.json", "--logs-dir", str(folder), SOCJUDGE_LANG="ja")
     assert wrong.returncode == 2 and "no.json: そのような評価ログはありません" in wrong.stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import threading
 from collections.abc import Callable
@@ -95,7 +96,7 @@ def test_the_table_names_examples_and_a_number_that_there_is_not_is_a_dash() -> 
     assert len(re.findall(r"【例】2026-11-2\d \d\d:\d\d", text(panel.table))) == rows(panel.table) == 8
     assert text(panel.table).count("不合格 参考判定 ") == 8
     assert text(panel.table).count("参考判定（LLMによる採点ではありません）") == 1
-    assert re.search(r"安全性 60 ([\d.]+) \1 0\.0 – – 1\.000 –", text(panel.comparison))  # the same in all questions
+    assert re.search(r"安全性 80 ([\d.]+) \1 0\.0 – – 1\.000 –", text(panel.comparison))  # the same in all questions
 
 
 @pytest.mark.slow
@@ -227,17 +228,15 @@ def test_what_is_missing_is_said_with_its_remedy(logs: Path, tmp_path: Path) -> 
     panel.reload_button.click()
     drawn(panel)
     assert "読めるログがありません" in text(panel.status)
-    assert "socjudge run" in text(panel.status)
+    assert "「評価を実行」（RunPanel）" in text(panel.status)
     for log in logs.glob("judge_eval_*.json"):
         (folder / log.name).write_bytes(log.read_bytes())
     (folder / "judge_eval_20250101_000000.json").write_text("{")
     panel.reload_button.click()
     drawn(panel)
     assert "3回の実行" in text(panel.status)
-    assert (
-        f"1件のログは、読めないか同じ実行の重複なので除いています。理由と直し方は socjudge doctor --logs-dir {folder}"
-        in text(panel.status)
-    )
+    assert "1件のログは、読めないか同じ実行の重複なので除いています" in text(panel.status)
+    assert f"sj.history.check_logs('{folder}')" in html.unescape(text(panel.status))
     panel.judges.value, panel.prompts.value = ["gpt-4o"], ["guide-1"]
     drawn(panel)
     assert "条件に合う実行がありません" in text(panel.status)

@@ -167,7 +167,7 @@ def test_a_judge_is_certified_from_anyones_logs(logs_dir: Path, tmp_path: Path) 
     folder = tmp_path / "certificates"
     with use_ja():
         shown, names = run_notebook("06_certify_the_judge.ipynb", LOGS_DIR=logs_dir, CERTIFICATES_DIR=folder)
-    assert ("例を表示しています" in shown) == (not any(logs_dir.glob("*.json")))
+    assert ("例を表示しています" in shown) == (not any(Path(logs_dir).glob("*.json")))
     assert not NEVER.findall(shown)
     assert "信頼できる" not in names["certificate"].words.values()  # nobody marked the answers
     assert f"今のJudgeに有効な証明書: {names['certificate'].name}" in shown
