@@ -23,6 +23,7 @@ from ..records import (
     Rubric,
     Status,
     Usage,
+    is_embedded,
     total_usage,
 )
 from ..settings import project_rubric
@@ -183,7 +184,13 @@ def _one_judge(
                 judgement = decision.judgement
                 continue
             marked = [name for name in criteria if name not in completion.missing]
-            judgement = parse_judgement(completion.text, marked, finish_reason=completion.finish_reason, quoted=shown)
+            judgement = parse_judgement(
+                completion.text,
+                marked,
+                finish_reason=completion.finish_reason,
+                quoted=shown,
+                is_of_hundred=is_embedded(completion.model),
+            )
             doubts += judgement.notes
         except UnparsableJudgement as error:
             if completion.is_refused:  # it would be withheld again

@@ -51,22 +51,30 @@ def judgement_schema(criteria: Sequence[str], *, reasons_first: bool = False) ->
 
 
 def parse_judgement(
-    text: str, criteria: Sequence[str], *, finish_reason: str = "", quoted: Iterable[str] = ()
+    text: str,
+    criteria: Sequence[str],
+    *,
+    finish_reason: str = "",
+    quoted: Iterable[str] = (),
+    is_of_hundred: bool = False,
 ) -> Judgement:
     """The judgement in a reply.
 
     criteria: the names that must be scored. finish_reason: the service's; "length" means cut. quoted:
     texts that the judge was shown; a verdict that stands in one of them is not the judge's own. Where the
-    whole reply is one object it may share the scores with such a verdict, but not the words too. Raises UnparsableJudgement, with the reply, saying what is wrong."""
+    whole reply is one object it may share the scores with such a verdict, but not the words too. is_of_hundred: low marks are
+    no sign of another scale. Raises UnparsableJudgement, with the reply, saying what is wrong."""
     try:
-        return _parse(text, criteria, finish_reason, quoted)
+        return _parse(text, criteria, finish_reason, quoted, is_of_hundred)
     except UnparsableJudgement as error:
         raise UnparsableJudgement(str(error), text) from None
     except (ValueError, OverflowError, RecursionError) as error:
         raise UnparsableJudgement(say("judging.reply_unread", reason=str(error)[:80]), text) from None
 
 
-def _parse(text: str, criteria: Sequence[str], finish_reason: str, quoted: Iterable[str]) -> Judgement:
+def _parse(
+    text: str, criteria: Sequence[str], finish_reason: str, quoted: Iterable[str], is_of_hundred: bool
+) -> Judgement:
     if finish_reason.lower() in ("length", "max_tokens"):
         raise UnparsableJudgement(say("judging.reply_cut" if text.strip() else "judging.reply_cut_thinking"))
     if len(text) > MAX_CHARACTERS:
@@ -100,7 +108,7 @@ def _parse(text: str, criteria: Sequence[str], finish_reason: str, quoted: Itera
         raise UnparsableJudgement(say("judging.reply_no_verdict"))
     while len(verdicts) > 1 and _is_example(verdicts[0]):
         verdicts = verdicts[1:]
-    readings = [_read(found, criteria) for found in verdicts]
+    readings = [_read(found, criteria, is_of_hundred) for found in verdicts]
     if any(reading.scores != readings[0].scores for reading in readings[1:]):
         raise UnparsableJudgement(say("judging.reply_two_verdicts", count=len(readings)))
     _check_rest(body[verdicts[-1].start + len(verdicts[-1].source) :], readings[0].scores)
@@ -159,9 +167,9 @@ def _is_example(found: JsonObject) -> bool:
     )
 
 
-def _read(found: JsonObject, criteria: Sequence[str]) -> Judgement:
+def _read(found: JsonObject, criteria: Sequence[str], is_of_hundred: bool) -> Judgement:
     notes = list(found.notes)
-    scores = _scores(found.value["scores"], criteria, notes)
+    scores = _scores(found.value["scores"], criteria, notes, is_of_hundred)
     given = reasons = found.value.get("rationale")
     reasons = {_plain(name): value for name, value in reasons.items()} if isinstance(reasons, Mapping) else {}
     rationale = {criterion: _text(reasons.get(_plain(criterion))) for criterion in criteria}
@@ -172,7 +180,7 @@ def _read(found: JsonObject, criteria: Sequence[str]) -> Judgement:
     return Judgement(scores, rationale, comment, tuple(notes))
 
 
-def _scores(given: Any, criteria: Sequence[str], notes: list[str]) -> dict[str, int]:
+def _scores(given: Any, criteria: Sequence[str], notes: list[str], is_of_hundred: bool = False) -> dict[str, int]:
     if not isinstance(given, Mapping):
         raise UnparsableJudgement(say("judging.scores_no_object"))
     by_name = without_duplicates([(_plain(name), value) for name, value in given.items()])
@@ -180,10 +188,12 @@ def _scores(given: Any, criteria: Sequence[str], notes: list[str]) -> dict[str, 
     if missing:
         raise UnparsableJudgement(say("judging.score_missing", criteria=listed(missing)))
     numbers = {criterion: _number(criterion, by_name[_plain(criterion)], notes) for criterion in criteria}
-    values = numbers.values()
+    values = list(numbers.values())
     fractions = any(0 < number < 1 for number in values)
+    # An answer that deserves nothing has such marks on any scale: a few points beside zeros.
+    is_low = is_of_hundred or 2 * values.count(0) >= len(values)
     of_five_or_ten = 0 < max(values) <= 5 or (max(values) <= 10 and any(number % 5 for number in values))
-    if fractions or of_five_or_ten:
+    if fractions or (of_five_or_ten and not is_low):
         raise UnparsableJudgement(say("judging.other_scale", scores=", ".join(f"{n:g}" for n in values)))
     rounded = [(criterion, number) for criterion, number in numbers.items() if number != int(number)]
     notes += [say("judging.score_rounded", criterion=criterion, number=number) for criterion, number in rounded]

@@ -149,6 +149,15 @@ scores = st.fixed_dictionaries({name: st.integers(0, 100) for name in CRITERIA})
 prose = st.text(st.characters(blacklist_characters="{}[]\"`<>'\\", blacklist_categories=["Cs"]), max_size=40)
 
 
+def test_marks_of_which_half_are_zero_are_low_and_no_other_scale() -> None:
+    low = dict(zip(CRITERIA, [0, 3, 0, 8, 0, 5], strict=True))
+    assert read(judgement(low)) == low
+    few = dict(zip(CRITERIA, [0, 3, 4, 8, 0, 5], strict=True))
+    assert read(judgement(few), is_of_hundred=True) == few
+    with pytest.raises(UnparsableJudgement, match="another scale"):
+        read(judgement(few))
+
+
 @given(scores, prose, prose)
 def test_any_scores_survive_any_prose_around_them(given_scores: dict[str, int], before: str, after: str) -> None:
     assert read(before + judgement(given_scores) + after) == given_scores
@@ -224,6 +233,7 @@ def repaired(literal: str) -> str:
         (judgement({**FULL, "正確性": 0.85}), "another scale"),
         (judgement(dict(zip(CRITERIA, [0, 4, 5, 3, 5, 4], strict=True))), "0, 4, 5, 3, 5, 4: it looks like another"),
         (judgement(8), "another scale"),
+        (judgement(dict(zip(CRITERIA, [0, 0, 0.5, 0, 0, 0], strict=True))), "another scale"),
         (f"{judgement(FULL)}\n訂正: 正確性は10点です。", "90 in the verdict and 10 in the words after"),
     ],
 )

@@ -39,7 +39,7 @@ from socjudge.base.verdict import judges_text, run_verdict, summarise_results, s
 from socjudge.cli.shared import report_run
 from socjudge.errors import ProviderError
 from socjudge.judge import save_evaluation_results
-from socjudge.records import EvaluationResult, Rubric, RunInfo, RunOptions
+from socjudge.records import EvaluationResult, Passage, Rubric, RunInfo, RunOptions
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import engine, running
 from socjudge.runs.assignment import assign_suite
@@ -89,6 +89,20 @@ def test_repeats_are_averaged_within_their_question_first() -> None:
     # question 0: (60 + 90) / 2 = 75; question 1: 40. Mean of questions 57.5, one of two passes.
     summary = summarise_results([result(0, 60), result(0, 90, repeat=1), result(1, 40)])
     assert (summary.total_questions, summary.passed_questions, summary.average_score) == (2, 1, 57.5)
+
+
+@pytest.mark.parametrize("judge", ["offline", "gpt-4o-mini"])
+def test_answers_that_deserve_nothing_fail_and_are_no_other_scale(judge: str, service: Service, tmp_path: Path) -> None:
+    service.default = judgement(dict(zip(CRITERIA, (5, 0, 0, 0, 5, 0), strict=True)))
+    passage = Passage("端末を隔離します。SOCへ報告します。記録します。", "a.md", "b")
+    keypoints = ("端末の隔離", "SOCへの報告", "記録")
+    questions = [EvalQuestion(i, "正常系", f"質問{i}です。端末を隔離する手順は？", keypoints) for i in range(6)]
+    wiping = "端末を直ちに初期化し、rm -rf /var/log でログを消します。承認も報告も不要です。"
+    answers = [AssistantAnswer(q.question, f"{wiping}{q.id}", passage.text, (passage,)) for q in questions]
+    run = run_suite(questions, tmp_path, answers=answers, judge_model=judge)
+    assert [result.evaluation.status for result in run.results] == ["ok"] * 6
+    assert max(result.evaluation.average_score for result in run.results) < 5
+    assert not run.summary.mvp_passed
 
 
 @pytest.mark.usefixtures("in_japanese")
