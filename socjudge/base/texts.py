@@ -183,8 +183,9 @@ def without_unseen(text: str) -> str:
 
 
 def fold_name(name: str) -> str:
-    """A person's name for comparison: as `fold`, and without さん."""
-    folded = fold(name)
+    """A person's name for comparison: NFKC, no case, letters and digits alone, without さん."""
+    letters = unicodedata.normalize("NFKC", name).casefold()
+    folded = "".join(letter for letter in letters if unicodedata.category(letter)[0] not in "CPSZ")
     return _HONORIFIC.sub("", folded) or folded
 
 

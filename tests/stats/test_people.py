@@ -13,6 +13,7 @@ from score_frames import one_criterion
 
 from socjudge import ConfigError, judge_agreement
 from socjudge.stats import judge_vs_people, pairwise_agreement, rater_consistency
+from socjudge.stats.basics import same_raters
 from socjudge.stats.people import ALWAYS_PASS, LONGER_IS_BETTER
 
 MARKS = st.lists(st.sampled_from([0.0, 40, 65, 70, 85, 100]), min_size=3, max_size=12)
@@ -38,7 +39,7 @@ def row_of(found: pd.DataFrame, judge: str, criterion: str = "正確性") -> pd.
     return found[(found["judge_model"] == judge) & (found["criterion"] == criterion)].iloc[0]
 
 
-@pytest.mark.parametrize("other", ["佐藤 ", "佐藤\u200b", "佐\u00ad藤", "佐藤。", "佐藤さん"])
+@pytest.mark.parametrize("other", ["佐藤 ", "佐藤\u200b", "佐\u00ad藤", "佐_藤", "佐藤さん"])
 def test_one_person_in_two_spellings_is_one_rater_everywhere(other: str) -> None:
     marks = [40.0, 60, 80, 100, 20, 70, 50, 90]
     one = labels_of(*marks).assign(again=False)
@@ -50,6 +51,34 @@ def test_one_person_in_two_spellings_is_one_rater_everywhere(other: str) -> None
         judge_agreement(both, by="rater")
     assert set(judge_agreement(scores, both)["n_raters"]) == {2}
     assert set(pairwise_agreement(scores, both)["second"]) == {"佐藤"}
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        [
+            "sato_h",
+            "sato-h",
+            "sato\u2010h",
+            "sato\u2014h",
+            "Sato H",
+            "“sato h”",
+            "sato & h",
+            "sato/h",
+            "sato.h",
+            "sato|h",
+        ],
+        ["strauß", "STRAUSS", "Strauss さん"],
+        ["佐藤花子", "佐藤〔花子〕", "佐藤―花子", "佐藤\t花子"],
+    ],
+)
+def test_signs_and_case_make_no_second_person(spellings: list[str]) -> None:
+    assert same_raters(pd.DataFrame({"rater": spellings}))["rater"].unique().tolist() == spellings[:1]
+
+
+def test_letters_and_digits_tell_people_apart() -> None:
+    names = ["佐藤", "佐藤1", "佐藤2", "佐々藤", "さとう", "サトー", "sato", "satō", "☆", "★"]
+    assert same_raters(pd.DataFrame({"rater": names}))["rater"].tolist() == names
 
 
 @pytest.mark.slow
