@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pandas as pd
 
 from ..base.messages import listed, os_reason, say
 from ..base.storage import load_bytes
-from ..base.texts import fold
+from ..base.texts import fold, without_unseen
 from ..errors import ConfigError
 from .cases import Case
 from .probe_findings import OWN
@@ -42,10 +43,10 @@ def read_damaged(
                 say("certify.damaged_criterion", place=place, found=f"{texts['criterion']:.40}", known=known)
             )
         text = own.answer.answer if row.get("answer") is None else _text(row, "answer", place)
-        if fold(text) == fold(texts["broken_answer"]):
+        if _seen(text) == _seen(texts["broken_answer"]):
             raise ConfigError(say("certify.damaged_same", place=place))
-        key = (str(own.question.id), fold(text))  # another layout makes no other answer
-        if key[1] != fold(own.answer.answer) and key not in good:
+        key = (str(own.question.id), _seen(text))  # another layout makes no other answer
+        if key[1] != _seen(own.answer.answer) and key not in good:
             # An answer of its own, beside that of the log.
             own = replace(own.saying(text), question=replace(own.question, id=f"{own.question.id} own {len(good)}"))
         found = good.setdefault(key, own)
@@ -81,6 +82,11 @@ def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, d
 
 def _text(row: dict[str, Any], name: str, place: str) -> str:
     value = row.get(name)
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or not without_unseen(value).strip():
         raise ConfigError(say("certify.damaged_missing", place=place, field=name))
     return value
+
+
+def _seen(text: str) -> str:
+    """What a reader sees of an answer, without its layout."""
+    return fold(without_unseen(unicodedata.normalize("NFKC", text)))  # か and its two dots are one letter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -101,11 +102,12 @@ def test_the_estimate_has_them_and_a_good_answer_of_ones_own_is_judged_as_it_is(
 
 
 def test_one_good_answer_in_many_layouts_is_one() -> None:
-    layouts = [
-        {**LINES[0], "answer": PAIRS[0][1].answer.replace("。", f"。{blank}")} for blank in ("", " ", "\n", "！")
-    ]
+    good_one = PAIRS[0][1].answer
+    texts = [good_one.replace("。", f"。{blank}") for blank in ("", " ", "\n", "！", "\u200b", "\ufe0f\u3164")]
+    texts.append(unicodedata.normalize("NFD", good_one))
+    layouts = [{**LINES[0], "answer": text} for text in texts]
     good, cases = read_damaged(pd.DataFrame(layouts), SUBJECTS, CRITERIA)
-    assert (len(good), len(cases)) == (1, 4)
+    assert (len(good), len(cases)) == (1, 7)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +119,13 @@ def test_one_good_answer_in_many_layouts_is_one() -> None:
         ({**LINES[0], "criterion": ["安全性"]}, "line 2: criterion is missing, empty or no text"),
         ({"question_id": 1, "criterion": "安全性"}, "line 2: broken_answer is missing"),
         ({**LINES[0], "broken_answer": " "}, "line 2: broken_answer is missing, empty"),
+        ({**LINES[0], "broken_answer": " \u200b\u3164"}, "line 2: broken_answer is missing, empty"),
         ({**LINES[0], "answer": ""}, "line 2: answer is missing, empty"),
         ({**LINES[0], "broken_answer": PAIRS[0][1].answer + "\n"}, "line 2: broken_answer is the good answer itself"),
+        (
+            {**LINES[0], "broken_answer": "\u200b" + PAIRS[0][1].answer},
+            "line 2: broken_answer is the good answer itself",
+        ),
         (
             {**LINES[0], "answer": "良い。", "broken_answer": " 良い。"},
             "line 2: broken_answer is the good answer itself",
