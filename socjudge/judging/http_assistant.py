@@ -69,7 +69,8 @@ class HttpAssistant:
         """What decides its answers: method, address, headers without secrets, body and paths, with what variables say that
         are no secrets by their names."""
         table, url = self._table, self._fill(self._url, {}, keep=_SECRET)
-        headers = {name: text for name, text in table.get("headers", {}).items() if not _SECRET.search(name)}
+        open_headers = {name: text for name, text in table.get("headers", {}).items() if not _SECRET.search(name)}
+        headers = self._fill_all(open_headers, {}, keep=_SECRET)
         told = {name: table.get(name) for name in ("method", "answer", *_OF_REPLY)} | {"headers": headers}
         told |= {"body": self._fill_all(table.get("body"), {}, keep=_SECRET)}
         return told | {"url": show_url(url), "query": hash_query(url)}

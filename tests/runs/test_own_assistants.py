@@ -268,7 +268,7 @@ def test_contexts_from_the_runbooks_are_in_the_log_where_they_were_asked_for(jud
 CODE = "def ask(q, style='short'):\n    return q + '隔離します。'\n"
 TOML = """[assistants.web]
 url = "http://127.0.0.1:9/${BOT_ROOM}/ask?lang=ja"
-headers = { Authorization = "Bearer ${BOT_KEY}", X-Mode = "fast" }
+headers = { Authorization = "Bearer ${BOT_KEY}", X-Mode = "fast", X-Tenant = "${BOT_TENANT}", X-Call = "${BOT_TOKEN}" }
 body = { q = "{question}", index = "${BOT_INDEX}" }
 answer = "reply.text"
 contexts = "sources[*].body"
@@ -277,7 +277,13 @@ version = "1"
 python = "mybot.py:ask"
 version = "1"
 """
-VARIABLES = {"BOT_ROOM": "soc", "BOT_INDEX": "runbooks-1", "BOT_KEY": "key-0123456789"}
+VARIABLES = {
+    "BOT_ROOM": "soc",
+    "BOT_INDEX": "runbooks-1",
+    "BOT_TENANT": "a",
+    "BOT_KEY": "key-0123456789",
+    "BOT_TOKEN": "t-0123456789",
+}
 # What is changed, into what, and which word names it. "": the code of the bot; in capitals: a variable.
 CHANGES = [
     ("web", "/ask", "/v2/ask", "url"),
@@ -289,6 +295,7 @@ CHANGES = [
     ("web", 'q = "{question}"', 'q = "{question}", k = 5', "body"),
     ("web", 'q = "{question}"', 'q = "{question} 日本語で。"', "body"),
     ("web", '"fast"', '"slow"', "headers"),
+    ("web", "BOT_TENANT", "b", "headers"),
     ("web", '"reply.text"', '"reply.short"', "answer"),
     ("web", "sources[*].body", "sources[*].text", "contexts"),
     ("web", 'body"\nversion', 'body"\nsources = "sources[*].name"\nversion', "sources"),
@@ -361,7 +368,8 @@ def test_a_file_written_anew_another_key_and_how_it_is_called_take_the_journal_u
     logs = own_project / "logs"
     logs.mkdir()
     journal = _interrupted("web", logs)
-    monkeypatch.setenv("BOT_KEY", "another-0123456789")
+    for name in ("BOT_KEY", "BOT_TOKEN"):
+        monkeypatch.setenv(name, "another-0123456789")
     lines = TOML.splitlines()
     text = "\n".join(["# mine", lines[0], "timeout_s = 9", "concurrency = 3", *reversed(lines[1:7]), "", *lines[7:]])
     text = text.replace('{ q = "{question}", index = "${BOT_INDEX}" }', '{ index="${BOT_INDEX}",q="{question}" }')
