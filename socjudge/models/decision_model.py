@@ -6,7 +6,7 @@ the reply must hold to count as marks is `judging/decisions.py`'s to say."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
@@ -104,8 +104,7 @@ class DecisionModel(OpenAIModel):
             raise TypeError("answers is no list")
         resolved = response.get("model")
         resolved = self.without_keys(resolved) if isinstance(resolved, str) and resolved else self.name
-        used: Mapping[str, Any] = response.get("usage") or {}
-        usage = usage_of(used.get("input_tokens"), used.get("output_tokens"), self.own_name, resolved, sent=sent)
+        usage = usage_of(response.get("usage") or {}, self.own_name, resolved, sent=sent)
         text = self.without_keys(encodable(orjson.dumps(answers).decode()))
         return Completion(text, resolved, usage, "stop", levels=self.levels)
 

@@ -132,16 +132,14 @@ class LangChainModel(PacedModel):
         if not hasattr(message, "response_metadata"):
             raise ConfigError(say("models.no_message", model=self.name, found=type(message).__name__))
         metadata = message.response_metadata or {}
-        used = message.usage_metadata or {}
         resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
         reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
         text = encodable(str(message.text))
-        counts = used.get("input_tokens"), used.get("output_tokens")
         sizes = {"sent": count_bytes(request.messages), "came": len(text.encode())}
         return Completion(
             text=self.without_keys(text),
             model=self.without_keys(resolved),
-            usage=usage_of(*counts, self.name, resolved, **sizes),
+            usage=usage_of(message.usage_metadata or {}, self.name, resolved, **sizes),
             finish_reason=str(next(filter(None, reasons), "")).lower(),
         )
 
@@ -180,7 +178,8 @@ class ForeignModel(PacedModel):
         if not isinstance(completion, Completion):
             raise ConfigError(say("models.no_completion_object", model=self.name, found=type(completion).__name__))
         said, cost = completion.usage, completion.usage.cost_usd
-        counted = usage_of(said.input_tokens, said.output_tokens, self.name, self.name)
+        told = {"input_tokens": said.input_tokens, "output_tokens": said.output_tokens}
+        counted = usage_of(told, self.name, self.name)
         known = cost is not None and 0 <= cost < math.inf
         return replace(completion, usage=replace(counted, cost_usd=cost if known else None))
 

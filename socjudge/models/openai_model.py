@@ -239,9 +239,8 @@ class OpenAIModel(PacedModel):
         text = content or refusal or ""
         resolved = response.get("model")
         resolved = resolved if isinstance(resolved, str) and resolved else self.name
-        used = response.get("usage") or {}
-        counts = used.get("prompt_tokens"), used.get("completion_tokens")
-        usage = usage_of(*counts, self.name, resolved, sent=sent, came=len(text.encode(errors="ignore")))
+        came = len(text.encode(errors="ignore"))
+        usage = usage_of(response.get("usage") or {}, self.name, resolved, sent=sent, came=came)
         return Completion(
             self.without_keys(encodable(text)),
             self.without_keys(resolved),

@@ -47,14 +47,15 @@ def most_usd_of(model: str, request: ModelRequest) -> float | None:
     return price_usd(model, given, request.max_output_tokens)
 
 
-def usage_of(
-    input_tokens: Any, output_tokens: Any, asked: str, answered: str, *, sent: int = 0, came: int = 0
-) -> Usage:
+def usage_of(used: Mapping[str, Any], asked: str, answered: str, *, sent: int = 0, came: int = 0) -> Usage:
     """What one call consumed by the word of its service; unknown where that is no count, or fewer than the texts can have.
 
-    asked, answered: names of the model; the price of the one that was asked for counts, where it is known: a gateway may
+    used: its `usage`, by whichever names of the fields. asked, answered: names of the model; the price of the one that was asked for counts, where it is known: a gateway may
     answer under any name. sent, came: UTF-8 bytes of the request's and the reply's text."""
-    counted_in, counted_out = _count(input_tokens, sent), _count(output_tokens, came)
+    counted_in = _count(used.get("prompt_tokens", used.get("input_tokens")), sent)
+    counted_out = _count(used.get("completion_tokens", used.get("output_tokens")), came)
+    if counted_in is not None and counted_out is not None:
+        counted_out = _count(_with_thoughts(used, counted_in, counted_out), 0)
     if counted_in is None or counted_out is None:
         return Usage(1, counted_in or 0, counted_out or 0, None)
     costs = (price_usd(model, counted_in, counted_out) for model in (asked, answered))
@@ -79,6 +80,19 @@ def _count(told: Any, size: int) -> int | None:
     if type(told) is not int or not 0 <= told < 2**53:
         return None
     return told if told >= size / MAX_BYTES_PER_TOKEN else None
+
+
+def _with_thoughts(used: Mapping[str, Any], counted_in: int, counted_out: int) -> int:
+    """The tokens of the output with those of reasoning, which are billed alike and by some counted beside the others."""
+    found = [counted_out]
+    if type(total := used.get("total_tokens")) is int:
+        found.append(total - counted_in)
+    for name in ("completion_tokens_details", "output_tokens_details", "output_token_details"):
+        details = used.get(name)
+        for kind, told in details.items() if isinstance(details, Mapping) else ():
+            if "reasoning" in kind and type(told) is int and told > counted_out:
+                found.append(counted_out + told)
+    return max(found)
 
 
 def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | None:

@@ -37,7 +37,7 @@ QUESTIONS = [EvalQuestion(n, "正常系", f"質問{n}です", ("端末の隔離"
 ANSWERS = [AssistantAnswer(q.question, "端末を隔離します。[出典: a.md > b]", "文脈") for q in QUESTIONS]
 
 
-def reply(request: dict[str, Any], *, model: str = "", **usage: int) -> Reply:
+def reply(request: dict[str, Any], *, model: str = "", **usage: Any) -> Reply:
     """A judgement, with no usage unless given."""
     message = {"message": {"role": "assistant", "content": judgement(80)}, "finish_reason": "stop"}
     body: dict[str, Any] = {"model": model or request["model"], "choices": [message]}
@@ -182,6 +182,30 @@ def test_fewer_tokens_than_the_texts_can_have_are_unknown(
     with pytest.raises(BudgetReached):
         judge_all(tmp_path, "gpt-4o", max_cost_usd=0.4, fresh=True)
     assert most_usd(service.requests) <= 0.4
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"total_tokens": 4800}, {"total_tokens": 1300, "completion_tokens_details": {"reasoning_tokens": 3500}}],
+    ids=["total", "details"],
+)
+@pytest.mark.parametrize("through", ["", "langchain"])
+def test_reasoning_that_is_counted_beside_the_reply_is_billed_too(
+    service: Service, tmp_path: Path, told: dict[str, Any], through: str
+) -> None:
+    from langchain_openai import ChatOpenAI
+
+    service.default = lambda request: reply(request, prompt_tokens=1000, completion_tokens=300, **told)
+    judge = ChatOpenAI(model="gpt-4o") if through else "gpt-4o"
+    with pytest.raises(BudgetReached):
+        judge_all(tmp_path, judge, max_cost_usd=0.2, max_concurrency=1)
+    assert len(service.requests) == 4  # $0.0405 each
+
+
+def test_reasoning_within_the_reply_is_counted_once(service: Service, tmp_path: Path) -> None:
+    told = {"total_tokens": 1300, "completion_tokens_details": {"reasoning_tokens": 200}}
+    service.default = lambda request: reply(request, prompt_tokens=1000, completion_tokens=300, **told)
+    assert judge_all(tmp_path).run.judge_usage.output_tokens == 10 * 300
 
 
 @pytest.mark.parametrize(
