@@ -134,13 +134,14 @@ class LangChainModel(PacedModel):
         metadata = message.response_metadata or {}
         resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
         reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
-        text = encodable(str(message.text))
+        refusal = None if str(message.text) else _refusal(message)
+        text = encodable(refusal or str(message.text))
         sizes = {"sent": count_bytes(request.messages), "came": len(text.encode())}
         return Completion(
             text=self.without_keys(text),
             model=self.without_keys(resolved),
             usage=usage_of(message.usage_metadata or {}, self.name, resolved, **sizes),
-            finish_reason=str(next(filter(None, reasons), "")).lower(),
+            finish_reason="refusal" if refusal else str(next(filter(None, reasons), "")).lower(),
         )
 
 
@@ -182,6 +183,13 @@ class ForeignModel(PacedModel):
         counted = usage_of(told, self.name, self.name)
         known = cost is not None and 0 <= cost < math.inf
         return replace(completion, usage=replace(counted, cost_usd=cost if known else None))
+
+
+def _refusal(message: Any) -> str | None:
+    """In what words a model of OpenAI says that it will not, where it does so outside the text."""
+    parts = message.content if isinstance(message.content, list) else []
+    told = [message.additional_kwargs, *(part for part in parts if isinstance(part, dict))]
+    return next((str(each["refusal"]) for each in told if each.get("refusal")), None)
 
 
 def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:

@@ -169,6 +169,16 @@ def test_a_question_refused_through_langchain_is_a_row_of_the_run_and_of_its_res
     assert judge.calls.count(1) == 2 and judge.calls[-1] == 1
 
 
+def test_a_reply_that_is_a_refusal_through_langchain_is_one(service: Service, tmp_path: Path) -> None:
+    from langchain_openai import ChatOpenAI
+
+    choice = {"message": {"role": "assistant", "content": None, "refusal": "I can't."}, "finish_reason": "stop"}
+    service.default = refusing({1, 2}, Reply(body=json.dumps({"model": "gpt-4o-mini", "choices": [choice]})))
+    run = judge_all(tmp_path, judge_model=ChatOpenAI(model="gpt-4o-mini"))
+    assert statuses(run) == {1: "failed", 2: "failed"}
+    assert len(service.requests) == 20
+
+
 def test_a_filter_without_a_status_is_a_refusal_too(tmp_path: Path) -> None:
     class Filtering(_Chat):
         def _generate(self, *messages: Any, **keywords: Any) -> ChatResult:
