@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 # How services say that they refuse a text, not the set-up: by code, type or words. Azure has content_filter and
@@ -11,12 +12,24 @@ _ABOUT_CONTENT = (
     r"content.?(?:filter|polic|management|exists risk)|filtered|moderat|\bsafety\b|prohibited.?content|responsible.?ai"
     r"|usage polic|data.?inspection|inappropriate|(?<!tokens is )too (?:long|large)|context.?(?:length|window|size)"
     r"|(?:prompt|input|message|request|sequence).{0,20}\blength\b|(?:prompt|input) tokens? exceed"
+    r"|guardrail(?!.?(?:id|version))"
 )
 
 
-def names_content(*said: object) -> bool:
-    """Whether a service's code, type or words give a request's own text (a content filter, its length) as the reason."""
-    return any(bool(re.search(_ABOUT_CONTENT, str(each), re.IGNORECASE)) for each in said if each)
+def names_content(*said: object, model: str = "") -> bool:
+    """Whether a service's code, type, words or body give a request's own text (a content filter, its length) as the reason.
+
+    Of JSON the values count, but not what repeats the request, as pydantic's `input` does. model: its name, which is no reason."""
+    left = list(said)
+    while left:
+        each = left.pop()
+        if isinstance(each, Mapping):
+            left += [value for name, value in each.items() if name != "input"]
+        elif isinstance(each, list):
+            left += each
+        elif each and re.search(_ABOUT_CONTENT, str(each).replace(model, ""), re.IGNORECASE):
+            return True
+    return False
 
 
 class SocJudgeError(Exception):

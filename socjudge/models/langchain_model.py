@@ -201,7 +201,7 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
     said = f"{type(error).__name__}: {reason}"
     told = [getattr(error, name, None) for name in ("status_code", "code", "type", "body")]
     status = next((each for each in told[:2] if isinstance(each, int)), None)
-    about_content = names_content(*told, said.replace(model.name, ""))
+    about_content = names_content(*told, said, model=model.name.partition(":")[2] or model.name)
     if status in (401, 404) or (status == 403 and not about_content):
         return ConfigError(say("models.check_key_or_name", model=model.name, status=status, said=said))
     # Some raise what has no status, as a ValueError; of an outage the words say nothing.

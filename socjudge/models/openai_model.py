@@ -227,7 +227,8 @@ class OpenAIModel(PacedModel):
     def read(self, response: Any, sent: int = 0) -> Completion:
         """What a response says; TypeError and the like where it is no chat completion. sent: bytes of the request's text."""
         choices = response["choices"]
-        if not choices and response.get("prompt_filter_results"):  # Azure, where nothing else is left to say
+        # Azure and Gemini, where nothing else is left to say.
+        if not choices and (response.get("prompt_filter_results") or names_content(response, model=self.own_name)):
             choices = [{"finish_reason": "content_filter"}]
         choice = choices[0]
         reason = str(choice.get("finish_reason") or "").lower()
@@ -316,9 +317,10 @@ class OpenAIModel(PacedModel):
         )
 
     def _names_content(self, error: Any) -> bool:
-        """Whether an error gives the request's text as its reason, in other words than our own names."""
-        said = [error.code, getattr(error, "type", ""), error.message]
-        return names_content(*(str(each or "").replace(self.own_name, "") for each in said))
+        """Whether an error gives the request's text as its reason, in its words or, where it is JSON, in its body."""
+        body = getattr(error, "body", None)
+        told = None if isinstance(body, str) else body  # text is somebody's page
+        return names_content(error.code, getattr(error, "type", ""), error.message, told, model=self.own_name)
 
     def _status_error(self, error: Any) -> Exception:
         """The exception that says what a 4xx or 5xx means for the caller."""

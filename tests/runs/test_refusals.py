@@ -84,6 +84,10 @@ def test_a_resume_with_refused_questions_finishes_and_asks_them_last(service: Se
         error(500, "internal error", code="content_filter"),
         error(400, "Content Exists Risk"),
         error(400, "flagged as potentially violating our usage policy", code="invalid_prompt"),
+        Reply(status=400, error={"message": "no", "code": "BadRequest", "innererror": {"code": "ResponsibleAIPolicy"}}),
+        Reply(body='{"error": {"message": "no", "code": 400, "metadata": {"raw": "content_filter"}}}'),
+        error(400, "Violated guardrail policy"),
+        Reply(body='{"choices": [], "prompt_feedback": {"block_reason": "PROHIBITED_CONTENT"}}'),
         Reply(body='{"choices": [], "prompt_filter_results": [{"prompt_index": 0}]}'),
         Reply(body='{"choices": [{"finish_reason": "content_filter", "message": null}]}'),
         Reply(body='{"choices": [{"finish_reason": "content_filter"}]}'),
@@ -100,6 +104,10 @@ def test_a_resume_with_refused_questions_finishes_and_asks_them_last(service: Se
         "500",
         "risk",
         "usage policy",
+        "inner error",
+        "of another service",
+        "guardrail",
+        "no choice, Gemini",
         "no choice",
         "no message",
         "message missing",
@@ -112,13 +120,26 @@ def test_what_names_content_is_a_refusal_from_the_first(service: Service, tmp_pa
     assert statuses(run) == dict.fromkeys(range(1, 15), "failed")
 
 
-@pytest.mark.parametrize("name", ["safety_identifier", "soc-safety-judge"])
+@pytest.mark.parametrize("through", ["", "langchain"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"message": "Unknown safety_identifier"},
+        {"message": "Unknown soc-safety-judge", "metadata": {"model": "soc-safety-judge"}},
+        {"message": "Unknown field", "detail": [{"loc": ["body"], "input": {"criteria": ["Safety"]}}]},
+        {"message": "Unknown field", "content_filter_results": {}},
+    ],
+    ids=["parameter", "model", "what was sent", "key"],
+)
 def test_a_set_up_that_only_has_such_a_word_in_its_name_is_no_refusal(
-    service: Service, tmp_path: Path, name: str
+    service: Service, tmp_path: Path, told: dict[str, Any], through: str
 ) -> None:
-    service.default = error(400, f"Unknown {name}")
+    from langchain_openai import ChatOpenAI
+
+    service.default = Reply(status=400, error=told)
+    judge: Any = ChatOpenAI(model="soc-safety-judge") if through else "soc-safety-judge"
     with pytest.raises(ProviderError, match="Unknown"):
-        judge_all(tmp_path, judge_model="soc-safety-judge", max_concurrency=1)
+        judge_all(tmp_path, judge_model=judge, max_concurrency=1)
     assert len(service.requests) == 1
 
 
