@@ -37,7 +37,13 @@ class SocJudgeError(Exception):
 
 
 class ConfigError(SocJudgeError):
-    """You must change something (a key, a path, a file, a model name); trying again will not help."""
+    """You must change something (a key, a path, a file, a model name); trying again will not help.
+
+    of_one: whether it may be about this one request, where others were answered, as a firewall before the service says."""
+
+    def __init__(self, message: str = "", *, of_one: bool = False) -> None:
+        super().__init__(message)
+        self.of_one = of_one
 
 
 class ProviderError(SocJudgeError):

@@ -199,11 +199,12 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
     if isinstance(error, TypeError | NotImplementedError):
         return ConfigError(say("models.cannot_call", model=model.name, reason=reason, remedy=remedy))
     said = f"{type(error).__name__}: {reason}"
-    told = [getattr(error, name, None) for name in ("status_code", "code", "type", "body")]
-    status = next((each for each in told[:2] if isinstance(each, int)), None)
-    about_content = names_content(*told, said, model=model.name.partition(":")[2] or model.name)
+    given = [getattr(error, name, None) for name in ("status_code", "code", "type", "body")]
+    status = next((each for each in given[:2] if isinstance(each, int)), None)
+    about_content = names_content(*given, said, model=model.name.partition(":")[2] or model.name)
     if status in (401, 404) or (status == 403 and not about_content):
-        return ConfigError(say("models.check_key_or_name", model=model.name, status=status, said=said))
+        told = say("models.check_key_or_name", model=model.name, status=status, said=said)
+        return ConfigError(told, of_one=status != 401)
     # Some raise what has no status, as a ValueError; of an outage the words say nothing.
     if status in (400, 413, 422) or (about_content and (status is None or status in (403, 451))):
         about_content |= status == 413

@@ -331,10 +331,9 @@ class OpenAIModel(PacedModel):
         said = said[:300]
         if status not in (401, 404, 408, 409, 425, 429) and (status < 500 or error.code) and self._names_content(error):
             return self._refusal(error)
-        if status in (401, 403):
-            return ConfigError(say("models.key_refused", where=self.where, status=status, said=said))
-        if status == 404:
-            return ConfigError(say("models.not_found", where=self.where, said=said))
+        if status in (401, 403, 404):
+            key = "models.not_found" if status == 404 else "models.key_refused"
+            return ConfigError(say(key, where=self.where, status=status, said=said), of_one=status != 401)
         if status == 429 and error.code == "insufficient_quota":
             return ConfigError(say("models.quota_used_up", where=self.where, said=said))
         if status in (200, 408, 409, 425, 429) or status >= 500:

@@ -189,7 +189,10 @@ class Engine:
         except RunStopped:
             pass  # not done, so it is left for the next session
         except ConfigError as error:
-            self._gate.stop(error)
+            if error.of_one and self._has_answered["assistant" if answer is None else "judge"]:
+                self._put_aside(i, sample, answer, repeats, error)
+            else:
+                self._gate.stop(error)
         except SocJudgeError as error:
             self._fail(i, sample, answer, repeats, error)
         except Exception as surprise:  # one row's bug must not cost the others what they paid for
@@ -227,6 +230,22 @@ class Engine:
         elif self._failures_in_a_row >= self._max_failures and self.n_left:
             said = say("runs.taken_to_be_down", count=self._failures_in_a_row, cause=error)
             self._gate.stop(ProviderError(said))
+
+    def _put_aside(
+        self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: ConfigError
+    ) -> None:
+        """Note what a firewall may have said of this one question, or the service of a key that is withdrawn.
+
+        It is asked again, last, in the next session, and is a row if the same comes then; some in a row end the run."""
+        is_old = all(self._journal.is_refused(i, repeat) for repeat in repeats)
+        self._add_failed(i, sample, answer, repeats, error)
+        if is_old:
+            return
+        self._failures_in_a_row += 1
+        self.n_undelivered += len(repeats)
+        self.last_failure = error
+        if self._failures_in_a_row >= self._max_failures and self.n_left:
+            self._gate.stop(error)
 
     def _stop_unanswered(self) -> None:
         """End a run whose own assistant does not answer any more, or never has: it can be taken up."""

@@ -252,6 +252,31 @@ def test_an_untold_400_after_something_was_answered_is_a_row(service: Service, t
     assert statuses(run) == dict.fromkeys(range(2, 21), "failed")
 
 
+@pytest.mark.parametrize("through", ["", "langchain"])
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_question_that_a_firewall_blocks_is_asked_again_last_and_is_a_row_then(
+    service: Service, tmp_path: Path, status: int, through: str
+) -> None:
+    from langchain_openai import ChatOpenAI
+
+    service.default = refusing({3}, Reply(status=status, body="<html><title>Request blocked</title></html>"))
+    judge: Any = ChatOpenAI(model="gpt-4o-mini") if through else "gpt-4o-mini"
+    with pytest.raises(ProviderError, match=str(status)):
+        judge_all(tmp_path, judge_model=judge)
+    assert [asked(request) for request in service.requests] == [*range(1, 21)]
+    assert statuses(judge_all(tmp_path, judge_model=judge)) == {3: "failed"}
+    assert [asked(request) for request in service.requests[20:]] == [3]
+
+
+def test_a_key_that_is_withdrawn_midway_ends_the_run_which_can_be_taken_up(service: Service, tmp_path: Path) -> None:
+    service.default = refusing(range(5, 21), error(403, "No access"))
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+        judge_all(tmp_path, max_failures=3)
+    assert len(service.requests) == 7
+    service.default = refusing(())
+    assert statuses(judge_all(tmp_path)) == {}
+
+
 def test_a_judge_that_never_answered_may_be_set_up_wrong_although_the_assistant_answered(
     service: Service, index: RunbookIndex, tmp_path: Path
 ) -> None:
