@@ -347,6 +347,12 @@ def pages_and_docstrings() -> Iterator[tuple[Path, str]]:
                     yield module, ast.get_docstring(node) or ""
 
 
+def test_a_wheel_carries_every_file_of_the_package() -> None:
+    carried = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["package-data"]["*"]
+    tracked = subprocess.run(["git", "ls-files", "socjudge"], capture_output=True, text=True, cwd=ROOT).stdout.split()
+    assert {f"*{Path(name).suffix}" for name in tracked} <= {*carried, "*.py"}
+
+
 def test_every_path_that_a_page_or_a_docstring_names_exists() -> None:
     """But for what a user will have: logs, and prompts of their own."""
     gone = {
