@@ -1,1 +1,1 @@
-"""A model behind one door: hosted, LangChain's or the embedded default; pacing, prices, the event loop."""
+"""Models: hosted ones, LangChain's, your own and the embedded default; their pacing, prices and event loop."""

@@ -17,7 +17,9 @@ THEN = " > "  # between the two names: "gpt-4o-mini > gpt-5.1" is the name of th
 
 
 class Cascade:
-    """A judge made of two models. Each reply is of the one that the request is for; those of the first name the second."""
+    """Combine two models into one judge; the request says which of them replies, and the first's replies name the
+    second.
+    """
 
     def __init__(self, first: Model, second: Model) -> None:
         if embedded := [each.name for each in (first, second) if is_embedded(each.name)]:
@@ -30,20 +32,20 @@ class Cascade:
         self.service, self.settings = (THEN.join(dict.fromkeys(each)) for each in zip(*both, strict=True))
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The reply of the judge that the request is for."""
+        """Return the reply of the judge that the request is for."""
         return self._named(request, self._of(request).complete(request))
 
     async def complete_async(self, request: ModelRequest, run: RunGate) -> Completion:
-        """The same, as part of a run."""
+        """Return the reply of the judge that the request is for, as part of a run."""
         return self._named(request, await self._of(request).complete_async(request, run))
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """The most that this call can cost, US dollars; None where the price of either is unknown."""
+        """Return the most that this call can cost in US dollars, None if the price of either judge is unknown."""
         costs = [each.most_usd(request) for each in (self.first, self.second)]
         return None if None in costs else costs[request.is_second]
 
     async def check_name(self) -> None:
-        """ConfigError if a service says that it has no such model."""
+        """Raise ConfigError if a service says that it has no such model."""
         for each in (self.first, self.second):
             if check := getattr(each, "check_name", None):
                 await check()

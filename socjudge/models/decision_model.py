@@ -1,7 +1,8 @@
-"""A decision model as a judge: `POST /decisions` answers typed questions with probabilities, and writes no text.
+"""A decision model as a judge: `POST /decisions` answers typed questions with probabilities and writes no text.
 
-One request per answer: the material as JSON, and each criterion as a score question whose levels are the rubric's anchors. What
-the reply must hold to count as marks is `judging/decisions.py`'s to say."""
+There is one request per answer: the material as JSON, and each criterion as a score question whose levels are the
+rubric's anchors. `judging/decisions.py` checks whether a reply counts as marks.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ _TASK = (
 
 
 def split_name(name: str) -> tuple[int, str] | None:
-    """Levels and the model's own name of "decisions:name" (three) or "decisions-5:name"; None for any other name."""
+    """Split "decisions:name" or "decisions-5:name" into levels (three or five) and model name; None for any other name."""
     found = _PREFIX.fullmatch(name)
     return (int(found[1] or 3), found[2]) if found else None
 
 
 class DecisionModel(OpenAIModel):
-    """A model behind a decisions endpoint; `levels` for each criterion, 3 or 5."""
+    """Call a model behind a decisions endpoint with 3 or 5 `levels` per criterion."""
 
     path = "/decisions"
 
@@ -58,14 +59,14 @@ class DecisionModel(OpenAIModel):
         return await super()._send(self._as_sent(request), run)
 
     def _as_sent(self, request: ModelRequest) -> ModelRequest:
-        """The request with what is really sent as its text, which is what it costs."""
+        """Replace the request's text by what is really sent, because that is what it costs."""
         sent = orjson.dumps(self.body(request)).decode()
         return replace(request, messages=({"role": "user", "content": sent},))
 
     def body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
-        """The body to send. No limit of the reply can be set, and no parameter be left out."""
+        """Build the body to send; the endpoint takes no output limit, and no parameter can be left out."""
         question: EvalQuestion = request.material["question"]
         answer: AssistantAnswer = request.material["answer"]
         rubric: Rubric = request.material["rubric"]
@@ -98,7 +99,7 @@ class DecisionModel(OpenAIModel):
         }
 
     def read(self, response: Any, sent: int = 0) -> Completion:
-        """What a response holds, unread; TypeError and the like where it is no decision."""
+        """Read a response without judging it; TypeError and the like if it is no decision."""
         answers = response["answers"]
         if not isinstance(answers, list):
             raise TypeError("answers is no list")

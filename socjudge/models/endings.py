@@ -1,4 +1,4 @@
-"""When models end: a dated table with sources (model_ends.toml), which the project's own file of that name goes before."""
+"""When models end: a dated table with sources (model_ends.toml); the project's own file of that name takes precedence."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ FILE = "model_ends.toml"
 
 
 def ending_text(model: str, today: date | None = None) -> str:
-    """The reminder that a judge ends, and what to do; empty where no end was announced. Of two judges as one, of either.
+    """Remind that a judge ends and say what to do; empty if no end was announced. Of two judges, either counts.
 
-    ConfigError if the project's table cannot be read."""
+    ConfigError if the project's table cannot be read.
+    """
     today = today or date.today()
     table, told = _table(), []
     for name in model.split(THEN):
@@ -32,7 +33,7 @@ def ending_text(model: str, today: date | None = None) -> str:
 
 
 def judge_ending(model: str = "auto") -> str:
-    """The same of a judge as it is chosen, "auto" being the project's; empty for the embedded one."""
+    """Return the same reminder for a judge as it is chosen ("auto" is the project's); empty for the embedded one."""
     if model != "auto":
         return ending_text(model)
     model, is_named = default_model("judge")

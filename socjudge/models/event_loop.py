@@ -1,6 +1,7 @@
-"""One event loop in a thread of its own, where everything that talks to a service runs; plain calls wait for it.
+"""One event loop in its own thread for everything that talks to a service; synchronous calls wait for it.
 
-So the same call works in a script and in a notebook cell, where another loop is running already."""
+So the same call works in a script and in a notebook cell, where another loop is already running.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _pid = 0  # a forked child has none of its parent's threads
 
 
 def get_loop() -> asyncio.AbstractEventLoop:
-    """The loop, started on first use."""
+    """Return the loop, started on first use."""
     global _loop, _pool, _pid
     with _lock:
         if _loop is None or _pid != os.getpid():
@@ -41,17 +42,17 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def is_forked() -> bool:
-    """Whether this process is a fork of one whose loop was running, so that it has half of it."""
+    """Whether this process was forked from one whose loop was running, which leaves it an unusable copy."""
     return _pid not in (0, os.getpid())
 
 
 def start(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-    """The coroutine, running in the loop."""
+    """Start the coroutine in the loop."""
     return asyncio.run_coroutine_threadsafe(coroutine, get_loop())
 
 
 def wait(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result. When the waiting is interrupted (Ctrl-C), the coroutine is cancelled."""
+    """Return the coroutine's result; an interrupt (Ctrl-C) while waiting cancels the coroutine."""
     future = start(coroutine)
     try:
         while not concurrent.futures.wait([future], HEARTBEAT_S).done:
@@ -62,7 +63,7 @@ def wait(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(function: Any, *arguments: Any) -> Any:
-    """The function's result, computed in a thread beside the loop; RuntimeError where it wants to end the process."""
+    """Run a function in a thread beside the loop; RuntimeError if it calls `sys.exit`."""
     return await asyncio.get_running_loop().run_in_executor(_pool, _contained, function, *arguments)
 
 

@@ -1,4 +1,4 @@
-"""Models of others behind the model seam: any chat model of LangChain, and any object with `complete`."""
+"""Other people's clients as models: any LangChain chat model, and any object with `complete`."""
 
 from __future__ import annotations
 
@@ -61,8 +61,9 @@ PROVIDERS = frozenset(
 
 
 def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
-    """The model by LangChain's `init_chat_model`; None where LangChain has no such provider, as for
-    "qwen2.5:7b", whose colon belongs to the name."""
+    """Make a model with LangChain's `init_chat_model`; None if it has no such provider, as for "qwen2.5:7b", whose
+    colon belongs to the name.
+    """
     try:
         from langchain.chat_models import init_chat_model
     except ModuleNotFoundError as error:
@@ -82,10 +83,12 @@ def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
 
 
 class LangChainModel(PacedModel):
-    """A LangChain chat model, with the parameters it was made with, except that it does not retry by itself where it
-    can be told so (we do), and gets an output limit where it has none.
+    """Call a LangChain chat model with the parameters it was made with.
 
-    settings: tells models of one name apart, as of a run that is taken up: where they are, and what they were made with."""
+    Two exceptions: its own retries are switched off where possible, because ours are counted, and a model without an
+    output limit gets one. `settings` identifies its address and parameters, so that a run resumes only with the same
+    ones.
+    """
 
     service = "langchain"
 
@@ -103,7 +106,7 @@ class LangChainModel(PacedModel):
         super().__init__(name, name, _account_of(chat_model, keys), keys)
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """The most that one call can cost, US dollars; None where its price or its output limit cannot be seen."""
+        """Return the most that one call can cost in US dollars, None if its price or output limit cannot be seen."""
         if _limit_name(self._chat_model) is None:
             return None
         limits = [limit for name in _LIMITS if (limit := _setting(self._chat_model, name))]
@@ -114,7 +117,7 @@ class LangChainModel(PacedModel):
         return most_usd_of(self.name, replace(request, max_output_tokens=limit * n))
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """At the dearer of the names that were asked for and answered."""
+        """Price the call at the dearer of the model asked for and the model that answered."""
         return dearest_usd(completion.usage, self.name, completion.model)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
@@ -146,10 +149,11 @@ class LangChainModel(PacedModel):
 
 
 class ForeignModel(PacedModel):
-    """Any object with `complete(request)`: it is called in a thread, and what it raises is tried again.
+    """Call any object with `complete(request)` in a thread; its exceptions are retried.
 
-    For max_cost_usd it needs `most_usd(request)`, or a name whose price is known. `settings`, text or values, tell what it
-    was made with; a run of an object without them cannot be taken up."""
+    `max_cost_usd` needs its `most_usd(request)` or a name with a known price. A run of an object without `settings`
+    (text or values that tell its versions apart) cannot be resumed.
+    """
 
     def __init__(self, model: Any, name: str = "") -> None:
         self._model = model
@@ -159,7 +163,7 @@ class ForeignModel(PacedModel):
         super().__init__(name, name, Account())
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """By the object's own word if it has one, else by the price of its name."""
+        """Ask the object if it can say, otherwise use the price of its name."""
         own = getattr(self._model, "most_usd", None)
         most: float | None = own(request) if own else most_usd_of(self.name, request)
         return most
@@ -186,15 +190,14 @@ class ForeignModel(PacedModel):
 
 
 def _refusal(message: Any) -> str | None:
-    """In what words a model of OpenAI says that it will not, where it does so outside the text."""
+    """Return the refusal that OpenAI's models put beside the text, if there is one."""
     parts = message.content if isinstance(message.content, list) else []
     told = [message.additional_kwargs, *(part for part in parts if isinstance(part, dict))]
     return next((str(each["refusal"]) for each in told if each.get("refusal")), None)
 
 
 def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
-    """What an exception of somebody else's model means: every provider brings its own, and the status code sorts
-    them."""
+    """Translate another client's exception by its status code; every provider raises its own types."""
     reason = model.redact(str(error))[:300]
     if isinstance(error, TypeError | NotImplementedError):
         return ConfigError(say("models.cannot_call", model=model.name, reason=reason, remedy=remedy))
@@ -215,8 +218,11 @@ def _failure(model: PacedModel, error: BaseException, remedy: str) -> Exception:
 
 
 def settings_of(model: Any) -> str:
-    """What tells a model from others of its name: a hash of its own `settings`, as they may hold a key, "default" for empty
-    ones; something else each time for a model that tells none, or what is neither text nor plain values: it may be any."""
+    """Identify a model among others of its name by a hash of its own `settings`, which may hold a key.
+
+    Empty settings give "default". A model without settings, or with ones that are neither text nor plain values, gets a
+    new identity each time.
+    """
     own = getattr(model, "settings", None)
     if own is None:
         return UNTOLD + secrets.token_hex(8)
@@ -230,12 +236,12 @@ def settings_of(model: Any) -> str:
 
 
 def is_unknown(settings: str) -> bool:
-    """Whether `settings_of` could not tell the model from others, so that its run cannot be taken up."""
+    """Whether `settings_of` could not identify the model, so that its run cannot be resumed."""
     return settings.startswith(UNTOLD)
 
 
 def _made_with(chat_model: Any) -> str:
-    """A hash of what a chat model was made with, as LangChain itself tells models apart, and of where it sends."""
+    """Hash what a chat model was made with, as LangChain itself identifies models, and the address it sends to."""
     kwargs: dict[str, Any] = {}
     while hasattr(chat_model, "bound"):  # of `bind`
         kwargs, chat_model = {**chat_model.kwargs, **kwargs}, chat_model.bound
@@ -258,7 +264,7 @@ def _fields(chat_model: Any) -> dict[str, Any]:
 
 
 def _without_retries(chat_model: Any) -> Any:
-    """The chat model; a copy that does not retry where that is one of its settings."""
+    """Return a copy of the chat model that does not retry, if that is one of its settings."""
     if "max_retries" not in _fields(chat_model):
         return chat_model
     copy = chat_model.model_copy(update={"max_retries": 0})
@@ -272,7 +278,7 @@ def _without_retries(chat_model: Any) -> Any:
 
 
 def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
-    """The account behind the chat model's keys, where they can be seen; else one of its own."""
+    """Return the account behind the chat model's keys if they can be seen, otherwise one of its own."""
     if not keys:
         return Account()
     fields = _fields(chat_model)
@@ -283,12 +289,12 @@ def _account_of(chat_model: Any, keys: Sequence[str]) -> Account:
 
 
 def _limit_name(chat_model: Any) -> str | None:
-    """What the chat model calls its output limit."""
+    """Return the chat model's name for its output limit."""
     return next((name for name in _LIMITS if hasattr(chat_model, name)), None)
 
 
 def _setting(chat_model: Any, name: str) -> Any:
-    """What is sent under this name: what was bound last, else what is added to each request, else the model's own field."""
+    """Return what is sent under this name: the last value bound, a value added to each request, or the model's field."""
     while hasattr(chat_model, "bound"):  # of `bind`
         if name in chat_model.kwargs:
             return chat_model.kwargs[name]

@@ -29,7 +29,7 @@ class OfflineModel(PacedModel):
         super().__init__("offline", "offline", Account())
 
     def most_usd(self, request: ModelRequest) -> float:
-        """Nothing."""
+        """Return 0: it costs nothing."""
         return 0.0
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:

@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible chat-completions endpoint: what is sent, what a reply or an error means."""
+"""A model behind an OpenAI-compatible chat-completions endpoint: its requests, replies and errors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _INHERITED: list[Any] = []  # in a fork: its parent's clients, whose connections
 
 
 def _close(client: Any, pid: int) -> None:
-    """Close the connections of a model that is gone, in the loop that they belong to."""
+    """Close the connections of a model that was collected, in the loop that they belong to."""
     if pid != os.getpid():
         _INHERITED.append(client)
         return
@@ -67,11 +67,11 @@ _COMMON_NAMES = (
 
 
 class OpenAIModel(PacedModel):
-    """A model behind an OpenAI-compatible chat-completions endpoint.
+    """Call a model behind an OpenAI-compatible chat-completions endpoint.
 
-    What the service refuses (temperature, response_format …) is learned from its error and left out or replaced from
-    then on: successors of today's models refuse parameters that today's need. timeout_s: instead of that of the run. It
-    holds a key, so it cannot be pickled."""
+    Parameters that the service refuses (temperature, response_format …) are left out or replaced from then on, because
+    newer models refuse what older ones need. `timeout_s` replaces the run's. It holds a key, so it cannot be pickled.
+    """
 
     path = "/chat/completions"
 
@@ -105,7 +105,7 @@ class OpenAIModel(PacedModel):
         self._refused: set[str] = set()
 
     def _connect(self) -> None:
-        """Make what belongs to this process: a fork of it gets connections and a place in the queue of its own."""
+        """Make the connections and the place in the queue for this process; a fork needs its own."""
         import openai
 
         self._pid = os.getpid()
@@ -117,14 +117,14 @@ class OpenAIModel(PacedModel):
         weakref.finalize(self, _close, self._client, self._pid)
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """The reply, as part of a run; for the background loop."""
+        """Return the reply, as part of a run; for the background loop."""
         if self._pid != os.getpid():
             _INHERITED.append(self._client)
             self._connect()
         return await super().complete_async(request, run)
 
     async def check_name(self) -> None:
-        """ConfigError if the service says that it has no such model, which costs nothing; whatever else it says is let pass."""
+        """Raise ConfigError if the service lists its models and this one is missing; the check is free."""
         import openai
 
         try:
@@ -143,7 +143,7 @@ class OpenAIModel(PacedModel):
         raise ConfigError(say("models.holds_key", model=repr(self), name=self.name))
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """The most that one call can cost, US dollars; None where the price is unknown."""
+        """Return the most that one call can cost in US dollars, None if the price is unknown."""
         return most_usd_of(self.name, request)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
@@ -189,8 +189,11 @@ class OpenAIModel(PacedModel):
                 self._refused |= learned
 
     async def _post(self, body: Mapping[str, Any], settings: CallSettings) -> Any:
-        """The response as it is. The SDK's method for plain endpoints: `chat.completions.create` builds typed objects of
-        what is sent and received, which takes as long as all the rest (docs/performance.md)."""
+        """Post the body and return the raw response.
+
+        It uses the SDK's method for plain endpoints: `chat.completions.create` builds typed objects of request and
+        response, which takes as long as all the rest (docs/performance.md).
+        """
         import aiohttp
         import openai
 
@@ -203,8 +206,9 @@ class OpenAIModel(PacedModel):
             raise openai.APIConnectionError(request=None) from error  # type: ignore[arg-type]
 
     def _connection_error(self, error: Exception, settings: CallSettings) -> Exception:
-        """What a failure to get any response means. The SDK's errors tell little; those of its transport tell whether
-        the request went out."""
+        """Translate a failure to get any response. The transport's error says whether the request went out; the SDK's
+        does not.
+        """
         import aiohttp
 
         causes = list(_causes(error))
@@ -221,11 +225,11 @@ class OpenAIModel(PacedModel):
         return Retryable(say("models.connection_lost", reason=why), may_be_billed=True)
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """At the dearer of the names that were asked for and answered: nobody knows which one is billed."""
+        """Price the call at the dearer of the model asked for and the model that answered, since either may be billed."""
         return dearest_usd(completion.usage, self.name, completion.model)
 
     def read(self, response: Any, sent: int = 0) -> Completion:
-        """What a response says; TypeError and the like where it is no chat completion. sent: bytes of the request's text."""
+        """Read a response; TypeError and the like if it is no chat completion. sent: bytes of the request's text."""
         choices = response["choices"]
         # Azure and Gemini, where nothing else is left to say.
         if not choices and (response.get("prompt_filter_results") or names_content(response, model=self.own_name)):
@@ -252,9 +256,10 @@ class OpenAIModel(PacedModel):
     def body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
-        """The body to send, without the parameters in `refused` and what the service has refused so far.
+        """Build the body to send, without the parameters in `refused` and those that the service has refused so far.
 
-        max_output_tokens: instead of the request's."""
+        max_output_tokens: instead of the request's.
+        """
         refused = self._refused | refused
         parameters: dict[str, Any] = {}
         if "temperature" not in refused:
@@ -272,15 +277,16 @@ class OpenAIModel(PacedModel):
         return {"model": self.name, "messages": request.messages, **parameters}
 
     def refused_parameter(self, error: Any, sent: Mapping[str, Any]) -> str:
-        """Which parameter of the body the service refuses; RequestRefused when it is none of ours.
+        """Name the parameter of the body that the service refuses; RequestRefused if it is none of ours.
 
-        error: with the `message`, `code`, `param` and `status_code` that the service gave."""
+        error: with the `message`, `code`, `param` and `status_code` that the service gave.
+        """
         if name := self._refused_name(error, sent):
             return name
         raise self._refusal(error) from None
 
     def _refused_name(self, error: Any, sent: Mapping[str, Any]) -> str:
-        """Which of our own parameters the error names, whatever its words; "" if none."""
+        """Find which of our parameters the error names, whatever its wording; "" if none."""
         if error.code in ("context_length_exceeded", "content_filter"):
             return ""
         said = error.param or " ".join(_PLACE.findall(error.message)) or error.message
@@ -294,7 +300,9 @@ class OpenAIModel(PacedModel):
         return ""
 
     def _room(self, said: str, limit: int) -> int | None:
-        """The output limit that the service can keep, by the numbers in its error; None if it is not about that."""
+        """Find the output limit that the service can keep from the numbers in its error; None if it is about something
+        else.
+        """
         context, given = _CONTEXT.search(said), _GIVEN.search(said)
         if context and given:
             room = int(context[1]) - int(given[1] or given[2]) - 8  # some count a few tokens more
@@ -317,13 +325,13 @@ class OpenAIModel(PacedModel):
         )
 
     def _names_content(self, error: Any) -> bool:
-        """Whether an error gives the request's text as its reason, in its words or, where it is JSON, in its body."""
+        """Whether an error gives the request's text as its reason, in its message or its JSON body."""
         body = getattr(error, "body", None)
         told = None if isinstance(body, str) else body  # text is somebody's page
         return names_content(error.code, getattr(error, "type", ""), error.message, told, model=self.own_name)
 
     def _status_error(self, error: Any) -> Exception:
-        """The exception that says what a 4xx or 5xx means for the caller."""
+        """Translate a 4xx or 5xx into the exception for the caller."""
         status, said = (
             error.status_code,
             self.redact(error.message.removeprefix(f"Error code: {error.status_code} - ")),
@@ -352,7 +360,7 @@ def _is_url(url: str) -> bool:
 
 
 def _door(url: str) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port of a URL, which may have a service of its own each; no port where that is no number."""
+    """Return scheme, host and port of a URL, each of which may be another service; no port if it is no number."""
     parts = urlsplit(url)
     try:
         return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
@@ -361,7 +369,7 @@ def _door(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _check_error(response: Any) -> None:
-    """Raise the error that some gateways send in place of a completion, with status 200 and the real one in its code."""
+    """Raise the error that some gateways send with status 200 and the real status in its code."""
     import openai
 
     choices = response.get("choices") or [{}]
@@ -374,7 +382,7 @@ def _check_error(response: Any) -> None:
 
 
 async def _check_response(response: Any) -> None:
-    """Read the response, but not without end, and follow it nowhere else: the prompt would go along."""
+    """Read the response up to a size limit and refuse redirects, which would take the prompt to another service."""
     if response.has_redirect_location:
         here, there = str(response.request.url), urljoin(str(response.request.url), response.headers["location"])
         # Other statuses than these lose the body. Behind another port may be another user of the same machine.
@@ -404,7 +412,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """Seconds that a Retry-After header asks for; None without one, or for none. A date is left to the backoff."""
+    """Return the seconds of a Retry-After header, None without one; a date is left to the backoff."""
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * unit_s

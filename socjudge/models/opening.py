@@ -1,7 +1,8 @@
-"""The one seam to any model: `open_model` turns a name into something that completes requests.
+"""`open_model` turns a name into something that completes requests.
 
-Five kinds stand behind it: the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), a decision model through the same
-SDK, any LangChain chat model, a model of somebody's own, and the embedded default, which needs no service. This module knows nothing of prompts.
+There are five kinds: the OpenAI SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), a decision model through the same SDK,
+any LangChain chat model, your own model, and the embedded default, which needs no service. This module does not know
+prompts.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ Task = Literal["answer", "judge"]
 
 
 class Model(Protocol):
-    """A model that is ready to be called."""
+    """Complete requests; what `open_model` returns."""
 
     name: str  # as it was asked for, for the log
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The reply. Raises ConfigError (stop now) or ProviderError (after bounded retries)."""
+        """Return the reply. Raises ConfigError (stop now) or ProviderError (after a limited number of retries)."""
         ...
 
     async def complete_async(self, request: ModelRequest, run: RunGate) -> Completion:
-        """The reply, as part of a run; for the background loop. `PacedModel` has all that it needs."""
+        """Return the reply, as part of a run; for the background loop. `PacedModel` implements what this needs."""
         ...
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """The most that one call can cost, US dollars; None if unknown, 0 for one without a service."""
+        """Return the most that one call can cost in US dollars; None if unknown, 0 without a service."""
         ...
 
 
@@ -101,7 +102,7 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
 
 
 def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel | Model | None) -> Any:
-    """The judge that asks the second one where it is unsure; itself without one. By its name where both have one."""
+    """Combine a judge with the second one that it asks when unsure, by name if both have one; without a second, itself."""
     if second is None:
         return judge
     if isinstance(judge, str) and isinstance(second, str):
@@ -110,13 +111,13 @@ def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel 
 
 
 def _answers_itself(model: object) -> bool:
-    """Whether it is an application, which answers without our prompt: a function, or a chain of LangChain."""
+    """Whether it is an application that answers without our prompt: a function or a LangChain chain."""
     kind = type(model).__name__
     return inspect.isroutine(model) or (kind.startswith("Runnable") and kind != "RunnableBinding")
 
 
 def resolve_auto(task: Task) -> str:
-    """The model that "auto" stands for just now in that task; announced once on stderr where no file names it."""
+    """Return the model that "auto" stands for in this task; announced once on stderr if no file names it."""
     default, is_named = default_model(task)
     if is_named:
         return default
@@ -134,7 +135,7 @@ def _announce(model: str, hosted: bool) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _own_model(name: str) -> ForeignModel | None:
-    """The model that something installed offers under this name, None where nothing does."""
+    """Return the model that an installed package offers under this name, None if none does."""
     for offered in entry_points(group="socjudge.models", name=name):
         try:
             return ForeignModel(offered.load()(), name)

@@ -1,7 +1,7 @@
-"""How fast calls go out: retries, the account's limit, and what a run allows (calls at once, money, the stop signal).
+"""How fast calls go out: retries, the account's limit, and what a run allows (concurrency, money, the stop signal).
 
-All of it lives in the background loop, so nothing here needs a lock. `PacedModel` is what models are made of that
-want all this."""
+All of it lives in the background loop, so nothing here needs a lock. A model that needs all this extends `PacedModel`.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +43,12 @@ CLEAN_S = 5.0  # so long after the last refusal, each call adds one
 
 
 class Retryable(Exception):
-    """A failure that may pass. refused: the service said "too many" (429); retry_after_s: what it asked for;
-    may_be_billed: the request may have been processed although no reply came; timed_out: none came in time; down: the
-    service is not there just now; unreachable: not even a connection can be made."""
+    """Report a failure that may pass.
+
+    refused: the service said "too many" (429). retry_after_s: the wait it asked for. may_be_billed: the request may
+    have been processed although no reply came. timed_out: no reply in time. down: the service is away. unreachable: no
+    connection at all.
+    """
 
     def __init__(
         self,
@@ -65,15 +68,18 @@ class Retryable(Exception):
 
 @dataclass(frozen=True)
 class CallSettings:
-    """How calls are made. output_tokens: the most that a reply may have, hidden reasoning included; timeout_s: the
-    longest wait for one; patience_s: how long a service that worked before may be away."""
+    """Hold how calls are made.
+
+    output_tokens: the most that a reply may have, hidden reasoning included. timeout_s: the longest wait for one.
+    patience_s: how long a service that worked before may be away.
+    """
 
     output_tokens: int
     timeout_s: float
     patience_s: float
 
     def fit(self, request: ModelRequest) -> ModelRequest:
-        """The request with the output limit of these settings; one that asks for twice the room still does."""
+        """Apply the output limit to a request; one that asks for twice the room still gets twice."""
         if self.output_tokens == OUTPUT_TOKENS:
             return request
         room = round(request.max_output_tokens * self.output_tokens / OUTPUT_TOKENS)
@@ -83,8 +89,11 @@ class CallSettings:
 def get_settings(
     output_tokens: int | None = None, timeout_s: float | None = None, patience_s: float | None = None
 ) -> CallSettings:
-    """The settings for calls: those given, then those of SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S and
-    SOCJUDGE_PATIENCE_S, then the usual ones. ConfigError for what is no such number."""
+    """Combine the settings given, SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S and SOCJUDGE_PATIENCE_S, and the defaults,
+    in that order.
+
+    ConfigError for an invalid number.
+    """
     return CallSettings(
         int(_setting("output_tokens", output_tokens, OUTPUT_TOKENS, 1)),
         _setting("timeout_s", timeout_s, TIMEOUT_S, 0.1),
@@ -104,17 +113,18 @@ def _setting(name: str, given: float | None, usual: float, least: float) -> floa
 
 
 class Account:
-    """How many calls at once a service takes from us, learned by all models and runs that share it.
+    """Learn how many concurrent calls a service accepts, over all models and runs that share it.
 
-    `limit` is what its refusals say: there is none until the first one; each lowers it by one, so that a wave of them
-    cuts it to what the service let through; each success raises it, by one when refusals are long past.
+    `limit` follows its refusals: there is none until the first; each lowers it by one, so a wave of them cuts it to
+    what the service let through; each success raises it, by one when refusals are long past.
 
-    `room` is what its speed says, for servers that let calls wait instead of refusing them. Should it work on one call
-    after the other, the time of a call grows with the number in flight, n, so that n · (timeout/2) / (time of a call
-    sent as the n-th) of them are answered within half of the time-out (Little's law: Little 1961, Operations Research
-    9, 383-387). A service that works on many at once proves it with each reply, and n multiplies. A wave of time-outs
-    halves the room, and it then grows by one per round again: additive rise and multiplicative cut (Chiu and Jain
-    1989, Computer Networks and ISDN Systems 17, 1-14)."""
+    `room` follows its speed, for servers that queue calls instead of refusing them. If the server works on one call at
+    a time, the time of a call grows with the number in flight, n, and n · (timeout/2) / (time of a call sent as the
+    n-th) of them are answered within half of the timeout (Little's law: Little 1961, Operations Research 9, 383-387). A
+    service that works on many at once proves it with each reply, and n multiplies. A wave of timeouts halves the room,
+    which then grows by one per round: additive increase, multiplicative decrease (Chiu and Jain 1989, Computer Networks
+    and ISDN Systems 17, 1-14).
+    """
 
     def __init__(self) -> None:
         self.limit = math.inf
@@ -130,7 +140,7 @@ class Account:
 
     @property
     def places(self) -> float:
-        """How many calls may be in flight."""
+        """Return how many calls may be in flight."""
         return min(self.limit, self.room)
 
     async def enter(self, run: RunGate) -> None:
@@ -152,12 +162,12 @@ class Account:
             raise
 
     def leave(self) -> None:
-        """A call is over."""
+        """Give up a call's place."""
         self.in_flight -= 1
         self._wake()
 
     def succeeded(self, seconds: float, sent_as: int, timeout_s: float) -> None:
-        """A call went through, the sent_as-th in flight when it went out: perhaps there is room for more."""
+        """Learn from a success that was the `sent_as`-th call in flight when it went out."""
         now = time.monotonic()
         self._refused_in_a_row = 0
         if self.limit < math.inf:
@@ -172,27 +182,25 @@ class Account:
         self._wake()
 
     def timed_out(self, sent_at: float) -> None:
-        """A call got no reply in time: half as many at once, counted once for those that were out together."""
+        """Halve the concurrency after a timeout, once for calls that were in flight together."""
         if sent_at > self._cut_at:
             self._cut_at = time.monotonic()
             self.room = max(1.0, min(self.room, self.in_flight) / 2)
 
     def refused(self, retry_after_s: float | None, sent_as: int) -> None:
-        """The service said "too many": fewer at once than there were when the call went out, the sent_as-th in flight,
-        or are now."""
+        """Lower the limit below the calls in flight, now or when this one went out as the `sent_as`-th."""
         self.limit = max(1.0, min(self.limit, max(self.in_flight, sent_as)) - 1)
         self._refused_at = time.monotonic()
         self.held_back(retry_after_s)
 
     def held_back(self, retry_after_s: float | None) -> None:
-        """The service wants a call to wait. One among successes waits by itself; when several in a row are told so,
-        none goes out before."""
+        """Delay a call as the service asks; after several in a row, all calls wait."""
         self._refused_in_a_row += 1
         if self._refused_in_a_row >= WAVE:
             self.pause(retry_after_s)
 
     def pause(self, seconds: float | None) -> None:
-        """Nothing goes out for so long."""
+        """Send nothing for so many seconds."""
         self._paused_until = max(self._paused_until, time.monotonic() + min(seconds or 0.0, MAX_WAIT_S))
 
     def _wake(self) -> None:
@@ -205,7 +213,7 @@ class Account:
 
 
 def get_account(base_url: str, api_key: str) -> Account:
-    """The account behind a key, shared by all its models in this process."""
+    """Return the account behind a key, shared by all its models in this process."""
     return _account_of(base_url, api_key, os.getpid())
 
 
@@ -215,12 +223,13 @@ def _account_of(base_url: str, api_key: str, pid: int) -> Account:
 
 
 class RunGate:
-    """What each call of a run has to pass: the stop signal, the ceiling on calls in flight, the budget.
+    """Let a run's calls pass one by one: the stop signal, the limit on concurrent calls, the budget.
 
-    budget is held by setting aside the most that a call can cost before it goes out. run_id: under which what the run
-    spends is noted in it, calls included that may have been billed without a reply. signal: once it is set, in whatever thread,
-    no further call goes out. For who watches: retries so far, the calls that are in trouble just now and the last cause
-    of it, and the limit of the account that was called last."""
+    The budget reserves the most that a call can cost before it goes out. `run_id` is the name under which the run's
+    spending is noted, including calls without a reply that may have been billed. Once `signal` is set, in any thread,
+    no further call goes out. For display it counts retries, and keeps the calls in trouble with their last cause, and
+    the limit of the account called last.
+    """
 
     def __init__(
         self,
@@ -245,11 +254,11 @@ class RunGate:
 
     @property
     def spent_usd(self) -> float:
-        """What the run has cost so far."""
+        """Return what the run has cost so far."""
         return self.budget.spent_by(self._run_id)
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
-        """Let no further call out; those in flight go on. The first reason counts."""
+        """Let no further call out; calls in flight finish. The first reason counts."""
         self.reason = self.reason or reason or RunStopped(say("models.run_stopped"))
         self._stopping.set()
         self._settled.set()
@@ -280,7 +289,7 @@ class RunGate:
         self.in_flight += 1
 
     def leave(self, most_usd: float | None, cost_usd: float | None) -> None:
-        """A call is over. cost_usd: what it cost, None if the service did not say."""
+        """Give up the place. cost_usd: what the call cost, None if the service did not say."""
         self.in_flight -= 1
         self._reserved_usd -= most_usd or 0.0
         self.budget.add(self._run_id, (most_usd or 0.0) if cost_usd is None else cost_usd)
@@ -315,11 +324,11 @@ async def send_with_retries(
     counted_usd: Callable[[Completion], float | None] = lambda completion: completion.usage.cost_usd,
     timeout_s: float | None = None,
 ) -> Completion:
-    """The completion, with the causes of its retries; ProviderError when the tries are used up.
+    """Send until there is a completion and record why it was retried; ProviderError when the tries are used up.
 
-    what: names the service in errors. most_usd: tells the most that one try can cost; counted_usd: what one that was
-    answered counts in the budget, None if unknown. timeout_s: how long it waits for a
-    reply, if not as long as the run's settings say."""
+    what: names the service in errors. most_usd: returns the most that one try can cost. counted_usd: what an answered
+    try counts in the budget, None if unknown. timeout_s: the wait for a reply, if not the run's.
+    """
     run = run or RunGate()
     most = most_usd()
     causes: list[str] = []
@@ -365,7 +374,7 @@ async def _try(
     counted_usd: Callable[[Completion], float | None],
     timeout_s: float,
 ) -> tuple[Completion | None, Retryable | None]:
-    """One try: the completion, or the failure that may pass."""
+    """Send once: the completion, or a failure that may pass."""
     await run.enter(most_usd)
     cost: float | None = 0.0  # an error that is not retried was refused, not processed
     try:
@@ -406,7 +415,7 @@ def _given_up(message: str, lost_calls: int) -> ProviderError:
 
 
 class PacedModel:
-    """What a model has to do besides sending one request: `name`, `_send` and `most_usd` are its own."""
+    """Add retries, pacing and redaction to a model, which itself provides `name`, `_send` and `most_usd`."""
 
     name: str
     where: str  # names the service in errors
@@ -418,11 +427,11 @@ class PacedModel:
         self._keys = tuple(keys)
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The reply; see `opening.Model.complete`."""
+        """Return the reply; see `opening.Model.complete`."""
         return event_loop.wait(self.complete_async(request))
 
     async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
-        """The reply, as part of a run; for the background loop."""
+        """Return the reply, as part of a run; for the background loop."""
         run = run or RunGate()
         request = run.settings.fit(request)
         return await send_with_retries(
@@ -431,21 +440,23 @@ class PacedModel:
         )  # fmt: skip
 
     def counted_usd(self, completion: Completion) -> float | None:
-        """What an answered call counts in a budget; None where it is unknown."""
+        """Return what an answered call counts in a budget, None if unknown."""
         return completion.usage.cost_usd
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """The most that one call can cost, US dollars; None where that is unknown."""
+        """Return the most that one call can cost in US dollars, None if unknown."""
         raise NotImplementedError
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
-        """The reply to one try. Raises Retryable where another one may help."""
+        """Try once and return the reply. Raises Retryable if another try may help."""
         raise NotImplementedError
 
     def redact(self, text: str) -> str:
-        """The text on one line, without this model's keys, which need not come from the environment, or any other."""
+        """Put the text on one line and remove this model's keys (which need not come from the environment) and all
+        others.
+        """
         return " ".join(redact_keys(self.without_keys(text)).split())
 
     def without_keys(self, text: str) -> str:
-        """What a model said, without the keys that the service was sent; all else stays as it is."""
+        """Remove the keys that the service was sent from a model's text; everything else stays."""
         return without_secrets(text, self._keys)

@@ -1,4 +1,4 @@
-"""What calls cost: your own prices.toml, then a kept table of list prices; and estimates before any call is made."""
+"""What calls cost: your prices.toml, then a maintained table of list prices; and estimates before a call is made."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ MAX_BYTES_PER_TOKEN = 16
 
 
 def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | None:
-    """Price of one call in US dollars, or None where no table knows the model.
+    """Price one call in US dollars, None if no table knows the model.
 
-    Your own prices (PRICES_PATH, see README) go before the snapshot inside the installed `genai-prices`; nothing is
-    fetched. "anthropic:claude-…" may be listed without its provider. ConfigError if PRICES_PATH cannot be read."""
+    Your own prices (PRICES_PATH, see README) take precedence over the snapshot inside the installed `genai-prices`;
+    nothing is fetched. "anthropic:claude-…" may be listed without its provider. ConfigError if PRICES_PATH cannot be
+    read.
+    """
     names = dict.fromkeys((model, model.partition(":")[2] or model))
     own = _own_prices()
     for name in names:
@@ -41,17 +43,22 @@ def price_usd(model: str, input_tokens: float, output_tokens: float) -> float | 
 
 
 def most_usd_of(model: str, request: ModelRequest) -> float | None:
-    """The most that one call can cost in US dollars, None where no table knows the model: a token is at least one
-    byte of the messages, and the reply is as long as it may be."""
+    """Return the most that one call can cost in US dollars, None if no table knows the model.
+
+    A token is at least one byte of the messages, and the reply is as long as it may be.
+    """
     given = count_bytes(request.messages) + 20 * len(request.messages)
     return price_usd(model, given, request.max_output_tokens)
 
 
 def usage_of(used: Mapping[str, Any], asked: str, answered: str, *, sent: int = 0, came: int = 0) -> Usage:
-    """What one call consumed by the word of its service; unknown where that is no count, or fewer than the texts can have.
+    """Read what one call consumed from its service's `usage`; unknown if that is no count, or fewer tokens than the
+    texts can have.
 
-    used: its `usage`, by whichever names of the fields. asked, answered: names of the model; the price of the one that was asked for counts, where it is known: a gateway may
-    answer under any name. sent, came: UTF-8 bytes of the request's and the reply's text."""
+    used: `usage`, under any of the known field names. asked, answered: names of the model; the price of the one asked
+    for counts if it is known, because a gateway may answer under any name. sent, came: UTF-8 bytes of the request's and
+    the reply's text.
+    """
     counted_in = _count(used.get("prompt_tokens", used.get("input_tokens")), sent)
     counted_out = _count(used.get("completion_tokens", used.get("output_tokens")), came)
     if counted_in is not None and counted_out is not None:
@@ -63,7 +70,9 @@ def usage_of(used: Mapping[str, Any], asked: str, answered: str, *, sent: int = 
 
 
 def dearest_usd(usage: Usage, *models: str) -> float | None:
-    """What a call of known cost counts in a budget: its cost, or the price under any of these names if that is more."""
+    """Return what a call of known cost counts in a budget: its cost, or the price under any of these names if that is
+    more.
+    """
     if usage.cost_usd is None:
         return None
     prices = (price_usd(model, usage.input_tokens, usage.output_tokens) for model in models)
@@ -71,19 +80,19 @@ def dearest_usd(usage: Usage, *models: str) -> float | None:
 
 
 def count_bytes(messages: Iterable[Mapping[str, Any]]) -> int:
-    """UTF-8 bytes of the messages' texts."""
+    """Count the UTF-8 bytes of the messages' texts."""
     return sum(len(message["content"].encode()) for message in messages)
 
 
 def _count(told: Any, size: int) -> int | None:
-    """A number of tokens as a service tells it; None for what is none, or is too few for a text of that many bytes."""
+    """Read a number of tokens; None if it is no count, or too few for a text of `size` bytes."""
     if type(told) is not int or not 0 <= told < 2**53:
         return None
     return told if told >= size / MAX_BYTES_PER_TOKEN else None
 
 
 def _with_thoughts(used: Mapping[str, Any], counted_in: int, counted_out: int) -> int:
-    """The tokens of the output with those of reasoning, which are billed alike and by some counted beside the others."""
+    """Count reasoning tokens with the output; they are billed alike, but some services count them separately."""
     found = [counted_out]
     if type(total := used.get("total_tokens")) is int:
         found.append(total - counted_in)
@@ -109,7 +118,9 @@ def _list_price(model: str, input_tokens: int, output_tokens: int) -> float | No
 
 @functools.lru_cache(maxsize=256)
 def _prices_per_token(model: str, quarter: int) -> tuple[bool, tuple[Decimal, Decimal] | None]:
-    """Whether the table knows the model, and its prices per token, in and out; None if they depend on the length."""
+    """Look up whether the table knows the model, and its prices per token, in and out; None if they depend on the
+    length.
+    """
     lengths = (1_000, 150_000, 1_000_000)
     inward = [_look_up(model, length, 0) for length in lengths]
     outward = [_look_up(model, 0, length) for length in lengths]
@@ -132,7 +143,7 @@ def _look_up(model: str, input_tokens: int, output_tokens: int) -> Decimal | Non
 
 
 def _own_prices() -> dict[str, tuple[float, float]]:
-    """{model: (US dollars per million tokens in, and out)} of PRICES_PATH and socjudge.toml; empty without them."""
+    """Read {model: (US dollars per million tokens in, out)} from PRICES_PATH and socjudge.toml; empty without them."""
     own = {model: (row["input"], row["output"]) for model, row in project_prices().items()}
     path = constants.PRICES_PATH
     try:
@@ -162,7 +173,7 @@ def _read_prices(path: Path, changed: int) -> dict[str, tuple[float, float]]:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has, without a vocabulary."""
+    """Estimate the number of tokens of a text without a vocabulary."""
     counts = Counter(text)
     wide = sum(count for character, count in counts.items() if unicodedata.east_asian_width(character) in "WF")
     return round(wide * TOKENS_PER_WIDE_CHARACTER + (len(text) - wide) * TOKENS_PER_NARROW_CHARACTER)

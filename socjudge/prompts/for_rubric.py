@@ -1,4 +1,4 @@
-"""The judge prompt for criteria of one's own: guide-1 with other criteria in it, in the words of their descriptions."""
+"""The judge prompt for your own criteria: guide-1 with their names and descriptions in it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ _SCALE = "   - 100点: 十分に満たしている\n   - 50点: 一部だけ満�
 
 
 def is_specified(rubric: Rubric) -> bool:
-    """Whether the specification's prompt asks for these criteria, in this order, in its own words."""
+    """Whether the rubric has the specification's criteria, in its order and words."""
     return rubric.criteria == SPECIFIED_CRITERIA and not rubric.descriptions
 
 
 def rubric_prompt_text(rubric: Rubric) -> str:
-    """The specification's prompt with these criteria instead of its six; its own words for those of the six that have no
-    description. ConfigError for a criterion that nobody describes."""
+    """Write the specification's prompt for these criteria; those of the six without a description keep the
+    specification's words.
+
+    ConfigError for a criterion without any description.
+    """
     guide, known = _guide(), _known()
     own = {name: _described(text) for name, text in rubric.descriptions.items()}
     told = _told(rubric)
@@ -40,9 +43,10 @@ def rubric_prompt_text(rubric: Rubric) -> str:
 
 
 def anchors_of(rubric: Rubric, levels: int) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """{criterion: what it asks, and the labels of so many levels (3 or 5) from 0 to 100 points}, in the rubric's words.
+    """Return {criterion: (what it asks, labels of so many levels (3 or 5) from 0 to 100 points)} in the rubric's words.
 
-    ConfigError for a criterion that nobody describes."""
+    ConfigError for a criterion without any description.
+    """
     found = {}
     for name in rubric.criteria:
         asked, *lines = _told(rubric)[name].splitlines()
@@ -61,12 +65,12 @@ def _guide() -> str:
 
 @functools.cache
 def _known() -> dict[str, str]:
-    """{criterion: what the specification's prompt says of it}."""
+    """Read {criterion: what the specification's prompt says of it}."""
     return {match["name"]: match["text"] for match in _CRITERION.finditer(_guide())}
 
 
 def _told(rubric: Rubric) -> dict[str, str]:
-    """{criterion: its description, with what the points mean}; ConfigError for one that has none."""
+    """Return {criterion: its description with what the points mean}; ConfigError for one without."""
     told = _known() | {name: _described(text) for name, text in rubric.descriptions.items()}
     if lacking := [name for name in rubric.criteria if name not in told]:
         raise ConfigError(say("prompts.undescribed", criteria=listed(lacking), name=lacking[0]))
@@ -82,6 +86,6 @@ def _json_lines(criteria: Sequence[str], value: str) -> str:
 
 
 def _described(text: str) -> str:
-    """A description as the guide has them: with what the points mean, unless it says so itself in lines of its own."""
+    """Add what the points mean to a description, unless it has such lines of its own."""
     first, *more = text.strip().splitlines()
     return first + "\n" + ("\n".join(f"   {line.strip()}" for line in more) or _SCALE)

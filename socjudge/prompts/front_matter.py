@@ -1,4 +1,4 @@
-"""The block at the head of a saved prompt that tells where it comes from; plain `key: value` lines between `---`."""
+"""The block at the head of a saved prompt that tells its origin: plain `key: value` lines between `---`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _REQUIRED = ("parent", "sha256")  # without these it is a text that happens to b
 
 
 def with_front_matter(values: Mapping[str, str], text: str) -> str:
-    """The text below a block with these values, each on one line; keys are lower-case ASCII words."""
+    """Put a block with these values above the text, one line each; keys are lower-case ASCII words."""
     lines = [f"{key}: {_escaped(value)}".rstrip(" ") for key, value in values.items()]
     return "\n".join([_RULE, *lines, _RULE, text])
 
 
 def split_front_matter(content: str) -> tuple[dict[str, str], str]:
-    """The values of the block and the text below it; no values and the whole content where there is no such block."""
+    """Split content into the block's values and the text below; without such a block, no values and the whole content."""
     first, *lines = content.split("\n")
     if first != _RULE or _RULE not in lines:
         return {}, content
@@ -31,7 +31,7 @@ def split_front_matter(content: str) -> tuple[dict[str, str], str]:
 
 
 def _escaped(value: str) -> str:
-    """As inside a JSON string; characters that some editors take for the end of a line are written as codes too."""
+    """Escape as in a JSON string, including characters that some editors take for the end of a line."""
     text = json.dumps(value, ensure_ascii=False)[1:-1]
     return re.sub("[\x7f-\x9f\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -1,4 +1,4 @@
-"""Prompts of your own in eval/prompts/: saved under a name, with where they come from, and listed."""
+"""Your own prompts in eval/prompts/: saving them under a name with their origin, and listing them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .templates import (
 
 @dataclass(frozen=True)
 class PromptInfo:
-    """What is known of a prompt. parent, author, note: empty where its file does not say."""
+    """Describe a prompt. parent, author, note: empty if its file does not say."""
 
     id: str
     kind: Kind
@@ -43,7 +43,7 @@ class PromptInfo:
 
 
 def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric) -> None:
-    """ConfigError that names what a judge's or an assistant's prompt lacks, or has too much."""
+    """Raise ConfigError that names what a judge's or an assistant's prompt lacks or must not have."""
     if kind == "judge":
         check_judge_prompt(prompt, rubric.criteria)
     else:
@@ -51,7 +51,7 @@ def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric) -> None:
 
 
 def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None = None) -> Path:
-    """Where a prompt of that name would be saved; ConfigError if the name is taken or built in, or is no id."""
+    """Return where a prompt of that name would be saved; ConfigError if the name is taken, built in, or no id."""
     if not is_prompt_id(name) or name.startswith(".") or DEVICE_NAME.fullmatch(name):
         raise ConfigError(say("prompts.no_name", name=name, parent=parent))
     if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
@@ -97,10 +97,11 @@ def save_prompt(
 
 
 def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
-    """The prompt that is used where none is named, then the other built-in ones that fit the project's criteria, then those
-    in eval/prompts/ by name; of one kind, or all.
+    """List prompts of one kind or all: the default first, then the other built-in ones that fit the project's criteria,
+    then those in eval/prompts/ by name.
 
-    Unreadable files are left out."""
+    Unreadable files are left out.
+    """
     defaults = (default_prompt_id("judge"), default_prompt_id("assistant"))
     unfit = OF_RUBRIC if is_specified(project_rubric()) else SPECIFIED
     built_in = sorted(name for name in built_in_ids() if not name.startswith(unfit))
@@ -117,13 +118,13 @@ def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
 
 
 def find_prompt(sha256: str, kind: Kind) -> Prompt | None:
-    """The prompt of that hash, if there still is one."""
+    """Find the prompt of that hash, if there still is one."""
     names = [*sorted(built_in_ids() - {OF_RUBRIC}), *(known.id for known in list_prompts(kind))]
     return next((prompt for prompt in map(load_prompt, names) if prompt.sha256 == sha256), None)
 
 
 def judge_prompt_of(info: RunInfo) -> Prompt | None:
-    """The judge prompt of a run, from its log or, where that has only the hash, as it still is here; None if it is gone."""
+    """Return a run's judge prompt from its log, or by its hash if the log has only that; None if it is gone."""
     if info.judge_prompt_text:
         return Prompt(info.judge_prompt_id, info.judge_prompt_text)
     return find_prompt(info.judge_prompt_sha256, "judge") if info.judge_prompt_sha256 else None

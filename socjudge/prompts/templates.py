@@ -1,4 +1,4 @@
-"""Prompt templates: where they come from, what they must mention, how they are filled, how they are named."""
+"""Prompt templates: their sources, what they must mention, and how they are filled and named."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _TEMPLATES = files("socjudge.prompts")
 
 @dataclass(frozen=True)
 class Prompt:
-    """A template with the name under which it appears in logs."""
+    """Hold a template and the name under which it appears in logs."""
 
     id: str
     text: str
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of the text in UTF-8, in hex: two prompts with one id but another text differ here."""
+        """Return the SHA-256 of the text in UTF-8, in hex; it tells two texts under one id apart."""
         return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
 
     @property
     def placeholders(self) -> set[str]:
-        """The names in braces."""
+        """Return the names in braces."""
         return set(_PLACEHOLDER.findall(self.text))
 
     @property
@@ -93,25 +93,28 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
 
 
 def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
-    """The name of the prompt that is used where none is given: the one that the project has chosen, or else for a judge
-    the specification's where the criteria are its six, and otherwise the one made from the rubric (None: the project's)."""
+    """Return the id of the prompt that is used if none is given.
+
+    That is the project's choice. Otherwise, for a judge, it is the specification's if the criteria are its six, else
+    the one made from the rubric (None: the project's).
+    """
     if kind == "assistant":
         return default_assistant_prompt()
     return chosen_judge_prompt() or (SPECIFIED if is_specified(rubric or project_rubric()) else OF_RUBRIC)
 
 
 def is_prompt_id(name: str) -> bool:
-    """Whether it can name a prompt: letters, digits, "_", "-" and ".", no path, and short enough for any disk."""
+    """Whether a name can be a prompt's id: letters, digits, "_", "-" and ".", no path, and short enough for any disk."""
     return bool(_SAFE_ID.fullmatch(name)) and not name.endswith(".txt") and len(name.encode()) <= 200
 
 
 def built_in_ids() -> set[str]:
-    """The prompts that come with the package."""
+    """List the prompts that come with the package."""
     return {OF_RUBRIC, *(file.name.removesuffix(".txt") for file in _TEMPLATES.iterdir() if file.name.endswith(".txt"))}
 
 
 def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
-    """What the block of a prompt's file says (nothing if it has none), and its text; ConfigError if unreadable."""
+    """Read a prompt file's block (nothing if it has none) and text; ConfigError if unreadable."""
     try:
         return split_front_matter(path.read_text(encoding="utf-8-sig"))  # with the mark that Windows editors add
     except (OSError, UnicodeDecodeError) as error:
@@ -127,8 +130,9 @@ def _read_prompt(path: Path) -> Prompt:
 
 
 def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
-    """ConfigError unless the prompt has the question and the answer in it, knows every placeholder it
-    uses, and asks for every criterion; a built-in one for no other, too."""
+    """Raise ConfigError unless the prompt has question and answer, knows every placeholder it uses, and asks for every
+    criterion; a built-in one for no other.
+    """
     _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
     criteria = list(criteria)
     if unasked := [criterion for criterion in criteria if criterion not in prompt.text]:
@@ -141,7 +145,7 @@ def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
 
 
 def check_assistant_prompt(prompt: Prompt) -> None:
-    """ConfigError unless the prompt has the question and the context in it and no unknown placeholder."""
+    """Raise ConfigError unless the prompt has question and context and no unknown placeholder."""
     _check_placeholders(prompt, known=ASSISTANT_PLACEHOLDERS, required=("question", "context"))
 
 
@@ -156,18 +160,19 @@ def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tup
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with each `{name}` of `values` replaced, in one pass.
+    """Replace each `{name}` of `values` in one pass.
 
-    One pass, so that a `{context}` inside an answer stays text; not `str.format`, which would stumble
-    over the JSON braces of the judge prompt."""
+    One pass, so that a `{context}` inside an answer stays text; not `str.format`, which would stumble over the JSON
+    braces of the judge prompt.
+    """
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, str]:
-    """The seven values of the judge prompt, as text, and a nonce for prompts that fence them off.
+    """Return the seven values of the judge prompt as text, and a nonce for prompts that fence them off.
 
-    The nonce is a hash of the seven, so that the same answer makes the same request whenever it is asked, and no text in
-    it can hold the nonce: to know it, one would have to know the text that holds it."""
+    The nonce is a hash of the seven: the same answer makes the same request, and no text among them can contain it.
+    """
     values = {
         "question": question.question,
         "context": answer.context,
@@ -180,7 +185,7 @@ def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, s
 
 
 def assistant_values(question: str, context: str, flags: Flags, suspected_operation: str = "") -> dict[str, str]:
-    """The six values of the assistant prompt, as text."""
+    """Return the six values of the assistant prompt as text."""
     suspected = {"suspected_operation": suspected_operation or "なし"}
     return {"question": question, "context": context, **_flag_values(flags), **suspected}
 
