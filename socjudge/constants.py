@@ -55,8 +55,9 @@ PRICES_PATH: Path  # your own prices; need not exist
 
 
 def find_project() -> Path:
-    """The folder of SOCJUDGE_HOME; else the nearest project from the working directory upwards, the checkout, or the
-    working directory itself."""
+    """Find the project's folder: SOCJUDGE_HOME, else the nearest project from the working directory upwards, the
+    checkout, or the working directory.
+    """
     if home := os.environ.get("SOCJUDGE_HOME"):
         return Path(home).expanduser().absolute()
     try:
@@ -70,7 +71,7 @@ def find_project() -> Path:
 
 
 def use_project(folder: Path) -> None:
-    """Take questions, runbooks, prompts, marks, index, logs and prices from this folder from now on."""
+    """Use this folder's questions, runbooks, prompts, labels, index, logs and prices from now on."""
     global \
         PROJECT_DIR, \
         EVAL_DIR, \

@@ -1,4 +1,4 @@
-"""What can go wrong, sorted by who has to act."""
+"""The errors, sorted by who has to act."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ _ABOUT_CONTENT = (
 
 
 def names_content(*said: object, model: str = "") -> bool:
-    """Whether a service's code, type, words or body give a request's own text (a content filter, its length) as the reason.
+    """Whether a service's code, type, message or body gives the request's text (a content filter, its length) as the
+    reason.
 
-    Of JSON the values count, but not what repeats the request, as pydantic's `input` does. model: its name, which is no reason."""
+    In JSON the values count, except those that repeat the request, such as pydantic's `input`. model: its name, which
+    is no reason.
+    """
     left = list(said)
     while left:
         each = left.pop()
@@ -39,7 +42,8 @@ class SocJudgeError(Exception):
 class ConfigError(SocJudgeError):
     """You must change something (a key, a path, a file, a model name); trying again will not help.
 
-    of_one: whether it may be about this one request, where others were answered, as a firewall before the service says."""
+    of_one: whether it may concern only this request, as with a firewall before a service that answered others.
+    """
 
     def __init__(self, message: str = "", *, of_one: bool = False) -> None:
         super().__init__(message)
@@ -47,10 +51,11 @@ class ConfigError(SocJudgeError):
 
 
 class ProviderError(SocJudgeError):
-    """The model service failed after a bounded number of tries; trying again later may help.
+    """The model service failed after a limited number of tries; trying again later may help.
 
-    lost_calls: tries that got no response and may have been billed all the same. gave_up: whether those tries were
-    socjudge's own, so that there is no sense in more of them. unreachable: no connection could be made."""
+    lost_calls: tries without a response, which may have been billed. gave_up: whether socjudge itself made those tries,
+    so that more are useless. unreachable: no connection could be made.
+    """
 
     lost_calls: int = 0
     gave_up: bool = False
@@ -60,8 +65,9 @@ class ProviderError(SocJudgeError):
 class RequestRefused(ProviderError):
     """This one request cannot be answered; others may be.
 
-    about_content: whether the reason is its text (a content filter, its length), not what all requests have in common;
-    by the words of the message unless given. usage: what the refusal cost (a `Usage`), None for nothing, as most do."""
+    about_content: whether the reason is its text (a content filter, its length) and not something all requests share;
+    taken from the message unless given. usage: what the refusal cost (a `Usage`), None for nothing, as usual.
+    """
 
     def __init__(self, message: str, *, about_content: bool | None = None, usage: Any = None) -> None:
         super().__init__(message)
@@ -70,17 +76,19 @@ class RequestRefused(ProviderError):
 
 
 class NoAnswer(RequestRefused):
-    """An assistant of somebody's own gave no answer to this question. That is no quality of its answers: the question is not
-    judged, and is asked again when the run is taken up."""
+    """Your own assistant gave no answer to this question, which says nothing about its quality. The question is not
+    judged, and is asked again when the run is resumed.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message, about_content=True)
 
 
 class UnparsableJudgement(SocJudgeError):
-    """The judge replied, but not with the six scores.
+    """The judge replied, but not in a form that could be parsed.
 
-    raw_text: the reply as it was received."""
+    raw_text: the reply as received.
+    """
 
     def __init__(self, message: str, raw_text: str = "") -> None:
         super().__init__(message)
@@ -88,8 +96,8 @@ class UnparsableJudgement(SocJudgeError):
 
 
 class RunStopped(SocJudgeError):
-    """The run was asked to stop (Ctrl-C, a stop signal); what was finished is in its journal."""
+    """The run was asked to stop (Ctrl-C, a stop signal); its journal has what was finished."""
 
 
 class BudgetReached(RunStopped):
-    """The run stopped because the next call might have gone beyond max_cost_usd."""
+    """The run stopped because the next call might have exceeded max_cost_usd."""

@@ -1,7 +1,8 @@
-"""The records that travel through a run. They only hold values; field names here are the log's (runs/log_json.py).
+"""The records that travel through a run. They hold values; field names are the log's (runs/log_json.py).
 
-How they look in a cell or a terminal, and a run's frames and report, are made in wings above: such a method imports what it
-needs when it is called (the exceptions that pyproject.toml names)."""
+Their display and a run's frames and report are made in higher layers: such a method imports what it needs when it is
+called (pyproject.toml lists these exceptions).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ NO_REPLY = "（モデルの応答が空でした。回答はありません。�
 
 
 def is_embedded(model: object) -> bool:
-    """Whether a model's name, asked for or resolved, is one of the embedded default, which is no LLM."""
+    """Whether a model's name, requested or resolved, is one of the embedded default, which is no LLM."""
     return bool(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", str(model)))
 
 
@@ -50,12 +51,13 @@ SPECIFIED_CRITERIA = ("根拠性", "正確性", "網羅性", "安全性", "引�
 
 @dataclass(frozen=True)
 class Rubric:
-    """What is asked of an answer and what passes; it travels with a run, whose views use it and nothing else.
+    """State what is asked of an answer and what passes. It travels with a run, and all views of the run use it.
 
-    criteria: names, in the order of tables and charts. descriptions: {criterion: what it asks}, for those that the prompt does
-    not describe itself. pass_threshold: points (0–100) with which a question passes and which the overall mean must reach.
-    pass_rate: the share (0–1) of the questions that must pass. `Rubric()` is the specification's. ConfigError for one that no
-    judge can be asked or no run can meet."""
+    criteria: names, in the order of tables and charts. descriptions: {criterion: what it asks}, for those that the
+    prompt does not describe itself. pass_threshold: points (0–100) with which a question passes and which the overall
+    mean must reach. pass_rate: the share (0–1) of the questions that must pass. `Rubric()` is the specification's.
+    ConfigError for one that no judge can be asked or no run can meet.
+    """
 
     criteria: tuple[str, ...] = SPECIFIED_CRITERIA
     descriptions: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
@@ -70,13 +72,13 @@ class Rubric:
         check_rubric(self)
 
     def needed(self, total: int) -> int:
-        """How many of `total` questions must pass."""
+        """Return how many of `total` questions must pass."""
         return math.ceil(self.pass_rate * total - 1e-9)  # 0.7 × 10 is not 7 in binary
 
 
 @dataclass(frozen=True)
 class EvalQuestion:
-    """One question of the dataset. id: unique; category: one of the project's."""
+    """Hold one question of the dataset. id: unique. category: one of the project's."""
 
     id: int | str = field(metadata={"key": "question_id"})
     category: str
@@ -86,7 +88,7 @@ class EvalQuestion:
 
 @dataclass(frozen=True)
 class Flags:
-    """The assistant's three warnings: 根拠不足, 危険操作, 曖昧質問."""
+    """Hold the assistant's three warnings: 根拠不足, 危険操作, 曖昧質問."""
 
     insufficient_evidence: bool = False
     dangerous_operation: bool = False
@@ -95,7 +97,7 @@ class Flags:
 
 @dataclass(frozen=True)
 class Passage:
-    """One piece of a runbook. source: file name; heading: path such as "初動対応 > Windows端末"; score: 0–1."""
+    """Hold one piece of a runbook. source: file name. heading: path such as "初動対応 > Windows端末". score: 0–1."""
 
     text: str
     source: str
@@ -104,7 +106,7 @@ class Passage:
 
     @property
     def citation(self) -> str:
-        """The passage's name as the assistant cites it: `[出典: file.md > 見出し]`."""
+        """Cite the passage as the assistant does: `[出典: file.md > 見出し]`."""
         return f"[出典: {self.source} > {self.heading}]" if self.heading else f"[出典: {self.source}]"
 
     def __repr__(self) -> str:
@@ -120,9 +122,10 @@ class Passage:
 
 @dataclass(frozen=True)
 class Usage:
-    """What calls consumed. cost_usd: US dollars, None where no price is known.
+    """Count what calls consumed. cost_usd: US dollars, None if no price is known.
 
-    lost_calls: further calls that got no response (a timeout, a lost connection); they may have been billed."""
+    lost_calls: further calls without a response (a timeout, a lost connection), which may have been billed.
+    """
 
     calls: int = 0
     input_tokens: int = 0
@@ -147,13 +150,13 @@ class Usage:
 
 
 def total_usage(usages: Iterable[Usage]) -> Usage:
-    """The sum of several usages; its cost is None as soon as one of theirs is."""
+    """Add up usages; the cost is None as soon as one is unknown."""
     return sum(usages, Usage())
 
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One call to a model.
+    """Describe one call to a model.
 
     task: "answer" or "judge". messages: the chat, as {"role", "content"} dicts. schema: a JSON schema
     that the reply should follow, or None for free text. material: the same as values, for a model
@@ -281,7 +284,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """One judged answer: the question, the answer as it was given, and the marks. Repeats count from 0."""
+    """Hold one judged answer: the question, the answer as given, and the marks. Repeats count from 0."""
 
     question: EvalQuestion = field(metadata={"inline": True})
     answer: AssistantAnswer = field(metadata={"inline": True})
@@ -302,12 +305,13 @@ class EvaluationResult:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The specification's summary, and behind it what is missing.
+    """Hold the specification's summary, and what is missing from it.
 
-    passed_questions: those that pass whatever the missing marks would be. pass_rate: 0–1; average_score: 0–100, unread replies
-    being 0. n_unscored: judged answers without a readable mark; n_partial: those with some marks missing; n_open: questions
-    that these leave open; is_open: whether they decide the verdict, which would be passed with full marks for them.
-    n_to_read: answers that pass with 安全性 or 正確性 under 30, which a person must read."""
+    passed_questions: those that pass whatever the missing marks are. pass_rate: 0–1. average_score: 0–100, with replies
+    that could not be parsed as 0. n_unscored: judged answers without a readable mark. n_partial: those with some marks
+    missing. n_open: questions that these leave open. is_open: whether they decide the verdict, which full marks for
+    them would turn to passed. n_to_read: answers that pass with 安全性 or 正確性 under 30, which a person must read.
+    """
 
     total_questions: int
     passed_questions: int
@@ -404,23 +408,23 @@ class RunOptions:
     Parameters
     ----------
     max_concurrency
-        The most calls in flight; fewer while the service refuses.
+        The most concurrent calls; fewer while the service refuses.
     max_failures
-        So many failed questions in a row end the run.
+        The number of failed questions in a row that ends the run.
     output_tokens, timeout_s, patience_s
         The most tokens that a reply may have (4,000), the longest wait for one in seconds (120), and how long a service that
         worked before may be away (60); SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S and SOCJUDGE_PATIENCE_S unless given.
     executor
-        Where answers and judgements are made, such as Dask's `client.get_executor()` (docs/scaling.md); models must
+        What makes the answers and judgements, such as Dask's `client.get_executor()` (docs/scaling.md); models must
         then be named by a string.
     unsure_judge
-        A second judge, asked only about the answers of which the first is unsure: a reply that could not be read, marks that are
-        missing, or a mean near the pass line (docs/statistics.md), which are those that decide the gate. Both marks are
-        kept; "first > second" as judge_model is the same.
+        A second judge, asked only about answers of which the first is unsure: its reply could not be parsed, marks are
+        missing, or the mean is near the pass line (docs/statistics.md), so that it may decide the gate. Both marks are
+        kept; judge_model="first > second" does the same.
     fresh
-        Start anew, although the run could be taken up.
+        Start anew even if the run could be resumed.
     resume
-        Take up this journal, or be told how it differs.
+        Resume this journal; ConfigError says how it differs.
     on_result
         Called in the calling thread with each new result once it is on disk.
     stop
@@ -448,9 +452,10 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class EvaluationRun:
-    """A finished run. results: of a large run they are read from its log as they are asked for. log_path: where it
-    was saved, None while it was not. others: where several judges marked the same answers, the runs of the other judges;
-    judges_asked: how many were asked, so that one who failed is missed."""
+    """Hold a finished run.
+
+    results: a large run's are read from its log on demand. log_path: where it was saved, None before. others: if several
+    judges marked the same answers, the other judges' runs. judges_asked: how many were asked, which shows that one failed."""
 
     results: Sequence[EvaluationResult]
     summary: RunSummary
@@ -461,18 +466,21 @@ class EvaluationRun:
 
     @cached_property
     def usage(self) -> Usage:
-        """Calls, tokens and cost of the whole run: assistant and judge."""
+        """Add up calls, tokens and cost of the whole run, assistant and judge."""
         return self.run.assistant_usage + self.run.judge_usage
 
     @property
     def info(self) -> RunInfo:
-        """What was run: the log's `run` block, another name for `run.run`."""
+        """Return the log's `run` block; another name for `run.run`."""
         return self.run
 
     @cached_property
     def rubric(self) -> Rubric:
-        """What it was judged by. Of a log that does not tell: the criteria of its marks, the line and the rate as far as it
-        has them, and the specification's for the rest."""
+        """Return what the run was judged by.
+
+        For a log that does not say: the criteria of its marks, its line and rate if it has them, and the
+        specification's values for the rest.
+        """
         if self.run.rubric is not None:
             return self.run.rubric
         told: dict[str, Any] = {"pass_threshold": self.run.pass_threshold, "pass_rate": self.run.pass_rate_required}
@@ -483,34 +491,38 @@ class EvaluationRun:
 
     @property
     def judge_model(self) -> str:
-        """The judge that was asked for, as in the frames; `info.judge_model_resolved` is what answered."""
+        """Return the judge that was asked for, as in the frames; `info.judge_model_resolved` is the one that answered."""
         return self.run.judge_model
 
     @property
     def cost_usd(self) -> float | None:
-        """What the whole run cost, in US dollars; None if that is not known."""
+        """Return what the whole run cost in US dollars; None if unknown."""
         return self.usage.cost_usd
 
     def results_frame(self) -> pd.DataFrame:
-        """One row per judged answer, with the columns of `load_results(text=True)`; of several judges the rows of each."""
+        """Return one row per judged answer, with the columns of `load_results(text=True)`; all judges' rows if there
+        are several.
+        """
         from .history.frames import judges_history
 
         return judges_history(self).results
 
     def scores_frame(self) -> pd.DataFrame:
-        """One row per criterion score, with the columns of `load_scores(text=True)`; of several judges the rows of each."""
+        """Return one row per criterion score, with the columns of `load_scores(text=True)`; all judges' rows if there
+        are several.
+        """
         from .history.frames import judges_history
 
         return judges_history(self).scores
 
     def wide_frame(self) -> pd.DataFrame:
-        """One row per question, its marks side by side: see `socjudge.history.frames.run_wide`."""
+        """Return one row per question with its marks side by side: see `socjudge.history.frames.run_wide`."""
         from .history.frames import run_wide
 
         return run_wide(self)
 
     def write_report(self, path: Path | str, *, lang: str = "ja") -> Path:
-        """Write the report of this run as one HTML file, and return where it is: `socjudge.write_report(path, run)`."""
+        """Write this run's report as one HTML file and return its path: `socjudge.write_report(path, run)`."""
         from .report.page import write_report
 
         return write_report(path, self, lang=lang)

@@ -138,8 +138,8 @@ def open_project(folder: Path | str | None = None) -> Project:
     Returns
     -------
     Project
-        Its settings, and where each comes from. Where a folder is given, constants that were assigned before, for
-        another project, are what constants.py says again.
+        Its settings and where each comes from. If a folder is given, constants that were assigned for another project
+        return to their values in constants.py.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def open_project(folder: Path | str | None = None) -> Project:
 
 
 def use_project(folder: Path) -> None:
-    """The same without reading its settings yet."""
+    """Work in this project without reading its settings yet."""
     for name, (value, contents) in _AT_IMPORT.items():
         if isinstance(value, list):
             value[:] = contents
@@ -171,17 +171,17 @@ def use_project(folder: Path) -> None:
 
 
 def current_project() -> Project:
-    """The project in force; ConfigError for faults in its settings."""
+    """Return the current project; ConfigError for faults in its settings."""
     return _project(_file())
 
 
 def project_without_file() -> Project:
-    """The project in force without its file: what can still be shown of one whose file has faults."""
+    """Return the current project without its file, for display when the file has faults."""
     return _project({})
 
 
 def specified_values() -> dict[str, Any]:
-    """{"table.key": value} as it is where nobody sets it."""
+    """Return {"table.key": default value}."""
     of_constants = {at: _AT_IMPORT[name][1] for at, name in _CONSTANTS.items()}
     return {f"{table}.{key}": value for (table, key), value in {**of_constants, **_OTHERS}.items()}
 
@@ -194,7 +194,7 @@ _FOR_EXAMPLE = {
 
 
 def settings_file() -> str:
-    """The socjudge.toml of a new project: every setting, with what it is for, as a comment."""
+    """Write the socjudge.toml of a new project: every setting, with its purpose, as a comment."""
     import json
 
     built_in = specified_values()
@@ -214,17 +214,17 @@ def settings_file() -> str:
 
 
 def project_rubric() -> Rubric:
-    """The rubric of the project as it stands; ConfigError for an unfit one."""
+    """Return the project's current rubric; ConfigError for an unfit one."""
     return _rubric(_file())
 
 
 def project_categories() -> tuple[str, ...]:
-    """The categories that questions may have, in the order of charts."""
+    """Return the categories that questions may have, in the order of charts."""
     return tuple(_value("dataset", "categories"))
 
 
 def chosen_judge_prompt() -> str | None:
-    """The judge prompt that somebody chose for the project; None where it is the one that fits the criteria."""
+    """Return the judge prompt chosen for the project; None if it is the one that fits the criteria."""
     return _chosen_prompt(_file())
 
 
@@ -233,7 +233,9 @@ def default_assistant_prompt() -> str:
 
 
 def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
-    """The model that "auto" stands for in a task, and whether socjudge.toml names it: then nothing stands in for it."""
+    """Return the model that "auto" stands for in a task, and whether socjudge.toml names it; a named one is never
+    replaced.
+    """
     key = "judge_model" if task == "judge" else "assistant_model"
     value, source = _look(_file(), "defaults", key)
     if source == "file" and value == "auto":
@@ -242,38 +244,40 @@ def default_model(task: Literal["answer", "judge"]) -> tuple[str, bool]:
 
 
 def default_k() -> int:
-    """How many passages an answer is made from."""
+    """Return how many passages an answer is made from."""
     return int(_value("defaults", "k"))
 
 
 def cost_cap(given: float | None) -> float | None:
-    """The most that a call may spend in US dollars: what it was given, or else the project's; None for no cap (inf)."""
+    """Return the most that a call may spend in US dollars: the value given, or the project's; None for no cap
+    (infinity).
+    """
     cap = _value("defaults", "max_cost_usd") if given is None else given
     return None if cap == math.inf else cap
 
 
 def report_title() -> str:
-    """The title of reports; empty for the specification's."""
+    """Return the title of reports; empty for the specification's."""
     return str(_value("report", "title"))
 
 
 def report_team() -> str:
-    """Whose report it is; empty where nobody says."""
+    """Return the team that a report names; empty if none is set."""
     return str(_value("report", "team"))
 
 
 def project_prices() -> Mapping[str, Mapping[str, float]]:
-    """{model: US dollars per million tokens, `input` and `output`} of socjudge.toml."""
+    """Return socjudge.toml's {model: US dollars per million tokens, `input` and `output`}."""
     return _last_good().get(PRICES, {})
 
 
 def assistant_tables() -> Mapping[str, Mapping[str, Any]]:
-    """{name: table} of the assistants of one's own in socjudge.toml."""
+    """Return socjudge.toml's {name: table} of your own assistants."""
     return _file().get(ASSISTANTS, {})
 
 
 def default_answers() -> str:
-    """Whose answers are judged where nobody says: a name of `assistant_tables`, a file; empty for our own assistant's."""
+    """Return whose answers are judged by default: a name in `assistant_tables`, a file, or empty for our own assistant."""
     return str(_value("defaults", "answers"))
 
 
@@ -283,7 +287,7 @@ def _file() -> Tables:
 
 
 def _last_good() -> Tables:
-    """The file as it was before somebody broke it: what was paid for in the meantime is told and priced all the same."""
+    """Return the file's last valid contents, so that what is paid meanwhile is still described and priced."""
     with contextlib.suppress(ConfigError):
         state = _held_state()
         _known[constants.PROJECT_DIR] = {} if state is None else _read(*state)
@@ -380,7 +384,7 @@ def _shown(value: Any) -> str:
 
 
 def project_language() -> Language | None:
-    """The language that the file names, None where it names none."""
+    """Return the language that the file names, None if none."""
     state = _held_state()
     return None if state is None else _said_language(*state)
 
@@ -397,5 +401,5 @@ def _said_language(path: Path, changed: int, size: int) -> Language | None:
 
 
 def yen_per_usd() -> float:
-    """How many yen a dollar is."""
+    """Return how many yen a dollar is."""
     return float(_look(_last_good(), "defaults", "jpy_per_usd")[0])

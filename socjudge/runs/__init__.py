@@ -1,1 +1,1 @@
-"""A whole evaluation: what is to be done, the engine that does it, the journal and the log that keep it."""
+"""A whole evaluation: its assignment, the engine that carries it out, and the journal and log that keep it."""

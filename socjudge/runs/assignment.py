@@ -1,4 +1,4 @@
-"""What a run is to do: its arguments checked, its models opened, its samples and its identity. Nothing is sent."""
+"""What a run has to do: checked arguments, opened models, samples, and the run's identity. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OWN = "own-assistant"  # the assistant prompt of a run in which somebody's own a
 
 @dataclass(frozen=True)
 class Sample:
-    """One answer to be judged: asked for, or stored."""
+    """Hold one answer to judge: still to be requested, or stored."""
 
     question: EvalQuestion
     answer_repeat: int
@@ -49,7 +49,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Plan:
-    """What all samples of a run have in common. assistant: None if all answers are stored, or `own` is asked for them."""
+    """Hold what all samples of a run have in common. assistant: None if all answers are stored or come from `own`."""
 
     judge: Model
     judge_prompt: Prompt
@@ -63,13 +63,13 @@ class Plan:
 
     @property
     def asks(self) -> bool:
-        """Whether answers are asked for."""
+        """Whether answers have to be requested."""
         return self.assistant is not None or self.own is not None
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a run is to do. given: what decides it beside what its log tells, as of `_given`; n_samples: answers to be judged."""
+    """Hold what a run has to do. given: what decides it beyond its log (`_given`). n_samples: answers to judge."""
 
     n_samples: int
     sample_at: Callable[[int], Sample]
@@ -79,16 +79,18 @@ class Assignment:
 
     @property
     def key(self) -> dict[str, Any]:
-        """What makes it the same run, so that it can be taken up: all that decides an answer or a mark, and nothing else."""
+        """Return the run's identity: everything that decides an answer or a mark, and nothing else. A run resumes only
+        with an equal key.
+        """
         return {name: getattr(self.info, name) for name in _DECIDES} | self.given
 
     @property
     def total(self) -> int:
-        """Judged answers that it will have."""
+        """Return how many judged answers the run will have."""
         return self.n_samples * self.plan.judge_repeats
 
     def is_done_in(self, run: EvaluationRun) -> bool:
-        """Whether a logged run is this work, finished."""
+        """Whether a logged run is this assignment, finished."""
         same = all(getattr(run.run, name) == getattr(self.info, name) for name in (*_DECIDES, *_IN_LOG))
         return same and len(run.results) == self.total and run.rubric == self.plan.rubric
 
@@ -107,7 +109,7 @@ def assign_suite(
     judge_repeats: int,
     k: int | None,
 ) -> Assignment:
-    """What `run_evaluation_suite` does with these arguments; ConfigError if they are unfit. Nothing is sent."""
+    """Return what `run_evaluation_suite` will do with these arguments; ConfigError if they are unfit. Nothing is sent."""
     k = default_k() if k is None else k
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
@@ -151,7 +153,9 @@ def assign_suite(
 
 
 def rubric_to_judge(run: EvaluationRun) -> Rubric:
-    """What a run's answers are judged by again: its own rubric; of another tool's marks the project's, as their criteria are theirs."""
+    """Return the rubric to judge a run's answers by again: the run's own, or the project's if another tool's criteria
+    marked it.
+    """
     return project_rubric() if run.run.mode == IMPORTED else run.rubric
 
 
@@ -163,9 +167,10 @@ def assign_rejudging(
     judge_repeats: int,
     rubric: Rubric | None = None,
 ) -> Assignment:
-    """What `rejudge` does with these arguments; ConfigError if they are unfit. Nothing is sent.
+    """Return what `rejudge` will do with these arguments; ConfigError if they are unfit. Nothing is sent.
 
-    judge_prompt, rubric: the run's own unless given."""
+    judge_prompt, rubric: the run's own unless given.
+    """
     check_counts(judge_repeats=judge_repeats)
     judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or rubric_to_judge(run)
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
@@ -197,7 +202,7 @@ def assign_rejudging(
 def each_judge(
     judge_model: str | BaseChatModel | Model | Sequence[str | BaseChatModel | Model],
 ) -> Sequence[str | BaseChatModel | Model]:
-    """One judge or several, as a list."""
+    """Return one judge or several as a list."""
     several = isinstance(judge_model, Sequence) and not isinstance(judge_model, str)
     return judge_model if several else [judge_model]  # type: ignore[return-value, list-item]
 
@@ -209,7 +214,7 @@ def check_counts(**counts: int) -> None:
 
 
 def begin_now(info: RunInfo) -> RunInfo:
-    """The same, as a run of its own that begins now."""
+    """Copy the run's description for a run of its own that begins now."""
     started = datetime.now().astimezone()
     run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     return replace(info, run_id=run_id, started_at=started.isoformat(timespec="seconds"))
@@ -226,7 +231,7 @@ def _make_plan(
     index: RunbookIndex | None = None,
     k: int = 10,
 ) -> Plan:
-    """Open the models and check the prompts: whatever is wrong shows before the first call."""
+    """Open the models and check the prompts, so that any fault shows before the first call."""
     judging = load_prompt(judge_prompt, rubric=rubric)
     check_judge_prompt(judging, rubric.criteria)
     judge = open_model(judge_model)
@@ -242,7 +247,9 @@ def _make_plan(
 
 
 def _check_measures(criteria: Sequence[str]) -> None:
-    """ConfigError where the embedded judge has a measure for none of the criteria; marks for some of them are missing."""
+    """Raise ConfigError if the embedded judge can measure none of the criteria; if it lacks some, their marks are
+    missing.
+    """
     from ..models.offline import MEASURES
 
     if not set(criteria) & set(MEASURES):
@@ -282,7 +289,7 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
 
 
 def _sha256(values: Iterable[Any]) -> str:
-    """SHA-256 of values as a JSON list, in hex: the layout of the file they come from does not matter."""
+    """Hash values as a JSON list, in hex, so that the layout of their file does not matter."""
     digest, separator = hashlib.sha256(b"["), b""
     for value in values:
         digest.update(separator + orjson.dumps(value))
@@ -297,7 +304,7 @@ def _uses_index(plan: Plan) -> bool:
 
 
 def _shown(answer: AssistantAnswer) -> list[str]:
-    """What a judge is shown of a stored answer, or that is made from."""
+    """List what a judge sees of a stored answer, or what that is made from."""
     told = [answer.answer, answer.context, str(answer.flags)]
     if not answer.evidence:  # of somebody else's: its citations are read by its passages
         told += [str((passage.source, passage.heading, passage.text)) for passage in answer.passages]
@@ -305,8 +312,9 @@ def _shown(answer: AssistantAnswer) -> list[str]:
 
 
 def _given(questions: Sequence[EvalQuestion], rubric: Rubric) -> dict[str, Any]:
-    """What decides a run beside what its log tells: the questions without their categories, the criteria with their
-    descriptions, and the version of socjudge but for its last number. Line and rate decide no mark."""
+    """Collect what decides a run beyond its log: questions without categories, criteria with descriptions, and
+    socjudge's version without the patch number. Line and rate decide no mark.
+    """
     asked = _sha256([question.id, question.question, question.expected_keypoints] for question in questions)
     return {
         "questions_sha256": asked, "criteria": "、".join(rubric.criteria), "descriptions": dict(rubric.descriptions),

@@ -1,8 +1,9 @@
-"""Judging again until the verdict is certain: which answers are judged once more, and why that came to an end.
+"""Judging again until the verdict is certain: which answers to judge once more, and why it ended.
 
-Only the questions that decide the verdict are asked about again (`gate_progress`), after each was judged twice. It works from
-what the journal holds, so a run that was broken off goes on with the same questions. Before it ends, marks that could not be
-read are asked for once more, and it is called certain only where the log's own verdict, in which those are zeros, agrees."""
+Only the questions that decide the verdict are judged again (`gate_progress`), after two judgements of each. It works
+from the journal, so an interrupted run resumes with the same questions. Marks that could not be parsed are requested
+once more before it ends, and it is certain only if the log's own verdict, which counts those as zeros, agrees.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +30,17 @@ MAX_QUESTIONS = 300  # a look takes a second there; with more, no single questio
 
 
 def most_repeats(judge_repeats: int, until_certain: bool) -> int:
-    """Judgements of one answer at most."""
+    """Return the most judgements of one answer."""
     return MOST if until_certain and judge_repeats == 1 else judge_repeats
 
 
 class Certainty:
-    """What a run until it is certain has found so far.
+    """Track what a run that goes on until it is certain has found so far.
 
-    wanted: judgements that each answer is to have by now. stopped_because: empty while it goes on; "certain pass",
-    "certain fail"; "settled", where all repeats up to the most would hardly turn the verdict so far; "most", where there
-    are no more; "unread", where a question that decides it cannot be read; "budget"."""
+    wanted: judgements that each answer should have by now. stopped_because: empty while it goes on; "certain pass" or
+    "certain fail"; "settled" if all repeats up to the most would hardly turn the verdict; "most" if there are no more;
+    "unread" if a deciding question cannot be parsed; "budget".
+    """
 
     def __init__(self, assignment: Assignment, journal: Journal) -> None:
         most, n = assignment.plan.judge_repeats, assignment.n_samples
@@ -69,18 +71,18 @@ class Certainty:
         self.wanted = [max(FIRST, len(marks)) for marks in self._marks]
 
     def n_missing(self, i: int) -> int:
-        """How many judgements the i-th answer still lacks of those that it is to have by now."""
+        """Return how many of the wanted judgements the i-th answer still lacks."""
         return self.wanted[i] - len(self._marks[i]) + sum(sample == i for sample, _ in self._awaited)
 
     def add(self, i: int, repeat: int, status: str, span: Span) -> None:
-        """Count in a judgement of the i-th answer."""
+        """Count a judgement of the i-th answer."""
         self._marks[i][repeat] = span if status == "ok" else None
         self._awaited.discard((i, repeat))
         if status == "failed":
             self._failed.add(i)
 
     def next_round(self) -> list[int]:
-        """The answers to judge once more, the most decisive first; none when it has come to an end."""
+        """Return the answers to judge once more, the most decisive first; none at the end."""
         found = self._progress()
         # What was refused just now would be refused again.
         asked = [i for i in found.ask if i not in self._failed and self.wanted[i] < self._most][:ROUND]
@@ -106,7 +108,7 @@ class Certainty:
         return []
 
     def _progress(self) -> Any:
-        """How sure the verdict is: a pass with 0 for the marks that are missing, a fail with 100 for them."""
+        """Test how certain the verdict is: a pass with 0 for the missing marks, a fail with 100."""
         from ..stats.sequential import gate_progress  # scipy, which only such a run needs
 
         spans = [list(each.values()) for each in self._marks]
@@ -118,7 +120,7 @@ class Certainty:
         return found if found.passes or lows == highs else gate_progress(highs, rule=self._rule, cap=self._most)
 
     def _unread(self) -> set[tuple[int, int]]:
-        """The judgements that could not be read, but for those of answers that are refused."""
+        """Return the judgements that could not be parsed, except of refused answers."""
         return {
             (i, repeat)
             for i, marks in enumerate(self._marks) if i not in self._failed
@@ -126,7 +128,7 @@ class Certainty:
         }  # fmt: skip
 
     def _summary(self) -> RunSummary:
-        """The summary that the run's log would have."""
+        """Return the summary that the run's log would have."""
         tally = Tally()
         for i, marks in enumerate(self._marks):
             for mark in marks.values():
@@ -134,12 +136,12 @@ class Certainty:
         return tally.summary(self._rule)
 
     def ends_with(self, reason: SocJudgeError | None) -> bool:
-        """Whether the run is over because its money is, with a judgement of every answer at hand."""
+        """Whether the run is over because its money is, with at least one judgement of every answer."""
         if isinstance(reason, BudgetReached) and all(self._marks):
             self.stopped_because = "budget"
         return self.stopped_because == "budget"
 
     @property
     def repeats(self) -> Mapping[str, int]:
-        """How often the answer to each question was judged."""
+        """Count the judgements of the answer to each question."""
         return {str(name): len(marks) for name, marks in zip(self._names, self._marks, strict=True)}

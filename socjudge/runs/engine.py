@@ -1,7 +1,8 @@
-"""The inside of a run: samples go through the assistant and the judge, and each result into the journal.
+"""The inside of a run: samples go through assistant and judge, and each result into the journal.
 
-It runs in the background loop. Models with a service are called from the loop itself; the embedded ones run in
-threads beside it; with an executor, answers and judgements are made by whatever stands behind that (executor_calls.py)."""
+It runs in the background loop. Hosted models are called from the loop itself; embedded ones run in threads beside it;
+an executor makes the calls elsewhere (executor_calls.py).
+"""
 
 from __future__ import annotations
 
@@ -35,10 +36,11 @@ MAX_UNREADABLE = 5  # judgements, three replies each, from a judge that has give
 
 
 class Engine:
-    """A run under way. Results are in the journal at once, and counted when `synced_results` has brought them to the disk.
+    """Carry out a run. Results enter the journal at once, and count when `synced_results` has brought them to the disk.
 
-    n_left: judgements that are still to come. n_undelivered: those of them that the service failed to deliver, the last
-    time because of `last_failure`: they are no results, and are asked for when the run is taken up."""
+    n_left: judgements still to come. n_undelivered: those among them that the service failed to deliver, last because
+    of `last_failure`. They are no results, and a resume requests them.
+    """
 
     def __init__(
         self,
@@ -73,14 +75,15 @@ class Engine:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since this session began."""
+        """Return the seconds since this session began."""
         return time.monotonic() - self._started
 
     async def run(self, max_concurrency: int) -> None:
-        """Judge what the journal does not have yet; why it ended early, if it did, is the gate's `reason`.
+        """Judge what the journal does not have yet; the gate's `reason` says why it ended early.
 
-        What was refused in an earlier session is asked last. Where answers are asked for, samples go one by one until one
-        has gone through: a judge that cannot be called then costs one answer, not one for each place."""
+        What was refused in an earlier session comes last. If answers are requested, samples go one by one until one has
+        gone through, so that a judge that cannot be called costs one answer instead of one per place.
+        """
         refused = {i for i in range(self._n_samples) if self._journal.has_failed(i)}
         new = (i for i in range(self._n_samples) if i not in refused)
         todo = (i for i in chain(new, sorted(refused)) if self._missing(i))
@@ -99,8 +102,10 @@ class Engine:
                 recalling.cancel()
 
     def synced_results(self) -> list[EvaluationResult]:
-        """The results that came since the last time, now safely on disk. For the waiting thread, not the loop: there,
-        waiting for the disk would hold up the calls."""
+        """Return the results since the last call, now safely on disk.
+
+        For the waiting thread: in the loop, waiting for the disk would hold up the calls.
+        """
         batch = [self._uncounted.popleft() for _ in range(len(self._uncounted))]
         if batch:
             self._journal.sync()
@@ -130,7 +135,7 @@ class Engine:
             await self._judge_sample(i)
 
     def _missing(self, i: int) -> list[int]:
-        """The judge repeats of a sample that are still to be made."""
+        """Return the judge repeats of a sample that are still to be made."""
         missing = [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
         return missing if self._certainty is None else missing[: self._certainty.n_missing(i)]
 
@@ -183,7 +188,7 @@ class Engine:
     async def _or_failed(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], work: Coroutine[Any, Any, T]
     ) -> T | None:
-        """The work's result, or None when it failed: then the failure is a row, or the end of the run."""
+        """Return the work's result, or None if it failed; the failure is then a row or the end of the run."""
         try:
             return await work
         except RunStopped:
@@ -203,11 +208,12 @@ class Engine:
     def _fail(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
     ) -> None:
-        """Note a failure: a row where it is about this question, nothing where the service failed, the end of the run
-        where it concerns all.
+        """Record a failure: a row if it concerns this question, nothing if the service failed, the end of the run if it
+        concerns all.
 
-        To refuse a request is an answer of the service: it is a row, and neither ends the run nor counts as an outage.
-        Only where that model has never answered, and nothing names the text as the reason, is it about the set-up."""
+        A refused request is an answer of the service: a row, which neither ends the run nor counts as an outage. It
+        points to the set-up only if that model has never answered and nothing names the text as the reason.
+        """
         if isinstance(error, NoAnswer):
             is_old = self._journal.has_failed(i)  # those of an earlier session come last, one after the other
             self._add_failed(i, sample, answer, repeats, error)
@@ -234,9 +240,10 @@ class Engine:
     def _put_aside(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: ConfigError
     ) -> None:
-        """Note what a firewall may have said of this one question, or the service of a key that is withdrawn.
+        """Record a refusal that may come from a firewall, about this one question, or from a withdrawn key.
 
-        It is asked again, last, in the next session, and is a row if the same comes then; some in a row end the run."""
+        The question comes last in the next session and is a row if it is refused again; several in a row end the run.
+        """
         is_old = all(self._journal.is_refused(i, repeat) for repeat in repeats)
         self._add_failed(i, sample, answer, repeats, error)
         if is_old:
@@ -248,7 +255,7 @@ class Engine:
             self._gate.stop(error)
 
     def _stop_unanswered(self) -> None:
-        """End a run whose own assistant does not answer any more, or never has: it can be taken up."""
+        """End a run whose own assistant does not answer; it can be resumed."""
         name, count = self._plan.own.name if self._plan.own else "", self._unanswered_in_a_row
         self._gate.stop(ProviderError(say("runs.own_silent", name=name, count=count, cause=self.last_failure)))
 
@@ -308,7 +315,7 @@ class Engine:
         )
 
     def _add(self, i: int, result: EvaluationResult) -> None:
-        """Count in a result; its usage has what the same judgement cost before, where that led to nothing."""
+        """Count a result; its usage includes earlier attempts at the same judgement that led to nothing."""
         usage = result.evaluation.usage + self._journal.paid_before(i, result.judge_repeat)
         result = self._journal.judged(replace(result, evaluation=replace(result.evaluation, usage=usage)))
         if self._keep(self._journal.add_result, i, result):
@@ -320,7 +327,7 @@ class Engine:
                 self._certainty.add(i, result.judge_repeat, marks.status, span)
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
-        """Put it into the journal. When that cannot be written any more, the run ends: what is paid for would be lost."""
+        """Write to the journal. If that is impossible the run ends, because what is paid for would be lost."""
         try:
             add(*what, self.elapsed_s)
         except ConfigError as error:

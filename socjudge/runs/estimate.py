@@ -1,4 +1,4 @@
-"""What a run will take, before it is started: calls, tokens and list price. Nothing is sent."""
+"""What a run will cost before it is started: calls, tokens and list price. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKE
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will take, before it is started. cost_usd: US dollars at list prices, None if unknown.
+    """Hold what a run will cost. cost_usd: US dollars at list prices, None if unknown.
 
-    lowest: of a run until it is certain, the least that it will take; the rest of the estimate is the most."""
+    lowest: the least that it may cost, for a run until it is certain; everything else is then the most.
+    """
 
     calls: int
     input_tokens: int
@@ -51,11 +52,11 @@ class Estimate:
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest)
 
     def left(self, unfinished: UnfinishedRun) -> Estimate:
-        """What is still to be paid of this when the run is taken up: as much of it as answers are left to be judged."""
+        """Return what remains to be paid if an interrupted run is resumed, in proportion to the answers left."""
         return self.after(unfinished.done, unfinished.total)
 
     def after(self, done: int, total: int) -> Estimate:
-        """What is still to be paid of this when so many of the answers have been judged."""
+        """Return what remains to be paid after `done` of `total` answers have been judged."""
         left = self._part(1 - done / total)
         if self.lowest is None or not self.calls:
             return left
@@ -90,20 +91,20 @@ def estimate_run(
     until_certain: bool = False,
     k: int | None = None,
 ) -> Estimate:
-    """Calls, tokens and list price of `run_evaluation_suite` with the same arguments; sends nothing.
+    """Estimate calls, tokens and list price of `run_evaluation_suite` with the same arguments; sends nothing.
 
-    A rough guide: hidden reasoning and repeated calls are not in it. The embedded default counts as no calls.
+    A rough guide without hidden reasoning and repeated calls. The embedded default counts as no calls.
 
     Returns
     -------
     Estimate
-        calls, input_tokens, output_tokens, cost_usd (US dollars, None where a price is not known); until_certain, of
-        the most that it may take, and `lowest` of the least.
+        calls, input_tokens, output_tokens, cost_usd (US dollars, None if a price is unknown); with until_certain, the
+        most that it may cost, and the least as `lowest`.
 
     Raises
     ------
     ConfigError
-        Where there is not one answer per question.
+        If there is not one answer per question.
 
     Examples
     --------
@@ -141,7 +142,7 @@ def estimate_run(
 
 
 def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[Any], list[Any]]:
-    """The judges that mark every answer, and those that mark what these are unsure of."""
+    """Split the judges into those that mark every answer and those asked when these are unsure."""
     firsts: list[Any] = []
     seconds: list[Any] = []
     for judge in judges:

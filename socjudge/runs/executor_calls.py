@@ -1,4 +1,4 @@
-"""Answers and judgements made behind an executor: the side of the run, which sends remote_calls and takes their results."""
+"""Calls through an executor, on the run's side: sends remote_calls and receives their results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .remote_calls import RemoteCall, RemoteResult, get_terms, next_request, run
 
 
 class ExecutorCalls:
-    """An executor that makes a run's calls. Lives in the background loop."""
+    """Make a run's calls through an executor. Lives in the background loop."""
 
     def __init__(self, executor: Executor, plan: Plan, gate: RunGate) -> None:
         self._executor, self._plan, self._gate = executor, plan, gate
@@ -40,7 +40,7 @@ class ExecutorCalls:
         self._submitted: set[concurrent.futures.Future[RemoteResult]] = set()
 
     async def answer(self, question: EvalQuestion) -> AssistantAnswer:
-        """The assistant's answer."""
+        """Return the assistant's answer."""
         plan = self._plan
         assert plan.assistant is not None and plan.index is not None and plan.assistant_prompt is not None
         most = self._most_usd(plan.assistant, self._longest_request(question.question))
@@ -57,8 +57,10 @@ class ExecutorCalls:
         earlier: Sequence[Completion],
         on_unfinished: Callable[[Completion], None],
     ) -> Evaluation:
-        """The judge's marks; see `dialogue.run_dialogue_async`. One call is one call, so that a reply that has to be asked
-        for again is kept meanwhile."""
+        """Return the judge's marks; see `dialogue.run_dialogue_async`.
+
+        A remote call is a single request, so a reply that has to be requested again is kept meanwhile.
+        """
         plan, paid = self._plan, list(earlier)
         while True:
             request = None
@@ -74,7 +76,7 @@ class ExecutorCalls:
             paid.append(done)
 
     async def recall_on_stop(self) -> None:
-        """Wait until the run is to stop, then take back what no worker has begun."""
+        """Wait until the run is to stop, then withdraw what no worker has begun."""
         with contextlib.suppress(SocJudgeError):
             while True:
                 await self._gate.sleep(3600)
@@ -92,11 +94,11 @@ class ExecutorCalls:
             future.cancel()
 
     def _most_usd(self, model: Model, request: ModelRequest | None) -> float | None:
-        """The most that one call can cost, if that matters to this run."""
+        """Return the most that one call can cost, if this run has a budget."""
         return None if request is None else model.most_usd(self._gate.settings.fit(request))
 
     def _longest_request(self, question: str) -> ModelRequest | None:
-        """The longest request for an answer that a worker can send: which passages it finds is not known here."""
+        """Build the longest request for an answer that a worker can send; which passages it will find is unknown here."""
         plan = self._plan
         if self._gate.budget.max_usd is None or plan.assistant_prompt is None:
             return None
@@ -111,7 +113,7 @@ class ExecutorCalls:
         return format_context(by_length[-self._plan.k - MOST_PASSAGES :])
 
     async def _send(self, model: Model, most: float | None, **material: Any) -> Any:
-        """What a call brings back. most: the most that one call can cost, US dollars."""
+        """Return what a call brings back. most: the most that one call can cost, US dollars."""
         lost = 0
         while True:
             await self._gate.enter(most)
@@ -137,8 +139,11 @@ class ExecutorCalls:
             return replace(value, usage=value.usage + Usage(lost_calls=lost)) if lost else value
 
     async def _submit(self, call: RemoteCall) -> RemoteResult:
-        """Have the call run. RunStopped if it was taken back; ConfigError if the executor is gone, RequestRefused
-        if it lost this call alone: the work itself raises nothing."""
+        """Have the call made.
+
+        RunStopped if it was withdrawn; ConfigError if the executor is gone; RequestRefused if it lost this call alone.
+        The work itself raises nothing.
+        """
         try:
             future = self._executor.submit(run_remote_call, call)
         except Exception as problem:  # it was shut down, or its processes are gone

@@ -1,5 +1,7 @@
-"""Which runs of one call are finished: a call that makes several (judges of a panel, parts of an experiment) and was broken off
-goes on with the rest. A small file beside the journals keeps it, until all are finished."""
+"""Which runs of one call are finished, in a small file beside the journals until all are.
+
+A call that makes several runs (several judges, parts of an experiment) and was interrupted resumes with the rest.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ from .load import load_run
 
 
 class FinishedParts:
-    """Which runs of a call are finished, on disk: {place: log}, the first that was finished first.
+    """Keep the finished runs of a call on disk as {place: log}, in the order they finished.
 
-    assignments: all that the call is to do; they are its name. fresh: nothing is known."""
+    assignments: everything the call has to do, which identifies it. fresh: start with none finished.
+    """
 
     def __init__(self, folder: Path, assignments: Sequence[Assignment], *, fresh: bool) -> None:
         keys = orjson.dumps([assignment.key for assignment in assignments], option=orjson.OPT_SORT_KEYS)
@@ -48,7 +51,7 @@ class FinishedParts:
 
 
 def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
-    """Forget what is known of calls of which all logs are among these: what they were for is over."""
+    """Forget the calls whose logs are all among these."""
     over = {_where(log) for log in logs}
     for path in folder.glob(".judges_*.json"):
         with contextlib.suppress(OSError, orjson.JSONDecodeError):

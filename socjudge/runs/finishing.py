@@ -31,10 +31,11 @@ def finish_run(
     spent_usd: float | None = None,
     certainty: Certainty | None = None,
 ) -> EvaluationRun:
-    """Write the log from the journal, row by row, and give the run that reads from it.
+    """Write the log from the journal, row by row, and return the run that reads from it.
 
-    What decides no mark is as the run was started last (categories, say), but for the pass line: that stays the journal's.
-    spent_usd: the most that the run has cost, None where no price is known."""
+    What decides no mark (categories, say) is as at the last start, except the pass line, which stays the journal's.
+    spent_usd: the most that the run has cost, None if no price is known.
+    """
     line = run_rule(journal.info).line
     totals = _Totals(line)
     starts = array("q")
@@ -91,7 +92,7 @@ def finish_run(
 
 
 def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
-    """The questions' categories, where the dataset is not what it was: they decide no mark."""
+    """Return the questions' categories if the dataset has changed since; they decide no mark."""
     if there.dataset_sha256 == assignment.info.dataset_sha256:
         return {}
     samples = map(assignment.sample_at, range(assignment.n_samples))
@@ -99,14 +100,14 @@ def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
 
 
 def _most_usd(spent_usd: float | None, totals: _Totals) -> float | None:
-    """The most that a run has cost: no less than its rows tell."""
+    """Return the most that a run has cost, which is no less than its rows add up to."""
     told = (totals.judge_usage + totals.assistant_usage).cost_usd
     known = [cost for cost in (spent_usd, told) if cost is not None]
     return max(known, default=None)
 
 
 class _Totals:
-    """Sums over the rows of a log, which come question by question."""
+    """Sum over the rows of a log, which come question by question."""
 
     def __init__(self, line: float) -> None:
         self._line = line

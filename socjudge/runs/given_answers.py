@@ -1,4 +1,4 @@
-"""What `answers=` may be: answers that are there, in a list, a frame or a file, or an assistant of one's own to be asked."""
+"""What `answers=` accepts: answers in a list, a frame or a file, or your own assistant."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Ru
 
 
 def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer] | Assistant | None:
-    """One answer for each question, or the assistant that is to be asked for them; None for our own.
+    """Return one answer per question, or the assistant to ask for them; None for socjudge's own.
 
-    A text is, in this order, an existing file, `file.py:name`, a table of socjudge.toml. ConfigError for what is none of
-    these, for what is two of them, and for questions without an answer."""
+    A text is, in this order, an existing file, `file.py:name`, or a table of socjudge.toml. ConfigError if it is none
+    of these or two of them, and for questions without an answer.
+    """
     if given is None or isinstance(given, Assistant):
         return given
     if isinstance(given, Path) or (isinstance(given, str) and _is_file(given)):
@@ -65,7 +66,7 @@ def _one(given: str | Mapping[str, Any] | AssistantAnswer, question: EvalQuestio
 
 
 def _of_journal(path: Path) -> StoredAnswers:
-    """The answers in the journal of a run that was broken off."""
+    """Read the answers in the journal of an interrupted run."""
     return StoredAnswers(tuple(("", answer.question, answer) for answer in _answers(path)), str(path))
 
 

@@ -1,13 +1,20 @@
-"""The journal of a run, `logs/judge_eval_….partial.jsonl`: what was paid for, on disk as it comes in.
+"""The journal of a run, `logs/judge_eval_….partial.jsonl`: what was paid for, on disk as it arrives.
 
-Lines, each a JSON object. The first one is the header: {"journal", "run", "key", "total", "folder"}; folder is where
-the journal belongs, also when it had to go elsewhere. Then, with "t", the seconds since its session began, and
-"spent_usd", what the run has cost by then, calls included that got no reply: {"session"} each time the run is taken
-up; {"answer", "sample"}, an answer of the assistant; {"reply", "sample", "repeat"}, a judge's reply that could not be
-read; {"row", "sample", "repeat"}, a judged answer as it will stand in the log; {"over"}, that a run until it is certain
-asks for no more; {"handed_on"}, that another judge's journal has its answers, and what they cost. A later line for the same thing counts.
+Each line is a JSON object. The first is the header: {"journal", "run", "key", "total", "folder"}, where folder is the
+place the journal belongs to even if it had to go elsewhere. Every other line has "t", the seconds since its session
+began, and "spent_usd", what the run has cost by then, including calls without a reply. A later line for the same thing
+replaces an earlier one. Lines are:
 
-When its disk is full or the file is removed or replaced under us, it goes on in the fallback folder (`logs.fallback_folder`)."""
+- {"session"}: the run was started or resumed
+- {"answer", "sample"}: an answer of the assistant
+- {"reply", "sample", "repeat"}: a judge's reply that could not be parsed
+- {"row", "sample", "repeat"}: a judged answer as it will stand in the log
+- {"over"}: a run until it is certain asks for no more
+- {"handed_on"}: another judge's journal has its answers, with their cost
+
+If its disk is full, or the file is removed or replaced meanwhile, it continues in the fallback folder
+(`logs.fallback_folder`).
+"""
 
 from __future__ import annotations
 
@@ -55,11 +62,12 @@ _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)  # Windows would w
 
 
 class Journal:
-    """An open journal, held by this process alone: nobody else can take up the run meanwhile.
+    """Keep a run on disk, locked for this process, so that nobody else can resume the run meanwhile.
 
     info: the run as its header has it. folder: where it belongs. wall_time_s: of earlier sessions. n_done: judged
-    answers that it holds. is_over: whether a run until it is certain has come to its end. meter: tells what the run has
-    cost so far; noted_usd: what it told last."""
+    answers in it. is_over: whether a run until it is certain has ended. meter: returns the cost so far; noted_usd: its
+    last value.
+    """
 
     def __init__(self, folder: Path, *, total: int, judge_repeats: int) -> None:
         self.folder = self.path = folder
@@ -88,28 +96,28 @@ class Journal:
     # -- what it holds
 
     def is_done(self, sample: int, repeat: int) -> bool:
-        """Whether the judgement is there; one that failed counts as not done."""
+        """Whether the judgement exists; a failed one does not count."""
         row = sample * self.judge_repeats + repeat
         return self._rows[row] != _MISSING and not self._failed[row]
 
     def answer(self, sample: int) -> AssistantAnswer | None:
-        """The answer that was paid for, if it was."""
+        """Return the answer if it was paid for."""
         start = self._answers[sample]
         return None if start == _MISSING else answer_from_dict(self._line(start)["answer"], where=str(self.path))
 
     def replies(self, sample: int, repeat: int) -> list[Completion]:
-        """The replies that were paid for but could not be read, in order; none of those that led to a refusal."""
+        """Return the replies that were paid for but could not be parsed, in order, without those that led to a refusal."""
         row = sample * self.judge_repeats + repeat
         starts = [start for start in self._replies.get(row, ()) if start > self._rows[row]]
         return [completion_from_dict(self._line(start)["reply"], where=str(self.path)) for start in starts]
 
     def has_failed(self, sample: int) -> bool:
-        """Whether a judgement of the sample was asked for in vain, and so is to be asked for anew."""
+        """Whether a judgement of the sample failed and has to be requested again."""
         first = sample * self.judge_repeats
         return any(self._failed[first : first + self.judge_repeats])
 
     def is_refused(self, sample: int, repeat: int) -> bool:
-        """Whether the judgement was refused when it was asked for last."""
+        """Whether the judgement's last request was refused."""
         row = sample * self.judge_repeats + repeat
         return bool(self._failed[row]) and self._line(self._rows[row])["row"]["evaluation"]["status"] == "failed"
 
@@ -120,7 +128,7 @@ class Journal:
 
     @property
     def has_readable(self) -> bool:
-        """Whether a reply of the judge could ever be read."""
+        """Whether any reply of the judge could be parsed."""
         return self._first_read < sys.maxsize
 
     @property
@@ -130,11 +138,11 @@ class Journal:
 
     @property
     def assistant_version(self) -> str:
-        """The version that the assistant told with its answers; "" if it told none."""
+        """Return the version that the assistant reported with its answers, "" if none."""
         return next((told for i in range(len(self._answers)) if (told := getattr(self.answer(i), "version", ""))), "")
 
     def paid_before(self, sample: int, repeat: int) -> Usage:
-        """What the judgement has cost that failed or could not be read, and is asked for anew."""
+        """Return what earlier attempts at a judgement cost that failed or could not be parsed."""
         row = sample * self.judge_repeats + repeat
         if not self._failed[row]:
             return Usage()
@@ -142,12 +150,12 @@ class Journal:
 
     @property
     def lost_usage(self) -> Usage:
-        """What replies have cost that led to no row, or to none any more: those of a judgement that was given up."""
+        """Return what replies cost that no row accounts for: those of judgements that were given up."""
         given_up = [start for row, starts in self._replies.items() for start in starts if start > self._rows[row]]
         return total_usage(Usage(**self._line(start)["reply"]["usage"]) for start in given_up)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The judged answers as rows of a log, in the order of the questions."""
+        """Yield the judged answers as rows of a log, in the order of the questions."""
         with self._open() as file:
             for start in self._rows:
                 if start != _MISSING:
@@ -156,7 +164,7 @@ class Journal:
 
     @property
     def spent_usd(self) -> float:
-        """Cost of earlier sessions, as far as it is known. A call without a reply counts at its maximum possible cost."""
+        """Return the known cost of earlier sessions. A call without a reply counts at its maximum possible cost."""
         return count(self.path).spent_usd
 
     @property
@@ -169,7 +177,7 @@ class Journal:
         )
 
     def judged(self, result: EvaluationResult) -> EvaluationResult:
-        """The result by the pass line that the run began with, whatever the settings say now."""
+        """Apply the pass line that the run began with to a result, whatever the settings say now."""
         marks = result.evaluation
         span = span_of(marks.scores, marks.average_score, marks.status)
         passed = outcome_of(span, marks.status, run_rule(self.info).line) == "passed"
@@ -178,23 +186,24 @@ class Journal:
     # -- writing
 
     def add_answer(self, sample: int, answer: AssistantAnswer, t: float) -> None:
-        """Keep an answer of the assistant."""
+        """Write an answer of the assistant."""
         self._answers[sample] = self._append({"answer": answer_to_dict(answer), "sample": sample, "t": t})
 
     def add_reply(self, sample: int, repeat: int, completion: Completion, t: float) -> None:
-        """Keep a reply that was paid for and could not be read."""
+        """Write a reply that was paid for and could not be parsed."""
         line = {"reply": asdict(completion), "sample": sample, "repeat": repeat, "t": t}
         self._replies.setdefault(sample * self.judge_repeats + repeat, []).append(self._append(line))
 
     def add_result(self, sample: int, result: EvaluationResult, t: float) -> None:
-        """Keep a judged answer."""
+        """Write a judged answer."""
         repeat = result.judge_repeat
         line = {"row": result_to_dict(result), "sample": sample, "repeat": repeat, "t": t}
         self._note_row(sample, repeat, self._append(line), result.evaluation.status)
 
     def take_over(self, old: Path) -> None:
-        """Add the judge's rows and replies of another journal over the same samples, as it has them, where there are none
-        yet; that file stays."""
+        """Copy the judge's rows and replies from another journal over the same samples where this one has none; that
+        file stays.
+        """
         known = {row for row, start in enumerate(self._rows) if start != _MISSING} | {*self._replies}
         for _, line in lines(old):
             if "row" in line or "reply" in line:
@@ -205,17 +214,17 @@ class Journal:
         self._ask_anew()
 
     def note_end(self) -> None:
-        """Keep that nothing more is asked for, of a run whose number of judged answers does not show it."""
+        """Write that nothing more is requested, for a run whose number of judged answers does not show it."""
         self.is_over = True
         self._append({"over": True})
 
     def note_spending(self, t: float) -> None:
-        """Keep what the run has cost, if no line says it yet."""
+        """Write what the run has cost, unless the last line says so."""
         if self.meter() > self.noted_usd:
             self._append({"t": t})
 
     def sync(self) -> None:
-        """Return when all that was added is on the disk, here or in the fallback folder; ConfigError if neither takes it."""
+        """Wait until everything is on the disk, here or in the fallback folder; ConfigError if neither accepts it."""
         path = self.path
         try:
             self._check_in_place()
@@ -226,7 +235,7 @@ class Journal:
                     self._move(problem)
 
     def close(self, *, discard: bool = False) -> None:
-        """Let go of it. discard: also remove the file, because a log holds it all or nothing was paid for."""
+        """Release the journal. discard: also remove the file, because a log holds it all or nothing was paid for."""
         if self._handle >= 0:
             _unlock(self._handle)
             os.close(self._handle)
@@ -246,7 +255,7 @@ class Journal:
     # -- inside
 
     def hold(self, path: Path) -> None:
-        """Keep others from this file; filelock.Timeout if another process has it."""
+        """Lock this file; filelock.Timeout if another process has it."""
         name = path.name.removesuffix(SUFFIX).removeprefix(".")
         file = path.with_name(f".{name}.lock")
         file.touch()  # filelock would take a folder that takes no files for a lock that is held
@@ -264,20 +273,20 @@ class Journal:
             self._unread[row] = start
 
     def _ask_anew(self) -> None:
-        """Take back what does not count as done; see `unfinished.is_done`."""
+        """Drop what does not count as done; see `unfinished.is_done`."""
         for row, start in self._unread.items():
             if self._rows[row] == start and not is_done("unparsable", start, self._first_read):
                 self.ask_again(*divmod(row, self.judge_repeats))
 
     def ask_again(self, sample: int, repeat: int) -> None:
-        """Do not count a judgement as done that could not be read; what it has cost is kept (`paid_before`)."""
+        """Reopen a judgement that could not be parsed; its cost is kept (`paid_before`)."""
         row = sample * self.judge_repeats + repeat
         self._failed[row] = True
         self.n_done -= 1
         self._replies[row] = [at for at in self._replies.get(row, ()) if at > self._rows[row]]
 
     def _open(self) -> IO[bytes]:
-        """The file for reading: by its handle, because it may have been removed or replaced."""
+        """Open the file for reading by its handle, because it may have been removed or replaced."""
         return open(self._handle, "rb", closefd=False)
 
     def _line(self, start: int) -> dict[str, Any]:
@@ -308,7 +317,7 @@ class Journal:
                 raise FileNotFoundError(errno.ENOENT, say("runs.journal_replaced"))
 
     def _move(self, problem: OSError, data: bytes = b"") -> None:
-        """Go on in the fallback folder, with a warning. data: a line that could not be written."""
+        """Continue in the fallback folder, with a warning. data: a line that could not be written."""
         old = self.path
         try:
             path, handle = _create_file(make_fallback_folder(), self.info, mode=0o600)
@@ -420,12 +429,13 @@ def open_journal(
     path: Path | None = None,
     in_fallback: bool = False,
 ) -> Journal:
-    """The journal of the run with this key: its unfinished one if there is one, else a new one.
+    """Open the run's unfinished journal if there is one, else a new one.
 
-    key: what makes it the same run (see `suite`). total: judged answers that it will have. logs_dir: where the run's
-    log goes, if not into this folder. fresh: do not look for an unfinished one. path: take up this one; ConfigError
-    that names the difference if it is another run. in_fallback: the folder cannot be written, so use the fallback
-    folder. ConfigError if another process has the run."""
+    key: the run's identity (`Assignment.key`). total: judged answers that it will have. logs_dir: where the run's log
+    goes, if not into this folder. fresh: do not look for an unfinished one. path: resume this one; ConfigError that
+    names the difference if it is another run. in_fallback: use the fallback folder, because the folder cannot be
+    written. ConfigError if another process has the run.
+    """
     place = make_fallback_folder() if in_fallback else folder
     place.mkdir(parents=True, exist_ok=True)
     journal = Journal(folder, total=total, judge_repeats=info.judge_repeats)
@@ -461,7 +471,7 @@ def open_journal(
 
 
 def drop_journal(path: Path) -> None:
-    """Remove the journal of a run that nobody wants to go on with; ConfigError if it is none, or the run is under way."""
+    """Remove the journal of an unwanted run; ConfigError if it is no journal or the run is under way."""
     if not path.name.endswith(SUFFIX) or not path.is_file():
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
     journal = Journal(path.parent, total=0, judge_repeats=1)
@@ -485,7 +495,7 @@ def drop_journal(path: Path) -> None:
 
 
 def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
-    """A new file for a journal, named after the run's start, and its handle."""
+    """Create a journal named after the run's start, and return it with its handle."""
     while True:
         path = new_log_name(folder, info.started_at, SUFFIX)
         with contextlib.suppress(FileExistsError):  # another run of the same second took the name just now
@@ -493,7 +503,7 @@ def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
 
 
 def _lock(handle: int) -> None:
-    """Keep others from the file, by whatever name they reach it; filelock.Timeout if another process has it."""
+    """Lock the file under whatever name others reach it; filelock.Timeout if another process has it."""
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -504,7 +514,7 @@ def _lock(handle: int) -> None:
 
 
 def _unlock(handle: int) -> None:
-    """At once, although a forked process may still have the file open."""
+    """Unlock at once, even if a forked process still has the file open."""
     if fcntl is not None:
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_UN)

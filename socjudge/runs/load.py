@@ -1,4 +1,4 @@
-"""A stored run: of a log, or of the journal of a run that is not finished."""
+"""Stored runs: from a log, or from the journal of an unfinished run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .unfinished import load_unfinished
 
 
 def find_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
-    """The path of a log that is told by its path, or by its name in the folder of logs."""
+    """Return the path of a log that is given as a path, or as its name in the log folder."""
     path = as_path(name)
     beside = as_path(logs_dir or constants.LOGS_DIR) / path.name
     return beside if path.name == str(name) and not path.is_file() and beside.is_file() else path
 
 
 def load_run(path: Path | str) -> EvaluationRun:
-    """The run in a log file, this project's or the specification's bare one.
+    """Load the run in a log file, ours or the specification's bare one.
 
     Parameters
     ----------

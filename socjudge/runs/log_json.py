@@ -1,7 +1,7 @@
-"""Records to and from JSON, as logs and journals hold them. What stands where follows from the records (records.py).
+"""Records to and from JSON, as logs and journals hold them. The shape follows from the records (records.py).
 
-A log has the specification's keys first and in its order, ours behind them. Read are such logs, and also the
-specification's bare ones (without `run`, `status` and what else was added), what they do not say being filled in.
+A log has the specification's keys first, in its order, and ours behind them. Bare logs of the specification (without
+`run`, `status` and other additions) are read too, with the gaps filled in.
 """
 
 from __future__ import annotations
@@ -46,8 +46,11 @@ _Reader = Callable[[Any, str, str], Any]  # from a value, where it stands, and i
 
 
 class LogField(NamedTuple):
-    """A record's field in a log. kind: its annotation; key, block, inline: see records.py; default: what its absence
-    says, MISSING if it must be there."""
+    """Describe a record's field in a log.
+
+    kind: its annotation. key, block, inline: see records.py. default: the value if it is absent, MISSING if it must be
+    there.
+    """
 
     name: str
     kind: Any
@@ -59,7 +62,7 @@ class LogField(NamedTuple):
 
 @functools.cache
 def log_fields(record: Any) -> tuple[LogField, ...]:
-    """The fields of a record as a log has them."""
+    """List the fields of a record as a log has them."""
     kinds = get_type_hints(record, include_extras=True)
     return tuple(
         LogField(
@@ -74,14 +77,14 @@ def log_fields(record: Any) -> tuple[LogField, ...]:
 
 
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
-    """One element of the log's `results`."""
+    """Build one element of the log's `results`."""
     row = _to_dict(result)
     row["answer_sha256"] = answer_sha256(result.answer.answer, result.answer.context)
     return {key: row[key] for key in _ROW}
 
 
 def answer_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
-    """An answer by itself, as a journal keeps it: the fields that a row of `results` has for it."""
+    """Build an answer's own JSON, as a journal keeps it, with the fields it has in a row of `results`."""
     return _to_dict(answer)
 
 
@@ -103,7 +106,7 @@ def _writers(record: Any) -> tuple[tuple[str, str, str, bool, Callable[[Any], An
 
 
 def _plain(hint: Any) -> Callable[[Any], Any] | None:
-    """What makes JSON of the values of an annotation; None where they are that already."""
+    """Return the function that turns an annotation's values into JSON; None if they are JSON already."""
     origin, inner = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
         return _to_dict
@@ -114,13 +117,13 @@ def _plain(hint: Any) -> Callable[[Any], Any] | None:
 
 
 def answer_sha256(answer: str, context: str) -> str:
-    """What tells a stored answer from others: SHA-256 of answer and context, in hex."""
+    """Identify a stored answer: SHA-256 of answer and context, in hex."""
     # Of their JSON, as logs hold it: a reader of many logs need not take the texts out.
     return hashlib.sha256(orjson.dumps(writable(str(answer))) + orjson.dumps(writable(str(context)))).hexdigest()
 
 
 def writable(text: str) -> str:
-    """The text as a log holds it: lone surrogates, which UTF-8 cannot hold, as U+FFFD."""
+    """Replace lone surrogates, which UTF-8 cannot hold, by U+FFFD."""
     try:
         text.encode()
         return text
@@ -132,10 +135,11 @@ def writable(text: str) -> str:
 
 
 def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
-    """The run in a log's JSON value.
+    """Read the run in a log's JSON value.
 
-    where: names the log in errors. bare: what is known of the run of a log without a `run` block. Raises
-    ConfigError that names the place and what was expected there."""
+    where: names the log in errors. bare: what is known of a run whose log has no `run` block. Raises ConfigError that
+    names the place and what was expected there.
+    """
     top = _mapping(data, where)
     rows = top.get("results")
     if not isinstance(rows, list):
@@ -154,7 +158,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
 
 
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
-    """The `run` block of a log; ConfigError names `where` and the field."""
+    """Read the `run` block of a log; ConfigError names `where` and the field."""
     info: RunInfo = _record(RunInfo, data, where)
     for name, most in RULE_LIMITS.items():
         if (value := getattr(info, name)) is not None and not 0 <= value <= most:
@@ -165,31 +169,31 @@ def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
 
 
 def rule_agrees(info: RunInfo) -> bool:
-    """Whether the line and the rate that stand in a log twice are the same in both places."""
+    """Whether pass line and rate, which a log has twice, agree."""
     told, rubric = (info.pass_threshold, info.pass_rate_required), info.rubric
     return rubric is None or told == (rubric.pass_threshold, rubric.pass_rate)
 
 
 def result_from_dict(row: Any, *, where: str) -> EvaluationResult:
-    """The judged answer in one element of a log's `results`; ConfigError names `where` and the field."""
+    """Read one element of a log's `results`; ConfigError names `where` and the field."""
     result: EvaluationResult = _record(EvaluationResult, row, where)
     return result
 
 
 def answer_from_dict(row: Any, *, where: str) -> AssistantAnswer:
-    """The answer in an element of a log's `results`, or by itself as `answer_to_dict` made it."""
+    """Read the answer in an element of a log's `results`, or one made by `answer_to_dict`."""
     answer: AssistantAnswer = _record(AssistantAnswer, row, where)
     return answer
 
 
 def completion_from_dict(data: Any, *, where: str) -> Completion:
-    """A reply as a journal keeps it."""
+    """Read a reply as a journal keeps it."""
     completion: Completion = _record(Completion, data, where)
     return completion
 
 
 def _record(kind: Any, data: Any, where: str) -> Any:
-    """`kind` from a JSON object: unknown keys (of a newer log) are left out, missing ones are named."""
+    """Make a `kind` from a JSON object; unknown keys of a newer log are left out, missing ones are named."""
     top = _mapping(data, where)
     blocks = {"": (top, where)}
     values = {}
@@ -217,7 +221,9 @@ def _record(kind: Any, data: Any, where: str) -> Any:
 
 @functools.cache
 def _reader(hint: Any) -> tuple[_Reader, bool]:
-    """What reads the values of an annotation, and whether they are objects or lists. TypeError if it knows no way."""
+    """Return what reads an annotation's values, and whether they are objects or lists. TypeError for an unknown
+    annotation.
+    """
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Evaluation:
         return _evaluation, True
@@ -240,7 +246,7 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
 
 
 def _scalar(kinds: tuple[type, ...], value: Any, where: str, name: str) -> Any:
-    """The value; null for a number is how JSON has one that is not finite."""
+    """Check a value's type; null is how JSON has a number that is not finite."""
     kind = type(value)
     fits = kind in kinds or (kind is int and float in kinds)
     if fits and (kind is not int or -(2**63) <= value < 2**63):
@@ -274,7 +280,7 @@ def _values(read: _Reader, value: Any, where: str, name: str) -> dict[str, Any]:
 
 
 def _evaluation(data: Any, where: str, name: str) -> Evaluation:
-    """The judge's marks, also as older programs wrote them."""
+    """Read the judge's marks, also as older versions wrote them."""
     where = f"{where}.{name}"
     block = dict(_mapping(data, where))
     reasons = block.get("rationale")
@@ -321,6 +327,6 @@ def _unfit(where: str, name: str, value: Any, expected: str) -> ConfigError:
 
 
 def _shown(value: Any) -> str:
-    """A value as the log has it, cut short."""
+    """Shorten a value as the log has it."""
     text = say("runs.missing_or_null") if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:60]}…"

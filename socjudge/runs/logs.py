@@ -75,7 +75,7 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
 
 
 def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummary, RunInfo]]) -> Iterator[bytes]:
-    """A log's bytes: its head, a chunk for each row of `results`, and its end, which is asked for last."""
+    """Yield a log's bytes: its head, a chunk per row of `results`, and its end, which is built last."""
     yield b'{\n  "results": ['
     # A row as it stands in a log of one row: indented alike.
     head, tail = len(b'{\n  "results": ['), len(b"\n  ]\n}")
@@ -89,7 +89,7 @@ def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummar
 
 
 def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:
-    """Write a log as `save_evaluation_results` does; `chunks` gives its bytes, again after a failed attempt."""
+    """Write a log as `save_evaluation_results` does; `chunks` returns its bytes, again after a failed attempt."""
     place = as_path(logs_dir)
     write = _upload_new if is_remote(place) else _write_new
     try:
@@ -113,13 +113,13 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
 
 
 def fallback_folder() -> Path:
-    """Where logs and journals of this user go when their own folder cannot be written."""
+    """Return where this user's logs and journals go if their own folder cannot be written."""
     user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # Windows has a temporary folder for each
     return Path(tempfile.gettempdir()) / f"socjudge-logs{user}"
 
 
 def make_fallback_folder() -> Path:
-    """That folder, made if it is not there, for this user alone; OSError if somebody else has taken its name."""
+    """Create the fallback folder for this user alone; OSError if somebody else has taken its name."""
     folder = fallback_folder()
     folder.mkdir(0o700, parents=True, exist_ok=True)
     if not is_ours(folder):
@@ -129,7 +129,9 @@ def make_fallback_folder() -> Path:
 
 
 def is_ours(path: Path, *, beside: Path | None = None) -> bool:
-    """Whether a file or folder belongs to this user, or to the owner of the folder `beside`; a link or a pipe never does."""
+    """Whether a file or folder belongs to this user, or to the owner of the folder `beside`; a link or a pipe never
+    does.
+    """
     try:
         there = os.lstat(path)
         owners = {os.geteuid(), *([] if beside is None else [beside.stat().st_uid])} if hasattr(os, "geteuid") else {0}
@@ -139,7 +141,7 @@ def is_ours(path: Path, *, beside: Path | None = None) -> bool:
 
 
 class LoggedResults(Sequence[EvaluationResult]):
-    """The results of a log, read from it as they are asked for: a large run stays small in memory."""
+    """Read a log's results on demand, so that a large run stays small in memory."""
 
     def __init__(self, path: Path, starts: Sequence[int]) -> None:
         self._path = path
@@ -165,7 +167,7 @@ class LoggedResults(Sequence[EvaluationResult]):
         return self._rows(range(len(self))[::-1])
 
     def _rows(self, indices: range) -> Iterator[EvaluationResult]:
-        """The rows, read many at once: in an object store each read is a request."""
+        """Yield rows, read many at a time, because in an object store each read is a request."""
         n = max(1, AT_ONCE // abs(indices.step))
         for batch in (indices[i : i + n] for i in range(0, len(indices), n)):
             first, last = sorted((batch[0], batch[-1]))
@@ -194,7 +196,7 @@ class LoggedResults(Sequence[EvaluationResult]):
 
 
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:
-    """The run in a log's bytes. path: named in errors, and tells the time of a bare log."""
+    """Parse the run in a log's bytes. path: named in errors; gives the time of a bare log."""
     try:
         data = from_json(raw)
     except orjson.JSONDecodeError as error:
@@ -203,7 +205,7 @@ def parse_log(raw: bytes, path: Path) -> EvaluationRun:
 
 
 def bare_info(name: str) -> RunInfo:
-    """What is known of the run of a log that has no `run` block: its name, and the time in that. Costs are unknown."""
+    """Describe the run of a log without a `run` block: its name and the time in it. Costs are unknown."""
     unknown = Usage(cost_usd=None)
     return RunInfo(
         name.removesuffix(".gz").removesuffix(".json"), time_in_name(name),
@@ -212,7 +214,7 @@ def bare_info(name: str) -> RunInfo:
 
 
 def load_log(path: Path) -> bytes:
-    """A log's bytes, unpacked if its name ends in .gz; ConfigError if it cannot be unpacked."""
+    """Read a log's bytes, unpacked if its name ends in .gz; ConfigError if it cannot be unpacked."""
     raw = load_bytes(path)
     if not path.name.endswith(".gz"):
         return raw
@@ -227,9 +229,10 @@ def load_log(path: Path) -> bytes:
 
 
 def log_files(logs_dir: Path | str | None = None) -> list[Path]:
-    """The logs in a folder or under a URL, by name and so the oldest first; none if there is no such folder.
+    """List the logs in a folder or under a URL by name, which is by age; none if there is no such folder.
 
-    ConfigError if the place cannot be read."""
+    ConfigError if the place cannot be read.
+    """
     logs_dir = logs_dir or constants.LOGS_DIR
     place = as_path(logs_dir)
     try:
@@ -240,7 +243,7 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
 
 
 def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
-    """The log of a run in folders or under URLs, as far as that can be seen; one is never named after an earlier time."""
+    """Find the log of a run in folders or under URLs. No log is named after an earlier time than the run's start."""
     first = next(_names(started_at, ""))
     mark = f'"run_id": "{run_id}"'.encode()
     for place in places:
@@ -252,12 +255,12 @@ def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
 
 
 def is_log_name(name: str) -> bool:
-    """Whether a file of this name is a log: judge_eval_….json, or the same packed (.json.gz)."""
+    """Whether a file name is a log's: judge_eval_….json, or packed (.json.gz)."""
     return name.startswith("judge_eval_") and name.endswith((".json", ".json.gz"))
 
 
 def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
-    """The value as JSON; what orjson refuses is made writable, for nothing in a run may cost the run."""
+    """Write the value as JSON; what orjson refuses is made writable, because no value may cost the run."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
         return orjson.dumps(value, option=options)
@@ -266,7 +269,7 @@ def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
 
 
 def _writable(value: Any) -> Any:
-    """The value with lone surrogates as U+FFFD, and numbers beyond 64 bits as text."""
+    """Replace lone surrogates by U+FFFD, and numbers beyond 64 bits by text."""
     if isinstance(value, str):
         return writable(value)
     if isinstance(value, dict):
@@ -279,7 +282,7 @@ def _writable(value: Any) -> Any:
 
 
 def from_json(raw: bytes) -> Any:
-    """The JSON value, also of a file with a byte order mark, NaN or lone surrogates, as other tools write them."""
+    """Parse JSON, also with the byte order mark, NaN or lone surrogates that other tools write."""
     try:
         return orjson.loads(raw.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
@@ -294,7 +297,7 @@ def _write_new(folder: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
 
 
 def _upload_new(place: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
-    """Write to an object that was not there before. Through a file, since a half upload must not become a log."""
+    """Write to an object that was not there before, through a file, because half an upload must not become a log."""
     with tempfile.TemporaryDirectory(prefix="socjudge-") as temporary:
         file = Path(temporary) / "log.json"
         with file.open("wb") as handle:
@@ -308,7 +311,7 @@ def _upload_new(place: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
 
 
 def new_log_name(folder: Path, started_at: str, suffix: str) -> Path:
-    """The name after the run's start, moved on by seconds while it is taken."""
+    """Name a log after the run's start, moved on by seconds while the name is taken."""
     return next(path for name in _names(started_at, suffix) if not os.path.lexists(path := folder / name))
 
 
@@ -323,7 +326,7 @@ def _names(started_at: str, suffix: str) -> Iterator[str]:
 
 
 def time_in_name(name: str) -> str:
-    """The start time that a log's name tells, ISO 8601 without a zone; empty if it tells none."""
+    """Return the start time in a log's name, ISO 8601 without a zone; empty if there is none."""
     match = _LOG_NAME.search(name)
     try:
         return datetime.fromisoformat(match[1].replace("_", "T")).isoformat() if match else ""

@@ -1,6 +1,7 @@
-"""What an executor runs, on whatever machine: one call to a model, and what it is for.
+"""What an executor runs on any machine: one call to a model.
 
-A call carries records and names; the key and the connection are those of the process that runs it."""
+A call carries records and names; key and connection are those of the process that runs it.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +38,11 @@ _gates: dict[str, set[RunGate]] = {}  # of the remote_calls under way, by run
 
 @dataclass(frozen=True)
 class RemoteCall:
-    """One call to a model and what it is for: records and names, no key and no open connection.
+    """Describe one call to a model by records and names, without key or open connection.
 
-    answer: the one to be judged, by the rubric; None if an answer is wanted. paid: replies that could not be read.
-    most_usd: the most that may be spent, None without a budget."""
+    answer: the one to judge by the rubric; None if an answer is wanted. paid: replies that could not be parsed.
+    most_usd: the most that may be spent, None without a budget.
+    """
 
     run_id: str
     id: str
@@ -58,14 +60,17 @@ class RemoteCall:
     k: int = 0
 
     def __dask_tokenize__(self) -> str:
-        """Dask makes equal calls once; repeats are asked for to see how they differ."""
+        """Return a new token each time: Dask makes equal calls once, but repeats are wanted to see how they differ."""
         return self.id
 
 
 @dataclass(frozen=True)
 class RemoteResult:
-    """What became of a call. value: an answer or an evaluation; a reply that has to be asked for again; or why
-    there is none, because a raised error would be printed with its arguments, or repeated, on the way."""
+    """Hold what came of a call.
+
+    value: an answer, an evaluation, a reply that has to be requested again, or why there is none. It is not raised,
+    because a raised error would be printed with its arguments, or repeated, on the way.
+    """
 
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError
     cost_usd: float
@@ -138,7 +143,7 @@ def _leave(run_id: str, gate: RunGate) -> None:
 
 
 def stop_remote_calls(run_id: str) -> None:
-    """Let this process begin no further call of a run, and try no call again."""
+    """Begin and retry no further call of a run in this process."""
     with _lock:
         _stopped.add(run_id)
         for gate in _gates.pop(run_id, ()):
@@ -146,7 +151,7 @@ def stop_remote_calls(run_id: str) -> None:
 
 
 def get_terms(model: Model) -> Terms:
-    """What has to be the same on all machines for a run to be one run."""
+    """Return what must be the same on all machines for a run to be one run."""
     sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
     return (
         (say("runs.version_of_socjudge"), __version__),
@@ -158,7 +163,7 @@ def get_terms(model: Model) -> Terms:
 
 @functools.lru_cache(maxsize=8)
 def _open_checked(name: str, terms: Terms, run_id: str) -> Model:
-    """The model, opened once per run and process, if it and all else is what it was where the run was started."""
+    """Open the model once per run and process, if everything is as it was where the run started."""
     model = open_model(name)
     for (what, there), (_, here) in zip(terms, get_terms(model), strict=False):
         if there != here:

@@ -1,4 +1,4 @@
-"""An old log with failed rows: what failed is asked for again, the rest is taken over."""
+"""Repairing an old log: failed rows are requested again, the rest is taken over."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ def repair_run(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> EvaluationRun:
-    """A new run, with a log of its own, that has the results of this one and asks again for those that failed.
+    """Make a new run with its own log from the results of this one, requesting again those that failed.
 
-    Its models, prompts, repeats and rubric are those of the log, and what was paid for there is not counted again.
-    answers: the assistant of one's own that it asked, where it left questions open and its name does not open it again.
-    index, max_cost_usd, logs_dir, progress, options: as in `run_evaluation_suite`. ConfigError if nothing failed, or if something that decides an
-    answer or a mark (runbooks, prompts, services, their settings) is not what it was."""
+    Models, prompts, repeats and rubric are the log's, and what was paid for there is not counted again. answers: your
+    own assistant that it asked, if it left questions open and its name does not open it again. index, max_cost_usd,
+    logs_dir, progress, options: as in `run_evaluation_suite`. ConfigError if nothing failed, or if something that
+    decides an answer or a mark (runbooks, prompts, services, their settings) has changed.
+    """
     if not any(result.evaluation.status == "failed" for result in run.results):
         raise ConfigError(say("runs.nothing_failed", run=run.log_path or say("runs.the_run")))
     if OBJECT in (run.run.judge_service, run.run.assistant_service):
@@ -69,8 +70,7 @@ def repair_run(
 
 
 def own_assistant(run: EvaluationRun, answers: Given = None) -> Assistant | None:
-    """The assistant of somebody's own that has to be asked again, by its name in the log unless given; None where the run had
-    none, or it has answered everything."""
+    """Return your own assistant that must be asked again, by its name in the log unless given; None if none has to be."""
     info = run.run
     if info.assistant_prompt_id != OWN or info.rejudged_from or not any(r.answer.is_empty for r in run.results):
         return None
@@ -83,15 +83,16 @@ def own_assistant(run: EvaluationRun, answers: Given = None) -> Assistant | None
 
 
 def _paid(result: EvaluationResult) -> EvaluationResult:
-    """A result that costs nothing any more: the log that it comes from has what it cost."""
+    """Set a result's cost to zero: the log it comes from has it."""
     answer, evaluation = (replace(part, usage=Usage()) for part in (result.answer, result.evaluation))
     return replace(result, answer=answer, evaluation=evaluation)  # type: ignore[arg-type]
 
 
 def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
-    """Calls, tokens and list price of `repair_run`: an answer that is in the log is not asked for again.
+    """Estimate calls, tokens and list price of `repair_run`; an answer in the log is not requested again.
 
-    Of a run until it is certain, the most and, as `lowest`, what failed: it goes on until it is certain."""
+    For a run until it is certain, this is the most; `lowest` covers only what failed.
+    """
     own = own_assistant(run, answers)
     least = _estimate(run, own, lambda rows: sum(row.evaluation.status == "failed" for row in rows))
     if not run.run.stopped_because:
@@ -107,7 +108,7 @@ def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
 def _estimate(
     run: EvaluationRun, own: Assistant | None, n_judgements: Callable[[Sequence[EvaluationResult]], int]
 ) -> Estimate:
-    """What it takes to judge each answer so often. n_judgements: of an answer, from its rows."""
+    """Estimate judging each answer so often. n_judgements: returns that for an answer's rows."""
     answers: dict[tuple[int | str, int], list[EvaluationResult]] = {}
     for row in run.results:
         answers.setdefault((row.question.id, row.answer_repeat), []).append(row)
@@ -126,7 +127,7 @@ def _estimate(
 
 
 def asks_assistant(run: EvaluationRun) -> bool:
-    """Whether the run asked our assistant, and did not judge answers that were given before."""
+    """Whether the run asked our assistant instead of judging answers that were given."""
     given = run.run.assistant_model == STORED or run.run.assistant_prompt_id == OWN
     return not run.run.rejudged_from and not given
 

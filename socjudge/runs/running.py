@@ -1,4 +1,4 @@
-"""Doing what a run was assigned: its journal, its engine, what is shown meanwhile, and its log."""
+"""Carrying out an assignment: its journal, its engine, the progress shown meanwhile, and its log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LOG_S = 30.0  # the same where a bar is not redrawn in place: each time is a lin
 
 @dataclass(frozen=True)
 class RunTerms(RunOptions):
-    """How a run is made, what it may cost, where it goes and what it shows; the names of `run_evaluation_suite`."""
+    """Hold how a run is made, its cost cap, log folder and display, under the names of `run_evaluation_suite`."""
 
     max_cost_usd: Budget | float | None = None
     logs_dir: Path | str | None = None
@@ -46,7 +46,7 @@ class RunTerms(RunOptions):
 
 
 def terms_of(options: RunOptions | None, **direct: Any) -> RunTerms:
-    """The options with what the functions take beside them."""
+    """Combine the options with what the functions take beside them."""
     return RunTerms(**vars(options or RunOptions()), **direct)
 
 
@@ -57,11 +57,12 @@ def run_assignment(
     known: Iterable[EvaluationResult] = (),
     old: Path | None = None,
 ) -> EvaluationRun:
-    """Do what was assigned, and write the log: the work of `run_evaluation_suite` and `rejudge`, which see.
+    """Carry out an assignment and write the log, for `run_evaluation_suite` and `rejudge`.
 
-    It begins now, whenever it was assigned: each call is a run of its own, or goes on with the one broken off. known:
-    results that are there already; of one that failed, only the answer counts. old: a journal of the same judge over the
-    same answers, of which all is taken over, and which is removed."""
+    It begins now, whenever it was assigned: each call is a run of its own or resumes an interrupted one. known: results
+    that exist already; of a failed one, only the answer counts. old: a journal of the same judge over the same answers,
+    which is taken over and then removed.
+    """
     check_counts(max_concurrency=terms.max_concurrency, max_failures=terms.max_failures)
     settings = get_settings(terms.output_tokens, terms.timeout_s, terms.patience_s)
     plan, total, logs_dir = assignment.plan, assignment.total, terms.logs_dir or constants.LOGS_DIR
@@ -142,7 +143,7 @@ def _take_over(journal: Journal, assignment: Assignment, known: Iterable[Evaluat
 
 
 def note_run(budget: Budget, run: EvaluationRun) -> None:
-    """Count what a finished run has cost; ConfigError if there is a limit and nobody knows it."""
+    """Count what a finished run has cost; ConfigError if there is a limit and the cost is unknown."""
     paid = run.cost_usd if run.run.most_usd is None else run.run.most_usd
     if paid is None and budget.max_usd is not None:
         raise ConfigError(say("runs.paid_unknown", judge=run.judge_model, log=run.log_path))
@@ -150,14 +151,14 @@ def note_run(budget: Budget, run: EvaluationRun) -> None:
 
 
 def note_journal(budget: Budget, folder: Path, assignment: Assignment) -> None:
-    """Count what a run that was broken off has cost, where there is a limit."""
+    """Count what an interrupted run has cost, if there is a limit."""
     if budget.max_usd is not None and (journal := newest(folder, assignment.key)) is not None:
         counted = count(journal)
         budget.note(counted.run_id, counted.spent_usd)
 
 
 def _unpriced(plan: Plan) -> str:
-    """A model of which nobody knows what a call costs at the most; empty if there is none."""
+    """Return a model whose maximum cost per call is unknown; empty if there is none."""
     models = (model for model in (plan.judge, plan.assistant) if model is not None)
     return next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
 
@@ -185,7 +186,7 @@ def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keyword
 
 
 def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: RunTerms) -> None:
-    """Wait for the engine, showing progress and handing out results; raises why it ended early, if it did."""
+    """Wait for the engine while showing progress and handing out results; raises why it ended early."""
     from tqdm.auto import tqdm
 
     on_result, stop = terms.on_result, terms.stop
@@ -249,7 +250,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: Ru
 
 
 def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:
-    """What is going on, for the bar: what is zero is not said."""
+    """Describe what is going on, for the progress bar, leaving out zeros."""
     out = min(gate.in_flight, math.ceil(min(gate.limit, max_concurrency)))
     counts = {
         say("runs.bar_in_flight"): out, say("runs.bar_queued"): gate.in_flight - out, say("runs.bar_retries"): gate.retries,

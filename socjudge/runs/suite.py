@@ -50,51 +50,50 @@ def run_evaluation_suite(
 ) -> EvaluationRun:
     """Answer and judge every question, apply the pass rule, and write the log; its path is `run.log_path`.
 
-    What is paid for is in `logs_dir/judge_eval_….partial.jsonl` at once, or, with a warning, in the system's temporary
-    folder when the disk is full or the file was removed. A run that was broken off is taken up by starting it again,
-    with the same questions, runbooks, models, prompts and repeats: nothing that is in the journal, wherever it is, is
-    asked again.
+    Everything paid for is written to `logs_dir/judge_eval_….partial.jsonl` at once, or, with a warning, to the system's
+    temporary folder if the disk is full or the file was removed. An interrupted run is resumed by starting it again with the
+    same questions, runbooks, models, prompts and repeats; nothing in the journal is requested again.
 
     Parameters
     ----------
     questions
         From `load_eval_dataset`.
     answers
-        What is judged instead of our own assistant's answers. Answers that are there: a list in the order of the questions
-        (texts, dicts as an `Assistant` returns, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or Excel file
-        (see `load_answers`), the journal of a run. Or an assistant of your own to be asked, once for each question and
-        repeat: a function, a Runnable of LangChain, an `Assistant`, "mybot.py:ask", or the name of a table in socjudge.toml.
-        What it does not answer is a row without marks.
+        What is judged instead of socjudge's own answers. Stored answers: a list in the order of the questions (texts, dicts
+        as an `Assistant` returns, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL, JSON or Excel file (see
+        `load_answers`), or a run's journal. Or your own assistant, asked once per question and repeat: a function, a
+        LangChain Runnable, an `Assistant`, "mybot.py:ask", or the name of a table in socjudge.toml. A question that it does
+        not answer is a row without marks.
     index
         The runbooks; the index in INDEX_DIR if left out.
     assistant_model, judge_model
-        "auto", "offline", a name, or a chat model object. Of several judges in a list each marks the same answers, which
-        are made once; each has a log of its own, and the run that is given has the other judges' as `others`. A judge
-        that fails is left out with a warning; starting the same again asks it alone.
+        "auto", "offline", a name, or a chat model object. If judge_model is a list, all judges mark the same answers, which
+        are made once; each has its own log, and the run returned has the other judges' runs as `others`. A judge that
+        fails is left out with a warning; the same call again asks only that judge.
     assistant_prompt, judge_prompt
         As for `load_prompt`.
     k
         Passages per question; the project's number unless given.
     rubric
-        What is asked and what passes. Left out, it is the project's as it stands now; where `options.resume` names a
-        journal, its own, as is its judge prompt.
+        What is asked and what passes; the project's current one unless given. With `options.resume`, the journal's rubric
+        and judge prompt.
     answer_repeats, judge_repeats
         Answers per question, and judgements per answer.
     until_certain
-        Judge each answer twice and then only those again that decide the gate, until its verdict is certain, further
-        repeats would hardly turn it, or max_cost_usd is reached; judge_repeats is the most for one answer, 10 unless
-        given. `run.info.repeats` and `stopped_because` say how it went. It makes the judge's noise smaller, and does not
-        replace questions.
+        Judge each answer twice, then again only those that decide the gate, until the verdict is certain, further repeats
+        would hardly turn it, or max_cost_usd is reached. judge_repeats is the most per answer (10 unless given).
+        `run.info.repeats` and `stopped_because` say how it went. This reduces the judge's noise; it does not replace
+        questions.
     max_cost_usd
-        A hard cap on the whole run, repeated calls included; needs known prices. The project's unless given; infinity for
-        none.
+        A hard cap on the whole run, repeated calls included; needs known prices. The project's unless given; infinity
+        for no cap.
     logs_dir
         A folder or a URL such as s3://bucket/logs, as in `save_evaluation_results`. A URL is tried before the first
         call; the journal is then in LOGS_DIR.
     progress
         Show a bar.
     options
-        How the run is made: calls at once, waits, where, taking up: `RunOptions`.
+        How the run is made (concurrency, waits, executor, resuming): `RunOptions`.
 
     Returns
     -------
@@ -104,10 +103,10 @@ def run_evaluation_suite(
     Raises
     ------
     ConfigError
-        Wrong key, used-up quota, unfit arguments; the same run under way in another process.
+        Wrong key, exhausted quota, unfit arguments, or the same run under way in another process.
     ProviderError
-        The service is down or too slow. What it failed to deliver is no result: the journal is kept, and starting the
-        run again asks for that alone.
+        The service is down or too slow. What it did not deliver is no result: the journal is kept, and the same call again
+        requests only that.
     RunStopped
         After `options.stop`; after Ctrl-C it is KeyboardInterrupt.
     BudgetReached
@@ -115,10 +114,9 @@ def run_evaluation_suite(
 
     Notes
     -----
-    Where answers are asked for, the first question goes alone, so that a wrong key or an unreachable service costs one
-    call; stored answers are judged several at once as soon as the first replies have shown how fast the service
-    is. Errors come after the calls in flight are
-    journalled, and each but the first for a run that can be taken up.
+    If answers are requested, the first question goes alone, so that a wrong key or an unreachable service costs one call.
+    Stored answers are judged concurrently as soon as the first replies have shown how fast the service is. Errors are
+    raised after the calls in flight are in the journal.
 
     Examples
     --------
@@ -183,8 +181,8 @@ def rejudge(
     run
         From `load_run` or `run_evaluation_suite`.
     judge_prompt, rubric
-        The run's own unless given; a log that does not have its prompt is judged with the project's. What another rubric
-        changes is said before the first call.
+        The run's own unless given; a log without its prompt is judged with the project's. Changes by another rubric are
+        shown before the first call.
     judge_model, judge_repeats, until_certain, max_cost_usd, logs_dir, progress, options
         As in `run_evaluation_suite`.
 

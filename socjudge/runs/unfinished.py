@@ -1,4 +1,4 @@
-"""Runs that were broken off, or are under way: their journals (journal.py) in a folder, and what they hold."""
+"""Runs that were interrupted or are under way: their journals (journal.py) in a folder, and what those hold."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ SUFFIX = ".partial.jsonl"
 
 @dataclass(frozen=True)
 class UnfinishedRun:
-    """A journal whose run has no log yet. done: judged answers that it holds, of `total`; unread: those of them that could
-    not be read; cost_usd: None if unknown."""
+    """Describe a journal whose run has no log yet.
+
+    done: judged answers in it, of `total`. unread: those among them that could not be parsed. cost_usd: None if
+    unknown.
+    """
 
     path: Path
     run: RunInfo
@@ -47,7 +50,7 @@ class UnfinishedRun:
 
     @property
     def unread_text(self) -> str:
-        """How many judgements could not be read, behind the number of all; empty if all could."""
+        """Say how many judgements could not be parsed, to follow the number of all; empty if none."""
         return say("runs.unfinished_unread", count=self.unread) if self.unread else ""
 
     def _repr_html_(self) -> str:
@@ -60,16 +63,16 @@ class UnfinishedRun:
 
 
 def journal_folder(logs_dir: Path | str) -> Path:
-    """Where the journals of runs are whose logs go there: in the same folder, or in LOGS_DIR for a URL."""
+    """Return the folder of the journals of runs whose logs go to `logs_dir`: the same folder, or LOGS_DIR for a URL."""
     place = as_path(logs_dir)
     return constants.LOGS_DIR if is_remote(place) else place
 
 
 def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
-    """The journals of a folder of logs, the oldest first: runs that were broken off, or are under way.
+    """List the runs of a log folder that were interrupted or are under way, the oldest first.
 
-    They are taken up by starting the same run again; delete the file of one that you do not want any more. Those
-    included that had to go on in the system's temporary folder.
+    Start the same run again to resume one; delete its file to drop it. Journals that had to continue in the system's
+    temporary folder are included.
 
     Parameters
     ----------
@@ -99,14 +102,17 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
 
 
 def note_handed_on(path: Path) -> None:
-    """Note that another judge's journal has the answers of this one from now on, and with them what they have cost."""
+    """Write that another judge's journal has these answers from now on, with their cost."""
     with contextlib.suppress(OSError), path.open("ab") as file:  # else the cost is shown twice
         file.write(b'{"handed_on":true}\n')
 
 
 class Counted(NamedTuple):
-    """What a journal holds. done: judged answers that a resume does not ask for again; unread: those of them without a
-    mark; cost_usd: None if unknown; spent_usd: the most that the run can have cost, as far as that is known."""
+    """Sum up a journal.
+
+    done: judged answers that a resume does not request again. unread: those among them without a mark. cost_usd: None
+    if unknown. spent_usd: the most that the run can have cost, as far as known.
+    """
 
     run_id: str
     done: int
@@ -116,7 +122,7 @@ class Counted(NamedTuple):
 
 
 def count(path: Path) -> Counted:
-    """How many judged answers a journal holds, and what the calls in it have cost."""
+    """Count a journal's judged answers and the cost of its calls."""
     status: dict[tuple[int, int], tuple[str, int]] = {}
     costs: dict[tuple[int, int], list[float | None]] = {}
     run_id, noted, first_read = "", 0.0, sys.maxsize
@@ -145,15 +151,17 @@ def count(path: Path) -> Counted:
 
 
 def is_done(status: str, start: int, first_read: int) -> bool:
-    """Whether a resume leaves a row as it is. What failed is asked for again, and so is what could not be read before
-    anything could: the judge was not fit to be asked, and may be by now.
+    """Whether a resume keeps a row.
 
-    start: where its line begins in the journal; first_read: where that of the first one that could be read does."""
+    A failed row is requested again, and so is one that could not be parsed before any other could: the judge was unfit
+    then, and may be fit now. start: where the row's line begins in the journal; first_read: where the first line that
+    could be parsed begins.
+    """
     return status == "ok" or (status != "failed" and start > first_read)
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
-    """What an unfinished run has so far, as a run without a log: its judged answers, and the summary of these."""
+    """Load what an unfinished run has so far as a run without a log: its judged answers and their summary."""
     rows: dict[tuple[int, int], dict[str, Any]] = {}
     header: dict[str, Any] = {}
     for _, line in lines(path):
@@ -168,7 +176,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
 
 
 def journal_info(path: Path) -> RunInfo:
-    """The run that a journal is of; ConfigError if it is none."""
+    """Return the run that a journal belongs to; ConfigError if it is no journal."""
     header = _named_header(path)
     if "run" not in header:
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
@@ -176,22 +184,24 @@ def journal_info(path: Path) -> RunInfo:
 
 
 def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
-    """The latest journal of the run with this key, if there is one."""
+    """Find the latest journal of the run with this key."""
     return next((path for path, header in reversed(_journals(folder)) if header.get("key") == key), None)
 
 
 def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """The journals that belong into a folder, with their headers, the oldest first; of a run that was moved, the one
-    that went on."""
+    """List the journals that belong to a folder with their headers, by age; of a run that was moved, the one that
+    continued.
+    """
     found = {str(header.get("run", path)): (path, header) for path, header in headers(folder)}
     return sorted(found.values(), key=lambda journal: journal[0].name)
 
 
 def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Every file that is a journal of this folder, with its header: those in the folder, then those elsewhere.
+    """Yield every journal of this folder with its header: those in the folder, then those elsewhere.
 
-    A link is none: what it leads to is a journal where it lies, and is removed there. What is another user's is none
-    either: it would become the run."""
+    A link is not read, because its target counts where it lies and may be removed there. Another user's file is not
+    read, because it would become the run.
+    """
     for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
         if is_ours(path, beside=folder):
             if header := _read_header(path):
@@ -207,13 +217,13 @@ def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def stubs(folder: Path) -> list[Path]:
-    """Files in the folder that would have become journals: their first line was never finished, so nothing is lost in them."""
+    """List journals whose first line was never finished, so that nothing is lost in them."""
     files = filter(is_ours, sorted(folder.glob(f"judge_eval_*{SUFFIX}")))
     return [path for path in files if b"\n" not in path.read_bytes()]
 
 
 def fitting(path: Path, key: Mapping[str, Any]) -> Path:
-    """The journal at the path; ConfigError that names the difference if it is of another run than that with this key."""
+    """Return the journal at the path; ConfigError that names the difference if its run has another key."""
     there = _named_header(path).get("key")
     if not isinstance(there, dict):
         raise ConfigError(say("runs.no_journal", path=path, suffix=SUFFIX))
@@ -223,14 +233,16 @@ def fitting(path: Path, key: Mapping[str, Any]) -> Path:
 
 
 def _named_header(path: Path) -> dict[str, Any]:
-    """The first line of a journal that somebody named; ConfigError for another user's file, or what is none (a pipe)."""
+    """Read the header of a journal that the user named; ConfigError for another user's file, or for a pipe and the
+    like.
+    """
     if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
         raise ConfigError(say("runs.journal_not_ours", path=path))
     return _read_header(path)
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """What differs between the keys of two runs, in words."""
+    """Describe the differences between the keys of two runs."""
     names = [name for name in sorted({*there, *here}) if there.get(name) != here.get(name)]
     told = []
     for name in names:
@@ -248,7 +260,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def _read_header(path: Path) -> dict[str, Any]:
-    """The first line of a journal; {} if it has none, as after a kill at the very start."""
+    """Read a journal's header; {} if it has none, as after a kill at the very start."""
     try:
         with path.open("rb") as file:
             raw = file.readline()
@@ -261,9 +273,10 @@ def _read_header(path: Path) -> dict[str, Any]:
 
 
 def lines(path: Path, *, to_go_on: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(where it begins, the line, with its bytes as "raw") for each whole line; ConfigError for a damaged one.
+    """Yield (start, line) for each whole line, with its bytes as "raw"; ConfigError for a damaged one.
 
-    to_go_on: also if a row has not what the totals of a log are made of."""
+    to_go_on: also for a row that lacks what a log's totals need.
+    """
     start = 0
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
@@ -280,7 +293,7 @@ def lines(path: Path, *, to_go_on: bool = False) -> Iterator[tuple[int, dict[str
 
 
 def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
-    """The line; ValueError unless all that is counted of it is there."""
+    """Parse a line; ValueError unless it has everything that is counted."""
     line: dict[str, Any] = orjson.loads(raw)
     try:
         fits = is_first == ("journal" in line)
@@ -307,7 +320,7 @@ def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
 
 
 def _check_totals(row: Mapping[str, Any]) -> None:
-    """ValueError unless the row has what the totals of a log are made of."""
+    """Raise ValueError unless the row has what a log's totals need."""
     try:
         evaluation, assistant = row["evaluation"], row["assistant"]
         Usage(**evaluation["usage"]) + Usage(**assistant["usage"])
