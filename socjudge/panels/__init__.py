@@ -1,1 +1,1 @@
-"""What a cell shows with buttons: one module a panel."""
+"""Panels: controls in a notebook cell, one module each."""

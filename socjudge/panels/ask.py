@@ -19,10 +19,12 @@ MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
 
 
 class AskPanel(widgets.VBox):  # type: ignore[misc]
-    """The assistant's chat: question, answer with citations that open the passage, the three warnings. No judge.
+    """Chat with the assistant: question, answer with citations that open the passage, the three warnings. No judge is
+    called.
 
     A follow-up is read together with the questions before it, which the panel shows; a new report, or one click, starts
-    anew."""
+    anew.
+    """
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         return elsewhere(self)
 
     def ask(self) -> None:
-        """Ask what stands in the box, in the background; the answer is the newest of `answers`."""
+        """Ask what is in the box, in the background; the answer becomes the newest of `answers`."""
         question = self.question.value.strip()
         if self.ask_button.disabled:
             return
@@ -101,7 +103,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self.model.layout.display = "none" if self.assistant.value else ""  # it is what ours speaks with
 
     def start_anew(self) -> None:
-        """Read the next question alone."""
+        """Read the next question on its own."""
         self._keep([])
 
     def _keep(self, asked: list[str]) -> None:
@@ -111,7 +113,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self.before.value = block("", escape(say("panels.ask_follow_on", questions=questions)))
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Return when the answer is there, or after so many seconds."""
+        """Wait until the answer is there, or for so many seconds."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 
@@ -141,7 +143,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         return handle_query(question, index=index, model=self.model.value.strip(), previous=previous)
 
     def _answer_of_own(self, question: str) -> AssistantAnswer:
-        """The answer of an assistant of somebody's own, or of a file of answers, as a run would have it judged."""
+        """Return the answer of your own assistant, or of a file of answers, as a run would have it judged."""
         from ..judging.own_assistant import Assistant
         from ..runbooks.index import open_index
         from ..runs.given_answers import needs_index, open_answers

@@ -43,11 +43,12 @@ _TRIED = {
 
 
 class CertificatePanel(widgets.VBox):  # type: ignore[misc]
-    """「📜 Judgeの証明書」: choose a log and a judge, see what it costs, and read whether its marks may be believed.
+    """「📜 Judgeの証明書」: choose a log and a judge, see the cost, and read whether the judge's marks can be trusted.
 
-    Nothing is asked without a click, and nothing that costs money without a tick. `certificate` is the one that was made,
-    or None; it is kept in `certificates_dir`, its page beside it. `only`: an experiment by name, to make no certificate but see
-    what it shows; `outcome` is then what it found."""
+    Nothing is asked without a click, and nothing that costs money without a tick. `certificate` is the one that was
+    made, or None; it is kept in `certificates_dir` with its page. `only`: the name of an experiment to run instead of a
+    certificate; `outcome` is then its result.
+    """
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         return elsewhere(self)
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Return when the certificate is there, or after so many seconds."""
+        """Wait until the certificate is there, or for so many seconds."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 
@@ -132,7 +133,9 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
             self.status.value = block("warn", escape(say("certify.panel_no_logs", folder=self._logs_dir)))
 
     def _what(self) -> dict[str, Any]:
-        """What the controls say, as `certify_judge` takes it. Labels that are not there, or of other answers, are none."""
+        """Return the controls' values as `certify_judge` takes them. Labels that are missing, or of other answers, are
+        left out.
+        """
         from ..certify.labelled import labels_of, read_labels
         from ..certify.subjects import find_subjects
 
@@ -156,7 +159,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         return Trials(plan, plan.estimate(what["judge_model"]), 0, None)
 
     def _settle(self) -> None:
-        """Show what the controls would cost."""
+        """Show what the current choice would cost."""
         from ..certify.issue import plan_certificate
 
         self._plan = None
@@ -199,7 +202,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         self._thread.start()
 
     def _lock(self, is_busy: bool) -> None:
-        """What is under way is what the controls say."""
+        """Lock the controls while their choice is under way."""
         for control in [*self._controls, self.allow_cost, self.certify_button]:
             control.disabled = is_busy
         self.stop_button.disabled = not is_busy
@@ -237,7 +240,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
                 self._lock(False)
 
     def _try(self, what: dict[str, Any], options: RunOptions) -> None:
-        """Run the chosen experiment, and say what it shows."""
+        """Run the chosen experiment and show its result."""
         judge = {"judge_model": what["judge_model"], "judge_prompt": what["judge_prompt"]}
         found = self.outcome = self._experiment(what).run(
             what["given"], **judge, max_cost_usd=what["budget_usd"], progress=False, options=options

@@ -1,4 +1,4 @@
-"""What the panels share: the looks of their controls, and what stands where a panel cannot be shown."""
+"""What the panels share: the look of their controls, and the text where a panel cannot be shown."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ _NAMES_OF_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 
 
 def heading(title: str, *lines: str) -> Any:
-    """What a panel begins with: its title, lines of HTML below it, and what the page shows when its kernel is gone.
+    """Build a panel's head: its title, lines of HTML below it, and the message for when its kernel is gone.
 
-    Then there is nobody to say so but the page, which has a class for it; on the outermost panel alone."""
+    Only the page can show that message then; it has a class for it, on the outermost panel alone.
+    """
     ours = '[class*=" socjudge-"]'
     gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(say("panels.kernel_gone"), ensure_ascii=False)};
       display: block; margin: .3em 0; padding: .4em .8em; border-left: 4px solid var(--jp-error-color1, #c62828);
@@ -48,7 +49,7 @@ def heading(title: str, *lines: str) -> Any:
 
 @contextmanager
 def told_in(place: Any) -> Iterator[None]:
-    """Within it messages speak of buttons and fields, and what goes wrong is shown in `place`, and goes no further."""
+    """Make messages inside speak of buttons and fields, and show errors in `place` without raising them further."""
     with in_panel():
         try:
             yield
@@ -59,14 +60,16 @@ def told_in(place: Any) -> Iterator[None]:
 
 
 class SessionPanel(widgets.VBox):  # type: ignore[misc]
-    """A panel that shows a session, until it is closed or its cell is run again; the session itself goes on."""
+    """Show a session until the panel is closed or its cell is run again; the session itself goes on."""
 
     session: Session
     _listener: Callable[[], Any] | None = None
 
     def _follow_session(self, listener: Callable[[], Any]) -> None:
-        """Have the listener called when the session changes. An older panel of the same kind is closed: the page has
-        cleared the output that it was in, and nobody else would."""
+        """Call the listener when the session changes.
+
+        An older panel of the same kind is closed: the page has cleared its output, and nobody else would close it.
+        """
         for older in [getattr(listener, "__self__", None) for listener in self.session.listeners]:
             if type(older) is type(self):
                 older.close()
@@ -79,17 +82,18 @@ class SessionPanel(widgets.VBox):  # type: ignore[misc]
         return self.session.is_busy
 
     def close(self) -> None:
-        """Take the panel off the page, and from its session."""
+        """Remove the panel from the page and from its session."""
         if self._listener is not None and self._listener in self.session.listeners:
             self.session.listeners.remove(self._listener)
         super().close()
 
 
 class KeyBox(widgets.VBox):  # type: ignore[misc]
-    """Where the key of a hosted model, or the address of a server, is typed in: kept in this kernel's environment, where
-    every model of the page looks for it, and nowhere else.
+    """Take a hosted model's key, or a server's address, and keep it in this kernel's environment only, where every
+    model of the page looks for it.
 
-    The field is emptied as soon as it is read, so that no notebook is saved with it. on_change: called afterwards."""
+    The field is emptied as soon as it is read, so that no notebook is saved with it. on_change: called afterwards.
+    """
 
     def __init__(self, on_change: Callable[[], Any]) -> None:
         self._on_change = on_change
@@ -110,7 +114,7 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
         self.show()
 
     def show(self) -> None:
-        """Say what is set, in whichever way; never the key itself."""
+        """Show what is set and how, never the key itself."""
         key, url = (os.environ.get(name, "").strip() for name in _NAMES_OF_KEYS)
         state = say("panels.key_is_set") if key else say("panels.key_is_not_set")
         if key or url:
@@ -119,7 +123,7 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
         self.forget_button.disabled = not (key or url)
 
     def lock(self, is_busy: bool) -> None:
-        """Let nobody change it while something is under way."""
+        """Lock the field while something is under way."""
         self.key.disabled = self.base_url.disabled = is_busy
         if is_busy:
             self.forget_button.disabled = True
@@ -143,13 +147,13 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
 
 
 def usual_model(task: Task) -> str:
-    """The model that the project names for a task, or "auto"."""
+    """Return the model that the project names for a task, or "auto"."""
     model, is_named = default_model(task)
     return model if is_named else "auto"
 
 
 def model_box(name: str, value: str = "auto") -> Any:
-    """A box for the name of a model, with some to choose from."""
+    """Make a box for a model's name, with some to choose from."""
     models = dict.fromkeys(["auto", OFFLINE, default_model("judge")[0], *constants.OTHER_MODELS])
     return widgets.Combobox(
         value=value, options=list(models), description=name, ensure_option=False, style=NAMES, layout=WIDE
@@ -157,13 +161,13 @@ def model_box(name: str, value: str = "auto") -> Any:
 
 
 def known_datasets() -> list[Path]:
-    """The datasets that come with the project, the usual one first."""
+    """List the project's datasets, the default first."""
     usual = constants.EVAL_DATASET_PATH
     return [path for path in (usual, usual.with_name("eval_dataset_extended.json")) if path.is_file()]
 
 
 def dataset_box(name: str, dataset: Path | str | None) -> Any:
-    """A box for the path of a dataset, with those that come with the project to choose from."""
+    """Make a box for a dataset's path, with the project's datasets to choose from."""
     return widgets.Combobox(
         value=str(dataset or constants.EVAL_DATASET_PATH), options=list(map(str, known_datasets())), description=name,
         continuous_update=False, style=NAMES, layout=WIDE,
@@ -171,14 +175,14 @@ def dataset_box(name: str, dataset: Path | str | None) -> Any:
 
 
 def prompt_box(name: str, kind: Kind) -> Any:
-    """A list of the prompts of a kind; the one that the project uses is chosen."""
+    """Make a list of the prompts of a kind, with the project's default chosen."""
     box = widgets.Dropdown(description=name, style=NAMES, layout=WIDE)
     list_prompts_in(box, kind)
     return box
 
 
 def list_prompts_in(box: Any, kind: Kind) -> None:
-    """Bring the list up to date; what is chosen stays chosen, if it is still there."""
+    """Update the list; the choice stays if it still exists."""
     usual, chosen = default_prompt_id(kind), box.value
     # The usual one also where it cannot be had: why is said when it is to be used.
     known = list(dict.fromkeys([usual, *(prompt.id for prompt in list_prompts(kind))]))
@@ -188,20 +192,22 @@ def list_prompts_in(box: Any, kind: Kind) -> None:
 
 
 def number_box(name: str, value: int, most: int = 1000) -> Any:
-    """A box for a count from 1 to 1,000, or to `most`."""
+    """Make a box for a count from 1 to `most`."""
     return widgets.BoundedIntText(value=value, min=1, max=most, description=name, style=NAMES, layout=_NUMBER)
 
 
 def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
-    """A box for seconds, up to a day."""
+    """Make a box for seconds, up to a day."""
     return widgets.BoundedFloatText(
         value=value, min=least, max=86_400, step=10, description=name, style=NAMES, layout=_NUMBER
     )
 
 
 def dollar_box(usual: float | None = None) -> Any:
-    """A box for the most that a run may cost, which begins with what the project has set; 0 means no limit. usual: what
-    this kind of run may cost, if the project does not set less."""
+    """Make a box for the most that a run may cost, starting with the project's cap; 0 means no limit.
+
+    usual: the default for this kind of run, if the project sets nothing lower.
+    """
     cap = cost_cap(None)
     value = (usual or 0.5) if cap is None else min(cap, usual or cap)
     return widgets.BoundedFloatText(
@@ -210,26 +216,27 @@ def dollar_box(usual: float | None = None) -> Any:
 
 
 def cost_box() -> Any:
-    """The tick without which nothing that costs money is started."""
+    """Make the tick box without which nothing that costs money is started."""
     return tick_box(say("panels.cost_tick"))
 
 
 def tick_box(name: str) -> Any:
-    """A box to tick, no wider than its name."""
+    """Make a tick box no wider than its name."""
     return widgets.Checkbox(value=False, description=name, indent=False, layout=AUTO)
 
 
 def as_choice(text: object) -> str:
-    """A text of a log as a choice in a list, where it cannot be markup: short, and nothing unseen in it."""
+    """Turn a log's text into a choice for a list: short, no markup, no unseen characters."""
     line = " ".join(visible(str(text)).split())
     return line if len(line) <= 80 else line[:79] + "…"
 
 
 def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str, Any]]:
-    """The logs of a folder as choices, the newest first: (start, judge, prompt and mean in a line, its path).
+    """List a folder's logs as choices, the newest first: (start, judge, prompt and mean in one line, path).
 
-    blind: without the mean, which a person who marks the answers is not to see. A log that has no run of its own in the
-    history, being unreadable or a copy, is offered by its name. ConfigError as `log_files`."""
+    blind: without the mean, which a person who marks the answers must not see. A log that is unreadable or a copy, and
+    so not in the history, is listed by its name. ConfigError as `log_files`.
+    """
     logs = log_files(logs_dir)[: -MOST_CHOICES - 1 : -1]
     if not logs:
         return []
@@ -251,11 +258,11 @@ OWN = "@"  # begins a choice that is an assistant of somebody's own, and not a l
 
 
 def own_choices() -> list[tuple[str, str]]:
-    """The assistants in socjudge.toml as choices, and whatever it names as default."""
+    """List the assistants in socjudge.toml as choices, and whatever it names as default."""
     names = dict.fromkeys(filter(None, [default_answers(), *assistant_tables()]))
     return [(say("panels.own_assistant", name=as_choice(name)), f"{OWN}{name}") for name in names]
 
 
 def elsewhere(panel: Any) -> str:
-    """What stands where a panel cannot be shown, such as in an exported page."""
+    """Return the text where a panel cannot be shown, such as in an exported page."""
     return say("panels.elsewhere", panel=type(panel).__name__)

@@ -1,4 +1,4 @@
-"""The panel that edits a dataset: `DatasetPanel()` shows itself in a cell, so that nobody writes JSON by hand."""
+"""The panel that edits a dataset without writing JSON by hand: `DatasetPanel()` shows itself in a cell."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _drafts: dict[Path, list[EvalQuestion]] = {}  # not yet saved, so that a cell th
 
 
 class DatasetPanel(widgets.VBox):  # type: ignore[misc]
-    """「質問の編集」: add, change and remove questions and keypoints, see what is wrong with them, save them to a file.
+    """「質問の編集」: add, change and remove questions and keypoints, see what is wrong with them, and save them to a file.
 
-    A field counts as soon as it is left. No file changes but by the button, and one that is there only with the tick;
-    one that was changed elsewhere meanwhile is not replaced. `questions` is what the panel holds."""
+    A field counts as soon as it is left. Only the button changes a file, and an existing one only with the tick; a file
+    that was changed elsewhere meanwhile is not replaced. `questions` is what the panel holds.
+    """
 
     def __init__(self, dataset: Path | str | None = None) -> None:
         self.questions: list[EvalQuestion] = []
@@ -83,7 +84,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
         return elsewhere(self)
 
     def _open(self) -> None:
-        """Take up the chosen file, or what was changed of it and not saved."""
+        """Open the chosen file, or its unsaved changes."""
         source = Path(self.dataset.value)
         with told_in(self.status):
             self._take_up(source, load_eval_dataset(source), source.read_bytes())
@@ -98,7 +99,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
         self._show(0)
 
     def _show(self, place: int) -> None:
-        """List the questions, the one at that place chosen, and say what is wrong with them."""
+        """List the questions, choose the one at `place`, and show what is wrong with them."""
         self._filling = True
         self.list.options = [
             (as_choice(f"{question.id}  {question.category}  {question.question}"), at)
@@ -109,7 +110,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
         self._fill()
 
     def _fill(self) -> None:
-        """Put the chosen question into the fields."""
+        """Fill the fields with the chosen question."""
         if self._filling:
             return
         self._filling, place = True, self.list.value
@@ -124,7 +125,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
         self._judge()
 
     def _take(self) -> None:
-        """Take what the fields say into the chosen question."""
+        """Take the fields' values into the chosen question."""
         if self._filling or self.list.value is None:
             return
         place = self.list.value
@@ -153,7 +154,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
             self._show(place)
 
     def _judge(self) -> None:
-        """Say what is wrong, or weak; keep what is not saved."""
+        """Show errors and weak points, and keep unsaved changes."""
         if self.questions == self._saved:
             _drafts.pop(self._source, None)
             unsaved = []
@@ -187,7 +188,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
         self.status.value = block("good", escape(say("panels.dataset_saved", path=shown_path(path), count=count)))
 
     def _check_place(self, path: Path) -> None:
-        """ConfigError unless the file may be written there."""
+        """Raise ConfigError unless the file may be written there."""
         if path.suffix.lower() != ".json":
             raise ConfigError(say("panels.dataset_no_json", path=path))
         if not path.exists():

@@ -1,4 +1,4 @@
-"""The panel that explores the logs: `HistoryExplorer()` shows itself in a cell. What it does is in explorer.py."""
+"""The panel that explores the logs: `HistoryExplorer()` shows itself in a cell; state/explorer.py does the work."""
 
 from __future__ import annotations
 
@@ -48,10 +48,12 @@ _NAMES = {"description_width": "7em"}
 
 
 class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
-    """The history of runs: filter it, read charts and table, compare two runs, read one question in both, export.
+    """Explore the history of runs: filter it, read charts and table, compare two runs, read one question in both,
+    export.
 
-    Everything is drawn in the background, so other cells can be executed meanwhile; of several clicks the last one
-    counts. No model is called but by `migration`, after a tick. `explorer` is the history, `selection` the frames that the filters leave."""
+    Everything is drawn in the background, so other cells can run meanwhile; of several clicks the last one counts. No
+    model is called except by `migration`, after a tick. `explorer` is the history, `selection` the filtered frames.
+    """
 
     def __init__(self, logs_dir: Path | str | None = None) -> None:
         logs_dir = logs_dir or constants.LOGS_DIR
@@ -130,21 +132,21 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         return elsewhere(self)
 
     def reload(self) -> None:
-        """Read the logs anew, in the background; what is chosen stays chosen."""
+        """Read the logs again, in the background; the choices stay."""
         self._ask(reload=True)
 
     @property
     def filters(self) -> Filters:
-        """What the controls say."""
+        """Return the controls' values."""
         several = (() if "" in box.value else box.value for box in (self.judges, self.prompts, self.categories))
         return Filters(self.since.value, self.until.value, *several)
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Return when everything is drawn, or after so many seconds."""
+        """Wait until everything is drawn, or for so many seconds."""
         self._latest.wait(timeout_s)
 
     def _ask(self, *, reload: bool = False, export: bool = False) -> None:
-        """Draw what changed, in the background."""
+        """Draw what has changed, in the background."""
         if self._latest.is_here:
             return  # a list that was filled while drawing, not a click
         self._reload, self._export = self._reload or reload, self._export or export
@@ -154,7 +156,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
     # -- in the background
 
     def _redraw(self) -> None:
-        """Draw all parts whose choices changed; given up when there is a newer click, and begun anew."""
+        """Draw all parts whose choices have changed; a newer click starts it again."""
         with in_panel():
             try:
                 self._draw_parts(self._select())
@@ -179,7 +181,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
             self.status.value = self._found(selection)
 
     def _select(self) -> History:
-        """The frames that the filters leave, read anew if that was asked for; the lists to choose from follow."""
+        """Return the filtered frames, read again if requested, and update the lists of choices."""
         if self._reload or self.explorer is None:
             self._reload = False
             if self.explorer is None:
@@ -209,7 +211,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         return self.selection
 
     def _draw(self, part: Any, what: Any, make: Callable[[], str]) -> None:
-        """Put what `make` gives into a part of the page, unless that stands there, or there was a click meanwhile."""
+        """Put the result of `make` into a part of the page, unless it is there already or a newer click came."""
         if self._drawn.get(part) == what or self._latest.is_stale:
             return
         self._drawn.pop(part, None)  # what is made may leave its traces even if it is not shown
@@ -309,14 +311,14 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
 
 
 def _fill(box: Any, choices: list[tuple[str, Any]], otherwise: Any) -> None:
-    """Give a box its choices; what was chosen stays so if it is still there."""
+    """Give a box its choices; the current choice stays if it still exists."""
     before = box.value
     box.options = choices
     box.value = before if before in [value for _, value in choices] else otherwise
 
 
 def _made(make: Callable[[], str]) -> str:
-    """What `make` gives, or what is the matter with it."""
+    """Return the result of `make`, or what went wrong."""
     try:
         return make()
     except Exception as problem:

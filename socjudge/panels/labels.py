@@ -1,4 +1,6 @@
-"""The panel in which people mark stored answers: `LabelPanel()` shows itself in a cell. Its way is in state/labelling.py."""
+"""The panel in which people mark stored answers: `LabelPanel()` shows itself in a cell; state/labelling.py does the
+work.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,14 @@ _last: dict[tuple[str, Path], tuple[Path, str]] = {}
 
 
 class LabelPanel(widgets.VBox):  # type: ignore[misc]
-    """「📝 人による採点」: people mark a run's stored answers without seeing the judge's marks, which appear when theirs are saved.
+    """「📝 人による採点」: people mark a run's stored answers; the judge's marks appear when theirs are saved.
 
-    Each mark is on disk as soon as it is saved, in `labels_dir`; the panel goes on where the rater stopped, also after the
-    cell was run again or the kernel restarted. Another name starts that rater's own order. No model is called.
+    Each mark is on disk in `labels_dir` as soon as it is saved. The panel continues where the rater stopped, also after
+    the cell was run again or the kernel restarted. Another name starts that rater's own order. No model is called.
 
-    repeats: so many answers come a second time at the end, which tells how steady the rater is (`rater_consistency`); five
-    of forty take about four minutes more."""
+    repeats: this many answers come a second time at the end, which shows how steady the rater is (`rater_consistency`);
+    five of forty take about four minutes more.
+    """
 
     def __init__(
         self,
@@ -99,12 +102,12 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         return self.session is not None
 
     def _do(self, act: Callable[[], None], status: widgets.HTML) -> None:
-        """One act at a time, and what went wrong is said where the person looks."""
+        """Do one thing at a time, and show errors where the person looks."""
         with self._lock, told_in(status):
             act()
 
     def _find_logs(self) -> None:
-        """Offer the logs, and go on where the cell was left."""
+        """List the logs, and continue where the cell was left."""
         logs = log_choices(self._logs_dir, blind=True)
         if not logs:
             self.start_button.disabled = True
@@ -139,7 +142,9 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self.marks.on_msg(lambda _, message, __: self._do(lambda: self._from_page(message), self.status))
 
     def _follow(self) -> None:
-        """Marks never go to another name or log than the one that is to be seen, which may come after the click."""
+        """Follow the chosen name and log. Marks never go to others than those on screen, which may change after the
+        click.
+        """
         if self._started:
             self._start()
 
@@ -172,7 +177,7 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
             self._show()
 
     def _show(self) -> None:
-        """Show the current answer, its marks open to be given or corrected."""
+        """Show the current answer, ready for marks or corrections."""
         assert self.session is not None
         self._draw(is_open=True)
         if self.session.current is None:

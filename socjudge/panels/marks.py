@@ -1,4 +1,4 @@
-"""Six sliders with a key for each quarter of the scale, a comment and 「保存」: the one input that ipywidgets does not have."""
+"""Sliders with a key for each quarter of the scale, a comment and 「保存」, which ipywidgets lacks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ _TEMPLATES = Path(__file__).parent
 
 
 class MarksInput(anywidget.AnyWidget):
-    """A slider per criterion, 0–100, without a mark until it is touched; keys 0–4 give 0, 25, 50, 75, 100 and go on to
-    the next one.
+    """Show a slider per criterion, 0–100, without a mark until it is touched; keys 0–4 give 0, 25, 50, 75, 100 and go
+    on to the next one.
 
-    scores: in the order of `criteria`, None where there is no mark yet. shown: counts the answers that were shown.
-    The page sends {"shown", "scores", "comment", "save"} at each change and when 「保存」 is pressed; whoever listens
-    (`on_msg`) gives it to `take`. All is in one message, because JupyterLab may deliver those of different widgets in
-    another order than they were sent: a click on a button would overtake the marks that it is about."""
+    scores: in the order of `criteria`, None without a mark. shown: counts the answers that were shown. The page sends
+    {"shown", "scores", "comment", "save"} at each change and when 「保存」 is pressed; the listener (`on_msg`) passes it to
+    `take`. It is one message because JupyterLab may reorder those of different widgets: a click could overtake the
+    marks it is about.
+    """
 
     _esm = _TEMPLATES / "marks.js"
     _css = _TEMPLATES / "marks.css"
@@ -41,19 +42,19 @@ class MarksInput(anywidget.AnyWidget):
         super().__init__(words=words, criteria=criteria, scores=[None] * len(criteria))
 
     def show(self, scores: list[int | None], comment: str) -> None:
-        """Start on another answer, with these marks; the first slider has the focus."""
+        """Start another answer with these marks; the first slider has the focus."""
         with self.hold_sync():
             self.scores, self.comment, self.disabled = scores, comment, False
             self.shown += 1
         self._send_marks()
 
     def close_input(self) -> None:
-        """Take no more changes; the page shows what stands here."""
+        """Take no more changes; the page shows the current values."""
         self.disabled = True
         self._send_marks()
 
     def take(self, message: Mapping[str, Any]) -> bool:
-        """Note the marks in a message of the page; False if it was meant for another answer, or comes too late."""
+        """Take the marks in a message; False if it was meant for another answer or comes too late."""
         if self.disabled or message.get("shown") != self.shown:
             return False
         self.set_state({name: message.get(name) for name in ("scores", "comment")})

@@ -1,4 +1,4 @@
-"""The page of HistoryExplorer on a change of the judge: from which to which, what it costs, and what changes."""
+"""The section of HistoryExplorer on a change of judge: which ones, what it costs, and what changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from .controls import AUTO, NAMES, WIDE, as_choice, cost_box, dollar_box, model_
 
 
 class MigrationBox(widgets.VBox):  # type: ignore[misc]
-    """Nothing is read without a click on 「費用を見る」, and nothing is asked without a tick. `found` is what was found last."""
+    """Compare two judges on stored answers. Nothing is read without a click on 「費用を見る」 and nothing is asked without a
+    tick. `found` is the last result.
+    """
 
     def __init__(self, logs_dir: Path | str) -> None:
         self.logs_dir = logs_dir
@@ -52,13 +54,13 @@ class MigrationBox(widgets.VBox):  # type: ignore[misc]
             control.observe(lambda _: self._forget(), "value")
 
     def offer(self, judges: list[str]) -> None:
-        """The judges of the history to choose from."""
+        """Offer the history's judges to choose from."""
         before, hosted = self.old.value, [name for name in judges if not is_embedded(name)]
         self.old.options = [(as_choice(name), name) for name in hosted]
         self.old.value = before if before in hosted else next(iter(hosted), None)
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Return when both have judged, or after so many seconds."""
+        """Wait until both have judged, or for so many seconds."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 
@@ -67,7 +69,7 @@ class MigrationBox(widgets.VBox):  # type: ignore[misc]
         return [self.old, self.new, self.size]
 
     def _forget(self) -> None:
-        """What was foreseen is of other choices."""
+        """Drop the estimate of other choices."""
         self.plan, self.cost.value, self.judge_button.disabled = None, "", True
 
     def _foresee(self) -> None:

@@ -1,4 +1,4 @@
-"""The panel that tries edited prompts: `PromptLab()` shows itself in a cell. What it does is in trials.py."""
+"""The panel that tries edited prompts: `PromptLab()` shows itself in a cell; state/trials.py does the work."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ _COLUMN = widgets.Layout(flex="1 1 26em", width="auto", min_width="min(100%, 26e
 class PromptLab(SessionPanel):
     """Edit a prompt, try it on stored answers, and see what it changes: 「採点してみる」.
 
-    The judge's prompt is tried on the answers as they are stored, so a trial costs judge calls only; the assistant's
-    prompt has the questions answered anew. Trials go on in the background, and are kept in logs_dir/trials, apart from
-    the history. Nothing is started without a click, and nothing that costs money without a tick."""
+    A judge prompt is tried on the answers as stored, so a trial costs judge calls only; with an assistant prompt the
+    questions are answered anew. Trials run in the background and are kept in logs_dir/trials, apart from the history.
+    Nothing is started without a click, and nothing that costs money without a tick.
+    """
 
     session: TrialSession
 
@@ -136,12 +137,12 @@ class PromptLab(SessionPanel):
 
     @property
     def effect(self) -> Any:
-        """What the trial that is shown changed (`comparison`, `flips`, `questions`), or None."""
+        """Return what the shown trial changed (`comparison`, `flips`, `questions`), or None."""
         return self.session.effect
 
     @property
     def _choices(self) -> dict[str, Any]:
-        """The controls by the names of `TrialSettings`."""
+        """Return the controls' values under the names of `TrialSettings`."""
         return {
             "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "answers": self.answers,
             "judge_model": self.judge_model, "assistant_model": self.assistant_model,
@@ -161,7 +162,7 @@ class PromptLab(SessionPanel):
         self._then(lambda: self.session.choose(**chosen), follow)
 
     def _then(self, act: Callable[[], Any], follow: Callable[[], Any]) -> None:
-        """Do something, then have the page follow, and say what went wrong, such as with a prompt that is gone."""
+        """Do something, then update the page, and show errors, such as a prompt that is gone."""
         problem = widgets.HTML()
         with told_in(problem):
             act()
@@ -190,7 +191,7 @@ class PromptLab(SessionPanel):
             self.session.start(note=self.note.value.strip(), max_cost_usd=limit if self._costs else None)
 
     def _check_name(self) -> None:
-        """Say where the text would be saved, as the name is typed."""
+        """Show where the text would be saved while the name is typed."""
         name, self._is_named = self.name.value.strip(), False
         self.saved.value = ""
         if name:
@@ -214,7 +215,7 @@ class PromptLab(SessionPanel):
     # -- what is shown
 
     def _fill(self) -> None:
-        """Set the controls to what the session holds."""
+        """Set the controls to the session's values."""
         session, choice = self.session, self.session.choice
         self._filling = True
         try:
@@ -240,7 +241,7 @@ class PromptLab(SessionPanel):
         self._settle()
 
     def _list_trials(self) -> None:
-        """The trials, the newest first and chosen; unless the list is the same as before."""
+        """List the trials, the newest first and chosen, unless the list is unchanged."""
         numbered = list(enumerate(self.session.trials, start=1))
         labels = [(f"{number}. {trial_label(trial)}", trial.id) for number, trial in reversed(numbered)]
         if list(self.trials.options) != labels:
@@ -249,7 +250,7 @@ class PromptLab(SessionPanel):
         self.history.layout.display = "" if labels else "none"
 
     def _settle(self) -> None:
-        """Show what the choice means, and which buttons can be used."""
+        """Show what the choice means and which buttons can be used."""
         session, choice = self.session, self.session.choice
         prompt = Prompt(choice.base, choice.text)
         self.diff.value, problem = "", ""
@@ -274,7 +275,9 @@ class PromptLab(SessionPanel):
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
 
     def _follow(self) -> None:
-        """Called from the session's thread: a trial that has ended may leave less to be judged for the next."""
+        """Update after the session changed (called in its thread): a finished trial may leave less to judge for the
+        next.
+        """
         if self.session.is_busy:
             self._redraw()
             return
@@ -283,7 +286,7 @@ class PromptLab(SessionPanel):
         self._settle()
 
     def _redraw(self) -> None:
-        """Show the session; called from its thread too."""
+        """Show the session; also called from its thread."""
         session, progress = self.session, self.session.progress
         with self._lock, in_panel():
             unpaid = self._costs and not self.allow_cost.value

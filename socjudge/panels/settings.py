@@ -1,4 +1,4 @@
-"""The panel that edits the settings of the project: `SettingsPanel()` shows itself in a cell."""
+"""The panel that edits the project's settings: `SettingsPanel()` shows itself in a cell."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from .controls import AUTO, elsewhere, heading, told_in
 
 
 class SettingsPanel(widgets.VBox):  # type: ignore[misc]
-    """「設定」: the text of socjudge.toml, checked as one types, and saved by a click while nothing in it is wrong.
+    """「設定」: edit the text of socjudge.toml, checked while typing, and save it by a click if nothing is wrong.
 
-    Where there is no such file it begins with all settings as comments. A file that was changed elsewhere is not replaced."""
+    Without such a file it begins with all settings as comments. A file that was changed elsewhere is not replaced.
+    """
 
     def __init__(self) -> None:
         self._path = constants.PROJECT_DIR / constants.PROJECT_MARK
@@ -53,7 +54,7 @@ class SettingsPanel(widgets.VBox):  # type: ignore[misc]
         return self._path.read_bytes() if self._path.is_file() else None
 
     def _judge(self) -> None:
-        """Say what is wrong, line by line."""
+        """Show what is wrong, line by line."""
         self.save_button.disabled = True
         with told_in(self.check):
             parse_project_file(self.text.value, self._path)

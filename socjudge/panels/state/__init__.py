@@ -1,1 +1,1 @@
-"""What the panels know, as plain objects that tests drive without a browser."""
+"""The panels' state as plain objects, which tests drive without a browser."""

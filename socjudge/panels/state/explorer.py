@@ -1,6 +1,7 @@
-"""A folder of logs to look around in: filter the runs, put two of them side by side, read one question, write a report.
+"""Exploring a folder of logs: filter the runs, put two side by side, read one question, write a report.
 
-Frames are read once and without texts; texts are read from the logs that are looked at, and from no other."""
+Frames are read once and without texts; texts are read only from the logs that are looked at.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +29,11 @@ from ...stats.comparison import same_answers
 
 @dataclass(frozen=True)
 class Filters:
-    """Which rows to look at. since, until: first and last day of the runs' starts, on this machine's clock; None for
-    any. judges (those asked for), prompts (their ids), categories: some of those there are; none for all."""
+    """Choose rows.
+
+    since, until: first and last day of the runs' starts, on this machine's clock; None for any. judges (as asked for),
+    prompts (ids), categories: some of those that exist; empty for all.
+    """
 
     since: date | None = None
     until: date | None = None
@@ -40,13 +44,14 @@ class Filters:
 
 @dataclass(frozen=True)
 class RunPair:
-    """Two runs side by side. first, second: their rows of `load_runs`. conditions: (name, first's, second's) of what
-    differs between them.
-    comparison: `compare_runs`, None where they cannot be compared.
-    reason: why their marks are not those of the same stored answers; nothing where they are.
-    means: one row per run and criterion, from `summarise_scores`. questions: one row per question of either: question_id,
-    category, first, second (0–100, repeats averaged; NaN where it was not asked or not scored), same_answer (whether
-    both judged the same stored answer)."""
+    """Hold two runs side by side.
+
+    first, second: their rows of `load_runs`. conditions: (name, first's, second's) of what differs. comparison:
+    `compare_runs`, None if they cannot be compared. reason: why their marks are not those of the same stored answers;
+    empty if they are. means: one row per run and criterion, from `summarise_scores`. questions: one row per question of
+    either: question_id, category, first, second (0–100, repeats averaged; NaN if not asked or not scored), same_answer
+    (whether both judged the same stored answer).
+    """
 
     first: dict[Any, Any]
     second: dict[Any, Any]
@@ -58,14 +63,16 @@ class RunPair:
 
     @property
     def paired(self) -> pd.DataFrame | None:
-        """The differences, where both judged the same stored answers."""
+        """Return the differences if both judged the same stored answers."""
         return None if self.comparison is None or self.reason else self.comparison.differences
 
 
 class Explorer:
-    """The history in a folder of logs, or under a URL. history: its frames, without texts; `reload` reads them again.
+    """Explore the history in a folder of logs or under a URL. history: its frames, without texts; `reload` reads them
+    again.
 
-    ConfigError if there is no such folder."""
+    ConfigError if there is no such folder.
+    """
 
     def __init__(self, logs_dir: Path | str | None = None) -> None:
         logs_dir = logs_dir or constants.LOGS_DIR
@@ -74,27 +81,27 @@ class Explorer:
         self.reload()
 
     def reload(self) -> None:
-        """Read the logs again; of those that did not change, what was kept in `logs_dir/.history`."""
+        """Read the logs again; unchanged ones come from `logs_dir/.history`."""
         self.history = load_history(self.logs_dir)
         self._texts = {}
 
     @property
     def judges(self) -> list[str]:
-        """The judges that were asked for, as they first occur."""
+        """List the judges that were asked for, in order of appearance."""
         return list(dict.fromkeys(self.history.runs["judge_model"]))
 
     @property
     def prompts(self) -> list[str]:
-        """The ids of the judge prompts, as they first occur."""
+        """List the ids of the judge prompts, in order of appearance."""
         return list(dict.fromkeys(self.history.runs["prompt_id"]))
 
     @property
     def categories(self) -> list[str]:
-        """The categories of the judged questions, the specification's four first."""
+        """List the categories of the judged questions, the specification's four first."""
         return in_order(self.history.results["category"])
 
     def select(self, filters: Filters) -> History:
-        """The rows that the filters leave; without a start a run is in no period. ConfigError if the period is empty."""
+        """Return the filtered rows; a run without a start is in no period. ConfigError if the period is empty."""
         if filters.since and filters.until and filters.since > filters.until:
             raise ConfigError(say("panels.period_reversed", since=filters.since, until=filters.until))
         return self.history.select(
@@ -103,9 +110,10 @@ class Explorer:
         )  # fmt: skip
 
     def answers(self, run_id: str, other: str, question_id: Any) -> tuple[list[EvaluationResult], ...]:
-        """What two runs have on a question, with all texts: their results of it, none where it was not asked.
+        """Return two runs' results on a question, with all texts; empty for a run that did not ask it.
 
-        The texts of these two logs are kept until others are asked for. ConfigError if a log cannot be read any more."""
+        The texts of these two logs are kept until others are requested. ConfigError if a log can no longer be read.
+        """
         names = dict(zip(self.history.runs["run_id"], self.history.runs["log"], strict=True))
         logs = [names[run_id], names[other]]
         self._texts = {log: self._texts.get(log) or load_run(as_path(self.logs_dir) / log) for log in logs}
@@ -114,9 +122,11 @@ class Explorer:
         )
 
     def report_path(self, run_id: str, typed: str = "") -> Path:
-        """Where the report of a run goes: what was typed, or else `reports/` beside the logs, after the run's log.
+        """Return where a run's report goes: the path typed, or `reports/` beside the logs, named after the run's log.
 
-        Of logs under a URL: build/reports. ConfigError if it is no .html file, or something else than a report of ours is there already."""
+        For logs under a URL: build/reports. ConfigError if it is no .html file, or if something other than a report of
+        ours is there.
+        """
         log = dict(zip(self.history.runs["run_id"], self.history.runs["log"], strict=True))[run_id]
         path = Path(typed).expanduser() if typed else self._reports / f"{log.split('.json')[0]}.html"
         if path.suffix.lower() not in (".html", ".htm"):
@@ -127,10 +137,11 @@ class Explorer:
         return path.absolute()
 
     def export(self, chosen: History, run_id: str, *, baseline: str | None = None, path: Path) -> Path:
-        """Write the report of a run in the selection, against a baseline, with the runs before it as the trend.
+        """Write the report of a run in the selection, against a baseline, with the earlier runs as the trend.
 
-        chosen: of `select`, and the report is of these questions only. path: of `report_path`; the folder `reports/` is
-        made. Errors are those of `write_report`."""
+        chosen: from `select`; the report covers these questions only. path: from `report_path`; the folder `reports/`
+        is created. Errors are those of `write_report`.
+        """
         from ...report.page import TREND_RUNS, write_report
 
         order = chosen.runs["run_id"].tolist()
@@ -185,9 +196,10 @@ def run_table(chosen: History) -> pd.DataFrame:
 
 
 def pair_runs(chosen: History, first: str, second: str) -> RunPair:
-    """Two runs of a selection side by side.
+    """Put two runs of a selection side by side.
 
-    ConfigError if a run is not in the selection, or both are the same one."""
+    ConfigError if a run is not in the selection, or both are the same.
+    """
     rows = {row["run_id"]: row for row in chosen.runs.to_dict("records")}
     if first == second:
         raise ConfigError(say("panels.same_run_twice"))

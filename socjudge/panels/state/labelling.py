@@ -1,4 +1,4 @@
-"""A person's way through the stored answers of a run: plain state, which the panel shows and a test reads."""
+"""A person's way through a run's stored answers: plain state, which the panel shows and a test reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...runs.log_json import answer_sha256
 
 @dataclass(frozen=True)
 class LabelItem:
-    """One stored answer to be marked; nothing in it tells the judge's marks."""
+    """Hold one stored answer to mark, without anything that shows the judge's marks."""
 
     question: EvalQuestion
     answer: AssistantAnswer
@@ -28,15 +28,16 @@ class LabelItem:
 
 
 class LabelSession:
-    """The distinct answers of a run in an order of the rater's own, marked one at a time; each mark is on disk at once.
+    """Give a rater the distinct answers of a run in the rater's own order, one at a time; each mark is on disk at once.
 
     An answer that was judged repeatedly comes once; one without text (the assistant failed) does not come. What the
-    rater has marked before, in whatever run, counts as done, and the way goes on behind it; what was skipped comes again
-    at the end. Nothing is kept but the marks, so that a new session goes on where the last one ended.
+    rater has marked before, in any run, counts as done, and skipped answers come again at the end. Only marks are kept,
+    so a new session continues where the last one ended.
 
-    repeats: so many answers, those that came first, come once more at the end, without the rater's first marks; the judge's
-    are kept back until then. rater: the name as it is used. total, done: answers, those included. problem: lines of the
-    rater's file that cannot be read."""
+    repeats: this many answers, the first ones, come once more at the end without the rater's first marks, and the
+    judge's are withheld until then. rater: the name as it is used. total, done: answers, repeats included. problem:
+    lines of the rater's file that cannot be read.
+    """
 
     def __init__(
         self,
@@ -74,22 +75,22 @@ class LabelSession:
 
     @property
     def total(self) -> int:
-        """How many answers there are."""
+        """Return the number of answers."""
         return len(self._places) + len(self._to_repeat)
 
     @property
     def done(self) -> int:
-        """How many of them this rater has marked."""
+        """Return how many this rater has marked."""
         return sum(key in self._marks for key in self._places) + sum(key in self._again for key in self._to_repeat)
 
     @property
     def can_go_back(self) -> bool:
-        """Whether another answer was looked at before this one."""
+        """Whether another answer was shown before this one."""
         return self._at > 0
 
     @property
     def current(self) -> LabelItem | None:
-        """The answer to be marked; None when all are done."""
+        """Return the answer to mark; None when all are done."""
         if self._at == len(self._trail):
             return None
         key, _ = self._trail[self._at]
@@ -102,7 +103,7 @@ class LabelSession:
 
     @property
     def mark(self) -> Mark | None:
-        """What this rater has given the current answer, None if nothing yet."""
+        """Return this rater's marks of the current answer, None if there are none."""
         if self._at == len(self._trail):
             return None
         key, is_again = self._trail[self._at]
@@ -110,21 +111,23 @@ class LabelSession:
 
     @property
     def is_again(self) -> bool:
-        """Whether the current answer is there for the second time."""
+        """Whether the current answer comes for the second time."""
         return self._at < len(self._trail) and self._trail[self._at][1]
 
     @property
     def judge_marks(self) -> Sequence[Evaluation]:
-        """The judge's marks of the current answer, one for each time it was judged; none before it is saved, for the
-        last time where it is to be marked twice."""
+        """Return the judge's marks of the current answer, one per judgement; none before the rater's (last) marks are
+        saved.
+        """
         if self.mark is None or (self.mark.key in self._to_repeat and self.mark.key not in self._again):
             return ()
         return [self.run.results[place].evaluation for place in self._places[self.mark.key]]
 
     def save(self, scores: Mapping[str, int | None], comment: str = "") -> Path:
-        """Put marks of the current answer on disk, at once, and stay with it; gives the file.
+        """Write marks of the current answer to disk, stay with it, and return the file.
 
-        ConfigError that names the criteria without a mark, or what is wrong with the file; then nothing is saved."""
+        ConfigError that names the criteria without a mark, or what is wrong with the file; nothing is saved then.
+        """
         item = self.current
         if item is None:
             raise ConfigError(say("panels.all_marked"))
@@ -149,12 +152,12 @@ class LabelSession:
         return path
 
     def next(self) -> None:
-        """Go on to the answer that follows: the next one where the rater went back, else the next without a mark."""
+        """Go to the following answer: the next one if the rater went back, else the next without a mark."""
         self._at = min(self._at + 1, len(self._trail))
         self._go_on()
 
     def skip(self) -> None:
-        """Leave the current answer for the end, and go on."""
+        """Leave the current answer for the end and go on."""
         item = self._trail[self._at] if self._at < len(self._trail) else None
         if item in self._waiting:
             self._waiting.remove(item)
@@ -163,7 +166,7 @@ class LabelSession:
         self.next()
 
     def back(self) -> None:
-        """Return to the answer before, to look at its marks or correct them."""
+        """Return to the previous answer, to look at its marks or correct them."""
         self._at = max(self._at - 1, 0)
         self._shown_at = time.monotonic()
 
@@ -177,7 +180,7 @@ class LabelSession:
         ]
 
     def _go_on(self) -> None:
-        """At the end of the trail, add to it what waits first."""
+        """Add the first waiting answer at the end of the trail."""
         if self._at == len(self._trail) and self._waiting:
             item = self._waiting[0]
             self._trail = [*(seen for seen in self._trail if seen != item), item]
@@ -186,7 +189,7 @@ class LabelSession:
 
 
 def _keypoints(dataset: Path) -> dict[tuple[int | str, str], tuple[str, ...]]:
-    """The keypoints by question id and text, for logs that do not hold them."""
+    """Return the keypoints by question id and text, for logs that do not hold them."""
     try:
         questions = load_eval_dataset(dataset)
     except ConfigError:  # a help, not a need: marks can be given without

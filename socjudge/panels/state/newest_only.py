@@ -1,5 +1,4 @@
-"""Work in the background of which only the newest request counts, as a panel needs it that is clicked faster than it
-can draw."""
+"""Background work of which only the newest request counts, for a panel that is clicked faster than it can draw."""
 
 from __future__ import annotations
 
@@ -11,10 +10,11 @@ from ...base.redact import surprise_text
 
 
 class NewestOnly:
-    """Calls `work` in a thread of its own after each `ask`; requests that come while it works are one more call.
+    """Call `work` in its own thread after each `ask`; requests that come meanwhile become one more call.
 
-    `work` itself sees in `is_stale` whether something newer was asked for, and may then give up what it has. If it
-    raises, that is a warning, and the next request is worked on as usual."""
+    `work` can see in `is_stale` that something newer was requested, and give up. If it raises, that is a warning, and
+    the next request is handled as usual.
+    """
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -23,7 +23,7 @@ class NewestOnly:
         self._waiting = False
 
     def ask(self) -> None:
-        """Have the work done once more, from its beginning."""
+        """Request the work once more, from its beginning."""
         with self._changed:
             self._waiting = True
             if self._thread is None:
@@ -32,7 +32,7 @@ class NewestOnly:
 
     @property
     def is_stale(self) -> bool:
-        """Whether something newer was asked for since the work under way began."""
+        """Whether something newer was requested since the current work began."""
         return self._waiting
 
     @property
@@ -41,7 +41,7 @@ class NewestOnly:
         return threading.current_thread() is self._thread
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Return when nothing is left to do, or after so many seconds."""
+        """Wait until nothing is left to do, or for so many seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._thread is None, timeout_s)
 

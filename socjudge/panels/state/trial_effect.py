@@ -20,7 +20,7 @@ FLIPS = ("合格→不合格", "不合格→合格")
 
 @dataclass(frozen=True)
 class QuestionChange:
-    """One question with the results of both prompts. direction: "合格→不合格", "不合格→合格" or empty."""
+    """Hold one question with the results of both prompts. direction: "合格→不合格", "不合格→合格" or empty."""
 
     before: tuple[EvaluationResult, ...]
     after: tuple[EvaluationResult, ...]
@@ -29,8 +29,11 @@ class QuestionChange:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a prompt changed. comparison: of `compare_runs`; questions: those whose verdict flipped first; same_answers:
-    whether both prompts were tried on the same answers."""
+    """Hold what a prompt changed.
+
+    comparison: from `compare_runs`. questions: those whose verdict flipped first. same_answers: whether both prompts
+    were tried on the same answers.
+    """
 
     comparison: RunComparison
     questions: tuple[QuestionChange, ...]
@@ -38,26 +41,27 @@ class Effect:
 
     @property
     def rows(self) -> list[dict[Any, Any]]:
-        """The differences, 総合 first."""
+        """Return the differences, 総合 first."""
         rows = self.comparison.differences.to_dict("records")
         return sorted(rows, key=lambda row: row["criterion"] != OVERALL)
 
     @property
     def flips(self) -> list[dict[Any, Any]]:
-        """The questions whose verdict flipped, as in the comparison."""
+        """Return the questions whose verdict flipped, as in the comparison."""
         return [row for row in self.comparison.questions.to_dict("records") if row["direction"] in FLIPS]
 
     @property
     def difference(self) -> float | None:
-        """Points by which the mean over questions and criteria moved; None if nothing could be compared."""
+        """Return by how many points the mean over questions and criteria moved; None if nothing could be compared."""
         moved = self.rows[0]["mean_difference"]
         return None if pd.isna(moved) else float(moved)
 
 
 def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers: bool) -> Effect:
-    """The effect of what was tried in `after`, on its questions; repeats are averaged first.
+    """Measure the effect of the trial `after` on its questions; repeats are averaged first.
 
-    same_answers: both judged the same stored answers; otherwise the questions are paired, whatever was answered."""
+    same_answers: both judged the same stored answers; otherwise the questions are paired, whatever was answered.
+    """
 
     def pair_of(result: EvaluationResult) -> tuple[int | str, int]:
         return result.question.id, result.answer_repeat if same_answers else 0
@@ -75,7 +79,7 @@ def measure_effect(before: EvaluationRun, after: EvaluationRun, *, same_answers:
 
 
 def disputed_questions(run: EvaluationRun, logs_dir: Path) -> set[int | str]:
-    """The questions of a run that another log in the folder gives another verdict, on the same stored answer."""
+    """Return the questions of a run to which another log in the folder gives another verdict on the same stored answer."""
     own = run.scores_frame()
     answers = set(zip(own["question_id"], own["answer_sha256"], strict=True))
     scores = load_scores(logs_dir)

@@ -1,4 +1,4 @@
-"""The two prompts that a trial compares: what has to be judged for each, and whether its marks are there already."""
+"""The two prompts that a trial compares: what must be judged for each, and whether its marks exist already."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256",
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two prompts. run: with the chosen answers; assistant_prompt: None where those are judged as they are,
-    else the questions are answered anew with it."""
+    """Hold one of the two prompts.
+
+    run: with the chosen answers. assistant_prompt: None if those are judged as they are, else the questions are
+    answered anew with it.
+    """
 
     choice: TrialSettings
     run: EvaluationRun
@@ -36,29 +39,29 @@ class Side:
 
     @property
     def identity(self) -> str:
-        """What makes two sides the same work."""
+        """Identify a side's work."""
         return repr(sorted(self.assignment.key.items()))
 
     @property
     def is_judged(self) -> bool:
-        """Whether the marks in the stored run are those of this prompt and judge."""
+        """Whether the stored run's marks are those of this prompt and judge."""
         return self.assistant_prompt is None and self._agrees(_JUDGING)
 
     @property
     def is_answered(self) -> bool:
-        """Whether the answers in the stored run are those of this prompt and assistant."""
+        """Whether the stored run's answers are those of this prompt and assistant."""
         return self._agrees(_ANSWERING)
 
     def _agrees(self, names: tuple[str, ...]) -> bool:
         return all(getattr(self.assignment.info, name) == getattr(self.run.run, name) for name in names)
 
     def count_done(self, logs_dir: Path) -> int:
-        """How many answers were judged when this was broken off."""
+        """Return how many answers were judged before an interruption."""
         found = [run for run in unfinished_runs(logs_dir) if run.key == self.assignment.key]
         return found[-1].done if found else 0
 
     def estimate(self) -> Estimate:
-        """What judging it takes; nothing is sent."""
+        """Estimate the cost of judging it; nothing is sent."""
         samples = [self.assignment.sample_at(i) for i in range(self.assignment.n_samples)]
         stored = [sample.stored for sample in samples if sample.stored is not None]
         return estimate_run(
@@ -71,10 +74,11 @@ class Side:
 def get_sides(
     choice: TrialSettings, run: EvaluationRun, edited: Prompt, get_index: Callable[[], RunbookIndex]
 ) -> tuple[Side, Side]:
-    """The base prompt's side and the edited one's; ConfigError if a prompt or a model is unfit. Nothing is sent.
+    """Return the base prompt's side and the edited one's; ConfigError if a prompt or a model is unfit. Nothing is sent.
 
-    run: with the chosen answers. get_index: asked only where questions are answered anew. A prompt of the assistant is
-    tried with the judge prompt of the run, or the built-in one where that is gone."""
+    run: with the chosen answers. get_index: called only if questions are answered anew. An assistant prompt is tried
+    with the run's judge prompt, or the built-in one if that is gone.
+    """
     base = load_prompt(choice.base, rubric=run.rubric)
     if choice.kind == "judge":
         return _judging(choice, run, base), _judging(choice, run, edited)

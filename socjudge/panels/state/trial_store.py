@@ -1,4 +1,4 @@
-"""What was tried with prompts, in `logs/trials/trials.jsonl`: one line per trial and change, the last one counts."""
+"""Trials of prompts in `logs/trials/trials.jsonl`: one line per trial and change; a trial's last line counts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ ALL, DISPUTED = "all", "disputed"
 
 @dataclass(frozen=True)
 class TrialSettings:
-    """What is to be tried. log: the name of the log whose answers are used; base: the id of the prompt to compare with;
-    text: the edited prompt; answers: `ALL`, `DISPUTED` (other logs give another verdict), or a category;
-    assistant_model: asked only for an assistant's prompt."""
+    """Describe a trial.
+
+    log: the name of the log whose answers are used. base: the id of the prompt to compare with. text: the edited
+    prompt. answers: `ALL`, `DISPUTED` (other logs give another verdict), or a category. assistant_model: used only for
+    an assistant prompt.
+    """
 
     log: str = ""
     kind: Kind = "judge"
@@ -36,8 +39,11 @@ class TrialSettings:
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial. id: of its first start, ISO 8601 and a few letters; before, after: names of logs in logs/trials, empty
-    for the run's own marks and for a trial that was not finished; difference: of the means in points, if known."""
+    """Hold one trial.
+
+    id: of its first start, ISO 8601 and a few letters. before, after: names of logs in logs/trials, empty for the run's
+    own marks and for an unfinished trial. difference: of the means in points, if known.
+    """
 
     id: str
     choice: TrialSettings
@@ -48,7 +54,7 @@ class Trial:
 
 
 def load_trials(folder: Path) -> list[Trial]:
-    """The trials, the oldest first; a line that cannot be read is left out with a warning."""
+    """Load the trials, the oldest first; an unreadable line is left out with a warning."""
     path, trials = folder / "trials.jsonl", dict[str, Trial]()
     try:
         lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
@@ -69,7 +75,7 @@ def load_trials(folder: Path) -> list[Trial]:
 
 
 def save_trial(folder: Path, trial: Trial) -> None:
-    """Add the trial, or what became of it, to the list; ConfigError if it cannot be written."""
+    """Add the trial, or its new state, to the list; ConfigError if it cannot be written."""
     path = folder / "trials.jsonl"
     try:
         append_line(path, orjson.dumps(asdict(trial)))
@@ -78,7 +84,7 @@ def save_trial(folder: Path, trial: Trial) -> None:
 
 
 def _trial(line: dict[str, Any]) -> Trial:
-    """ValueError and the like unless every field is of its kind; names must not lead out of their folders."""
+    """Read a line; ValueError and the like unless every field is of its type and no name leads out of its folder."""
     choice = TrialSettings(**line["choice"])
     trial = Trial(**{**line, "choice": choice})
     texts = [*asdict(choice).values(), trial.id, trial.note, trial.before, trial.after]

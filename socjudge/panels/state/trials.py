@@ -1,4 +1,4 @@
-"""Trials of edited prompts on stored answers, in the background of a notebook's kernel: the state behind `PromptLab`."""
+"""Trials of edited prompts on stored answers, in the background of the kernel: the state behind `PromptLab`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrialCost:
-    """What a trial will take. answers: to be judged with the edited prompt; base_calls: those of the estimate's calls
-    that are for the base prompt; is_unread: no one reads the prompt that is tried, as it is for the embedded default."""
+    """Hold what a trial will cost.
+
+    answers: to judge with the edited prompt. base_calls: the calls among the estimate's that are for the base prompt.
+    is_unread: no model reads the tried prompt, as with the embedded default.
+    """
 
     answers: int
     estimate: Estimate
@@ -45,10 +48,11 @@ class TrialCost:
 
 
 class TrialSession(Session):
-    """Prompts tried on the answers of stored runs; one trial at a time.
+    """Try prompts on stored runs' answers, one trial at a time.
 
-    choice: what is to be tried, changed by `choose`; trials: all of them, the oldest first, kept in logs_dir/trials
-    beside their logs; trial, effect: the one that is shown, if any, and what it changed; tried: what the last start tried."""
+    choice: what is to be tried, changed by `choose`. trials: all of them, the oldest first, kept in logs_dir/trials
+    with their logs. trial, effect: the one shown, if any, and what it changed. tried: what the last start tried.
+    """
 
     def __init__(self, *, logs_dir: Path | None = None, index_dir: Path | None = None) -> None:
         logs_dir = logs_dir or constants.LOGS_DIR
@@ -70,12 +74,12 @@ class TrialSession(Session):
 
     @property
     def logs(self) -> list[str]:
-        """The names of the logs whose answers can be used, the newest first."""
+        """List the names of usable logs, the newest first."""
         return [path.name for path in reversed(log_files(self.logs_dir))]
 
     @property
     def categories(self) -> list[str]:
-        """The categories of the chosen log's questions; none if it cannot be read."""
+        """List the categories of the chosen log's questions; none if it cannot be read."""
         try:
             return list(dict.fromkeys(result.question.category for result in self._stored().results))
         except ConfigError:
@@ -83,7 +87,7 @@ class TrialSession(Session):
 
     @property
     def base_text(self) -> str:
-        """The text of the prompt to compare with; ConfigError if it is gone."""
+        """Return the text of the prompt to compare with; ConfigError if it is gone."""
         return load_prompt(self.choice.base, rubric=self._rubric()).text
 
     # -- choosing; nothing changes while a trial is under way
@@ -91,7 +95,8 @@ class TrialSession(Session):
     def choose(self, **changes: Any) -> None:
         """Change the choice, by the names of `TrialSettings`.
 
-        Another log brings its judge and assistant; another base, or the other kind, that prompt's text."""
+        Another log brings its judge and assistant; another base, or the other kind, brings that prompt's text.
+        """
         if self.is_busy:
             return
         old = self.choice
@@ -106,7 +111,7 @@ class TrialSession(Session):
         self.choice = replace(choice, text=encodable(choice.text))
 
     def undo(self) -> None:
-        """Take the text back to the one before: the last that was tried or replaced; the trials stay listed."""
+        """Return to the previous text: the last one tried or replaced; the trials stay listed."""
         if self.is_busy:
             return
         while len(self._earlier) > 1 and self._earlier[-1] == self.choice.text:
@@ -115,11 +120,11 @@ class TrialSession(Session):
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is another text to go back to."""
+        """Whether there is a previous text."""
         return any(earlier != self.choice.text for earlier in self._earlier)
 
     def reopen(self, trial: Trial) -> None:
-        """Take the choice, the text and the result of an earlier trial back. ConfigError if its logs are gone."""
+        """Restore the choice, text and result of an earlier trial. ConfigError if its logs are gone."""
         if self.is_busy:
             return
         self._earlier += [self.choice.text, trial.choice.text]
@@ -129,11 +134,11 @@ class TrialSession(Session):
             self.effect = self._measure(before, load_run(self.trials_dir / trial.after))
 
     def check_name(self, name: str) -> Path:
-        """Where `save` would put the text; ConfigError if the name cannot be used."""
+        """Return where `save` would put the text; ConfigError if the name cannot be used."""
         return check_prompt_name(name, parent=self.choice.base)
 
     def save(self, name: str, *, author: str = "", note: str = "") -> Path:
-        """Save the text as a prompt of its own, made from the base; `save_prompt` says what is refused."""
+        """Save the text as a prompt derived from the base; `save_prompt` says what is refused."""
         choice = self.choice
         return save_prompt(
             choice.text,
@@ -148,11 +153,11 @@ class TrialSession(Session):
     # -- before it costs anything
 
     def check_text(self) -> None:
-        """ConfigError that names what the text lacks, or has too much."""
+        """Raise ConfigError that names what the text lacks or must not have."""
         check_prompt(self._edited(), self.choice.kind, self._rubric())
 
     def plan(self) -> TrialCost:
-        """What the trial will take; nothing is sent. ConfigError if something that was chosen is unfit."""
+        """Return what the trial will cost; nothing is sent. ConfigError if a choice is unfit."""
         before, after = self._sides()
         costs = [side.estimate() for side in self._to_judge(before, after)]
         # The edited prompt's side is the last; the base's marks may be there already.
@@ -163,7 +168,7 @@ class TrialSession(Session):
         return TrialCost(after.assignment.total, total, total.calls - costs[-1].calls, is_unread)
 
     def unfinished(self) -> tuple[int, int] | None:
-        """How many answers of how many were judged when this trial was broken off; None if it was not."""
+        """Return (judged, all) answers if this trial was interrupted, else None."""
         sides = self._to_judge(*self._sides())
         done = self._count_done(sides)
         return (done, sum(side.assignment.total for side in sides)) if done else None
@@ -175,9 +180,10 @@ class TrialSession(Session):
     # -- the work
 
     def start(self, *, note: str = "", max_cost_usd: float | None = None) -> None:
-        """Try the text in the background, or go on where the same trial was broken off.
+        """Try the text in the background, or resume the same trial.
 
-        max_cost_usd: a hard cap on the whole trial, what the base prompt's marks cost and earlier starts included."""
+        max_cost_usd: a hard cap on the whole trial, including the base prompt's marks and earlier starts.
+        """
         self._begin("running", lambda: self._try(note, max_cost_usd))
 
     def _try(self, note: str, max_cost_usd: float | None) -> State:
@@ -217,7 +223,7 @@ class TrialSession(Session):
         return "finished"
 
     def _note_trial(self, note: str) -> Trial:
-        """The trial that is begun, in the list; the same one if it was broken off."""
+        """Add the trial that begins to the list, or return the interrupted one."""
         same = (trial for trial in self.trials if trial.choice == self.choice and not trial.after)
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         trial = next(same, None) or Trial(f"{now}-{secrets.token_hex(3)}", self.choice)
@@ -240,7 +246,7 @@ class TrialSession(Session):
         return get_sides(self.choice, self._chosen(), self._edited(), self._index)
 
     def _known(self, side: Side) -> EvaluationRun | None:
-        """The marks of a side, if they are the stored run's own, or were made for a trial of the same choice before."""
+        """Return a side's marks if they are the stored run's own, or were made for an earlier trial of the same choice."""
         if side.is_judged:
             return side.run
         if side.identity not in self._judged:
@@ -257,7 +263,7 @@ class TrialSession(Session):
         return [after] if self._known(before) else [before, after]
 
     def _edited(self) -> Prompt:
-        """The text as it appears in logs: under the base's id and a piece of its hash."""
+        """Return the text as it appears in logs: under the base's id and a piece of its hash."""
         prompt = Prompt(self.choice.base, self.choice.text)
         return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")
 
@@ -267,7 +273,7 @@ class TrialSession(Session):
         return open_index(index_dir=self.index_dir)
 
     def _models_of(self, log: str) -> dict[str, str]:
-        """The models of a log, as far as it tells them."""
+        """Return the models that a log names."""
         try:
             info = self._stored(log).run
         except ConfigError:  # said when the choice is looked at
@@ -286,14 +292,14 @@ class TrialSession(Session):
         return self._read[key]
 
     def _rubric(self) -> Rubric:
-        """What the chosen log was judged by; the project's where there is none."""
+        """Return what the chosen log was judged by, or the project's rubric."""
         try:
             return self._stored().rubric
         except ConfigError:
             return project_rubric()
 
     def _chosen(self) -> EvaluationRun:
-        """The stored run with the chosen answers only; those that were never given are left out."""
+        """Return the stored run with the chosen answers only, without failed ones."""
         run, wanted = self._stored(), self.choice.answers
         if wanted == DISPUTED:
             key = (self.choice.log, *self.logs)  # another log may bring another verdict
@@ -321,7 +327,7 @@ _sessions: dict[tuple[Path, ...], TrialSession] = {}
 
 
 def get_trials(*, logs_dir: Path | None = None, index_dir: Path | None = None) -> TrialSession:
-    """The session over these folders: the same one each time, so that a cell that is run again finds its trials."""
+    """Return the session over these folders, the same one each time, so that a cell that is run again finds its trials."""
     logs_dir = logs_dir or constants.LOGS_DIR
     index_dir = index_dir or constants.INDEX_DIR
     key = (logs_dir.resolve(), index_dir.resolve())

@@ -1,4 +1,4 @@
-"""What panels show as HTML of a run. How a single record looks, in a panel or a cell, is in base/showing.py."""
+"""A run as HTML for panels. How a single record looks, in a panel or a cell, is in base/showing.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_DETAILS = 50  # answers with their contexts take about 4 kB each, and nobody
 
 
 def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) -> str:
-    """The specification's warning, with calls and price. left: what is still to be paid of a run that is taken up."""
+    """Show the specification's warning with calls and price. left: what remains to be paid when a run is resumed."""
     line = COSTS_MONEY.format(questions=questions)
     if not estimate.calls:
         return block("", f"{line}<br>{say('panels.cost_none')}")
@@ -38,7 +38,7 @@ def cost_html(estimate: Estimate, questions: int, left: Estimate | None = None) 
 
 
 def progress_text(progress: Progress) -> str:
-    """How far a run is, in one line."""
+    """Describe a run's progress in one line."""
     if not progress.total:
         return say("panels.preparing")
     text = f"{progress.done}/{progress.total}"
@@ -56,7 +56,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def stopped_html(session: Session, button: str) -> str:
-    """Why what a button started was stopped, or is being stopped, and how to go on."""
+    """Say why a session was or is being stopped, and how to resume with the button."""
     numbers = progress_text(session.progress)
     if session.state == "stopping":
         return block("warn", say("panels.stopping"), numbers)
@@ -68,8 +68,10 @@ def stopped_html(session: Session, button: str) -> str:
 
 
 def summary_html(run: EvaluationRun) -> str:
-    """The success line, green whatever the verdict but not where the log had to be rescued, and the specification's summary:
-    of this judge alone."""
+    """Show the success line and the specification's summary of this judge alone.
+
+    The line is green whatever the verdict, but not if the log had to be rescued.
+    """
     from markdown_it import MarkdownIt
 
     judge, verdict = escape(run.run.judge_model_resolved), judge_verdict(run)
@@ -94,9 +96,11 @@ def summary_html(run: EvaluationRun) -> str:
 def details_html(
     results: Sequence[EvaluationResult], log_path: Path | None = None, *, line: float | None = None
 ) -> str:
-    """「📋 詳細結果を見る」: questions with marks, reasons, answer and context, in their order.
+    """「📋 詳細結果を見る」: show questions with marks, reasons, answer and context, in their order.
 
-    Of more than MAX_DETAILS results those without marks, then the weakest; the rest is in log_path, says a line."""
+    Of more than MAX_DETAILS results, show those without marks, then the weakest; a line says that log_path has the
+    rest.
+    """
     left_out = ""
     if len(results) > MAX_DETAILS:
         words = say(

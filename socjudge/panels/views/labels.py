@@ -17,7 +17,7 @@ _TABLE = """<style>.socjudge table.marks { border-collapse: collapse; margin: .4
 
 
 def progress_html(session: LabelSession) -> str:
-    """How far the rater is."""
+    """Show how far the rater is."""
     done = say("panels.labels_done_of", done=session.done, total=session.total)
     line = [f"<b>{done}</b>", escape(say("panels.labels_name", rater=session.rater))]
     if session.done == session.total:
@@ -29,7 +29,7 @@ def progress_html(session: LabelSession) -> str:
 
 
 def item_html(item: LabelItem) -> str:
-    """An answer to be marked, with its question, keypoints and context, and nothing of the judge."""
+    """Show an answer to mark with its question, keypoints and context, and nothing of the judge."""
     question, answer = item.question, item.answer
     points = "".join(f"<li>{escape(point)}</li>" for point in question.expected_keypoints)
     keypoints = f"{say('panels.labels_keypoints')}<ul>{points}</ul>" if points else say("panels.labels_no_keypoints")
@@ -42,7 +42,7 @@ def item_html(item: LabelItem) -> str:
 
 
 def judged_html(title: str, mark: Mark, evaluations: Sequence[Evaluation]) -> str:
-    """Under a title, the rater's marks beside the judge's, for each time the answer was judged, and the judge's reasons."""
+    """Show the rater's marks beside the judge's, per judgement, and the judge's reasons."""
     several = len(evaluations) > 1
     names = [f"Judge{f' {n}' if several else ''}" for n in range(1, len(evaluations) + 1)]
     read = [evaluation if evaluation.status == "ok" else None for evaluation in evaluations]

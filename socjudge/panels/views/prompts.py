@@ -1,4 +1,4 @@
-"""What the prompt panel shows as HTML: the diff, what a trial takes, and what it changed."""
+"""What the prompt panel shows as HTML: the diff, a trial's cost, and what it changed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STYLE = """<style>
 
 
 def diff_html(before: str, after: str) -> str:
-    """What changed from one text to the other, line by line."""
+    """Show the changes between two texts, line by line."""
     old, new = before.split("\n"), after.split("\n")
     rows: list[str] = []
     for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT):
@@ -57,7 +57,7 @@ def diff_html(before: str, after: str) -> str:
 
 
 def text_html(problem: str, placeholders: set[str]) -> str:
-    """Whether the text can be used as it stands."""
+    """Say whether the text can be used as it is."""
     if problem:
         return block("bad", say("panels.prompts_unfit"), escape(problem))
     names = listed(f"{{{name}}}" for name in sorted(placeholders))
@@ -65,7 +65,7 @@ def text_html(problem: str, placeholders: set[str]) -> str:
 
 
 def work_html(work: TrialCost, choice: TrialSettings) -> str:
-    """What a trial takes, and what to know before it is started."""
+    """Show a trial's cost, and what to know before it starts."""
     lines = []
     if work.base_calls:
         lines.append(say("panels.prompts_base_calls", calls=work.base_calls))
@@ -78,7 +78,7 @@ def work_html(work: TrialCost, choice: TrialSettings) -> str:
 
 
 def trial_label(trial: Trial) -> str:
-    """One line that tells a trial from the others."""
+    """Name a trial in one line."""
     choice = trial.choice
     if not trial.after:
         moved = say("panels.prompts_stopped")
@@ -91,7 +91,7 @@ def trial_label(trial: Trial) -> str:
 
 
 def effect_html(effect: Effect, trial: Trial) -> str:
-    """What the edited prompt changed: the paired differences, the verdicts that flip, and both sides of each question."""
+    """Show what the edited prompt changed: paired differences, flipped verdicts, and both sides of each question."""
     same = say("panels.prompts_same_answers") if effect.same_answers else say("panels.prompts_new_answers")
     flips = [
         say(
@@ -167,7 +167,7 @@ def _mean(results: Sequence[EvaluationResult]) -> str:
 
 
 def _reasons(results: Sequence[EvaluationResult]) -> str:
-    """The marks and reasons of one side; of repeats one list each."""
+    """Show the marks and reasons of one side, one list per repeat."""
     lists = []
     for result in results:
         marks = result.evaluation
