@@ -158,13 +158,13 @@ def total_usage(usages: Iterable[Usage]) -> Usage:
 class ModelRequest:
     """Describe one call to a model.
 
-    task: "answer" or "judge". messages: the chat, as {"role", "content"} dicts. schema: a JSON schema
+    task: "answer", "judge", or "explain" marks that another judge gave. messages: the chat, as {"role", "content"} dicts. schema: a JSON schema
     that the reply should follow, or None for free text. material: the same as values, for a model
     that reads no prompt. Of a judge: question, answer, criteria, rubric. Of an assistant: question, passages, flags, evidence, and
     guide, dangers, precautions, organisation, which are the embedded default's own. max_output_tokens: includes hidden
     reasoning. is_second: for the judge that is asked where the first one is unsure."""
 
-    task: Literal["answer", "judge"]
+    task: Literal["answer", "judge", "explain"]
     messages: tuple[Mapping[str, str], ...]
     material: Mapping[str, Any]
     schema: Mapping[str, Any] | None = None
@@ -178,7 +178,8 @@ class Completion:
 
     seconds: how long the call took that was answered, without the waiting before it. missing: {criterion: cause} that a judge
     has no mark for, and says so; no chat model does. levels: of a decision model, how many each criterion was asked on.
-    unsure_judge: the model that is asked where this judge is unsure, empty for none."""
+    unsure_judge, reasons_from: the model that is asked where this judge is unsure, and for reasons; empty for none. request_id:
+    by which the service knows the call."""
 
     text: str
     model: str
@@ -189,6 +190,8 @@ class Completion:
     missing: Mapping[str, str] = field(default_factory=dict, metadata={"absent": {}})
     levels: int = 0
     unsure_judge: str = ""
+    reasons_from: str = ""
+    request_id: str = ""
 
     @property
     def is_cut(self) -> bool:
@@ -251,7 +254,8 @@ class Evaluation:
     doubtful about the reply. raw_text: the reply, kept where it could not be read as it came. probabilities: of a decision
     model, {criterion: of each level, from 0 to 100 points}; the mark is their expected value. first_*: what the first
     judge said, where it was unsure and the marks are the second one's (`RunOptions.unsure_judge`); first_scores has the marks
-    that it gave; `usage` is of both, second_usage of the second."""
+    that it gave; `usage` is of both, second_usage of the second. reasons_*: of the model that gave reasons for the marks
+    (`RunOptions.reasons_from`), a part of `usage`. request_id: by which the service knows the judge's last call."""
 
     scores: Mapping[str, Annotated[int | None, POINTS]]
     average_score: Annotated[float, POINTS]
@@ -270,6 +274,9 @@ class Evaluation:
     first_model: str = ""
     first_scores: Mapping[str, int] = field(default_factory=dict, metadata={"absent": {}})
     second_usage: Usage = Usage()
+    reasons_model: str = ""
+    reasons_usage: Usage = Usage()
+    request_id: str = ""
 
     def __repr__(self) -> str:
         from .base.showing import evaluation_line
@@ -343,7 +350,8 @@ class RunInfo:
     a run until it was certain, judge_repeats being the most of one; stopped_because: why it ended (runs/certainty.py).
     rubric: None in logs from before it was kept (`EvaluationRun.rubric`); pass_threshold and pass_rate_required are its.
     judge_prompt_text: the prompt itself, empty where it is not known. judges_asked: how many judges were asked together.
-    unsure_usage, n_unsure: of the second judge's calls, a part of judge_usage, and the judged answers that got its marks.
+    unsure_usage, n_unsure: of the second judge's calls, a part of judge_usage, and the judged answers that got its marks;
+    reasons_usage, n_reasons: of `RunOptions.reasons_from`, a part of it too, and the judged answers that it was asked about.
     assistant_version: of somebody's own assistant, as it was given or as it told itself. project: the name of its folder;
     settings_sha256: a hash of all that it had set (`Project`); both decide nothing."""
 
@@ -385,6 +393,8 @@ class RunInfo:
     judges_asked: int = 1
     unsure_usage: Usage = Usage()
     n_unsure: int = 0
+    reasons_usage: Usage = Usage()
+    n_reasons: int = 0
     assistant_version: str = ""
     project: str = ""
     settings_sha256: str = ""
@@ -421,6 +431,9 @@ class RunOptions:
         A second judge, asked only about answers of which the first is unsure: its reply could not be parsed, marks are
         missing, or the mean is near the pass line (docs/statistics.md), so that it may decide the gate. Both marks are
         kept; judge_model="first > second" does the same.
+    reasons_from
+        A chat model that is asked for the reasons of a decision model's marks that are below the pass line or unsure: once for
+        each such answer, within the cap. The reasons stand under its name and change no mark.
     fresh
         Start anew even if the run could be resumed.
     resume
@@ -444,6 +457,7 @@ class RunOptions:
     patience_s: float | None = None
     executor: Executor | None = None
     unsure_judge: Any = None  # as judge_model
+    reasons_from: Any = None  # as judge_model
     fresh: bool = False
     resume: Path | str | None = None
     on_result: Callable[[EvaluationResult], None] | None = None

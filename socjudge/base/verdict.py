@@ -260,6 +260,15 @@ def mixed_text(info: RunInfo, judged: int) -> str:
     return say("base.judge_mixed", count=len(names), names=listed(names)) if len(names) > 1 else ""
 
 
+def reasons_text(info: RunInfo) -> str:
+    """What is said below the verdict of a run in which a chat model gave reasons; empty for other runs."""
+    if not info.n_reasons:
+        return ""
+    paid = info.reasons_usage.cost_usd
+    cost = "" if paid is None else say("base.reasons_cost", cost=paid)
+    return say("base.reasons_given", count=info.n_reasons, cost=cost)
+
+
 def _cascade_text(info: RunInfo, judged: int) -> str:
     first, _, second = info.judge_model.partition(" > ")
     told = say("base.cascade", judged=judged, count=info.n_unsure, first=first, second=second)
@@ -316,7 +325,8 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
     if isinstance(summary, EvaluationRun):
         rule, verdict = rule or run_rule(summary.run), run_verdict(summary)
         others = judges_text(summary) if summary.judges_asked > 1 else ""
-        mixed = mixed_text(summary.run, len(summary.results))
+        told = [mixed_text(summary.run, len(summary.results)), reasons_text(summary.run)]
+        mixed = "\n\n".join(filter(None, told))
         summary = summary.summary
     rule, verdict = rule or SPECIFIED, verdict or summary_verdict(summary)
     needed = rule.needed(summary.total_questions)

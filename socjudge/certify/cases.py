@@ -69,6 +69,8 @@ def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **dir
     """The terms of a run over cases, whose log goes into a folder beside those of runs: it is none of the assistant."""
     if options is not None and options.unsure_judge is not None:
         raise ConfigError(say("certify.unsure_judge"))
+    if options is not None and options.reasons_from is not None:
+        raise ConfigError(say("certify.reasons_from"))
     return terms_of(options, logs_dir=logs_dir or constants.LOGS_DIR / "certify", **direct)
 
 

@@ -70,7 +70,6 @@ LogsDir = Annotated[str | None, typer.Option(help=say("cli.logs_dir_option"))]
 JudgeModel = Annotated[str, typer.Option(help=say("cli.judge_model_option"))]
 JudgeModels = Annotated[list[str] | None, typer.Option("--judge-model", help=say("cli.judge_models_option"))]
 AssistantPrompt = Annotated[str | None, typer.Option(help=say("cli.assistant_prompt_option"))]
-UnsureJudge = Annotated[str | None, typer.Option(help=say("cli.unsure_judge_option"))]
 Answers = Annotated[str | None, typer.Option(help=say("cli.answers_option"))]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))]
@@ -137,7 +136,7 @@ def ask(
 
 
 _NOT_OF_A_REPAIR = {
-    "dataset", "judge_models", "unsure_judge", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
+    "dataset", "judge_models", "unsure_judge", "reasons_from", "assistant_model", "judge_prompt", "assistant_prompt", "answer_repeats", "judge_repeats",
     "until_certain", "k",
 }  # fmt: skip
 
@@ -150,7 +149,6 @@ def run(
     context: typer.Context,
     dataset: Annotated[Path | None, typer.Option(help=say("cli.dataset_option"))] = None,
     judge_models: JudgeModels = None,
-    unsure_judge: UnsureJudge = None,
     answering: Answering,
     judging: Judging,
     money: Money,
@@ -168,7 +166,6 @@ def run(
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit codes: docs/ci.md."""
     from ..certify.issue import binding_of_judge
     from ..judging.dataset import load_eval_dataset
-    from ..models.opening import with_second
     from ..prompts.saved import judge_prompt_of
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
@@ -186,7 +183,7 @@ def run(
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
     questions = or_exit(load_eval_dataset, dataset)
-    judges = [with_second(judge, unsure_judge) for judge in judge_models or ["auto"]]
+    judges = or_exit(judging.judges, judge_models or ["auto"])
     there = None if pace.resume is None else or_exit(journal_info, pace.resume)
     marking = {
         "judge_prompt": judging.judge_prompt or (there and judge_prompt_of(there)),
@@ -270,6 +267,7 @@ def rejudge(
     from ..runs.load import find_log, load_run
 
     earlier = or_exit(load_run, find_log(log, logs_dir))
+    (judge,) = or_exit(judging.judges, [judge_model])
     judge_repeats = most_repeats(judging.judge_repeats, judging.until_certain)
     prompt = judging.judge_prompt or judge_prompt_of(earlier.run)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
@@ -277,18 +275,18 @@ def rejudge(
     if told := rubric_changes(or_exit(project_rubric), rubric):
         echo(say("cli.rubric_of_log", told=told), err=True)
     if job.require_certificate:
-        need_certificates([or_exit(binding_of_judge, judge_model, prompt, rubric=rubric)])
+        need_certificates([or_exit(binding_of_judge, judge, prompt, rubric=rubric)])
     estimate = or_exit(
         estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
-        judge_model=judge_model, judge_prompt=prompt, rubric=rubric, judge_repeats=judge_repeats,
+        judge_model=judge, judge_prompt=prompt, rubric=rubric, judge_repeats=judge_repeats,
         until_certain=judging.until_certain,
     )  # fmt: skip
     if estimate.calls and not pace.fresh:
-        how = {"judge_model": judge_model, "judge_prompt": judging.judge_prompt, "judge_repeats": judge_repeats}
+        how = {"judge_model": judge, "judge_prompt": judging.judge_prompt, "judge_repeats": judge_repeats}
         estimate = _left(estimate, or_exit(assign_rejudging, earlier, **how), logs_dir)
     confirm(estimate, yes)
     finished: EvaluationRun = or_exit(
-        suite.rejudge, earlier, judge_model=judge_model, judge_prompt=judging.judge_prompt, judge_repeats=judge_repeats,
+        suite.rejudge, earlier, judge_model=judge, judge_prompt=judging.judge_prompt, judge_repeats=judge_repeats,
         until_certain=judging.until_certain, max_cost_usd=money.cap, logs_dir=logs_dir, progress=not quiet,
         options=pace.options,
     )  # fmt: skip

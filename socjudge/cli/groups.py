@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -52,6 +52,14 @@ class Judging:
     judge_prompt: Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))] = None
     judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1
     until_certain: Annotated[bool, typer.Option("--until-certain", help=say("cli.until_certain_option"))] = False
+    unsure_judge: Annotated[str | None, typer.Option(help=say("cli.unsure_judge_option"))] = None
+    reasons_from: Annotated[str | None, typer.Option(help=say("cli.reasons_from_option"))] = None
+
+    def judges(self, names: Sequence[str]) -> list[Any]:
+        """The judges of these names, with the models that they may ask."""
+        from ..models.opening import with_reasons, with_second
+
+        return with_reasons([with_second(name, self.unsure_judge) for name in names], self.reasons_from)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any, TypeVar
 
-from ..errors import ProviderError
-from ..records import Completion, ModelRequest
+from ..errors import ProviderError, SocJudgeError
+from ..records import Completion, ModelRequest, Usage
 
 T = TypeVar("T")
 Dialogue = Generator[ModelRequest, Completion, T]
@@ -73,3 +73,10 @@ async def run_dialogue_async(
                 on_unfinished(reply)
     except Finished as finished:
         return finished.value  # type: ignore[no-any-return]
+
+
+def lost_usage(error: SocJudgeError) -> Usage:
+    """What calls without a reply that counts consumed: of those without any nobody knows, unless there were none."""
+    lost = error.lost_calls if isinstance(error, ProviderError) else 0
+    told = getattr(error, "usage", None) or Usage()
+    return told + Usage(lost_calls=lost, cost_usd=None if lost else 0.0)

@@ -29,7 +29,8 @@ from ..records import (
 from ..settings import project_rubric
 from .citations import as_material, unmeasurable
 from .decisions import Decision, parse_decision
-from .dialogue import Dialogue, run_dialogue
+from .dialogue import Dialogue, lost_usage, run_dialogue
+from .reasons import explaining, unexplained
 from .replies import Judgement, judgement_schema, parse_judgement
 
 if TYPE_CHECKING:
@@ -93,16 +94,25 @@ def evaluate_answer(
 
 def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric) -> Dialogue[Evaluation]:
     """The dialogue behind `evaluate_answer`, with a prompt that was checked; of two judges as one, with the second where the
-    first is unsure."""
-    first, unsure_judge = yield from _one_judge(question, answer, prompt, rubric, is_second=False)
-    if not unsure_judge or not is_unsure(first, rubric.pass_threshold):
-        return first
+    first is unsure; with the reasons of a chat model where one is to give them."""
+    marks, last = yield from _one_judge(question, answer, prompt, rubric, is_second=False)
+    if last.unsure_judge and is_unsure(marks, rubric.pass_threshold):
+        marks, last = yield from _second_judge(marks, question, answer, prompt, rubric)
+    if last.reasons_from and (asked := unexplained(marks, rubric.pass_threshold)):
+        marks = yield from explaining(marks, asked, question, as_material(answer), rubric)
+    return marks
+
+
+def _second_judge(
+    first: Evaluation, question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric
+) -> Dialogue[tuple[Evaluation, Completion]]:
+    """What the second judge says, with what the first did."""
     try:
-        second, _ = yield from _one_judge(question, answer, prompt, rubric, is_second=True)
+        second, last = yield from _one_judge(question, answer, prompt, rubric, is_second=True)
     except RequestRefused as error:  # no mark at all: those of a judge that is unsure would decide the gate
         error.usage = first.usage + (error.usage or Usage())
         raise
-    return replace(
+    marks = replace(
         second,
         usage=first.usage + second.usage,
         processing_time=first.processing_time + second.processing_time,
@@ -114,6 +124,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
         else {},
         second_usage=second.usage,
     )
+    return marks, last
 
 
 def is_unsure(evaluation: Evaluation, line: float) -> bool:
@@ -138,8 +149,8 @@ def _variance(probabilities: Sequence[float]) -> float:
 
 def _one_judge(
     question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric, *, is_second: bool
-) -> Dialogue[tuple[Evaluation, str]]:
-    """What one judge says, and the name of the one to ask where it is unsure."""
+) -> Dialogue[tuple[Evaluation, Completion]]:
+    """What one judge says, and its last reply."""
     criteria = rubric.criteria
     # Asked for all the same, for the prompt is one for all answers; the marks are set aside, and stay in raw_text.
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
@@ -168,7 +179,7 @@ def _one_judge(
             if not completions:
                 raise
             doubts.append(str(error))  # what was paid for before is kept
-            lost = _lost(error)
+            lost = lost_usage(error)
             if isinstance(error, RequestRefused):  # it replied, and refuses to do it again
                 raise _refused(doubts, completions, lost) from None
             broken_off = True
@@ -223,8 +234,9 @@ def _one_judge(
         raw_text="" if judgement and not judgement.notes and not lacking else last.text,
         missing={name: missing[name] for name in criteria if name in missing},
         probabilities=decision.probabilities if decision else {},
+        request_id=last.request_id,
     )
-    return evaluation, last.unsure_judge
+    return evaluation, last
 
 
 def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:
@@ -238,7 +250,7 @@ def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[st
         processing_time=0.0,
         status="failed",
         model=model,
-        usage=_lost(error),
+        usage=lost_usage(error),
         attempts=0,
         error=str(error),
     )
@@ -253,13 +265,6 @@ def _refused(doubts: Sequence[str], completions: Sequence[Completion], lost: Usa
     """A refusal to mark this answer, with what all was paid for."""
     usage = total_usage([*(completion.usage for completion in completions), lost])
     return RequestRefused("; ".join(doubts), about_content=True, usage=usage)
-
-
-def _lost(error: SocJudgeError) -> Usage:
-    """What calls without a reply that counts consumed: of those without any nobody knows, unless there were none."""
-    lost = error.lost_calls if isinstance(error, ProviderError) else 0
-    told = getattr(error, "usage", None) or Usage()
-    return told + Usage(lost_calls=lost, cost_usd=None if lost else 0.0)
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:

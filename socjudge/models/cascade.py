@@ -1,4 +1,4 @@
-"""Two judges as one: the first marks every answer, the second only those of which the first is unsure (`judging/judge.py`)."""
+"""Judges that are made of two models: one asks the other where it is unsure, or for reasons (`judging/judge.py` says when)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..base.messages import say
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest, is_embedded
+from .decision_model import split_name
 
 if TYPE_CHECKING:
     from .opening import Model
@@ -55,3 +56,38 @@ class Cascade:
 
     def _named(self, request: ModelRequest, completion: Completion) -> Completion:
         return completion if request.is_second else replace(completion, unsure_judge=self.second.name)
+
+
+class Explained:
+    """A judge whose marks a chat model gives reasons for. To all that know it, it is the judge: the marks are the same."""
+
+    def __init__(self, judge: Model, reasons_from: Model) -> None:
+        if is_embedded(reasons_from.name) or split_name(reasons_from.name):
+            raise ConfigError(say("models.reasons_chat", model=reasons_from.name))
+        self.judge, self.reasons_from, self.name = judge, reasons_from, judge.name
+        self.service, self.settings = getattr(judge, "service", ""), getattr(judge, "settings", "")
+
+    def complete(self, request: ModelRequest) -> Completion:
+        """The reply of the model that the request is for."""
+        return self._named(self._of(request).complete(request))
+
+    async def complete_async(self, request: ModelRequest, run: RunGate) -> Completion:
+        """The same, as part of a run."""
+        return self._named(await self._of(request).complete_async(request, run))
+
+    def most_usd(self, request: ModelRequest) -> float | None:
+        """The most that this call can cost, US dollars; None where the price of either is unknown."""
+        costs = [each.most_usd(request) for each in (self.judge, self.reasons_from)]
+        return None if None in costs else costs[request.task == "explain"]
+
+    async def check_name(self) -> None:
+        """ConfigError if a service says that it has no such model."""
+        for each in (self.judge, self.reasons_from):
+            if check := getattr(each, "check_name", None):
+                await check()
+
+    def _of(self, request: ModelRequest) -> Model:
+        return self.reasons_from if request.task == "explain" else self.judge
+
+    def _named(self, completion: Completion) -> Completion:
+        return replace(completion, reasons_from=self.reasons_from.name)

@@ -38,6 +38,21 @@ def split_name(name: str) -> tuple[int, str] | None:
     return (int(found[1] or 3), found[2]) if found else None
 
 
+def material_json(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, Any]:
+    """What is judged, as JSON."""
+    return {
+        "question": encodable(question.question),
+        "context": encodable(answer.context),
+        "answer": encodable(answer.answer),
+        "flags": {
+            "根拠不足": answer.flags.insufficient_evidence,
+            "危険操作": answer.flags.dangerous_operation,
+            "曖昧質問": answer.flags.ambiguous_query,
+        },
+        "expected_keypoints": [encodable(each) for each in question.expected_keypoints],
+    }
+
+
 class DecisionModel(OpenAIModel):
     """Call a model behind a decisions endpoint with 3 or 5 `levels` per criterion."""
 
@@ -67,20 +82,8 @@ class DecisionModel(OpenAIModel):
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
         """Build the body to send; the endpoint takes no output limit, and no parameter can be left out."""
-        question: EvalQuestion = request.material["question"]
-        answer: AssistantAnswer = request.material["answer"]
         rubric: Rubric = request.material["rubric"]
-        data = {
-            "question": encodable(question.question),
-            "context": encodable(answer.context),
-            "answer": encodable(answer.answer),
-            "flags": {
-                "根拠不足": answer.flags.insufficient_evidence,
-                "危険操作": answer.flags.dangerous_operation,
-                "曖昧質問": answer.flags.ambiguous_query,
-            },
-            "expected_keypoints": [encodable(each) for each in question.expected_keypoints],
-        }
+        data = material_json(request.material["question"], request.material["answer"])
         return {
             "model": self.own_name,
             "input": [

@@ -10,6 +10,8 @@ import os
 import re
 import weakref
 from collections.abc import Iterator, Mapping, Set
+from contextvars import ContextVar
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Never
 from urllib.parse import quote, urljoin, urlsplit
@@ -40,6 +42,7 @@ _FORMAT = re.compile(r"response_format|json_schema|json_object|grammar|structure
 _PLACE = re.compile(r"""['"]?loc['"]?\s*[:=]\s*[\[(]([^\])]*)""")
 _CONTEXT = re.compile(r"context (?:length|window|size)\D{0,40}?(\d+)", re.IGNORECASE)
 _GIVEN = re.compile(r"(\d+)(?: tokens)? in the (?:messages|prompt|input)|(\d+) (?:input|prompt) tokens", re.IGNORECASE)
+_REQUEST_ID: ContextVar[str] = ContextVar("_REQUEST_ID", default="")  # of the response that this task read last
 _AT_MOST = re.compile(r"(?:at most|less than or equal to|<=|maximum (?:value )?(?:of|is|allowed))\D{0,12}(\d+)", re.I)
 
 
@@ -159,6 +162,7 @@ class OpenAIModel(PacedModel):
                     response = await self._post(body, run.settings)
                     _check_error(response)
                     completion = self.read(response, count_bytes(request.messages))
+                    completion = replace(completion, request_id=self.without_keys(_REQUEST_ID.get()[:200]))
                 except openai.APIStatusError as error:
                     if error.status_code not in (400, 422, 500):
                         raise self._status_error(error) from None
@@ -197,6 +201,7 @@ class OpenAIModel(PacedModel):
         import aiohttp
         import openai
 
+        _REQUEST_ID.set("")
         wait_s = self._timeout_s or settings.timeout_s
         options: Any = {} if wait_s == TIMEOUT_S else {"timeout": _timeout(wait_s)}
         try:
@@ -395,6 +400,7 @@ async def _check_response(response: Any) -> None:
         content += part
         if len(content) > MAX_BYTES:
             raise Retryable(say("models.too_large", limit=MAX_BYTES >> 20), may_be_billed=True)
+    _REQUEST_ID.set(response.headers.get("x-request-id", ""))
     response._content = bytes(content)  # as `response.aread()` would have it
 
 

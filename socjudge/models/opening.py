@@ -10,15 +10,16 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from ..base.messages import aside, say
+from ..base.messages import aside, listed, say
 from ..base.redact import redact, show_url
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest
 from ..settings import default_model
-from .cascade import THEN, Cascade
+from .cascade import THEN, Cascade, Explained
 from .decision_model import DecisionModel, split_name
 from .langchain_model import ForeignModel, LangChainModel, init_langchain_model
 from .openai_model import OpenAIModel
@@ -108,6 +109,20 @@ def with_second(judge: str | BaseChatModel | Model, second: str | BaseChatModel 
     if isinstance(judge, str) and isinstance(second, str):
         return f"{resolve_auto('judge') if judge == 'auto' else judge}{THEN}{second}"
     return Cascade(open_model(judge), open_model(second))
+
+
+def with_reasons(
+    judges: Sequence[str | BaseChatModel | Model], reasons_from: str | BaseChatModel | Model | None
+) -> list[Any]:
+    """The judges, each decision model among them with a chat model for its reasons; ConfigError where all give their own."""
+    if reasons_from is None:
+        return list(judges)
+    opened = [open_model(judge) for judge in judges]
+    giving = open_model(reasons_from)
+    found = [Explained(each, giving) if any(map(split_name, each.name.split(THEN))) else each for each in opened]
+    if found == opened:
+        raise ConfigError(say("models.reasons_own", model=listed(each.name for each in opened)))
+    return found
 
 
 def _answers_itself(model: object) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.messages import say
 from ..base.showing import usage_html
-from ..models.cascade import THEN, Cascade
+from ..models.cascade import THEN, Cascade, Explained
 from ..models.opening import OFFLINE, Model, Task, open_model, resolve_auto
 from ..models.prices import estimate_tokens, price_usd
 from ..prompts.templates import Prompt, load_prompt
@@ -136,17 +136,20 @@ def estimate_run(
         return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd)
 
     most = taking(most_repeats(judge_repeats, until_certain), [*firsts, *seconds])
-    if until_certain or seconds:  # at the least the second judge is asked about none
+    if until_certain or seconds:  # at the least the second one is asked about none
         return replace(most, lowest=taking(FIRST if until_certain else judge_repeats, firsts))
     return most
 
 
 def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[Any], list[Any]]:
-    """Split the judges into those that mark every answer and those asked when these are unsure."""
+    """Split the judges into those that mark every answer and those asked when these are unsure, or for reasons."""
     firsts: list[Any] = []
     seconds: list[Any] = []
     for judge in judges:
         judge = open_model(judge) if isinstance(judge, str) and THEN in judge else judge
+        if isinstance(judge, Explained):
+            seconds.append(judge.reasons_from)
+            judge = judge.judge
         firsts.append(judge.first if isinstance(judge, Cascade) else judge)
         seconds += [judge.second] if isinstance(judge, Cascade) else []
     return firsts, seconds

@@ -77,6 +77,8 @@ def finish_run(
             judge_usage=totals.judge_usage + lost,
             unsure_usage=totals.unsure_usage,
             n_unsure=totals.n_unsure,
+            reasons_usage=totals.reasons_usage,
+            n_reasons=totals.n_reasons,
             most_usd=_most_usd(spent_usd, totals),
             wall_time_s=journal.wall_time_s + in_session_s,
             sessions=journal.sessions,
@@ -112,8 +114,8 @@ class _Totals:
     def __init__(self, line: float) -> None:
         self._line = line
         self.tally = Tally()
-        self.judge_usage = self.assistant_usage = self.unsure_usage = Usage()
-        self.n_unsure = 0
+        self.judge_usage = self.assistant_usage = self.unsure_usage = self.reasons_usage = Usage()
+        self.n_unsure = self.n_reasons = 0
         # Models that answered, each once: usually one, two when the service changed it midway.
         self.judges: dict[str, None] = {}
         self.assistants: dict[str, None] = {}
@@ -131,6 +133,9 @@ class _Totals:
             self.n_unsure += 1
             self.unsure_usage += Usage(**evaluation["second_usage"])
             self.judges[evaluation["first_model"]] = None
+        if evaluation.get("reasons_model"):
+            self.n_reasons += 1
+            self.reasons_usage += Usage(**evaluation["reasons_usage"])
         if evaluation["attempts"] and evaluation["model"] != UNKNOWN:
             self.judges[evaluation["model"]] = None
         if self._last_answer != (row["question_id"], row["answer_repeat"]):
