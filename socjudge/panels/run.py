@@ -79,6 +79,12 @@ class RunPanel(SessionPanel):
         for box in self.more_judges:
             box.placeholder = say("panels.run_no_judge")
             box.tooltip = say("panels.run_more_judges_hint")
+        self.unsure_judge = model_box(say("panels.run_unsure_judge"), "")
+        self.unsure_judge.tooltip = say("panels.run_unsure_judge_hint")
+        self.reasons_from = model_box(say("panels.run_reasons_from"), "")
+        self.reasons_from.tooltip = say("panels.run_reasons_from_hint")
+        for box in (self.unsure_judge, self.reasons_from):
+            box.placeholder = say("panels.run_no_judge")
         self.assistant_model = model_box(say("panels.assistant"), usual_model("answer"))
         self.judge_prompt = prompt_box(say("panels.judge_prompt"), "judge")
         self.assistant_prompt = prompt_box(say("panels.assistant_prompt"), "assistant")
@@ -125,7 +131,8 @@ class RunPanel(SessionPanel):
             [
                 widgets.HBox(
                     [
-                        self.judge_model, *self.more_judges, self.judge_prompt, self.answers, self.assistant_model,
+                        self.judge_model, *self.more_judges, self.unsure_judge, self.reasons_from, self.judge_prompt,
+                        self.answers, self.assistant_model,
                         self.assistant_prompt, self.dataset, self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency,
                         self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
                         self.until_certain, self.require_certificate, widgets.HTML(block("muted", say("panels.run_calls_help"))),
@@ -172,6 +179,7 @@ class RunPanel(SessionPanel):
             assistant_model=self.assistant_model.value.strip(),
             judge_model=self.judge_model.value.strip(), judge_prompt=self.judge_prompt.value,
             more_judges=tuple(name for box in self.more_judges if (name := box.value.strip())),
+            unsure_judge=self.unsure_judge.value.strip(), reasons_from=self.reasons_from.value.strip(),
             assistant_prompt=self.assistant_prompt.value,
             answer_repeats=self.answer_repeats.value, judge_repeats=self.judge_repeats.value, k=self.k.value,
             until_certain=self.until_certain.value, require_certificate=self.require_certificate.value,
@@ -184,7 +192,7 @@ class RunPanel(SessionPanel):
         """Set the controls to these settings; a prompt that is gone meanwhile is left out."""
         self.dataset.value = str(settings.dataset)
         for name in (
-            "assistant_model", "judge_model", "answer_repeats", "judge_repeats", "until_certain", "k", "max_concurrency",
+            "assistant_model", "judge_model", "unsure_judge", "reasons_from", "answer_repeats", "judge_repeats", "until_certain", "k", "max_concurrency",
             "require_certificate", "output_tokens", "timeout_s", "patience_s",
         ):  # fmt: skip
             getattr(self, name).value = getattr(settings, name)
@@ -203,7 +211,7 @@ class RunPanel(SessionPanel):
     @property
     def _controls(self) -> list[Any]:
         return [
-            *self._asking, self.judge_model, *self.more_judges, self.judge_prompt, self.answers, self.judge_repeats,
+            *self._asking, self.judge_model, *self.more_judges, self.unsure_judge, self.reasons_from, self.judge_prompt, self.answers, self.judge_repeats,
             self.until_certain, self.require_certificate, self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
             self.allow_cost, self.fresh,
         ]  # fmt: skip

@@ -82,6 +82,7 @@ MATERIAL = {
     "judging/own_answers.py",
     "judging/stored_answers.py",
     "judging/judge.py",
+    "judging/reasons.py",
     "judging/question_writing.py",
     "judging/replies.py",
     "judging/shown_verdicts.py",

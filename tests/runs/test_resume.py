@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import multiprocessing
 import os
 import random
 import re
@@ -27,7 +26,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_run import log_of
 from run_options import with_options
-from run_process import judge_all
+from run_process import ended, started
 from service import KEY, Reply, Service, error, judgement
 
 from socjudge import (
@@ -675,26 +674,6 @@ def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
     again.close()
     assert n_answers + n_replies >= 2 * len(texts) - 1  # a cut of 40 bytes is within the last line
     assert again.sessions == 2
-
-
-# Processes are forked from one that has imported these, which takes most of a start.
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(
-    ["pytest", "socjudge.suite", "socjudge.providers", "openai", "openai.types.chat", "tqdm.auto"]
-)
-
-
-def started(service: Service, logs: Path, count: int, most_bytes: int | None = None) -> ForkServerProcess:
-    arguments = (KEY, service.base_url, logs, count, logs.with_name("stderr.txt"), most_bytes)
-    process = processes.Process(target=judge_all, args=arguments, daemon=True)
-    process.start()
-    return process
-
-
-def ended(process: ForkServerProcess) -> int | None:
-    """The process's exit code, once it has ended."""
-    process.join(120)
-    return process.exitcode
 
 
 def asked(request: dict[str, Any]) -> str:

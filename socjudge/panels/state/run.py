@@ -20,6 +20,7 @@ from ...judging.dataset import load_eval_dataset
 from ...judging.judge import count_retries
 from ...judging.own_assistant import Assistant
 from ...models.endings import judge_ending
+from ...models.opening import with_reasons, with_second
 from ...models.pacing import get_settings
 from ...records import EvalQuestion, EvaluationResult, EvaluationRun, Rubric
 from ...runs.assignment import Assignment, assign_rejudging
@@ -43,7 +44,7 @@ State = Literal["idle", "building", "running", "stopping", "finished", "stopped"
 class Settings:
     """What to run; the names and meanings of `run_evaluation_suite`. dataset: where the questions are.
 
-    more_judges: further ones, who mark the same answers. answers: a log whose stored answers are judged again, as by
+    more_judges: further ones, who mark the same answers. unsure_judge, reasons_from: as in RunOptions, empty for none. answers: a log whose stored answers are judged again, as by
     `rejudge`; None: the assistant is asked. require_certificate: no run without one that holds for each judge. own: another text for `answers` of `run_evaluation_suite`, such as the name of an
     assistant in socjudge.toml. What says how ours answers then means nothing."""
 
@@ -53,6 +54,8 @@ class Settings:
     assistant_model: str = "auto"
     judge_model: str = "auto"
     more_judges: tuple[str, ...] = ()
+    unsure_judge: str = ""
+    reasons_from: str = ""
     judge_prompt: str | None = None
     assistant_prompt: str | None = None
     answer_repeats: int = 1
@@ -69,8 +72,8 @@ class Settings:
 
     @property
     def judges(self) -> list[str]:
-        """All judges."""
-        return [self.judge_model, *self.more_judges]
+        """All judges, each with the one that is asked where it is unsure."""
+        return [with_second(name, self.unsure_judge or None) for name in (self.judge_model, *self.more_judges)]
 
     def is_same_run(self, other: Settings | None) -> bool:
         """Whether a run with the other settings would be taken up with these: how calls are made makes no difference."""
@@ -109,7 +112,7 @@ class _Task:
     """What is asked of each judge: the arguments of `assign_judges`."""
 
     questions: Sequence[EvalQuestion]
-    judges: Sequence[str]
+    judges: Sequence[Any]
     judging: dict[str, Any]
     answering: dict[str, Any]
     until_certain: bool
@@ -430,7 +433,8 @@ def _answer(result: EvaluationResult) -> tuple[Any, int]:
 def _task(settings: Settings, questions: Sequence[EvalQuestion], answering: dict[str, Any], rubric: Rubric) -> _Task:
     repeats = most_repeats(settings.judge_repeats, settings.until_certain)
     judging = {"judge_prompt": settings.judge_prompt, "rubric": rubric, "judge_repeats": repeats}
-    return _Task(questions, settings.judges, judging, answering, settings.until_certain)
+    judges = with_reasons(settings.judges, settings.reasons_from or None)
+    return _Task(questions, judges, judging, answering, settings.until_certain)
 
 
 _sessions: dict[tuple[Path, ...], RunSession] = {}
