@@ -17,7 +17,7 @@ import numpy as np
 
 from ..runbooks.bm25 import content_words
 from ..runbooks.reading import split_sentences
-from .text_model import Numbers, load_weights, read_question, sigmoid, weigh
+from .text_model import FITTED_EMBEDDER, Numbers, load_weights, read_question, sigmoid, weigh
 from .unknown_words import KATAKANA, find_unknown_words, join_words
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ Outcome = Literal["covered", "unsure", "absent"]
 WEIGHTS_PATH = Path(__file__).with_name("evidence_weights.npz")
 ABSENT = 0.5  # from this probability on the runbooks are said to have nothing: 根拠不足
 UNSURE = 0.3  # from this probability on of having nothing, or only something near, a near runbook is called doubtful
-FITTED_EMBEDDER = "use"
 COSINES = 7  # so many of the measures, the first, are cosines
 SHORTEST_CLAUSE = 6  # characters
 LONG, MOST_SENTENCES = 3, 12

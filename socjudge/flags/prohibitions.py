@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -27,7 +27,17 @@ from ..records import Passage
 from ..runbooks.bm25 import tokenise
 from ..runbooks.reading import PROHIBITIONS_NAME, load_json_object, split_sentences
 from .dangers import AGAINST_RUNBOOKS
-from .text_model import LONGEST, Numbers, compact, embed_text, load_weights, read_question, sigmoid, weigh
+from .text_model import (
+    FITTED_EMBEDDER,
+    LONGEST,
+    Numbers,
+    compact,
+    embed_text,
+    load_weights,
+    read_question,
+    sigmoid,
+    weigh,
+)
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex
@@ -122,20 +132,18 @@ class Catalogue:
         rows += [("ban", i, p.text) for i, p in enumerate(prohibitions)]
         self._owners = np.array([owner for _, owner, _ in rows], dtype=int)
         self._masks = [np.array([kind == name for kind, _, _ in rows], dtype=float) for name in ("ask", "near", "ban")]
-        counted = [_runs(text) for _, _, text in rows]
-        spread = Counter(run for counts in counted for run in counts)
-        self._rarity = {run: math.log(len(rows) / (n + 0.5)) for run, n in spread.items() if n < 0.3 * len(rows)}
-        found: dict[str, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
-        for row, counts in enumerate(counted):
-            for run, weight in self._weigh(counts).items():
-                found[run][0].append(row)
-                found[run][1].append(weight)
-        self._found = {run: (np.array(at), np.array(weights)) for run, (at, weights) in found.items()}
-
-    @cached_property
-    def vectors(self) -> Numbers:
-        """The sentence vector of each prohibition, (prohibitions, 512)."""
-        return np.array([embed_text(_act(p)) for p in self.prohibitions])
+        read = [_runs(text) for _, _, text in rows]
+        owners = np.repeat(np.arange(len(rows)), [len(runs) for runs in read])
+        self._known, numbers = np.unique(np.concatenate([*read, np.zeros(0, dtype=np.int64)]), return_inverse=True)
+        # One entry for each run of each text, by run: that text, and what the run weighs in it.
+        entries, counts = np.unique(numbers * max(len(rows), 1) + owners, return_counts=True)
+        numbers, self._texts = np.divmod(entries, max(len(rows), 1))
+        spread = np.bincount(numbers, minlength=len(self._known))
+        self._starts = np.concatenate([[0], np.cumsum(spread)])
+        self._rarity = np.where(spread < 0.3 * len(rows), np.log(len(rows) / (spread + 0.5)), 0.0)
+        weights = (1 + np.log(counts)) * self._rarity[numbers]
+        lengths = np.sqrt(np.bincount(self._texts, weights * weights, minlength=len(rows)))
+        self._weights = weights / np.where(lengths > 0, lengths, 1)[self._texts]
 
     @cached_property
     def words(self) -> list[set[str]]:
@@ -147,10 +155,14 @@ class Catalogue:
 
         but_itself: the same text in the catalogue does not count, for fitting."""
         scores = np.zeros(len(self._owners))
-        for run, weight in self._weigh(_runs(text)).items():
-            if run in self._found:
-                at, weights = self._found[run]
-                scores[at] += weight * weights
+        runs, counts = np.unique(_runs(text), return_counts=True)
+        is_known = np.isin(runs, self._known)
+        numbers = np.searchsorted(self._known, runs[is_known])
+        weights = (1 + np.log(counts[is_known])) * self._rarity[numbers]
+        length = math.sqrt(float(np.sum(weights * weights))) or 1.0
+        for number, weight in zip(numbers, weights / length, strict=True):
+            entries = slice(self._starts[number], self._starts[number + 1])
+            scores[self._texts[entries]] += weight * self._weights[entries]
         if but_itself:
             scores[scores > 0.999] = 0
         ask, near, ban = (scores * mask for mask in self._masks)
@@ -162,11 +174,6 @@ class Catalogue:
             counted[owner] += 1
             by_prohibition[owner] += ask[row] / 3 if counted[owner] <= 3 else 0
         return np.array([*best, best[0] - best[2], best[1] - best[3]]), by_prohibition
-
-    def _weigh(self, counts: Counter[str]) -> dict[str, float]:
-        weights = {run: (1 + math.log(n)) * self._rarity[run] for run, n in counts.items() if run in self._rarity}
-        length = math.sqrt(sum(weight * weight for weight in weights.values())) or 1.0
-        return {run: weight / length for run, weight in weights.items()}
 
 
 def rate_danger(question: str, *, index: RunbookIndex) -> float:
@@ -185,12 +192,16 @@ def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition
         return []
     weights = WITH_ASKS if any(rule.asks for rule in rules) else WITHOUT_ASKS
     sentences = dict.fromkeys([question, *split_sentences(question)[-MOST_SENTENCES:]])
+    acts = [_act(rule) for rule in rules]
+    # An index of the default embedder holds the vectors of its sentences.
+    is_kept = index.embedder == FITTED_EMBEDDER
+    vectors = index.embed(acts).astype(float) if is_kept else np.array([embed_text(act) for act in acts])
     said = _words(question)
     by_runbook: dict[str, list[float]] = {}
     for passage, score in zip(index.passages, index.mixed_scores(question), strict=True):
         by_runbook.setdefault(passage.source, []).append(float(score))
     scores = (
-        weights.alike * np.max([weigh(embed_text(sentence), catalogue.vectors.T) for sentence in sentences], axis=0)
+        weights.alike * np.max([weigh(embed_text(sentence), vectors.T) for sentence in sentences], axis=0)
         + weights.shared * np.array([len(words & said) / max(len(words), 1) for words in catalogue.words])
         + weights.asked * catalogue.liken(question)[1]
         + weights.runbook * np.array([sum(sorted(by_runbook[rule.source])[-2:]) / 2 for rule in rules])
@@ -266,9 +277,12 @@ def _catalogue(prohibitions: tuple[Prohibition, ...]) -> Catalogue:
     return Catalogue(prohibitions)
 
 
-def _runs(text: str) -> Counter[str]:
-    read = f"^{compact(text)[:LONGEST]}$"
-    return Counter(read[i : i + n] for n in (1, 2, 3) for i in range(len(read) - n + 1))
+def _runs(text: str) -> Numbers:
+    """Each run of one to three letters of a text, as a number: 21 bits a letter; repeats kept."""
+    read = f"^{compact(text)[:LONGEST]}$".encode("utf-32-le", "surrogatepass")
+    letters = np.frombuffer(read, dtype="<u4").astype(np.int64)
+    pairs = letters[:-1] << 21 | letters[1:]
+    return np.concatenate([letters, pairs, pairs[:-1] << 21 | letters[2:]])
 
 
 def _best(scores: Numbers, n: int) -> float:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..base.texts import encodable
 
+FITTED_EMBEDDER = "use"  # the embedder that the weights were found with
 LETTERS = 1 << 14  # hashed runs of one to four letters
 LONGEST = 400  # letters of a question that are read
 EMBEDDED = 4_000  # characters of it that are embedded: time and memory grow with them
@@ -72,7 +73,7 @@ def load_weights(path: Path) -> dict[str, Numbers]:
 
 
 def embed_text(text: str) -> Numbers:
-    """The sentence vector of a text by the embedder that the weights were found with, whatever the index uses; (512,)."""
-    from ..runbooks.embeddings import UseEmbeddings  # LangChain's base class comes with it
+    """The sentence vector of a text by FITTED_EMBEDDER, whatever the index uses; (512,)."""
+    from ..runbooks.embeddings import UseEmbeddings
 
     return np.asarray(UseEmbeddings().embed_query(encodable(text[:EMBEDDED])))

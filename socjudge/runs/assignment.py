@@ -250,9 +250,9 @@ def _check_measures(criteria: Sequence[str]) -> None:
     """Raise ConfigError if the embedded judge can measure none of the criteria; if it lacks some, their marks are
     missing.
     """
-    from ..models.offline import MEASURES
+    from ..models.offline import measured_criteria
 
-    if not set(criteria) & set(MEASURES):
+    if not set(criteria) & set(measured_criteria()):
         raise ConfigError(say("models.no_measure", criteria=listed(criteria)))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -520,3 +522,16 @@ def test_one_sentence_with_unknown_words_does_not_deny_a_long_report(index: Runb
     )
     assert told.evidence != "absent"
     assert "該当する記載がありません" not in told.answer
+
+
+@pytest.mark.slow
+def test_an_answer_of_the_embedded_assistant_loads_no_langchain_and_no_judge(index: RunbookIndex) -> None:
+    """They were a quarter of what `socjudge ask` took."""
+    code = (
+        "import sys, socjudge as sj; index = sj.load_index(sys.argv[1]); "
+        "sj.handle_query('ログを消していいですか', index=index, model='offline'); "
+        "print({'langchain_core', 'socjudge.embedded.judge'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code, str(index.index_dir)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "set()\n", done.stderr
