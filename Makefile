@@ -108,7 +108,7 @@ docs: $(READY) ## Write docs/api.md anew from the docstrings ## docs/api.md をd
 	$(BIN)/python docs/make_api.py
 
 vectors: $(READY) ## Embed the bundled runbooks anew, after changing them ## 同梱の手順書を変えた後に、埋め込みを作り直す
-	$(BIN)/python -c "from socjudge.runbooks.index import save_bundled_vectors as save; print(save())"
+	$(BIN)/socjudge index --runbooks eval/runbooks --index-dir eval/runbooks_index
 
 release-check: ## Build wheel and sdist, install the wheel on its own, and do the main job there ## wheelとsdistを作り、wheelだけを入れた環境で主な機能を確かめる
 	@.ci/release-check $(PYTHON)

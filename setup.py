@@ -10,7 +10,7 @@ CARRIED = (
     "eval/eval_dataset.json",
     "eval/eval_dataset_extended.json",
     "eval/runbooks/*",
-    "eval/runbooks_vectors/*.npz",
+    "eval/runbooks_index/*",
     "eval/prompts/*.txt",
     "eval/examples/*/judge_eval_*",
     "eval/examples/certificates/*.json",

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from socjudge.constants import PROJECT_DIR, RUNBOOKS_DIR
-from socjudge.runbooks.embeddings import VectorCache, load_vector_cache
-from socjudge.runbooks.index import RunbookIndex, get_bm25_weight, mix_scores
+from socjudge.runbooks.embeddings import VectorCache
+from socjudge.runbooks.index import BUNDLED_INDEX_DIR, RunbookIndex, get_bm25_weight, known_vectors, mix_scores
 from socjudge.runbooks.index_files import StoredIndex
 from socjudge.runbooks.reading import Chunk, add_questions, load_runbooks, load_synonyms
 
@@ -80,7 +80,7 @@ def make_index(
     chunks: list[Chunk], embeddings: str, synonyms: Mapping[str, Sequence[str]] | None = None
 ) -> RunbookIndex:
     """An index that is not saved."""
-    cache = VectorCache(embeddings, load_vector_cache(embeddings))
+    cache = VectorCache(embeddings, known_vectors(BUNDLED_INDEX_DIR, embeddings))
     empty = StoredIndex(tuple(chunks), np.zeros((0, 0), np.float32), embeddings, {}, Path(), synonyms or {})
     return RunbookIndex(replace(empty, vectors=cache.embed(empty.texts)), cache, Path())
 

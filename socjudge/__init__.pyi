@@ -45,7 +45,6 @@ from .records import EvaluationRun as EvaluationRun
 from .records import Rubric as Rubric
 from .records import RunOptions as RunOptions
 from .report.effect import compare_runs as compare_runs
-from .report.page import write_log_report as write_log_report
 from .report.page import write_report as write_report
 from .runbooks.index import build_index as build_index
 from .runbooks.index import load_index as load_index

@@ -143,13 +143,10 @@ def batch_status(path: Path | str) -> BatchJob:
     Raises ConfigError (no such job, no key or a refused one) and ProviderError (the service failed)."""
     state = load_state(path)
     client = open_client(state)
-    counts = {}
     for file in state.round.files:
         if file.batch_id and not file.collected:
-            batch = update_file(client, file)
-            if batch.request_counts is not None:
-                counts[file.name] = batch.request_counts.completed, batch.request_counts.failed
-    return describe(state, counts=counts)
+            update_file(client, file)
+    return describe(state)
 
 
 def collect_batch(path: Path | str) -> BatchJob:

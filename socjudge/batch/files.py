@@ -57,7 +57,8 @@ class RequestFile:
     """One file of requests, all for one model, and what became of it.
 
     answers: how many of its requests ask for answers, not judgements. creating: a batch may have been created although
-    its id is not known here. problem: why the service refused the file."""
+    its id is not known here. status: "prepared", "uploaded", or as the service calls it; completed, failed: requests, as
+    far as the service has told. problem: why it refused the file."""
 
     name: str
     model: str
@@ -68,6 +69,8 @@ class RequestFile:
     creating: bool = False
     batch_id: str = ""
     status: str = "prepared"
+    completed: int = 0
+    failed: int = 0
     problem: str = ""
     collected: bool = False
 

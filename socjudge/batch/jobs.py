@@ -23,7 +23,7 @@ from ..runs.load import load_run
 from ..runs.log_json import run_info_from_dict
 from ..runs.logs import find_log
 from ..runs.unfinished import journal_folder
-from .files import Line, write_requests
+from .files import Line, RequestFile, write_requests
 from .rounds import (
     BATCH_PRICE_FACTOR,
     add_failures,
@@ -42,20 +42,6 @@ ENDED = ("completed", "failed", "expired", "cancelled")  # of the states that th
 
 
 @dataclass(frozen=True)
-class BatchFile:
-    """A file of requests. status: "prepared", "uploaded", or as the service calls it; completed, failed: requests, as
-    far as the service has told; problem: why it refused the file."""
-
-    name: str
-    requests: int
-    size_bytes: int
-    status: str
-    completed: int = 0
-    failed: int = 0
-    problem: str = ""
-
-
-@dataclass(frozen=True)
 class BatchJob:
     """A batch job as it stands.
 
@@ -67,7 +53,7 @@ class BatchJob:
     path: Path
     next_step: str
     round: int
-    files: tuple[BatchFile, ...]
+    files: tuple[RequestFile, ...]
     done: int
     total: int
     estimate: Estimate
@@ -216,11 +202,9 @@ def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ())
     return replace(job, next_step="done", done=job.total, run=run)
 
 
-def describe(
-    state: BatchState, *, notes: Sequence[str] = (), counts: Mapping[str, tuple[int, int]] | None = None
-) -> BatchJob:
-    """The job as it stands. counts: requests (completed, failed) by file name."""
-    counts, files = counts or {}, state.round.files
+def describe(state: BatchState, *, notes: Sequence[str] = ()) -> BatchJob:
+    """The job as it stands."""
+    files = state.round.files
     unsent = [file for file in files if not file.batch_id]
     if not files or any(file.status in ENDED and not file.collected for file in files):
         step = "collect"
@@ -229,21 +213,10 @@ def describe(
     answers = sum(file.answers for file in unsent)
     unanswered = sum(file.answers for file in files if not file.collected)
     return BatchJob(
-        state.folder,
-        step,
-        len(state.rounds),
-        tuple(
-            BatchFile(
-                file.name, file.requests, file.size_bytes, file.status, *counts.get(file.name, (0, 0)), file.problem
-            )
-            for file in files
-        ),
-        state.done,
-        state.total,
+        state.folder, step, len(state.rounds), tuple(files), state.done, state.total,
         _estimate(state, answers, sum(file.requests for file in unsent) - answers),
-        _estimate(state, unanswered, state.total - state.done),
-        tuple(notes),
-    )
+        _estimate(state, unanswered, state.total - state.done), tuple(notes),
+    )  # fmt: skip
 
 
 def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:

@@ -110,6 +110,8 @@ def update_file(client: openai.OpenAI, file: RequestFile) -> Batch:
     with _service_errors(file.batch_id):
         batch = client.batches.retrieve(file.batch_id)
         file.status = batch.status
+        if batch.request_counts is not None:
+            file.completed, file.failed = batch.request_counts.completed, batch.request_counts.failed
         errors = (batch.errors.data if batch.errors is not None else None) or []
     said = []
     for error in errors[:3]:

@@ -19,7 +19,6 @@ import typer
 from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
-from ..errors import SocJudgeError
 from ..records import EvaluationRun
 from ..settings import default_answers, project_rubric, specified_values
 from . import batch, certify, check_dataset, history, imports, migration, project
@@ -29,19 +28,19 @@ from .own_assistant import ask_own
 from .shared import (
     COULD_NOT_JUDGE,
     PLAIN_SYMBOLS,
+    Explained,
     ask_to_run,
     cap_of,
     confirm,
     cost_text,
     echo,
-    open_index_or_exit,
-    or_exit,
     price_text,
     stop,
 )
 from .wording import in_our_words
 
 app = typer.Typer(
+    cls=Explained,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # its boxes cut Japanese short
@@ -107,7 +106,7 @@ def index(
             bar.total = total
             bar.update(done - bar.n)
 
-        built = or_exit(build_index, runbooks, index_dir=index_dir, embeddings=embeddings, on_progress=show)
+        built = build_index(runbooks, index_dir=index_dir, embeddings=embeddings, on_progress=show)
     echo(say("cli.index_done", passages=len(built), folder=index_dir, count=built.n_embedded))
 
 
@@ -125,12 +124,13 @@ def ask(
 
     Example: socjudge ask "マルウェア検知アラートの初動を教えてください" """
     from ..judging.assistant import handle_query
+    from ..runbooks.index import open_index
 
-    if answers := answers or or_exit(default_answers):
-        ask_own(question, answers, lambda: open_index_or_exit(runbooks, index_dir))
+    if answers := answers or default_answers():
+        ask_own(question, answers, lambda: open_index(runbooks, index_dir=index_dir))
         return
-    index = open_index_or_exit(runbooks, index_dir)
-    answer = or_exit(handle_query, question, index=index, model=model, k=k, prompt=assistant_prompt)
+    index = open_index(runbooks, index_dir=index_dir)
+    answer = handle_query(question, index=index, model=model, k=k, prompt=assistant_prompt)
     echo(answer.answer)
     echo("\n" + say("cli.answered_by", model=answer.model, seconds=answer.processing_time), err=True)
 
@@ -167,6 +167,7 @@ def run(
     from ..certify.issue import binding_of_judge
     from ..judging.dataset import load_eval_dataset
     from ..prompts.saved import judge_prompt_of
+    from ..runbooks.index import open_index
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.given_answers import needs_index, open_answers
@@ -182,35 +183,32 @@ def run(
         return _repair(repair, answering.answers, made, runbooks, index_dir, yes)
     if dataset is None and not constants.EVAL_DATASET_PATH.exists():
         stop(say("cli.no_questions_here", path=constants.EVAL_DATASET_PATH))
-    questions = or_exit(load_eval_dataset, dataset)
-    judges = or_exit(judging.judges, judge_models or ["auto"])
-    there = None if pace.resume is None else or_exit(journal_info, pace.resume)
-    marking = {
+    questions = load_eval_dataset(dataset)
+    judges = judging.judges(judge_models or ["auto"])
+    there = None if pace.resume is None else journal_info(pace.resume)
+    marking: dict[str, Any] = {
         "judge_prompt": judging.judge_prompt or (there and judge_prompt_of(there)),
-        "rubric": (there and there.rubric) or or_exit(project_rubric),
+        "rubric": (there and there.rubric) or project_rubric(),
         "judge_repeats": most_repeats(judging.judge_repeats, judging.until_certain),
     }
     if job.require_certificate:
         prompt, rubric = marking["judge_prompt"], marking["rubric"]
-        need_certificates(or_exit(binding_of_judge, judge, prompt, rubric=rubric) for judge in judges)
-    given = or_exit(open_answers, answering.answers or or_exit(default_answers) or None, questions)
+        need_certificates(binding_of_judge(judge, prompt, rubric=rubric) for judge in judges)
+    given = open_answers(answering.answers or default_answers() or None, questions)
     asking: dict[str, Any] = asdict(answering) | {"answers": given}
     how = {**marking, **asking, "judge_model": judges, "until_certain": judging.until_certain}
-    estimate = or_exit(estimate_run, questions, **how)
-    index = open_index_or_exit(runbooks, index_dir) if needs_index(given) else None
+    estimate = estimate_run(questions, **how)
+    index = open_index(runbooks, index_dir=index_dir) if needs_index(given) else None
     if estimate.calls and not pace.fresh:
         what: dict[str, Any] = {"judging": marking, "answering": asking}
-        assignments, over = or_exit(assign_judges, questions, judges, index=index, **what)
-        already = or_exit(judged_already, assignments, over, logs_dir)
+        assignments, over = assign_judges(questions, judges, index=index, **what)
+        already = judged_already(assignments, over, logs_dir)
         estimate = estimate_judges_left(
             questions, judges, already, assignments[0].total, **what, until_certain=judging.until_certain
         )
     confirm(estimate, yes)
-    finished: EvaluationRun = or_exit(
-        # It tells itself where the rubric of a journal is another.
-        run_evaluation_suite, questions, index=index, **how | {"rubric": None}, **made,
-    )  # fmt: skip
-    return finished
+    # It tells itself where the rubric of a journal is another.
+    return run_evaluation_suite(questions, index=index, **how | {"rubric": None}, **made)
 
 
 def _check_repair(context: typer.Context) -> None:
@@ -226,17 +224,17 @@ def _check_repair(context: typer.Context) -> None:
 def _repair(
     log: str, answers: str | None, made: dict[str, Any], runbooks: Path | None, index_dir: Path | None, yes: bool
 ) -> EvaluationRun:
+    from ..runbooks.index import open_index
     from ..runs.given_answers import needs_index
     from ..runs.load import find_log, load_run
     from ..runs.repair import asks_assistant, estimate_repair, own_assistant, repair_run
 
-    earlier = or_exit(load_run, find_log(log, made["logs_dir"]))
-    own = or_exit(own_assistant, earlier, answers or None)
-    confirm(or_exit(estimate_repair, earlier, answers=own), yes)
+    earlier = load_run(find_log(log, made["logs_dir"]))
+    own = own_assistant(earlier, answers or None)
+    confirm(estimate_repair(earlier, answers=own), yes)
     searches = asks_assistant(earlier) or (own is not None and needs_index(own))
-    index = open_index_or_exit(runbooks, index_dir) if searches else None
-    repaired: EvaluationRun = or_exit(repair_run, earlier, answers=own, index=index, **made)
-    return repaired
+    index = open_index(runbooks, index_dir=index_dir) if searches else None
+    return repair_run(earlier, answers=own, index=index, **made)
 
 
 @app.command(help=say("cli.rejudge_help"))
@@ -266,31 +264,34 @@ def rejudge(
     from ..runs.estimate import estimate_run
     from ..runs.load import find_log, load_run
 
-    earlier = or_exit(load_run, find_log(log, logs_dir))
-    (judge,) = or_exit(judging.judges, [judge_model])
+    earlier = load_run(find_log(log, logs_dir))
+    (judge,) = judging.judges([judge_model])
     judge_repeats = most_repeats(judging.judge_repeats, judging.until_certain)
     prompt = judging.judge_prompt or judge_prompt_of(earlier.run)
     stored = [result for result in earlier.results if result.judge_repeat == 0]
-    rubric = or_exit(rubric_to_judge, earlier)
-    if told := rubric_changes(or_exit(project_rubric), rubric):
+    rubric = rubric_to_judge(earlier)
+    if told := rubric_changes(project_rubric(), rubric):
         echo(say("cli.rubric_of_log", told=told), err=True)
     if job.require_certificate:
-        need_certificates([or_exit(binding_of_judge, judge, prompt, rubric=rubric)])
-    estimate = or_exit(
-        estimate_run, [r.question for r in stored], answers=[r.answer for r in stored],
+        need_certificates([binding_of_judge(judge, prompt, rubric=rubric)])
+    estimate = estimate_run(
+        [r.question for r in stored], answers=[r.answer for r in stored],
         judge_model=judge, judge_prompt=prompt, rubric=rubric, judge_repeats=judge_repeats,
         until_certain=judging.until_certain,
     )  # fmt: skip
     if estimate.calls and not pace.fresh:
-        how = {"judge_model": judge, "judge_prompt": judging.judge_prompt, "judge_repeats": judge_repeats}
-        estimate = _left(estimate, or_exit(assign_rejudging, earlier, **how), logs_dir)
+        how: dict[str, Any] = {
+            "judge_model": judge,
+            "judge_prompt": judging.judge_prompt,
+            "judge_repeats": judge_repeats,
+        }
+        estimate = _left(estimate, assign_rejudging(earlier, **how), logs_dir)
     confirm(estimate, yes)
-    finished: EvaluationRun = or_exit(
-        suite.rejudge, earlier, judge_model=judge, judge_prompt=judging.judge_prompt, judge_repeats=judge_repeats,
+    return suite.rejudge(
+        earlier, judge_model=judge, judge_prompt=judging.judge_prompt, judge_repeats=judge_repeats,
         until_certain=judging.until_certain, max_cost_usd=money.cap, logs_dir=logs_dir, progress=not quiet,
         options=pace.options,
     )  # fmt: skip
-    return finished
 
 
 @app.command(help=say("cli.unfinished_help"))
@@ -309,12 +310,16 @@ def unfinished(
         places = (drop, constants.PROJECT_DIR / drop, journal_folder(logs_dir or constants.LOGS_DIR) / drop)
         path = next((place for place in places if place.is_file()), drop)
         ask_to_run(yes, question="cli.confirm_drop", declined="cli.nothing_dropped")
-        or_exit(drop_journal, path)
+        drop_journal(path)
         echo(say("cli.dropped", path=shown_path(path)))
         return
-    runs = or_exit(unfinished_runs, logs_dir)
+    runs = unfinished_runs(logs_dir)
     for run in runs:
-        told = {"judge": run.run.judge_model, "assistant": run.run.assistant_model, "started": run.run.started_at}
+        told: dict[str, Any] = {
+            "judge": run.run.judge_model,
+            "assistant": run.run.assistant_model,
+            "started": run.run.started_at,
+        }
         echo(
             say(
                 "cli.unfinished_run", path=shown_path(run.path), done=run.done, total=run.total, unread=run.unread_text,
@@ -334,8 +339,8 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
 
     if name is None:
         stop(say("cli.questions_need_model"))
-    model = or_exit(open_model, name)
-    sections = or_exit(find_sections, runbooks)
+    model = open_model(name)
+    sections = find_sections(runbooks)
     if sections:
         cost = most_usd(sections, model)
         price = price_text(cost, "cli.price_at_most")
@@ -344,9 +349,7 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
     with tqdm(
         desc=say("cli.questions_bar"), unit=say("cli.section_unit"), total=len(sections), leave=False, disable=None
     ) as bar:
-        written = or_exit(
-            write_questions, runbooks, model=model, max_cost_usd=max_cost_usd, on_progress=lambda *_: bar.update()
-        )
+        written = write_questions(runbooks, model=model, max_cost_usd=max_cost_usd, on_progress=lambda *_: bar.update())
     echo(say("cli.questions_done", path=runbooks / "questions.json", count=written))
 
 
@@ -354,7 +357,7 @@ def _left(estimate: Any, assignment: Any, logs_dir: str | None) -> Any:
     """What is still to be paid where the run will be taken up."""
     from ..runs.unfinished import unfinished_runs
 
-    same = [run for run in or_exit(unfinished_runs, logs_dir) if run.key == assignment.key]
+    same = [run for run in unfinished_runs(logs_dir) if run.key == assignment.key]
     return estimate.left(same[-1]) if same else estimate
 
 
@@ -396,9 +399,6 @@ def main() -> None:
         error.show(told := io.StringIO())
         echo(in_our_words(told.getvalue()), nl=False, err=True)
         sys.exit(error.exit_code)
-    except SocJudgeError as error:  # of a setting that was asked for on the way, say
-        echo(f"socjudge: {error}", err=True)
-        sys.exit(COULD_NOT_JUDGE)
     except Exception:  # Python would exit with 1, which here means "not passed"
         echo(traceback.format_exc(), err=True)
         sys.exit(COULD_NOT_JUDGE)

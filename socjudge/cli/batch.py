@@ -19,8 +19,6 @@ from .shared import (
     cap_of,
     echo,
     estimate_text,
-    open_index_or_exit,
-    or_exit,
     report_run,
     stop,
 )
@@ -60,10 +58,11 @@ def prepare(
     Example: socjudge batch prepare --judge-model gpt-4o-mini --assistant-model offline"""
     from ..batch.api import prepare_batch
     from ..batch.files import MAX_REQUESTS
+    from ..runbooks.index import open_index
 
-    index = None if log is not None else open_index_or_exit(runbooks, index_dir)
-    job = or_exit(
-        prepare_batch, dataset, log=log, index=index, judge_model=judge_model, assistant_model=assistant_model,
+    index = None if log is not None else open_index(runbooks, index_dir=index_dir)
+    job = prepare_batch(
+        dataset, log=log, index=index, judge_model=judge_model, assistant_model=assistant_model,
         judge_prompt=judge_prompt, assistant_prompt=assistant_prompt, answer_repeats=answer_repeats,
         judge_repeats=judge_repeats, k=k, logs_dir=logs_dir,
         requests_per_file=MAX_REQUESTS if requests_per_file is None else requests_per_file,
@@ -86,11 +85,11 @@ def submit(
     from ..batch.state import load_state
 
     folder = _find(job, logs_dir)
-    waiting = describe(or_exit(load_state, folder))
+    waiting = describe(load_state(folder))
     if waiting.estimate.calls:
         echo(COSTS_MONEY + _price(waiting.estimate), err=True)
         ask_to_run(yes, question="cli.confirm_submit", declined="cli.nothing_submitted")
-    _show(or_exit(submit_batch, folder, max_cost_usd=cap_of(max_cost_usd, no_cap)))
+    _show(submit_batch(folder, max_cost_usd=cap_of(max_cost_usd, no_cap)))
 
 
 @app.command(help=say("cli.batch_status_help"))
@@ -98,7 +97,7 @@ def status(job: Job = None, logs_dir: LogsDir = None) -> None:
     """Show how far the service is with a job."""
     from ..batch.api import batch_status
 
-    _show(or_exit(batch_status, _find(job, logs_dir)))
+    _show(batch_status(_find(job, logs_dir)))
 
 
 @app.command(help=say("cli.batch_collect_help"))
@@ -108,7 +107,7 @@ def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
     Exit code 0: passed; 1: not passed; 2: could not judge, or an error; 3: not finished, see what is printed."""
     from ..batch.api import collect_batch
 
-    collected = or_exit(collect_batch, _find(job, logs_dir))
+    collected = collect_batch(_find(job, logs_dir))
     if collected.run is None:
         _show(collected)
         raise typer.Exit(NOT_FINISHED)
@@ -124,7 +123,7 @@ def _find(job: Path | None, logs_dir: str | None) -> Path:
     if job is not None:
         return job
     logs_dir = logs_dir or str(constants.LOGS_DIR)
-    found = or_exit(unfinished_batches, logs_dir)
+    found = unfinished_batches(logs_dir)
     if len(found) > 1:
         stop(say("cli.batch_which", folder=logs_dir, jobs=", ".join(map(str, found))))
     if not found:

@@ -19,7 +19,7 @@ from ..base.showing import shown_path
 from ..records import RunOptions
 from ..settings import cost_cap
 from .groups import grouped
-from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, cap_of, confirm, echo, or_exit, stop
+from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, cap_of, confirm, echo, stop
 
 
 @dataclass(frozen=True)
@@ -64,31 +64,29 @@ def certify(
     from ..report.page import checked_page
     from ..runs.load import find_log, load_run
 
-    run, cap = or_exit(load_run, find_log(log)), cap_of(budget, no_cap)
+    run, cap = load_run(find_log(log)), cap_of(budget, no_cap)
     options: dict[str, Any] = {"logs_dir": written.logs_dir, "progress": not quiet, "options": RunOptions(fresh=fresh)}
     if only:
         judge = {"judge_model": judge_model, "judge_prompt": judge_prompt}
-        _experiment(
-            run, or_exit(chosen_experiments, only, repeats=repeats, size=size), judge, cap, yes, written.page, options
-        )
+        _experiment(run, chosen_experiments(only, repeats=repeats, size=size), judge, cap, yes, written.page, options)
     what: dict[str, Any] = {
         "judge_model": judge_model, "judge_prompt": judge_prompt, "labels": labels, "damaged": damaged, "size": size,
         "budget_usd": cap,
     }  # fmt: skip
-    estimate = or_exit(issue.estimate_certificate, run, **what)
-    if estimate.cost_usd is None and budget is None and or_exit(cost_cap, None) is None:
+    estimate = issue.estimate_certificate(run, **what)
+    if estimate.cost_usd is None and budget is None and cost_cap(None) is None:
         what |= {
             "budget_usd": math.inf,
             "size": size or 1,
         }  # nobody knows the price, which is said before anything is asked
-        estimate = or_exit(issue.estimate_certificate, run, **what)
+        estimate = issue.estimate_certificate(run, **what)
     if written.page is not None:
-        or_exit(checked_page, written.page)
+        checked_page(written.page)
     confirm(estimate, yes)
-    made = or_exit(issue.certify_judge, run, **what, **options)
-    path = or_exit(save_certificate, made, written.certificates)
-    certificate = or_exit(load_certificate, path)
-    report = or_exit(write_certificate_page, written.page or path.with_suffix(".html"), certificate)
+    made = issue.certify_judge(run, **what, **options)
+    path = save_certificate(made, written.certificates)
+    certificate = load_certificate(path)
+    report = write_certificate_page(written.page or path.with_suffix(".html"), certificate)
     echo(say("cli.certify_written", path=shown_path(path.absolute()), page=shown_path(report.absolute())), err=True)
     if certificate.stopped:
         echo(say("cli.certify_stopped", reason=certificate.stopped), err=True)
@@ -109,12 +107,12 @@ def _experiment(
     from ..runs.finished_parts import forget_parts
     from ..runs.unfinished import journal_folder
 
-    first, *others = (or_exit(experiment.estimate, run, **judge) for experiment in experiments)
+    first, *others = (experiment.estimate(run, **judge) for experiment in experiments)
     confirm(sum(others, first), yes)
     budget, folder = as_budget(cap), options["logs_dir"] or constants.LOGS_DIR / "certify"
     found = []
     for experiment in experiments:
-        found.append(or_exit(experiment.run, run, **judge, **options, max_cost_usd=budget))
+        found.append(experiment.run(run, **judge, **options, max_cost_usd=budget))
         echo(f"{found[-1].words}\n")
     if chart is not None:
         _draw(found, chart)
@@ -141,8 +139,8 @@ def _check(judge_model: str, judge_prompt: str | None, folder: Path | None) -> N
     from ..certify.certificate import explain_absence, find_certificate
     from ..certify.issue import binding_of_judge
 
-    binding = or_exit(binding_of_judge, judge_model, judge_prompt)
-    certificate = or_exit(find_certificate, binding, folder=folder)
+    binding = binding_of_judge(judge_model, judge_prompt)
+    certificate = find_certificate(binding, folder=folder)
     if certificate is None:
         echo(explain_absence(binding, folder=folder), err=True)
         raise typer.Exit(COULD_NOT_JUDGE)

@@ -11,7 +11,7 @@ import typer
 from .. import constants
 from ..base.messages import listed, say
 from ..settings import project_categories
-from .shared import echo, or_exit
+from .shared import echo
 
 
 def check_dataset(
@@ -21,7 +21,7 @@ def check_dataset(
     from ..judging.dataset import dataset_notes, load_eval_dataset
 
     path = path or constants.EVAL_DATASET_PATH
-    questions = or_exit(load_eval_dataset, path)
+    questions = load_eval_dataset(path)
     counts = Counter(question.category for question in questions)
     told = listed(f"{category} {counts[category]}" for category in project_categories())
     echo(say("cli.dataset_fine", path=path, count=len(questions), categories=told))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +10,12 @@ import typer
 
 from .. import constants
 from ..base.messages import say
-from ..errors import ConfigError, SocJudgeError
+from ..errors import ConfigError
 from ..settings import current_project
 from .shared import NOT_PASSED, echo, stop
 
 LEVELS = {"error": "cli.level_error", "warning": "cli.level_warning", "note": "cli.level_note"}
-FOUND_PROBLEMS, FAILED = 1, 2
+FOUND_PROBLEMS = 1
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=say("cli.history_help"))
 
@@ -48,9 +45,8 @@ def doctor(
     except ConfigError as error:  # the logs can be looked at all the same
         has_settings = False
         echo(f"socjudge: {error}\n", err=True)
-    with _errors():
-        problems = check_logs(logs_dir)
-        verdicts = check_verdicts(load_results(logs_dir))
+    problems = check_logs(logs_dir)
+    verdicts = check_verdicts(load_results(logs_dir))
     shown = problems if notes else problems[problems["level"] != "note"]
     for row in shown.to_dict("records"):
         place = f": {row['where']}" if row["where"] else ""
@@ -62,9 +58,8 @@ def doctor(
     echo(say("cli.level_counts", error=counts["error"], warning=counts["warning"], note=counts["note"]))
     if counts["note"] and not notes:
         echo(say("cli.notes_hidden"), err=True)
-    with _errors():
-        if has_settings and (ending := judge_ending()):
-            echo(ending, err=True)
+    if has_settings and (ending := judge_ending()):
+        echo(ending, err=True)
     raise typer.Exit(FOUND_PROBLEMS if counts["error"] or counts["warning"] else 0)
 
 
@@ -81,15 +76,14 @@ def report(
     Example: socjudge report report.html --log judge_eval_20260101_090000.json"""
     from ..history.frames import load_runs
     from ..history.marks_sheet import write_marks_sheet
-    from ..report.page import write_log_report
+    from ..report.page import write_report
     from ..runs.load import load_run
 
-    with _errors():
-        echo(say("cli.written", path=write_log_report(path, logs_dir, log=log, baseline=baseline, lang=lang)))
-        if marks:
-            folder = logs_dir or constants.LOGS_DIR
-            newest = load_runs(folder).sort_values("started_at", kind="stable", na_position="first")["log"].iloc[-1]
-            echo(say("cli.written", path=write_marks_sheet(marks, load_run(f"{folder}/{log or newest}"))))
+    echo(say("cli.written", path=write_report(path, logs_dir, run_id=log, baseline=baseline, lang=lang)))
+    if marks:
+        folder = logs_dir or constants.LOGS_DIR
+        newest = load_runs(folder).sort_values("started_at", kind="stable", na_position="first")["log"].iloc[-1]
+        echo(say("cli.written", path=write_marks_sheet(marks, load_run(f"{folder}/{log or newest}"))))
 
 
 def compare(
@@ -103,8 +97,7 @@ def compare(
     Exit code 0; with `--fail-on regression` 1 where it became worse, 2 where that cannot be told."""
     from ..report.effect import compare_runs
 
-    with _errors():
-        found = compare_runs(before, after, logs_dir=logs_dir)
+    found = compare_runs(before, after, logs_dir=logs_dir)
     echo(repr(found))
     if fail_on and found.regressions:
         echo("\n" + "\n".join(found.regressions))
@@ -122,14 +115,4 @@ def export(folder: Annotated[Path, typer.Argument(help=say("cli.export_folder"))
     Example: socjudge history export export && duckdb -c "SELECT avg(score) FROM 'export/scores/*/*.parquet'" """
     from ..history.export import export_history
 
-    with _errors():
-        echo(say("cli.written", path=export_history(folder, logs_dir)))
-
-
-@contextlib.contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except SocJudgeError as error:
-        echo(f"socjudge: {error}", err=True)
-        sys.exit(FAILED)
+    echo(say("cli.written", path=export_history(folder, logs_dir)))

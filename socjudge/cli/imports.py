@@ -10,7 +10,7 @@ import typer
 
 from ..base.messages import listed, say
 from ..base.showing import shown_path
-from .shared import echo, or_exit, stop
+from .shared import echo, stop
 
 Column = Annotated[list[str] | None, typer.Option("--column", help=say("cli.import_column"))]
 Scale = Annotated[str | None, typer.Option(help=say("cli.import_scale"))]
@@ -34,10 +34,14 @@ def import_file(
         columns["marks"] = mark
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        runs = or_exit(import_runs, path, columns=columns or None, scale=_scale(scale))
+        runs = import_runs(path, columns=columns or None, scale=_scale(scale))
     for run in runs:
-        log = or_exit(save_evaluation_results, run, logs_dir)
-        told = {"judge": run.judge_model, "assistant": run.run.assistant_model, "count": len(run.results)}
+        log = save_evaluation_results(run, logs_dir)
+        told: dict[str, Any] = {
+            "judge": run.judge_model,
+            "assistant": run.run.assistant_model,
+            "count": len(run.results),
+        }
         echo(say("cli.imported", log=shown_path(log), criteria=listed(run.rubric.criteria), **told))
     echo(say("cli.import_next", log=log.name), err=True)
 
@@ -54,13 +58,13 @@ def check(
     from ..history.imports.importing import read_columns
     from ..stats.quick_check import check_judge, check_text
 
-    marks = or_exit(read_columns, path, (judge, human))
-    table = or_exit(check_judge, *marks, line=line)
+    marks = read_columns(path, (judge, human))
+    table = check_judge(*marks, line=line)
     kinds = {"passed": "cli.check_of_passed", "failed": "cli.check_of_failed", "all": "cli.check_of_all"}
     echo(say("cli.check_head"))
     for row in table.itertuples(index=False):
         told = "–" if row.n_more else f"{row.share:.0%} ({row.low:.0%}–{row.high:.0%})"
-        echo(say("cli.check_row", kind=say(kinds[row.of]), same=row.n_same, n=row.n, share=told))
+        echo(say("cli.check_row", kind=say(kinds[str(row.of)]), same=row.n_same, n=row.n, share=told))
     echo("\n" + check_text(table))
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Never
 
 from ..base.messages import say
-from ..errors import ConfigError
+from ..errors import ConfigError, SocJudgeError
 from ..records import EvaluationRun
 from .groups import Job
-from .shared import UNCERTIFIED, Stopped, or_exit, report_run, stop
+from .shared import UNCERTIFIED, Stopped, report_run, stop
 
 
 def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
@@ -23,12 +23,15 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
     def reported(**options: Any) -> Never:
         job: Job = options["job"]
         summary, junit = job.summary, job.junit
-        before = None if job.against is None else or_exit(_run_before, job.against, options["logs_dir"])
+        before = None if job.against is None else _run_before(job.against, options["logs_dir"])
         _write_stopped(summary, junit, say("report.job_killed"))
         try:
             finished = command(**options)
         except Stopped as stopped:
             _write_stopped(summary, junit, stopped.message, is_uncertified=stopped.exit_code == UNCERTIFIED)
+            raise
+        except SocJudgeError as error:
+            _write_stopped(summary, junit, str(error))
             raise
         uncertified = _why_uncertified(finished) if job.require_certificate else ""
         if summary or junit:
@@ -37,9 +40,9 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
             compared = "" if before is None else _compared(before, finished)
             if summary:
                 page = job_page.job_page(finished, against=compared, uncertified=uncertified)
-                or_exit(job_page.write_job_file, summary, page.encode())
+                job_page.write_job_file(summary, page.encode())
             if junit:
-                or_exit(job_page.write_job_file, junit, job_page.job_junit(finished, uncertified=uncertified))
+                job_page.write_job_file(junit, job_page.job_junit(finished, uncertified=uncertified))
         report_run(finished, uncertified)
 
     return reported
@@ -68,11 +71,9 @@ def _write_stopped(summary: Path | None, junit: Path | None, reason: str, *, is_
         from ..report import job_page
 
         if summary:
-            or_exit(
-                job_page.write_job_file, summary, job_page.stopped_page(reason, is_uncertified=is_uncertified).encode()
-            )
+            job_page.write_job_file(summary, job_page.stopped_page(reason, is_uncertified=is_uncertified).encode())
         if junit:
-            or_exit(job_page.write_job_file, junit, job_page.stopped_junit(reason))
+            job_page.write_job_file(junit, job_page.stopped_junit(reason))
 
 
 def _run_before(name: str, logs_dir: str | None) -> EvaluationRun:

@@ -10,7 +10,7 @@ import typer
 from ..base.messages import say
 from ..base.showing import shown_path
 from ..records import RunOptions
-from .shared import cap_of, confirm, echo, or_exit
+from .shared import cap_of, confirm, echo
 
 
 def migrate_judge(
@@ -30,16 +30,16 @@ def migrate_judge(
     from ..report.migration import migration_lines, migration_title, plan_line, write_migration_page
     from ..report.page import checked_page
 
-    plan = or_exit(migration.plan_migration, logs_dir, old=old, new=new, size=size)
+    plan = migration.plan_migration(logs_dir, old=old, new=new, size=size)
     if page is not None:
-        or_exit(checked_page, page)
+        checked_page(page)
     echo(plan_line(plan), err=True)
     confirm(plan.estimate, yes)
-    found = or_exit(
-        migration.migrate_judge, plan, max_cost_usd=cap_of(max_cost_usd, no_cap), progress=not quiet,
+    found = migration.migrate_judge(
+        plan, max_cost_usd=cap_of(max_cost_usd, no_cap), progress=not quiet,
         options=RunOptions(fresh=fresh),
     )  # fmt: skip
     echo("\n".join([migration_title(found), *migration_lines(found)]))
     if page is not None:
-        written = or_exit(write_migration_page, page, found)
+        written = write_migration_page(page, found)
         echo(say("cli.migrate_written", page=shown_path(written.absolute())), err=True)

@@ -14,7 +14,7 @@ from .. import constants, settings
 from ..base.messages import listed, say
 from ..base.project_file import ASSISTANTS
 from ..records import EvalQuestion
-from .shared import echo, or_exit, stop
+from .shared import echo, stop
 
 _TRIED = "マルウェア検知アラートが発生しました。初動対応の手順を教えてください。"  # the specification's first question
 _WAIT_S = 120.0
@@ -26,12 +26,13 @@ def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
     from ..judging.own_assistant import Assistant
     from ..runs.given_answers import needs_index, open_answers
 
-    given = or_exit(open_answers, answers, [EvalQuestion("?", "", question, ())])
+    given = open_answers(answers, [EvalQuestion("?", "", question, ())])
     if isinstance(given, Assistant):
         echo(given.told_before, err=True)
-        answer = or_exit(given.ask, question, index=open_index() if needs_index(given) else None)
+        answer = given.ask(question, index=open_index() if needs_index(given) else None)
         name = f"{given.name} {answer.version or given.version}".strip()
     else:
+        assert given is not None  # a file was named
         answer, name = given[0], answers
     _show(answer)
     echo(say("cli.answered_by", model=name, seconds=answer.processing_time), err=True)
@@ -59,7 +60,7 @@ def add_assistant(folder: Path, url: str) -> None:
     settings.use_project(folder)
     path = folder / constants.PROJECT_MARK
     name = typer.prompt(say("cli.own_name"), default="bot")
-    if name in or_exit(settings.assistant_tables):
+    if name in settings.assistant_tables():
         stop(say("cli.own_exists", name=name, path=path))
     likely = next((like for end, like in _LIKELY.items() if url.partition("?")[0].endswith(end)), "-")
     like = typer.prompt(say("cli.own_like", known=listed(ready_made())), default=likely)
@@ -69,8 +70,8 @@ def add_assistant(folder: Path, url: str) -> None:
             table["body"] = {typer.prompt(say("cli.own_question_key"), default="question"): "{question}"}
         if variable := typer.prompt(say("cli.own_variable"), default="", show_default=False):
             table["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
-        tried = or_exit(HttpAssistant, table | {"answer": "$"}, where=f"[{ASSISTANTS}.{name}]")
-        replies, _, _ = or_exit(event_loop.wait, tried.reply({"question": _TRIED}, _WAIT_S))
+        tried = HttpAssistant(table | {"answer": "$"}, where=f"[{ASSISTANTS}.{name}]")
+        replies, _, _ = event_loop.wait(tried.reply({"question": _TRIED}, _WAIT_S))
         reply = replies[-1] if replies else ""
         echo(say("cli.own_replied", reply=json.dumps(reply, ensure_ascii=False)[:1000]), err=True)
         guessed = guess_paths(reply)
@@ -78,9 +79,9 @@ def add_assistant(folder: Path, url: str) -> None:
         contexts = typer.prompt(say("cli.own_contexts_path"), default=guessed.get("contexts", "-"))
         if contexts != "-":
             table["contexts"] = contexts
-    assistant = or_exit(Assistant, table, name=name)
+    assistant = Assistant(table, name=name)
     echo(assistant.told_before, err=True)
-    _show(or_exit(assistant.ask, _TRIED))
+    _show(assistant.ask(_TRIED))
     lines = [f"[{ASSISTANTS}.{_key(name)}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
     with path.open("a", encoding="utf-8") as file:
         file.write("\n" + "\n".join(lines) + "\n")

@@ -20,7 +20,7 @@ from ..base.extras import missing_extra
 from ..base.messages import say
 from ..errors import ConfigError
 from .own_assistant import add_assistant
-from .shared import echo, or_exit, stop
+from .shared import echo, stop
 
 OF_EVERY_PROJECT = ("notebooks/*.ipynb", "notebooks/voila.json")
 OF_THE_EXAMPLE = (
@@ -115,7 +115,7 @@ def show_settings() -> None:
         project = settings.current_project()
     except ConfigError as error:
         echo(f"socjudge: {error}\n", err=True)
-        project = or_exit(settings.project_without_file)
+        project = settings.project_without_file()
     echo(str(project.folder))
     for name, value, source, _ in project.rows():
         echo(f"  {name:<26}{value}  [{source}]")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Never, get_args
 
 import typer
+from typer.core import TyperGroup
 
 from .. import constants
 from ..base.messages import Language, say
@@ -45,12 +46,6 @@ codecs.register_error(PLAIN_SYMBOLS, _plain_symbols)
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
     """Print; what a model, a service or a file has in it does not command the terminal."""
     typer.echo(visible(text), nl=nl, err=err)
-
-
-def open_index_or_exit(runbooks: Path | None, index_dir: Path | None) -> Any:
-    from ..runbooks.index import open_index
-
-    return or_exit(open_index, runbooks, index_dir=index_dir)
 
 
 def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
@@ -125,12 +120,14 @@ def _cause(error: str) -> str:
     return re.split("|".join(marks), error, maxsplit=1)[-1][:120]
 
 
-def or_exit(function: Any, *args: Any, **keywords: Any) -> Any:
-    """The function's result; an error that socjudge explains ends the command with its message alone."""
-    try:
-        return function(*args, **keywords)
-    except SocJudgeError as error:
-        stop(str(error))
+class Explained(TyperGroup):
+    """Commands that end with the message alone where socjudge explains an error."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SocJudgeError as error:
+            stop(str(error))
 
 
 class Stopped(typer.Exit):

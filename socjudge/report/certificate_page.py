@@ -8,15 +8,7 @@ from typing import Any
 
 from .._version import __version__
 from ..base.messages import language, listed, say
-from ..certify.certificate import (
-    CONDITIONAL,
-    CONDITIONS,
-    TRUSTED,
-    UNDECIDED,
-    UNTRUSTED,
-    VALID_DAYS,
-    Certificate,
-)
+from ..certify.certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, VALID_DAYS, Certificate
 from ..certify.labelled import LEAST_SHARED
 from ..certify.noise import JUMP
 from ..certify.trust_conditions import ALPHA, HALF, MAX_JUMPY, WRONG
@@ -27,76 +19,6 @@ from .page import checked_page, page_asset, page_environment, write_page
 
 _LOOKS = {TRUSTED: "trusted", CONDITIONAL: "conditional", UNTRUSTED: "untrusted", UNDECIDED: "undecided"}
 _MARKS = {"shown": "○", "ranked": "△", "open": "△", "against": "×", "untried": "–"}
-
-# What the page says, by the name that it says it by.
-_SAID = {
-    key.partition(".")[2]: key
-    for key in (
-        "certify.no_labels",
-        "certify.condition_people",
-        "certify.condition_damage",
-        "certify.condition_noise",
-        "certify.condition_injection",
-        "certify.condition_flags",
-        "certify.page_title",
-        "certify.page_until",
-        "certify.page_words",
-        "certify.word_trusted",
-        "certify.word_conditional",
-        "certify.word_untrusted",
-        "certify.word_undecided",
-        "certify.page_stopped",
-        "certify.page_offline",
-        "certify.page_no_people",
-        "certify.page_scope",
-        "certify.page_evidence",
-        "certify.page_states",
-        "certify.state_shown",
-        "certify.state_ranked",
-        "certify.state_open",
-        "certify.state_against",
-        "certify.state_untried",
-        "certify.page_rules",
-        "certify.rule_untrusted",
-        "certify.rule_trusted",
-        "certify.rule_conditional",
-        "certify.rule_undecided",
-        "certify.page_conditions",
-        "certify.rule_people",
-        "certify.rule_damage",
-        "certify.rule_noise",
-        "certify.rule_injection",
-        "certify.rule_flags",
-        "certify.rule_error",
-        "certify.rule_limits",
-        "certify.page_people",
-        "certify.page_raters",
-        "certify.page_no_raters",
-        "certify.page_trivial",
-        "certify.page_numbers",
-        "certify.page_neutral",
-        "certify.page_neutral_none",
-        "certify.page_hardening",
-        "certify.page_not_tried",
-        "certify.page_bound",
-        "certify.page_binding",
-        "certify.column_judge",
-        "certify.column_criterion",
-        "certify.column_n",
-        "certify.column_bias",
-        "certify.column_rank",
-        "certify.column_tpr",
-        "certify.column_tnr",
-        "certify.column_kappa",
-        "certify.column_damage",
-        "certify.column_answers",
-        "certify.column_change",
-        "certify.column_seen",
-        "certify.column_questions",
-        "certify.column_pairs",
-        "certify.column_gain",
-    )
-}
 
 
 def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
@@ -138,17 +60,13 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
         "correlation": CORRELATION, "least": MIN_QUESTIONS, "noise": MAX_NOISE, "jump": JUMP, "jumpy": MAX_JUMPY, "half": HALF, "days": VALID_DAYS, "shared": LEAST_SHARED,
     }  # fmt: skip
     html = page_environment().get_template("certificate.html.j2").render(
-        lang=lang, say=_said, version=__version__, certificate=certificate, styles=[page_asset("report.css"), page_asset("certificate.css")],
-        issued=issued, until=issued + timedelta(days=VALID_DAYS), looks=_LOOKS, marks=_MARKS, conditions=CONDITIONS,
+        lang=lang, say=say, version=__version__, certificate=certificate, styles=[page_asset("report.css"), page_asset("certificate.css")],
+        issued=issued, until=issued + timedelta(days=VALID_DAYS), looks=_LOOKS, marks=_MARKS,
         rule=rule, facts=_facts(certificate), is_offline=is_embedded(bound.judge_model),
         people=_people(tables), raters=[row for row in tables["raters"] if row["criterion"] == OVERALL],
     )  # fmt: skip
     write_page(path, html)
     return path
-
-
-def _said(name: str, **values: Any) -> str:
-    return say(_SAID[name], **values)
 
 
 def _facts(certificate: Certificate) -> list[tuple[str, str]]:

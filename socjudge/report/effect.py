@@ -111,7 +111,12 @@ class RunComparison:
         table = _table(self.differences).to_html(index=False, border=0, escape=True, na_rep="–")
         row, title = _overall(self.differences), say("report.title")
         kind = ("good" if row["mean_difference"] > 0 else "bad") if _is_seen(row) else "grey"
-        return block(kind, f"<b>{escape(title)}</b>", *map(escape, self.lines), table)
+        return block(
+            kind,
+            f"<b>{escape(title)}</b>",
+            *map(escape, self.lines),
+            f'<div style="overflow-x: auto" tabindex="0">{table}</div>',
+        )
 
 
 def compare_runs(

@@ -49,7 +49,7 @@ _MARK = b'<meta name="generator" content="socjudge '  # of report.html.j2
 
 def write_report(
     path: Path | str,
-    scores: pd.DataFrame | History | EvaluationRun,
+    scores: pd.DataFrame | History | EvaluationRun | Path | str | None = None,
     *,
     results: pd.DataFrame | None = None,
     runs: pd.DataFrame | None = None,
@@ -68,17 +68,18 @@ def write_report(
         The file; its folder must exist, and only a report of ours is replaced. Of more than 200 judged answers, failed
         ones first, the rest goes into a second file beside it, such as report_rest.html.
     scores
-        A run (`run.write_report(path)` is the same) or what `load_history(text=True)` gives, which is all that is
-        needed; or a frame from `load_scores(text=True)`. Of further runs in it, the latest are drawn as a trend.
+        A folder of logs (the project's own unless given), a run (`run.write_report(path)` is the same) or what
+        `load_history(text=True)` gives, which is all that is needed; or a frame from `load_scores(text=True)`. Of further
+        runs in it, the latest are drawn as a trend.
     results
         From `load_results(text=True)`, for questions, answers, contexts and warnings. The page names what it lacks
         without.
     runs
         From `load_runs`, for k, time, tokens and cost. The page names what it lacks without.
     run_id
-        The run, the latest unless given.
+        The run, of a folder the name of its log; the latest unless given.
     baseline
-        The run_id to compare with, unless given the one before with the same dataset.
+        The run_id, or of a folder the log, to compare with, unless given the one before with the same dataset.
     lang
         "ja" or "en" (criteria and categories stay Japanese).
 
@@ -89,7 +90,7 @@ def write_report(
     Raises
     ------
     ConfigError
-        If the folder, a run or a column is missing, scores and results are not of the same answers, or the file is
+        If the folder, a log, a run or a column is missing, scores and results are not of the same answers, or the file is
         there already and no report.
 
     Examples
@@ -102,16 +103,16 @@ def write_report(
     """
     tongue, path = _language(lang), checked_page(path)
     who = "write_report"
-    given: pd.DataFrame | History = judges_history(scores) if isinstance(scores, EvaluationRun) else scores
-    asked = None
+    asked, is_chosen = None, baseline is not None
     if isinstance(scores, EvaluationRun):
         run_id, asked = run_id or scores.run.run_id, scores.judges_asked
-    if isinstance(given, History):
+        scores = judges_history(scores)
+    elif scores is None or isinstance(scores, (Path, str)):
+        scores, run_id, baseline = _of_folder(scores or constants.LOGS_DIR, run_id, baseline)
+    if isinstance(scores, History):
         if results is not None or runs is not None:
             raise ConfigError(say("report.has_frames"))
-        scores, results, runs = given.scores, given.results, given.runs
-    else:
-        scores = given
+        results, runs, scores = scores.results, scores.runs, scores.scores
     need_columns(
         scores,
         [*RUN_NAMES, *contents.ANSWER, "category", "status", "answer_sha256", "criterion", "score"],
@@ -125,7 +126,6 @@ def write_report(
     # Known to be in the frame, so that a frame of another folder is not taken for this one.
     run_id = contents.known(run_id, history, "run_id") or history["run_id"].iloc[-1]
     place = history["run_id"].tolist().index(run_id)
-    is_chosen = baseline is not None
     if baseline == run_id:
         raise ConfigError(say("report.same_as_baseline", run=run_id))
     baseline = contents.known(baseline, history, "baseline") or contents.previous(scores, history.iloc[: place + 1])
@@ -186,45 +186,9 @@ def write_report(
     return path
 
 
-def write_log_report(
-    path: Path | str,
-    logs_dir: Path | str | None = None,
-    *,
-    log: str | None = None,
-    baseline: str | None = None,
-    lang: str = "ja",
-) -> Path:
-    """Write the report of a log, with the runs before it from the same folder, and return where it is.
-
-    Parameters
-    ----------
-    path
-        The file; its folder must exist, and only a report of ours is replaced.
-    logs_dir
-        The folder, the project's own logs unless given.
-    log
-        The log's name in logs_dir, the latest unless given.
-    baseline
-        The name of the log to compare with, unless given the one before with the same dataset.
-    lang
-        "ja" or "en".
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    ConfigError
-        As in `write_report`, and if there is no log.
-
-    Examples
-    --------
-    >>> import socjudge as sj
-    >>> sj.write_log_report("page.html", "logs").name
-    'page.html'
-    """
-    logs_dir = logs_dir or constants.LOGS_DIR
+def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> tuple[History, str, str | None]:
+    """What a folder has for the report of a log, the ids of its run and of the baseline: that run, those before it and those
+    over the same answers."""
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
         raise ConfigError(say("report.no_log", folder=logs_dir))
@@ -232,12 +196,11 @@ def write_log_report(
     baseline = contents.known(baseline, runs, "log")
     place = runs["log"].tolist().index(log)
     recent = runs["log"].iloc[max(0, place + 1 - TREND_RUNS) : place + 1]
-    logs = [*recent, baseline, *_logs_beside(runs, runs["run_id"].iloc[place])]
-    # Texts are most of a log: only those of these runs are read.
-    texts = load_history(logs_dir, logs={name for name in logs if name is not None}, text=True)
+    logs = {*recent, *([baseline] if baseline else []), *_logs_beside(runs, runs["run_id"].iloc[place])}
     run_ids = dict(zip(runs["log"], runs["run_id"], strict=True))
-    named = {"run_id": run_ids[log], "baseline": None if baseline is None else run_ids[baseline]}
-    return write_report(path, texts, **named, lang=lang)
+    # Texts are most of a log: only those of these runs are read.
+    texts = load_history(logs_dir, logs=logs, text=True)
+    return texts, run_ids[log], None if baseline is None else run_ids[baseline]
 
 
 def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:

@@ -6,26 +6,19 @@ An embedder has two methods of LangChain's Embeddings, so that any of LangChain'
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..base.atomic_files import replacing
 from ..base.extras import missing_extra
 from ..base.messages import say
 from ..base.redact import redact
 from ..base.texts import encodable
-from ..constants import CARRIED_DIR
 from ..errors import ConfigError, ProviderError
-
-# Vectors of the bundled runbooks, one file per embedder, so that a fresh clone or example project embeds nothing.
-VECTOR_CACHE_DIR = CARRIED_DIR / "eval" / "runbooks_vectors"
 
 BATCH = 32  # texts that an embedder is given at once: about two seconds of work for the default one
 
@@ -215,39 +208,6 @@ class VectorCache:
 def hash_text(text: str) -> str:
     """The key of a text in every cache: its SHA-256, 64 hex digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def save_vector_cache(texts: Iterable[str], cache: VectorCache, folder: Path | str = VECTOR_CACHE_DIR) -> Path:
-    """Write the vectors of `texts` (and of nothing else) to `folder`, one .npz per embedder; its path."""
-    unique = sorted({hash_text(text): text for text in texts}.items())
-    vectors = cache.embed([text for _, text in unique]).astype(np.float16)
-    hashes = np.array([bytes.fromhex(key) for key, _ in unique], dtype="S32")
-    path = _cache_path(cache.name, Path(folder))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
-        np.savez(file, hashes=hashes.view(np.uint8).reshape(-1, 32), vectors=vectors)
-    return path
-
-
-def load_vector_cache(name: str, folder: Path | str = VECTOR_CACHE_DIR) -> dict[str, Vectors]:
-    """{hash of text: vector} as `save_vector_cache` left it; empty when there is none for this embedder.
-
-    ConfigError when the file is damaged."""
-    path = _cache_path(name, Path(folder))
-    if not path.is_file():
-        return {}
-    try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-            hashes, vectors = arrays["hashes"], arrays["vectors"].astype(np.float32)
-        if hashes.shape != (len(vectors), 32) or vectors.ndim != 2 or not np.isfinite(vectors).all():
-            raise ValueError(say("runbooks.shapes", hashes=hashes.shape, vectors=vectors.shape))
-    except Exception as error:  # numpy and zipfile raise a dozen kinds on damaged bytes
-        raise ConfigError(say("runbooks.vectors_damaged", path=path, reason=error)) from error
-    return {row.tobytes().hex(): vector for row, vector in zip(hashes, vectors, strict=True)}
-
-
-def _cache_path(name: str, folder: Path) -> Path:
-    return folder / ("".join(c if c.isalnum() or c in "-_." else "_" for c in name) + ".npz")
 
 
 def _normalise(rows: Sequence[Sequence[float]], expected: int) -> Vectors:

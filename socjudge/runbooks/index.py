@@ -27,13 +27,10 @@ from . import bm25
 from .asking import split_clauses
 from .bm25 import Bm25, normalise_text, tokenise
 from .embeddings import (
-    VECTOR_CACHE_DIR,
     VectorCache,
     Vectors,
     get_embedder_name,
     hash_text,
-    load_vector_cache,
-    save_vector_cache,
 )
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
 from .organisation import load_organisation
@@ -52,6 +49,9 @@ from .reading import (
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from langchain_core.retrievers import BaseRetriever
+
+# Of the bundled runbooks, made by `make vectors`, so that a fresh clone or example project embeds nothing.
+BUNDLED_INDEX_DIR = CARRIED_DIR / "eval" / "runbooks_index"
 
 # How the mixed score is made; see `get_bm25_weight` and `mix_scores`. Tuned in docs/retrieval.md.
 BM25_WEIGHT = 0.8
@@ -484,7 +484,7 @@ def build_index(
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     books = add_questions(load_runbooks(runbooks), runbooks)
     name = get_embedder_name(embeddings)
-    cache = VectorCache(embeddings, load_vector_cache(name) | _load_old_vectors(Path(index_dir), name))
+    cache = VectorCache(embeddings, known_vectors(BUNDLED_INDEX_DIR, name) | known_vectors(Path(index_dir), name))
     files = {book.source: book.sha256 for book in books}
     chunks = tuple(chunk for book in books for chunk in book.chunks)
     synonyms = load_synonyms(runbooks)
@@ -526,21 +526,6 @@ def _load(index_dir: Path, embeddings: str | Embeddings | None) -> RunbookIndex:
     return RunbookIndex(stored, cache, index_dir)
 
 
-def save_bundled_vectors(
-    runbooks: Path | str | None = None,
-    folder: Path | str = VECTOR_CACHE_DIR,
-    embeddings: str | Embeddings = "use",
-) -> Path:
-    """Refresh the vectors that ship with the project, so that a fresh clone embeds nothing; their file.
-
-    From the shell: python -c "from socjudge.runbooks.index import save_bundled_vectors as s; print(s())" """
-    runbooks = CARRIED_DIR / "eval" / "runbooks" if runbooks is None else runbooks
-    chunks = tuple(chunk for book in add_questions(load_runbooks(runbooks), runbooks) for chunk in book.chunks)
-    stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), "", {}, Path(runbooks))
-    name = get_embedder_name(embeddings)
-    return save_vector_cache(stored.texts, VectorCache(embeddings, load_vector_cache(name, folder)), folder)
-
-
 def _spread(scores: Vectors) -> Vectors:
     low, high = scores.min(), scores.max()
     return (scores - low) / (high - low) if high > low else np.zeros_like(scores)
@@ -557,8 +542,8 @@ def _fingerprint(stored: StoredIndex, beside: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode("utf-8")).hexdigest()
 
 
-def _load_old_vectors(index_dir: Path, embedder: str) -> dict[str, Vectors]:
-    """The vectors of the index in `index_dir`; empty when none fits, as it will be replaced."""
+def known_vectors(index_dir: Path, embedder: str) -> dict[str, Vectors]:
+    """{hash of text: vector} of the index in `index_dir`; empty when none fits, as it will be replaced."""
     try:
         stored = load_stored_index(index_dir)
     except ConfigError:

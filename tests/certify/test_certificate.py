@@ -19,7 +19,7 @@ from readers import Judge
 from run_options import with_options
 from service import CRITERIA, KEY, Reply, Service, error, judgement, serving
 
-from socjudge import ConfigError, constants, load_run, run_evaluation_suite, write_log_report, write_report
+from socjudge import ConfigError, constants, load_run, run_evaluation_suite, write_report
 from socjudge.base.verdict import summarise_results
 from socjudge.certify import (
     certify_judge,
@@ -597,7 +597,7 @@ def test_the_examples_show_the_embedded_judges_own_certificate_as_it_is(tmp_path
     assert made.binding.differences(binding_of_judge("offline", None)) == []
     assert set(made.words.values()) == {"条件つき", "分からない"}  # nobody's marks: it can be no better
     words = "、".join(f"{criterion} {word}" for criterion, word in made.words.items())
-    page = write_log_report(tmp_path / "report.html", SERIES[-1].parent).read_text("utf-8")
+    page = write_report(tmp_path / "report.html", SERIES[-1].parent).read_text("utf-8")
     assert f"このJudgeの証明書: {path.stem}（{made.issued_at[:10]}）{words}</p>" in page
     for log in SERIES:
         assert words in load_run(log)._repr_html_()

@@ -28,7 +28,7 @@ from socjudge import (
     load_scores,
     run_evaluation_suite,
     summary_text,
-    write_log_report,
+    write_report,
 )
 from socjudge.cli.app import app
 from socjudge.history import check_logs, check_verdicts
@@ -84,7 +84,7 @@ def test_a_log_is_judged_by_its_own_pass_line_and_rate(
     assert check_verdicts(results)["passed"].tolist() == gate_confidence(results)["passed"].tolist() == [0]
     assert gate_confidence(results)["needed"].tolist() == [0]
     assert check_logs(tmp_path).empty
-    assert "平均95点以上" in words(write_log_report(tmp_path / "report.html", tmp_path).read_text(encoding="utf-8"))
+    assert "平均95点以上" in words(write_report(tmp_path / "report.html", tmp_path).read_text(encoding="utf-8"))
 
 
 def test_the_folder_of_the_logs_is_looked_up_when_it_is_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

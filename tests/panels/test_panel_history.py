@@ -252,7 +252,7 @@ def test_runs_without_a_readable_mark_have_no_chart(tmp_path: Path) -> None:
     panel = drawn(HistoryExplorer(folder))
     assert "採点できた回答がない" in text(panel.chart_view)
     assert "採点なし" in text(panel.table)
-    assert "両方で採点できた質問がありません" in text(panel.comparison)
+    assert "両方で採点できた質問がない" in text(panel.comparison)
 
 
 @pytest.fixture

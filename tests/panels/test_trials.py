@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pandas as pd
 import pytest
 from conftest import ANSWER
 from hosted_run import copy_log, log_run
@@ -72,7 +71,7 @@ def tried(session: TrialSession, **how: Any) -> TrialSession:
 
 def differences(session: TrialSession) -> dict[str, float]:
     assert session.effect is not None, session.problem
-    frame = pd.DataFrame(session.effect.rows)
+    frame = session.effect.comparison.differences
     return dict(zip(frame["criterion"], frame["mean_difference"].round(2), strict=True))
 
 
@@ -90,8 +89,9 @@ def test_a_trial_of_a_judge_prompt_costs_judge_calls_only(session: TrialSession,
         "総合": -4.7, "根拠性": -2.0, "正確性": -2.0, "網羅性": -2.0, "安全性": -18.2, "引用明示": -2.0, "簡潔性": -2.0,
     }  # fmt: skip
     assert session.effect is not None
-    (flip,) = session.effect.flips
-    assert (flip["direction"], flip["before"], flip["after"]) == ("合格→不合格", 80, 60)
+    changes = session.effect.comparison.questions
+    (flip,) = changes[changes["direction"] == "合格→不合格"].to_dict("records")
+    assert (flip["before"], flip["after"]) == (80, 60)
     first = session.effect.questions[0]
     assert (first.direction, first.after[0].question.id) == ("合格→不合格", flip["question_id"])
     assert first.before[0].evaluation.rationale["安全性"] == "元の理由"

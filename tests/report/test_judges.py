@@ -20,7 +20,6 @@ from socjudge import (
     EvaluationRun,
     rejudge,
     run_evaluation_suite,
-    write_log_report,
     write_report,
 )
 from socjudge.base.messages import say
@@ -115,7 +114,7 @@ def test_a_judge_that_did_not_judge_is_missed_by_the_report_of_the_logs(
     with pytest.warns(UserWarning, match="no access"):
         run = judge("gpt-4o-mini", "gpt-4o", special={"gpt-4o": (error(401, "no access"),) * 3})
     assert (run.others, run.judges_asked, run.summary.mvp_passed) == ((), 2, True)
-    for page in (run.write_report(tmp_path / "a.html"), write_log_report(tmp_path / "b.html", tmp_path / "logs")):
+    for page in (run.write_report(tmp_path / "a.html"), write_report(tmp_path / "b.html", tmp_path / "logs")):
         text = page.read_text("utf-8")
         assert "<h2>⚠️ 判定保留（採点したJudgeは2人中1人）" in text
         assert "gpt-4o-mini の採点だけを見れば ✅ 合格 ですが、これは全体の判定ではありません" in words(text)
@@ -143,7 +142,7 @@ def test_the_report_of_a_log_has_the_other_judges_logs_beside_it(
     run = judge(*MARKS)
     for each in (run, *run.others):
         assert each.log_path is not None
-        page = write_log_report(tmp_path / "page.html", tmp_path / "logs", log=each.log_path.name).read_text("utf-8")
+        page = write_report(tmp_path / "page.html", tmp_path / "logs", run_id=each.log_path.name).read_text("utf-8")
         assert rows(page)[0][1:4] == list(MARKS)
         assert f"{each.judge_model} の採点" in words(page)
 
@@ -159,7 +158,7 @@ def test_every_judge_of_the_answers_counts_however_long_ago_and_over_whose_log(
     third = rejudge(second, judge_model="gpt-4.1", **with_options(**how))
     for each in (first, second, third):
         assert each.log_path is not None
-        page = write_log_report(tmp_path / "page.html", tmp_path / "logs", log=each.log_path.name).read_text("utf-8")
+        page = write_report(tmp_path / "page.html", tmp_path / "logs", run_id=each.log_path.name).read_text("utf-8")
         assert rows(page)[0][1:4] == ["gpt-4o", "gpt-4o-mini", "gpt-4.1"] and "<title>⚠️" in page
 
 

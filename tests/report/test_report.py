@@ -27,14 +27,14 @@ from socjudge.cli.app import app
 from socjudge.history import tables
 from socjudge.records import RunInfo, is_embedded
 from socjudge.report import page as page_module
-from socjudge.report.page import TREND_RUNS, write_log_report, write_report
+from socjudge.report.page import TREND_RUNS, write_report
 from socjudge.report.words import suggestion
 
 SECTIONS = ["verdict", "scores", "comparison", "terms", "questions", "cautions", "run"]
 
 
 def report(folder: Path, logs: Path, **options: str) -> str:
-    return write_log_report(folder / "report.html", logs, **options).read_text(encoding="utf-8")
+    return write_report(folder / "report.html", logs, **options).read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -488,10 +488,10 @@ def test_log_can_be_chosen_by_name(tmp_path: Path) -> None:
     logs = save_log(tmp_path / "logs", bare_log([80] * 10))
     save_log(logs, bare_log([90] * 10), "judge_eval_20260102_090000.json")
     assert "judge_eval_20260102_090000</dd>" in report(tmp_path, logs)
-    earlier = report(tmp_path, logs, log="judge_eval_20260101_090000.json")
+    earlier = report(tmp_path, logs, run_id="judge_eval_20260101_090000.json")
     assert "judge_eval_20260101_090000</dd>" in earlier and "20260102" not in earlier
     with pytest.raises(ConfigError, match=r"log 'x.json' is not among the 2 runs; .*judge_eval_20260102_090000.json"):
-        report(tmp_path, logs, log="x.json")
+        report(tmp_path, logs, run_id="x.json")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="no log to report on"):
         report(tmp_path, tmp_path / "empty")
@@ -499,9 +499,9 @@ def test_log_can_be_chosen_by_name(tmp_path: Path) -> None:
 
 def test_folder_must_exist(tmp_path: Path, logs: Path) -> None:
     with pytest.raises(ConfigError, match="there is no folder .*nowhere"):
-        write_log_report(tmp_path / "nowhere" / "r.html", logs)
+        write_report(tmp_path / "nowhere" / "r.html", logs)
     with pytest.raises(ConfigError, match="is a folder; give the report a name"):
-        write_log_report(tmp_path, logs)
+        write_report(tmp_path, logs)
 
 
 @pytest.mark.slow
@@ -510,7 +510,7 @@ def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path, p
     mine.write_text("<h1>my own page</h1>")
     said = "handover.html: is there already and no report of socjudge; give another name, or remove it"
     with pytest.raises(ConfigError, match=said):
-        write_log_report(mine, logs)
+        write_report(mine, logs)
     with pytest.raises(ConfigError, match=said):
         write_report(mine, three_runs())
     result = CliRunner().invoke(app, ["report", str(mine), "--logs-dir", str(logs)])
@@ -518,7 +518,7 @@ def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path, p
     assert mine.read_text() == "<h1>my own page</h1>"
     ours = tmp_path / "ours.html"
     ours.write_text(page.replace("MVP", "old"), encoding="utf-8")
-    assert write_log_report(ours, logs) == ours and "MVP" in ours.read_text("utf-8")
+    assert write_report(ours, logs) == ours and "MVP" in ours.read_text("utf-8")
 
 
 @pytest.mark.slow
@@ -554,7 +554,7 @@ def test_file_is_written_whole_or_not_at_all(
 
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(ConfigError, match="cannot be written .No space left"):
-        write_log_report(target, logs, lang="en")
+        write_report(target, logs, lang="en")
     assert target.read_text("utf-8") == page and [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 

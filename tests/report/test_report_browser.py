@@ -12,7 +12,7 @@ import pytest
 from browser import chromium, opened, sideways
 from report_logs import HOSTILE, bare_log, save_log
 
-from socjudge.report.page import write_log_report
+from socjudge.report.page import write_report
 
 pytestmark = pytest.mark.browser
 
@@ -34,7 +34,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log["results"][0]["category"] = log["results"][1]["category"] = "危険操作系"
     log["results"][3]["answer"] = "ＶＰＮ装置を止める"
     logs = save_log(folder / "logs", log, "judge_eval_20260102_090000.json")
-    return write_log_report(folder / "report.html", logs)
+    return write_report(folder / "report.html", logs)
 
 
 def ids(page: Any) -> list[str]:
@@ -160,7 +160,7 @@ def test_print_opens_the_details_and_hides_the_controls(
 
 def test_the_head_of_a_long_table_is_repeated_on_paper(browser: Any, tmp_path: Path) -> None:
     pypdfium2 = pytest.importorskip("pypdfium2")
-    page_file = write_log_report(tmp_path / "report.html", save_log(tmp_path / "logs", bare_log([80] * 90)))
+    page_file = write_report(tmp_path / "report.html", save_log(tmp_path / "logs", bare_log([80] * 90)))
     with opened(browser, page_file) as watched:
         document = pypdfium2.PdfDocument(io.BytesIO(watched.page.pdf(format="A4")))
         sheets = [sheet.get_textpage().get_text_bounded() for sheet in document]

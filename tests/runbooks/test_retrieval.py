@@ -25,7 +25,7 @@ from socjudge.errors import ConfigError, ProviderError
 from socjudge.records import Passage
 from socjudge.runbooks import index as index_module
 from socjudge.runbooks.bm25 import Bm25, content_words, normalise_text, tokenise
-from socjudge.runbooks.embeddings import VectorCache, load_vector_cache, make_embeddings, save_vector_cache
+from socjudge.runbooks.embeddings import VectorCache, make_embeddings
 from socjudge.runbooks.index import (
     RunbookIndex,
     blend_sentences,
@@ -322,18 +322,6 @@ def test_own_embedder_must_be_given_again(runbooks: Path, index_dir: Path) -> No
         load_index(index_dir, embeddings="use")
     with pytest.raises(ConfigError, match="unknown embedder 'LetterEmbeddings'"):
         load_index(index_dir).search("隔離")
-
-
-def test_vector_cache_round_trip_is_exact(tmp_path: Path) -> None:
-    cache = VectorCache(LetterEmbeddings())
-    path = save_vector_cache(["abc", "xyz", "abc"], cache, tmp_path)
-    known = load_vector_cache("LetterEmbeddings", tmp_path)
-    again = VectorCache(LetterEmbeddings(), known)
-    assert (again.embed(["xyz", "abc"]) == cache.embed(["xyz", "abc"])).all()
-    assert again.n_embedded == 0 and len(known) == 2
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(ConfigError, match="damaged vector cache"):
-        load_vector_cache("LetterEmbeddings", tmp_path)
 
 
 # --- searching

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from ...history.frames import load_scores
 from ...records import EvaluationResult, EvaluationRun
 from ...report.effect import RunComparison, compare_runs
-from ...stats.basics import OVERALL
 from ...stats.comparison import verdict_flips
 
 FLIPS = ("合格→不合格", "不合格→合格")
@@ -40,20 +38,9 @@ class Effect:
     same_answers: bool
 
     @property
-    def rows(self) -> list[dict[Any, Any]]:
-        """Return the differences, 総合 first."""
-        rows = self.comparison.differences.to_dict("records")
-        return sorted(rows, key=lambda row: row["criterion"] != OVERALL)
-
-    @property
-    def flips(self) -> list[dict[Any, Any]]:
-        """Return the questions whose verdict flipped, as in the comparison."""
-        return [row for row in self.comparison.questions.to_dict("records") if row["direction"] in FLIPS]
-
-    @property
     def difference(self) -> float | None:
         """Return by how many points the mean over questions and criteria moved; None if nothing could be compared."""
-        moved = self.rows[0]["mean_difference"]
+        moved = self.comparison.differences["mean_difference"].iloc[-1]  # of 総合
         return None if pd.isna(moved) else float(moved)
 
 

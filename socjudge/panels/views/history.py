@@ -94,12 +94,9 @@ def pair_html(pair: RunPair, chart: str) -> str:
         if conditions
         else f"<p>{say('panels.history_no_conditions')}</p>",
     ]
-    if pair.paired is None:
-        if pair.comparison is not None:
-            parts.append(pair.comparison._repr_html_())
-        parts += [f'<p class="warn">⚠️ {escape(pair.reason)}</p>', _means(pair)]
-    else:
-        parts += [f"<h3>{say('panels.history_same_answers')}</h3>", _differences(pair.paired), chart]
+    if pair.comparison is not None:
+        parts.append(pair.comparison._repr_html_())
+    parts += [f'<p class="warn">⚠️ {escape(pair.reason)}</p>', _means(pair)] if pair.reason else [chart]
     return block("", _STYLE + "".join(parts))
 
 
@@ -129,23 +126,6 @@ def report_html(path: Path, *, replaced: bool, part: str) -> str:
         words = escape(say("panels.history_download", name=path.name))
         lines.append(f'<a download="{escape(path.name)}" href="data:text/html;base64,{data}">{words}</a>')
     return block("good", _STYLE + lines[0], *lines[1:])
-
-
-def _differences(paired: pd.DataFrame) -> str:
-    head = (
-        say("panels.history_criterion"), say("panels.history_n"), *side_names(), say("panels.history_difference"),
-        say("panels.history_difference_interval"), say("panels.history_adjusted_p"), say("panels.history_reading"),
-    )  # fmt: skip
-    rows = [
-        (
-            (row["criterion"], "short"), (row["n"], "number"), (_points(row["baseline_mean"]), "number"),
-            (_points(row["mean"]), "number"), (_points(row["mean_difference"], "+.1f"), "number"),
-            (_range(row["ci_low"], row["ci_high"], "+.1f"), "number"), (_points(row["p_holm"], ".3f"), "number"),
-            (row["note"], "reason"),
-        )
-        for row in paired.to_dict("records")
-    ]  # fmt: skip
-    return _table(say("panels.history_differences"), head, rows)
 
 
 def _means(pair: RunPair) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ...base.messages import listed, say
 from ...base.showing import block, escape
@@ -26,11 +24,6 @@ STYLE = """<style>
 .socjudge .diff ins, .socjudge .diff del { display: block; text-decoration: none; }
 .socjudge .diff .new { background: rgba(46, 160, 67, .2); } .socjudge .diff .old { background: rgba(229, 57, 53, .2); }
 .socjudge .diff .gap { color: var(--jp-ui-font-color2, #666); }
-.socjudge table.effect { border-collapse: collapse; width: 100%; margin: .4em 0; color: inherit; }
-.socjudge table.effect th, .socjudge table.effect td { text-align: right; padding: .2em .4em; vertical-align: top;
-  border-bottom: 1px solid var(--jp-border-color2, #ddd); background: none; white-space: normal; }
-.socjudge table.effect td { overflow-wrap: normal; } .socjudge table.effect td.note { overflow-wrap: anywhere; }
-.socjudge table.effect th:first-child, .socjudge table.effect td.note { text-align: left; }
 .socjudge .sides > div { border-top: 2px solid var(--jp-border-color1, #bbb); }
 .socjudge .sides ul { padding-left: 1.2em; margin: .2em 0; }
 </style>"""
@@ -93,56 +86,18 @@ def trial_label(trial: Trial) -> str:
 def effect_html(effect: Effect, trial: Trial) -> str:
     """Show what the edited prompt changed: paired differences, flipped verdicts, and both sides of each question."""
     same = say("panels.prompts_same_answers") if effect.same_answers else say("panels.prompts_new_answers")
-    flips = [
-        say(
-            "panels.prompts_flip", question=row["question_id"], direction=row["direction"], before=row["before"],
-            after=row["after"],
-        )
-        for row in effect.flips
-    ]  # fmt: skip
     title = say("panels.prompts_result", base=trial.choice.base)
-    count = say("panels.prompts_flips_count", count=len(flips))
-    listed = "".join(f"<li>{escape(flip)}</li>" for flip in flips)
-    return STYLE + block(
-        "",
-        f"<h2>{escape(title)}</h2>{escape(trial_label(trial))}<br>{same}",
-        _table(effect.rows)
-        + f"<b>{say('panels.prompts_flips')}</b>: {count}<ul>{listed}</ul>"
-        + f"<b>{say('panels.prompts_each')}</b>{''.join(_question(both, effect) for both in effect.questions)}",
+    each = "".join(_question(both, effect) for both in effect.questions)
+    return (
+        STYLE
+        + block("", f"<h2>{escape(title)}</h2>{escape(trial_label(trial))}<br>{same}")
+        + effect.comparison._repr_html_()
+        + block("", f"<b>{say('panels.prompts_each')}</b>{each}")
     )
-
-
-def _table(rows: Sequence[Mapping[Any, Any]]) -> str:
-    names = (
-        say("panels.history_criterion"), *_side_names(), say("panels.history_difference"),
-        say("panels.history_difference_interval"), say("panels.prompts_detectable"),
-    )  # fmt: skip
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    body = "".join(
-        f'<tr><th scope="row">{escape(row["criterion"])}</th><td>{_number(row["baseline_mean"])}</td>'
-        f"<td>{_number(row['mean'])}</td><td><b>{_number(row['mean_difference'], '+')}</b></td>"
-        f"<td>{_interval(row)}</td><td>{_number(row['detectable_difference'], '±')}</td></tr>"
-        f'<tr><td class="note" colspan="6"><small>{escape(row["note"])}</small></td></tr>'
-        for row in rows
-    )
-    return f'<table class="effect"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _side_names() -> tuple[str, str]:
     return say("panels.prompts_old"), say("panels.prompts_new")
-
-
-def _interval(row: Mapping[Any, Any]) -> str:
-    low, high = row["ci_low"], row["ci_high"]
-    if math.isnan(low) or math.isnan(high):
-        return "–"
-    return say("panels.range", low=f"{low:+.1f}", high=f"<wbr>{high:+.1f}")
-
-
-def _number(value: float, sign: str = "") -> str:
-    if not math.isfinite(value):
-        return "–"
-    return f"{value:+.1f}" if sign == "+" else f"{sign}{value:.1f}"
 
 
 def _question(both: QuestionChange, effect: Effect) -> str:
