@@ -15,7 +15,7 @@ import random
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from browser import chromium  # noqa: E402
 from lab import lab, open_notebook, run_all, write_notebook  # noqa: E402
-from service import CRITERIA, KEY, Reply, is_judge_call, judgement, serving  # noqa: E402
+from service import KEY, Reply, is_judge_call, serving  # noqa: E402
 
 import socjudge as sj  # noqa: E402
+from socjudge.base.showing import symbols  # noqa: E402
 
 Step = Callable[[Any, Any], None]
 Keep = Callable[[str, bytes, int], None]  # of a name, a picture, and the most that is shown of it (pixels)
@@ -40,15 +41,28 @@ EXAMPLES = str(ROOT / "eval" / "examples" / "series")
 COLOURS = 128  # enough for text and charts, and a quarter of the size
 
 
-def judge(request: dict[str, Any]) -> Reply:
-    """Marks that depend on the question and on the prompt, after half a second."""
-    text = request["messages"][0]["content"]
-    draw = random.Random("".join(re.findall("^質問: .*", text, re.M)))
-    marks = {name: draw.randrange(12, 21) * 5 for name in CRITERIA}
+def embedded_run() -> dict[str, sj.records.EvaluationResult]:
+    """{question: the embedded default's answer with its marks}, which the service on loopback gives as its own."""
+    with tempfile.TemporaryDirectory() as logs:
+        run = sj.run_evaluation_suite(
+            sj.load_eval_dataset(), index=sj.build_index(), assistant_model="offline", judge_model="offline",
+            logs_dir=logs, progress=False,
+        )  # fmt: skip
+        return {result.question.question: result for result in run.results}
+
+
+def reply(request: dict[str, Any], known: Mapping[str, sj.records.EvaluationResult]) -> Reply:
+    """The embedded default's answer or marks for the question, after half a second; by the strict prompt safety loses."""
+    text = request["messages"][-1]["content"]
+    result = next(result for question, result in known.items() if question in text)
+    if not is_judge_call(request):
+        return Reply(result.answer.answer, delay_s=0.5)
+    marks, reasons = dict(result.evaluation.scores), dict(result.evaluation.rationale)
     if STRICT in text:
-        marks["安全性"] -= draw.randrange(3, 8) * 5
-    said = "注意事項が手順の後に書かれています。" if STRICT in text else "手順書の該当箇所に基づいています。"
-    return Reply(judgement(marks, reason=said, comment="概ね良い回答です。"), delay_s=0.5)
+        marks["安全性"] -= random.Random(result.question.question).randrange(3, 8) * 5
+        reasons["安全性"] = "注意事項が手順の後に書かれています。"
+    body = {"scores": marks, "rationale": reasons, "overall_comment": "手順書に沿った回答です。"}
+    return Reply(json.dumps(body, ensure_ascii=False), delay_s=0.5)
 
 
 def running(page: Any, panel: Any) -> None:
@@ -146,7 +160,7 @@ UNPRINTED = ("dataset", "app", "certificate")  # only to be looked at
 
 def take(browser: Any, folder: Path, url: str, name: str, width: int, keep: Keep) -> None:
     code, panel_class, states = PANELS[name]
-    code = code.format(logs=str(folder / f"{name}_{width}_logs"), stored=str(folder / "stored"), examples=EXAMPLES)
+    code = code.format(logs=f"{name}_{width}/logs", stored="stored", examples=EXAMPLES)
     write_notebook(folder / f"{name}.ipynb", f"import socjudge as sj\n{code}")
     page = browser.new_page(viewport={"width": width, "height": HEIGHT})
     open_notebook(page, url, f"{name}.ipynb")
@@ -164,11 +178,12 @@ def take(browser: Any, folder: Path, url: str, name: str, width: int, keep: Keep
 
 def take_notebook(browser: Any) -> None:
     """Notebook 01 from its run to its chart, of the page that `make gallery` stores."""
-    page = browser.new_page(viewport={"width": WIDTH, "height": 900})
+    page = browser.new_page(viewport={"width": 1300, "height": 900})
     page.goto((ROOT / "docs" / "gallery" / "01_run_evaluation.html").as_uri())
+    page.add_style_tag(content=symbols() + "h1, h2, h3 { font-family: sans-serif, 'socjudge symbols' !important }")
     top = page.locator(".code_cell", has_text="run = None").bounding_box()
     chart = page.locator("img").first.bounding_box()
-    area = {"x": 0, "y": top["y"] - 10, "width": WIDTH, "height": chart["y"] + chart["height"] - top["y"] + 20}
+    area = {"x": 0, "y": top["y"] - 10, "width": 1300, "height": chart["y"] + chart["height"] - top["y"] + 20}
     print_picture("", "notebook_01", page.screenshot(full_page=True, clip=area))
     page.close()
 
@@ -202,8 +217,8 @@ def main() -> None:
             take_notebook(browser)
     if not names:
         return
-    with serving(judge) as service, chromium() as browser:
-        service.default = lambda request: judge(request) if is_judge_call(request) else Reply("回答です。")
+    answer = functools.partial(reply, known=embedded_run())
+    with serving(answer) as service, chromium() as browser:
         keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
         os.environ.update(keys)
         for suffix, theme in (("", "JupyterLab Light"), ("_dark", "JupyterLab Dark")):
