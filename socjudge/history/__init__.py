@@ -1,4 +1,4 @@
-"""Logs as frames: reading, the cache, export, what is wrong with them, people's labels."""
+"""Logs as frames: reading, cache, export, checks, people's labels."""
 
 from ..base.public import public_names
 

@@ -1,7 +1,8 @@
-"""The tables of a folder's logs, kept beside them as Parquet so that only what changed is read again.
+"""The tables of a folder's logs, cached beside them as Parquet, so that only what has changed is read again.
 
-The cache is a convenience and never the truth: a log counts as read only while its size and times are those that it
-was read with, and a cache that is damaged, of another version, or cannot be written is done without. It may be deleted."""
+A log counts as read only while its size and times are those it was read with. A cache that is damaged, of another
+version, or cannot be written is ignored. It may be deleted.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +54,10 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
 
 
 def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = True) -> Tables:
-    """What is in these logs of the folder, read from the cache where that is up to date; the cache is brought up to date.
+    """Load the contents of these logs, from the cache if it is up to date, and update the cache.
 
-    files: of `find_logs`, all or some. Of an object store nothing is kept."""
+    files: from `find_logs`, all or some. Nothing is cached for an object store.
+    """
     place = as_path(logs_dir)
     if not cache or is_remote(place):
         return read_logs(with_progress(files, say("history.reading")))
@@ -76,20 +78,20 @@ def load_tables(logs_dir: Path | str, files: list[LogFile], *, cache: bool = Tru
 
 
 def _without(tables: Tables, logs: set[str]) -> Tables:
-    """The tables without the rows of some logs."""
+    """Drop the rows of some logs."""
     names = pa.array(sorted(logs), pa.string())
     return Tables(*(t.filter(pc.invert(pc.is_in(t["log"], value_set=names))) for t in (tables.runs, tables.results)))
 
 
 def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
-    """The files, with a progress bar if there are many."""
+    """Return the files, with a progress bar if there are many."""
     from tqdm.auto import tqdm
 
     return tqdm(files, desc=what, unit=say("history.logs_unit"), leave=False) if len(files) >= MANY else files
 
 
 def _load(folder: Path) -> Tables | None:
-    """The kept tables; None if there are none that can be used."""
+    """Return the cached tables; None if there are none that can be used."""
     if not all((folder / f"{name}.parquet").is_file() for name in ("runs", "results")):  # of a pipe, no end would come
         return None
     try:
@@ -107,7 +109,7 @@ def _load(folder: Path) -> Tables | None:
 
 
 def _made() -> bytes:
-    """What the tables depend on beside the logs: times in the names of bare ones are of this machine's zone."""
+    """Return what the tables depend on besides the logs: this machine's zone, for times in the names of bare ones."""
     return b"%s %r %r" % (VERSION, time.timezone, time.tzname)
 
 

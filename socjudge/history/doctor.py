@@ -1,4 +1,4 @@
-"""What is wrong with a folder of logs, and what to do about it. Nothing here changes a log."""
+"""Problems of a folder of logs, and what to do about them. Nothing here changes a log."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _passes(points: pd.Series, rule: PassRule) -> bool:
 
 
 def _open_note(count: int, worst: bool, best: bool) -> str:
-    """What the answers leave open that have no mark, or not all."""
+    """Say what the answers without all their marks leave open."""
     if not count:
         return say("history.all_scored")
     if worst == best:
@@ -173,7 +173,7 @@ def _open_note(count: int, worst: bool, best: bool) -> str:
 
 
 def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterator[tuple[str, str, str, str, str]]:
-    """(level, where, problem, what, remedy) for a log that could be read."""
+    """Yield (level, where, problem, what, remedy) for a readable log."""
     info, rejudge = run.run, _rejudging(run, log)
     if not run.results:
         yield "warning", "results", "no results", say("history.no_results"), say("history.remove_or_run")
@@ -210,7 +210,7 @@ def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterato
 
 
 def _rejudging(run: EvaluationRun, log: str) -> str:
-    """How to judge the answers again with the judge and the prompt that they had, where the log says which."""
+    """Say how to judge the answers again with the same judge and prompt, if the log names them."""
     said = {"--judge-model": run.run.judge_model, "--judge-prompt": run.run.judge_prompt_id}
     options = [f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN]
     return say("history.rejudge", log=log, options="".join(options))

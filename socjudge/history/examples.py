@@ -1,4 +1,4 @@
-"""The logs to look at: one's own, or where there is none yet, the examples that come with the project."""
+"""Which logs to look at: one's own, or, if there are none yet, the project's examples."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _batches(files: list[LogFile]) -> Iterator[list[LogFile]]:
 
 
 def _bytes(file: LogFile) -> int:
-    """About how much a log is when it is unpacked; of an object store the size is not known."""
+    """Estimate an unpacked log's size; unknown in an object store."""
     return max(file.size * (10 if file.name.endswith(".gz") else 1), 2**17 if file.modified_ns else 2**20)
 
 

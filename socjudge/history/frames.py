@@ -28,10 +28,11 @@ from .tables import read_logs, run_tables, without_collection
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Runs, judged answers and scores of some logs: three frames that fit, made when they are first asked for.
+    """Hold runs, judged answers and scores of some logs: three matching frames, made on first use.
 
-    `write_report` takes it as it is. n_left_out: logs that cannot be read or repeat a run, which are in none of them, of
-    the n_logs that were looked at."""
+    `write_report` accepts it. n_left_out: logs that cannot be read or repeat a run, and are in none of the frames, of
+    the n_logs that were looked at.
+    """
 
     tables: Tables = field(repr=False)  # runs: each once, the oldest first; results: of these, and perhaps of others
     n_left_out: int = 0
@@ -39,18 +40,18 @@ class History:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """As `load_runs` gives them."""
+        """Return the frame of `load_runs`."""
         return run_frame(self.tables.runs)
 
     @cached_property
     def results(self) -> pd.DataFrame:
-        """As `load_results` gives them."""
+        """Return the frame of `load_results`."""
         with without_collection():
             return result_frame(self.tables)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """As `load_scores` gives them."""
+        """Return the frame of `load_scores`."""
         with without_collection():
             return score_frame(self.tables)
 
@@ -289,12 +290,12 @@ def load_scores(
 
 
 def run_history(run: EvaluationRun) -> History:
-    """A run at hand as `load_history(text=True)` gives it from its log."""
+    """Return a run as `load_history(text=True)` would load it from its log."""
     return History(run_tables(run))
 
 
 def judges_history(run: EvaluationRun) -> History:
-    """The same, with the runs of the other judges over its answers behind it."""
+    """Return a run's history, followed by those of the other judges over its answers."""
     tables = [run_tables(each) for each in (run, *run.others)]
     return History(
         Tables(pa.concat_tables([each.runs for each in tables]), pa.concat_tables([each.results for each in tables]))
@@ -329,7 +330,7 @@ def run_wide(run: EvaluationRun) -> pd.DataFrame:
 
 
 def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
-    """The three frames of logs, "runs", "results" and "scores", without the runs in `seen`, to which theirs are added."""
+    """Return the frames "runs", "results" and "scores" of logs, without the runs in `seen`, and add theirs to it."""
     runs = tables.runs.filter(pc.is_null(tables.runs["problem"]))
     new = [run_id not in seen and not seen.add(run_id) for run_id in runs["run_id"].to_pylist()]  # type: ignore[func-returns-value]
     chosen = History(Tables(runs.filter(pa.array(new, pa.bool_())), tables.results))
@@ -337,7 +338,7 @@ def frames_of(tables: Tables, seen: set[str]) -> dict[str, pd.DataFrame]:
 
 
 def _in_order(runs: pa.Table) -> Positions:
-    """The places in the table of the runs that can be read, each once, the oldest first."""
+    """Return the positions of the readable runs, each once, the oldest first."""
     # By time, and by name where two started at once or a log does not tell.
     order = pc.sort_indices(runs, [("started_at", "ascending"), ("log", "ascending")])
     order = order.filter(pc.is_null(runs["problem"].take(order)))
@@ -358,13 +359,13 @@ def _warned(found: History, logs_dir: Path | str | None) -> History:
 
 
 def _among(table: pa.Table, name: str, wanted: str | Collection[str]) -> pa.Table:
-    """The rows with one of these names."""
+    """Select the rows with one of these names."""
     names = [wanted] if isinstance(wanted, str) else list(wanted)
     return table.filter(pc.is_in(table[name], value_set=pa.array(names, pa.string())))
 
 
 def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
-    """A time in UTC; one without a zone is this machine's. clock: of a day."""
+    """Parse a time as UTC; without a zone it is this machine's. clock: the time of day for a date."""
     try:
         if isinstance(told, str):
             told = date.fromisoformat(told) if len(told) <= len("2026-10-01") else datetime.fromisoformat(told)
@@ -375,8 +376,10 @@ def _moment(told: str | date, name: str, clock: time = time.min) -> datetime:
 
 
 def _may_be_between(file: LogFile, since: datetime | None, until: datetime | None) -> bool:
-    """Whether the log need be read at all: its name tells its start, in some zone, unless it was renamed; it was changed
-    after that in any case."""
+    """Whether the log need be read at all.
+
+    Its name tells its start in some zone, unless it was renamed; it was changed after its start in any case.
+    """
     text = time_in_name(file.name) if since or until else ""
     if not text:
         return True

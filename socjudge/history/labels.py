@@ -1,4 +1,4 @@
-"""People's marks of stored answers, on disk: `eval/human_labels/<rater>.jsonl`, one line per saved mark, only ever appended."""
+"""People's marks of stored answers on disk: `eval/human_labels/<rater>.jsonl`, one line per saved mark, append-only."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ _NAMED = 5  # how many broken lines a warning spells out
 
 @dataclass(frozen=True)
 class Mark:
-    """One person's marks of one answer.
+    """Hold one person's marks of one answer.
 
-    scores: {criterion: 0–100}. blind: whether they were given before the judge's marks were seen. saved_at: ISO 8601 with
-    zone. seconds: how long the answer was looked at. again: whether the rater marked it a second time, without seeing the
-    first marks, to tell how steady they are."""
+    scores: {criterion: 0–100}. blind: whether they were given before the judge's marks were seen. saved_at: ISO 8601
+    with zone. seconds: how long the answer was looked at. again: whether it was marked a second time without seeing the
+    first marks, to measure how steady the rater is.
+    """
 
     question_id: int | str
     answer_sha256: str
@@ -49,14 +50,17 @@ class Mark:
 
     @property
     def key(self) -> Key:
-        """The answer that was marked."""
+        """Identify the answer that was marked."""
         return self.question_id, self.answer_sha256
 
 
 @dataclass(frozen=True)
 class RaterFile:
-    """What a rater's file holds. marks: the ones that count, the last saved last; again: likewise, of those given a second
-    time. problem: which lines are left out, why and what to do; empty if none is."""
+    """Hold what a rater's file says.
+
+    marks: those that count, the last saved last. again: likewise, those given a second time. problem: which lines are
+    left out, why and what to do; empty if none.
+    """
 
     marks: Mapping[Key, Mark]
     again: Mapping[Key, Mark]
@@ -64,7 +68,7 @@ class RaterFile:
 
 
 def rater_name(name: str) -> str:
-    """The name of a rater in the form that names the file; ConfigError if it cannot."""
+    """Normalise a rater's name to the form that names the file; ConfigError if it cannot."""
     plain = plain_name(name)
     if any(unicodedata.category(letter) == "Cc" and not letter.isspace() for letter in name):
         plain = ""  # it would be another name than what was typed
@@ -74,9 +78,10 @@ def rater_name(name: str) -> str:
 
 
 def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
-    """Write a mark behind the others of its rater, safely on the disk when this returns; gives the file.
+    """Append a mark to its rater's file, on the disk when this returns, and return the file.
 
-    ConfigError if the name is unfit or the file cannot be written."""
+    ConfigError if the name is unfit or the file cannot be written.
+    """
     folder = folder or constants.LABELS_DIR
     rater = rater_name(rater)
     path = folder / f"{rater}.jsonl"
@@ -88,7 +93,7 @@ def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
 
 
 def read_rater(path: Path) -> RaterFile:
-    """The marks in a rater's file; none if there is no such file. ConfigError if it cannot be read."""
+    """Read the marks in a rater's file; none if there is no such file. ConfigError if it cannot be read."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -190,7 +195,7 @@ def _all_marks(folder: Path) -> list[tuple[str, Mark]]:
 
 
 def _sheet_marks(path: Path) -> list[tuple[str, Mark]]:
-    """One mark per row with a score."""
+    """Read one mark per row with a score."""
     rows = sheet_rows(path)
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
     found: dict[tuple[str, Key, str], Mark] = {}
@@ -227,7 +232,7 @@ def _sheet_marks(path: Path) -> list[tuple[str, Mark]]:
 
 
 def _cell(value: Any, *, is_number: bool = False) -> Any:
-    """A cell's value: 80 of a sheet that has it as 80.0, and of a score that was typed as text."""
+    """Read a cell's value: 80 from a sheet that has 80.0, and from a score typed as text."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return int(value) if is_number and isinstance(value, str) and value.strip().isdecimal() else value
@@ -244,7 +249,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _mark(line: Mapping[str, Any]) -> Mark:
-    """The mark in a line; ValueError that says what is wrong with it."""
+    """Read the mark in a line; ValueError that says what is wrong with it."""
     # Whoever gave it is told by the file's name, so that a line can be moved and a rater renamed.
     values: dict[str, Any] = {name: line.get(name) for name in Mark.__dataclass_fields__}
     values["again"] = line.get("again", False)  # files from before there was such a thing

@@ -1,4 +1,4 @@
-"""The answers that did not pass as an Excel file for a person's marks: written here, read back by `load_labels`."""
+"""The answers that did not pass as an Excel file for a person's marks; `load_labels` reads it back."""
 
 from __future__ import annotations
 
@@ -104,7 +104,9 @@ def write_marks_sheet(path: Path | str, run: EvaluationRun) -> Path:
 
 
 def sheet_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """(number, {column: cell}) of each row of the first sheet that has anything in it. ConfigError if it is no such file."""
+    """Return (number, {column: cell}) for each row of the first sheet that is not empty. ConfigError if it is no such
+    file.
+    """
     try:
         from openpyxl import load_workbook
     except ImportError as error:
@@ -129,7 +131,7 @@ def sheet_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _to_mark(run: EvaluationRun) -> Iterator[EvaluationResult]:
-    """Each answer once that some judge of the run did not pass, or that a person must read."""
+    """Yield once each answer that some judge did not pass, or that a person must read."""
     seen = set()
     for judged in (run, *run.others):
         for result in judged.results:

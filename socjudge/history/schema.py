@@ -1,4 +1,4 @@
-"""What tables of logs hold: a column per value, and which of the records (records.py) it is taken from."""
+"""The columns of tables of logs, and the record field (records.py) that each is taken from."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OF_TEXTS = {
 
 
 def place_in_log(path: str) -> tuple[str, Any]:
-    """Where a row of `results` has what `EvaluationResult` has there, and its annotation."""
+    """Return where a row of `results` holds a field of `EvaluationResult`, and its annotation."""
     kind: Any = EvaluationResult
     keys: list[str] = []
     for name in path.split("."):
@@ -88,7 +88,7 @@ TEXTS = pa.schema(
 
 
 class LogFile(NamedTuple):
-    """A log as the disk has it. size: bytes; modified_ns, changed_ns: times; all 0 in an object store."""
+    """Describe a log on the disk. size: bytes. modified_ns, changed_ns: times. All are 0 in an object store."""
 
     folder: Path
     name: str
@@ -98,13 +98,15 @@ class LogFile(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Return the log's path."""
         return self.folder / self.name  # made when it is read: ten thousand paths take a tenth of a second
 
 
 @dataclass(frozen=True)
 class Tables:
-    """runs: as RUNS, also of logs that could not be read; results: as RESULTS, with TEXTS if they were asked for."""
+    """Hold tables of logs. runs: as RUNS, including logs that could not be read. results: as RESULTS, with TEXTS if
+    requested.
+    """
 
     runs: pa.Table
     results: pa.Table
