@@ -31,10 +31,12 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
         for u in reading.units
         if not (u.is_heading or reading.recommended[u.text] or u.text in reading.echoes)
     ]
-    # What a statement is about also shows in the heading that it was taken from.
-    said += [
-        (f"{h} {c.text}", reading.groups[c.group]) for c, h in zip(reading.claims, reading.origins, strict=True) if h
-    ]
+    # What a statement is about also shows in the heading that it was taken from; of contexts without headings, in the
+    # answer's own above it.
+    over = _headings(reading)
+    for claim, origin in zip(reading.claims, reading.origins, strict=True):
+        if heading := origin or over.get(claim.group, ""):
+            said.append((f"{heading} {claim.text}", reading.groups[claim.group]))
     clauses = {part: whole for text, whole in said for part in [text, *_CLAUSE.split(text)] if len(fold(part)) > 3}
     if not clauses:
         return [0.0] * len(wanted)
@@ -65,6 +67,16 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
         ]
         declines = ADMITS.search(keypoint) or (reading.should_decline and _NO_GUESS.search(keypoint))
         found.append(float(reading.admits) if declines else max(shares, default=0.0))
+    return found
+
+
+def _headings(reading: Reading) -> dict[int, str]:
+    """The answer's heading above each group of statements; "" for one that only repeats the question or a keypoint."""
+    found, heading = {}, ""
+    for unit in reading.units:
+        if unit.is_heading:
+            heading = "" if unit.text in reading.echoes else unit.text.split(">")[-1].strip()
+        found[unit.group] = heading
     return found
 
 
