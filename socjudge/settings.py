@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,10 +88,11 @@ class Project:
             name: getattr(self.rubric, name) for name in ("criteria", "pass_threshold", "pass_rate", "descriptions")
         }
         rubric["judge_prompt"] = self.defaults["judge_prompt"]
+        answers = self.defaults["answers"].removeprefix(f"{self.folder}{os.sep}")  # the same wherever the folder is
         tables = {
             "rubric": rubric,
             "dataset": {"categories": self.categories},
-            "defaults": self.defaults,
+            "defaults": {**self.defaults, "answers": answers},
             "report": self.report,
         }
         return {f"{table}.{key}": tables[table][key] for table, checks in SETTINGS.items() for key in checks}
@@ -277,8 +279,8 @@ def assistant_tables() -> Mapping[str, Mapping[str, Any]]:
 
 
 def default_answers() -> str:
-    """Return whose answers are judged by default: a name in `assistant_tables`, a file, or empty for our own assistant."""
-    return str(_value("defaults", "answers"))
+    """Return whose answers are judged by default: a name in `assistant_tables`, a file's path, or empty for our own assistant."""
+    return _placed(_file())
 
 
 def _file() -> Tables:
@@ -340,6 +342,12 @@ def _value(table: str, key: str) -> Any:
     return _look(_file(), table, key)[0]
 
 
+def _placed(file: Tables) -> str:
+    """`answers`, a file by its path: it is said from the project's folder, wherever a command is started."""
+    said = str(_look(file, "defaults", "answers")[0])
+    return said if "." not in said or said in file.get(ASSISTANTS, {}) else str(constants.PROJECT_DIR / said)
+
+
 def _rubric(file: Tables) -> Rubric:
     criteria, source = _look(file, "rubric", "criteria")
     described = _look(file, "rubric", "descriptions")[0]
@@ -357,7 +365,7 @@ def _chosen_prompt(file: Tables) -> str | None:
 def _project(file: Tables) -> Project:
     looked = {(table, key): _look(file, table, key) for table, checks in SETTINGS.items() for key in checks}
     defaults = {key: value for (table, key), (value, _) in looked.items() if table == "defaults"}
-    defaults["judge_prompt"] = _chosen_prompt(file)
+    defaults |= {"judge_prompt": _chosen_prompt(file), "answers": _placed(file)}
     return Project(
         constants.PROJECT_DIR,
         _rubric(file),

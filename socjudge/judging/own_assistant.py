@@ -53,7 +53,7 @@ class Assistant:
         Under which it stands in logs and comparisons. The version is needed of what has no fingerprint (a lambda, a
         closure, a partial, a bound method, an object): without it the run can be made, but not be taken up.
     concurrency
-        The most calls at once; one until it has answered.
+        The most calls at once. Unless given, one until it has answered, then as many as it takes.
     contexts
         "runbooks": where an answer brings no contexts, what this project's index finds for it is taken, and the log says so.
     timeout_s
@@ -118,7 +118,7 @@ class Assistant:
         # Of what tells nothing of itself: another one each time.
         self.fingerprint = _hashes(parts) if self.is_known else f"{UNTOLD}{secrets.token_hex(8)}"
         self._account = Account()
-        self._account.room = 1.0
+        self._account.room = float(concurrency or 1)
         self._places: asyncio.Semaphore | None = None
 
     def __repr__(self) -> str:
@@ -247,11 +247,11 @@ def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, An
     if unknown := [key for key in table if key not in allowed]:
         raise ConfigError(say("judging.table_keys", where=where, found=", ".join(unknown), known=", ".join(allowed)))
     path, _, function = str(table["python"]).rpartition(":")
-    return _load(path, function), table
+    return _load(str(constants.PROJECT_DIR / path), function), table
 
 
 def _load(path: str, function: str) -> Any:
-    """The function of a file, which is run for that; of the project where the path is relative and it is there."""
+    """The function of a file, which is run for that; of the project's where there is none in the working folder."""
     place = next((p for p in (Path(path), constants.PROJECT_DIR / path) if p.is_file()), None)
     if place is None:
         raise ConfigError(say("judging.no_code_file", path=path))

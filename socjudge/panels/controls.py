@@ -15,7 +15,7 @@ import pandas as pd
 from .. import constants
 from ..base.messages import in_panel, say
 from ..base.redact import show_url, surprise_text
-from ..base.showing import block, escape
+from ..base.showing import block, escape, shown_path
 from ..base.texts import visible
 from ..errors import SocJudgeError
 from ..models.opening import OFFLINE, Task
@@ -260,7 +260,9 @@ OWN = "@"  # begins a choice that is an assistant of somebody's own, and not a l
 def own_choices() -> list[tuple[str, str]]:
     """List the assistants in socjudge.toml as choices, and whatever it names as default."""
     names = dict.fromkeys(filter(None, [default_answers(), *assistant_tables()]))
-    return [(say("panels.own_assistant", name=as_choice(name)), f"{OWN}{name}") for name in names]
+    return [
+        (say("panels.own_assistant", name=as_choice(str(shown_path(Path(name))))), f"{OWN}{name}") for name in names
+    ]
 
 
 def elsewhere(panel: Any) -> str:

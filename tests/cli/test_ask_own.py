@@ -82,6 +82,22 @@ def test_a_file_of_answers_is_judged(project: Path, bot: Bot) -> None:
     assert not bot.asked
 
 
+@pytest.mark.parametrize("setting", ['[defaults]\nanswers = "given.csv"', '[defaults]\nanswers = "my.py:ask"', (
+    '[defaults]\nanswers = "mine"\n[assistants.mine]\npython = "my.py:ask"')])  # fmt: skip
+def test_a_file_in_the_settings_is_the_projects_wherever_the_command_is_started(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    for folder, said in ((project, "ここ"), (elsewhere, "よそ")):
+        (folder / "given.csv").write_text(f"question_id,answer\n1,{said}。\n2,{said}。\n", encoding="utf-8")
+        (folder / "my.py").write_text(f"def ask(question):\n    return '{said}。'\n", encoding="utf-8")
+    (project / "socjudge.toml").write_text(setting, encoding="utf-8")
+    monkeypatch.chdir(elsewhere)
+    command("--project", str(project), "run", "--judge-model", "offline", "--quiet")
+    (log,) = (project / "logs").glob("judge_eval_*.json")
+    assert {result.answer.answer for result in sj.load_run(log).results} == {"ここ。"}
+
+
 def test_asking_shows_what_a_judge_would_be_shown(project: Path, bot: Bot) -> None:
     said = command("ask", "--answers", "bot", "初動は。")
     assert "端末を隔離します[1]。" in said.output

@@ -48,6 +48,20 @@ def test_the_run_panel_judges_it_without_an_index(bot: Bot) -> None:
     assert len(bot.asked) == 1
 
 
+def test_a_file_in_the_settings_is_the_projects(bot: Bot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "given.csv").write_text("question_id,answer\n1,端末を隔離します。\n", encoding="utf-8")
+    (tmp_path / "socjudge.toml").write_text('[defaults]\nanswers = "given.csv"\n', encoding="utf-8")
+    (tmp_path / "logs").mkdir()
+    monkeypatch.chdir(tmp_path / "logs")
+    panel = sj.RunPanel()
+    assert "given.csv" in panel.answers.label and str(tmp_path) not in panel.answers.label
+    panel.judge_model.value = "offline"
+    panel.run_button.click()
+    panel.session.wait(60)
+    assert panel.session.state == "finished", panel.session.problem
+    assert panel.run.results[0].answer.answer == "端末を隔離します。"
+
+
 def test_ours_can_be_chosen_all_the_same(bot: Bot) -> None:
     panel = sj.RunPanel()
     panel.answers.value = ""

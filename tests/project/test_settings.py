@@ -120,6 +120,16 @@ def test_the_hash_of_the_settings_follows_the_values_and_not_the_layout_of_the_f
     assert opened(folder, SEVEN.replace("80", "81")).settings_sha256 != one
 
 
+def test_a_file_of_answers_is_told_by_its_path_and_settings_are_the_same_in_another_folder(folder: Path) -> None:
+    text = '[defaults]\nanswers = "sub/given.csv"\n'
+    project = opened(folder, text)
+    assert project.defaults["answers"] == str(folder / "sub" / "given.csv")
+    assert project.values["defaults.answers"] == "sub/given.csv"
+    (folder / "other").mkdir()
+    assert opened(folder / "other", text).settings_sha256 == project.settings_sha256
+    assert opened(folder, '[defaults]\nanswers = "v1.2"\n[assistants."v1.2"]\n').defaults["answers"] == "v1.2"
+
+
 def test_a_project_shows_where_each_value_comes_from(folder: Path) -> None:
     project = opened(folder, SEVEN)
     assert repr(project) == f"<Project '{folder}': 3 of 16 settings of its own>"

@@ -220,7 +220,10 @@ def test_a_run_of_a_version_is_not_gone_on_with_by_another(judge: Service, tmp_p
         run(bot, tmp_path)
 
 
-def test_an_assistant_is_asked_one_by_one_until_it_has_answered(judge: Service, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("concurrency", "at_first"), [(None, 1), (3, 3)])
+def test_an_assistant_is_asked_one_by_one_until_it_has_answered_unless_told_what_it_takes(
+    judge: Service, tmp_path: Path, concurrency: int | None, at_first: int
+) -> None:
     now, most_before, most = [0], [0], [0]
     answered = [False]
 
@@ -234,8 +237,8 @@ def test_an_assistant_is_asked_one_by_one_until_it_has_answered(judge: Service, 
         now[0] -= 1
         return "隔離します。"
 
-    run(sj.Assistant(slow, name="b", version="1", concurrency=3), tmp_path)
-    assert (most_before[0], most[0]) == (1, 3)
+    run(sj.Assistant(slow, name="b", version="1", concurrency=concurrency), tmp_path)
+    assert (most_before[0], most[0]) == (at_first, concurrency or 8)  # a run makes 8 at once
 
 
 def test_several_judges_mark_the_answers_of_one_asking(judge: Service, tmp_path: Path) -> None:
