@@ -1,8 +1,9 @@
 """Runs through OpenAI's Batch endpoint: half the list price, within a day. Prepare, submit, and collect the replies.
 
-A job is a folder beside the run's journal, and every reply goes into that journal: a run that was begun as a batch
-can be finished live, and the other way round. Each function can be called again when it was broken off, at whatever
-moment that was. No file of a job holds a key."""
+A job is a folder beside the run's journal, and every reply goes into that journal, so a run begun as a batch can be
+finished live, and the other way round. Each function can be called again after an interruption at any moment. No file
+of a job holds a key.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +131,7 @@ def submit_batch(path: Path | str, *, max_cost_usd: float | None = None) -> Batc
 
 
 def _check_cap(job: BatchJob, spent_usd: float, cap: float | None) -> None:
-    """ConfigError where the files that wait may go beyond a cap, or nobody knows what they cost."""
+    """Raise ConfigError if the waiting files may exceed the cap, or their cost is unknown."""
     cost = job.estimate.cost_usd
     if cap is not None and job.estimate.calls and (cost is None or spent_usd + cost > cap):
         told = say("batch.unknown_amount") if cost is None else f"${cost:.4f}"
@@ -197,7 +198,7 @@ def _absolute(place: Path | str) -> str:
 def _collect(
     client: openai.OpenAI, state: BatchState, assignment: Assignment, journal: Journal, file: RequestFile, batch: Batch
 ) -> list[str]:
-    """Take over what has come of an ended batch, and count what has failed; tells what was out of order."""
+    """Take over the replies of an ended batch, count failures, and return what was out of order."""
     number, path = len(state.rounds), state.folder / file.name
     sent = {custom_id for custom_id, _ in load_requests(path)}
     failures: dict[str, Failure] = {}
@@ -238,7 +239,7 @@ def _collect(
 def _failed(
     state: BatchState, assignment: Assignment, journal: Journal, path: Path, failures: dict[str, Failure], status: str
 ) -> Iterator[str]:
-    """Note for each request of a file that has no reply why that is, and yield it."""
+    """Record why each request of a file has no reply, and yield it."""
     for custom_id, body in load_requests(path):
         line = parse_custom_id(custom_id, len(state.rounds))
         if line is None or not is_missing(assignment, journal, line):

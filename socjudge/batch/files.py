@@ -1,4 +1,4 @@
-"""The files that travel: requests as JSON lines within the service's limits, and replies as they come back."""
+"""The files of a batch: requests as JSON lines within the service's limits, and replies as they come back."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ _CUSTOM_ID = re.compile(r"round(\d{1,9})-s(\d{1,9})-(?:a|r(\d{1,9})-t(\d{1,9}))"
 
 @dataclass(frozen=True)
 class Line:
-    """What a request is for: the sample's answer, or with a repeat, a judgement. turn: the replies before it, none of
-    which could be read; so that a reply is taken once, however often its file is collected."""
+    """Say what a request is for: the sample's answer or, with a repeat, a judgement.
+
+    turn: the number of earlier replies that could not be parsed, so that a reply counts once however often its file is
+    collected.
+    """
 
     sample: int
     repeat: int | None = None
@@ -36,16 +39,16 @@ class Line:
 
     @property
     def name(self) -> str:
-        """The same in every round."""
+        """Name the line, the same in every round."""
         return f"s{self.sample}-a" if self.repeat is None else f"s{self.sample}-r{self.repeat}-t{self.turn}"
 
     def custom_id(self, round_number: int) -> str:
-        """The name that the service gives back with the reply."""
+        """Return the name that the service returns with the reply."""
         return f"round{round_number}-{self.name}"
 
 
 def parse_custom_id(custom_id: str, round_number: int) -> Line | None:
-    """The line of that round with this id; None if it is not the id of one."""
+    """Return that round's line with this id; None for any other id."""
     match = _CUSTOM_ID.fullmatch(custom_id)
     if match is None or int(match[1]) != round_number:
         return None
@@ -54,11 +57,12 @@ def parse_custom_id(custom_id: str, round_number: int) -> Line | None:
 
 @dataclass
 class RequestFile:
-    """One file of requests, all for one model, and what became of it.
+    """Describe one file of requests, all for one model, and its state.
 
-    answers: how many of its requests ask for answers, not judgements. creating: a batch may have been created although
-    its id is not known here. status: "prepared", "uploaded", or as the service calls it; completed, failed: requests, as
-    far as the service has told. problem: why it refused the file."""
+    answers: how many requests ask for answers instead of judgements. creating: a batch may exist although its id is
+    unknown here. status: "prepared", "uploaded", or the service's word. completed, failed: requests, as far as the
+    service has reported. problem: why it refused the file.
+    """
 
     name: str
     model: str
@@ -78,9 +82,10 @@ class RequestFile:
 def write_requests(
     folder: Path, stem: str, requests: Iterable[tuple[Line, str, dict[str, Any]]], *, max_requests: int
 ) -> list[RequestFile]:
-    """Write request files `stem-001.jsonl` … within the service's limits, each for one model, as the service wants it.
+    """Write request files `stem-001.jsonl` … within the service's limits, each for one model.
 
-    requests: (line, custom id, body); their order is kept within a model. ConfigError for one that fits no file."""
+    requests: (line, custom id, body); their order is kept within a model. ConfigError for one that fits no file.
+    """
     written: list[RequestFile] = []
     current: dict[str, tuple[RequestFile, IO[bytes], contextlib.ExitStack]] = {}
     with contextlib.ExitStack() as all_open:
@@ -109,7 +114,7 @@ def _has_room(file: RequestFile, size_bytes: int, max_requests: int) -> bool:
 
 
 def load_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(custom id, body) of each request in a file; ConfigError if it is gone or was changed."""
+    """Yield (custom id, body) for each request in a file; ConfigError if it is gone or was changed."""
     try:
         with path.open("rb") as file:
             for raw in file:
@@ -123,7 +128,7 @@ def load_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a request failed, as the service has it, with the fields that the errors of the SDK have."""
+    """Say why a request failed, with the fields of the SDK's errors."""
 
     message: str
     status_code: int = 0
@@ -133,7 +138,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Reply:
-    """One line of an output or error file. custom_id: empty if it tells none; failure: None where `body` is a reply."""
+    """Hold one line of an output or error file. custom_id: empty if missing. failure: None if `body` is a reply."""
 
     custom_id: str
     body: Any = None
@@ -141,7 +146,7 @@ class Reply:
 
 
 def parse_replies(raw: bytes) -> Iterator[Reply]:
-    """The lines of an output or error file; one that is no such line has no custom id."""
+    """Yield the lines of an output or error file; anything else has no custom id."""
     for line in io.BytesIO(raw):  # splitting would copy it all
         if line.strip():
             try:

@@ -1,4 +1,4 @@
-"""A batch job on this side of the service: the run behind it, its journal, its rounds, and how it stands."""
+"""A batch job on our side: its run, journal, rounds and state."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ ENDED = ("completed", "failed", "expired", "cancelled")  # of the states that th
 
 @dataclass(frozen=True)
 class BatchJob:
-    """A batch job as it stands.
+    """Describe a batch job.
 
-    path: its folder. next_step: "submit", "wait" (for the service), "collect" or "done". round: counts from 1; files:
-    those of this round. done: judged answers so far, of `total`. estimate: what the files that are not submitted will
-    take; rest: what is still to be asked in all; both at half the list price. notes: what was out of order. run: the
-    finished run."""
+    path: its folder. next_step: "submit", "wait" (for the service), "collect" or "done". round: counts from 1. files:
+    those of this round. done: judged answers so far, of `total`. estimate: the cost of files not yet submitted. rest:
+    everything still to be requested; both at half the list price. notes: what was out of order. run: the finished run.
+    """
 
     path: Path
     next_step: str
@@ -63,7 +63,7 @@ class BatchJob:
 
 
 def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
-    """What the run is to do, from its sources as they are now; ConfigError if they cannot be read."""
+    """Return the run's assignment, from its sources as they are now; ConfigError if they cannot be read."""
     judge: dict[str, Any] = {
         "judge_model": source.judge_model,
         "judge_prompt": source.judge_prompt,
@@ -84,7 +84,7 @@ def assign(source: Source, index: RunbookIndex | None = None) -> Assignment:
 
 
 def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, requests_per_file: int) -> BatchJob:
-    """Put a job on the disk with its first round, or anew what was not submitted of one; see `batch.prepare_batch`."""
+    """Write a job with its first round, or rewrite the unsubmitted part of one; see `batch.prepare_batch`."""
     place, key = as_path(logs_dir), assignment.key
     check_place(place)
     folder = journal_folder(place).absolute()
@@ -120,10 +120,11 @@ def write_job(assignment: Assignment, source: Source, logs_dir: Path | str, *, r
 
 @contextlib.contextmanager
 def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
-    """The run's journal, and with it the job, held by this process; the state is read again.
+    """Lock the run's journal, and with it the job, and read the state again.
 
-    It is the job's own journal, or a new one where a live run that came to nothing has removed that. key: of the run as
-    its sources are now; ConfigError that names the difference if they have changed."""
+    It is the job's own journal, or a new one if an unsuccessful live run has removed that. key: of the run as its
+    sources are now; ConfigError that names the difference if they have changed.
+    """
     folder = state.folder.parent
     path = folder / state.journal
     info = run_info_from_dict(state.run, where=str(state.folder))
@@ -152,7 +153,7 @@ def open_job(state: BatchState, key: Mapping[str, Any]) -> Iterator[Journal]:
 
 
 def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> None:
-    """Write what is missing as the files of a new round."""
+    """Write the files of a new round for what is missing."""
     number = len(state.rounds) + 1
 
     def requests() -> Iterator[tuple[Line, str, dict[str, Any]]]:
@@ -168,7 +169,7 @@ def add_round(state: BatchState, assignment: Assignment, journal: Journal) -> No
 
 
 def save_job(state: BatchState, journal: Journal) -> None:
-    """Put on the disk how far the job is."""
+    """Write the job's progress to the disk."""
     state.done = journal.n_done
     # By its name, so that a folder of logs can be moved; but when the disk was full it went elsewhere.
     beside = journal.path.parent == state.folder.parent
@@ -177,7 +178,7 @@ def save_job(state: BatchState, journal: Journal) -> None:
 
 
 def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> EvaluationRun:
-    """Write the log, what is missing being rows with status "failed", and remove the journal."""
+    """Write the log, with rows "failed" for what is missing, and remove the journal."""
     add_failures(assignment, journal, state.failures)
     journal.sync()
     journal.info = replace(journal.info, mode="batch")
@@ -187,12 +188,12 @@ def finish_job(state: BatchState, assignment: Assignment, journal: Journal) -> E
 
 
 def find_run(state: BatchState) -> Path | None:
-    """The log of the run, where it was finished live meanwhile, or the process was killed after writing it."""
+    """Find the run's log, if it was finished live or the process was killed after writing it."""
     return find_log(state.run["run_id"], state.logs_dir, started_at=state.run["started_at"])
 
 
 def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ()) -> BatchJob:
-    """Remove a job whose run has its log, and with it a journal that was left over."""
+    """Remove a job whose run has its log, and any journal left over."""
     if (state.folder.parent / state.journal).is_file():
         with open_job(state, state.key) as journal:
             journal.close(discard=True)
@@ -203,7 +204,7 @@ def remove_job(state: BatchState, run: EvaluationRun, notes: Sequence[str] = ())
 
 
 def describe(state: BatchState, *, notes: Sequence[str] = ()) -> BatchJob:
-    """The job as it stands."""
+    """Describe the job's current state."""
     files = state.round.files
     unsent = [file for file in files if not file.batch_id]
     if not files or any(file.status in ENDED and not file.collected for file in files):
@@ -220,7 +221,7 @@ def describe(state: BatchState, *, notes: Sequence[str] = ()) -> BatchJob:
 
 
 def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
-    """The job of the run with this key; one whose run was finished live is of no more use, and removed."""
+    """Find the job of the run with this key; one whose run was finished live is removed."""
     for state in map(load_state, unfinished_batches(folder)):
         if state.key == key:
             if find_run(state) is None:
@@ -230,7 +231,7 @@ def _find_job(folder: Path, key: Mapping[str, Any]) -> BatchState | None:
 
 
 def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[str, float | None]]:
-    """Tokens and half the list price of one call of each kind."""
+    """Estimate tokens and half the list price of one call of each kind."""
     samples, plan = [assignment.sample_at(i) for i in range(assignment.n_samples)], assignment.plan
     questions = [sample.question for sample in samples]
     answers = [answer for i, sample in enumerate(samples) if (answer := sample.stored or journal.answer(i))]
@@ -255,7 +256,7 @@ def _estimate_calls(assignment: Assignment, journal: Journal) -> dict[str, dict[
 
 
 def _estimate(state: BatchState, answers: int, judgements: int) -> Estimate:
-    """What so many calls take."""
+    """Estimate the cost of so many calls."""
     calls = [(state.per_call[kind], count) for kind, count in (("answer", answers), ("judge", judgements)) if count]
     tokens_in, tokens_out = (
         round(sum((each[name] or 0.0) * count for each, count in calls)) for name in ("input_tokens", "output_tokens")

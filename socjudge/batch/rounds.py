@@ -1,6 +1,7 @@
-"""What a round of a batch asks, and what its replies mean: the dialogues of a run, held one reply at a time.
+"""What a round of a batch asks, and what its replies mean: a run's dialogues, one reply at a time.
 
-Between two replies a dialogue is not kept but replayed, from what the journal has."""
+Between two replies a dialogue is not kept; it is replayed from the journal.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ MAX_FAILURES = 3  # rounds in which a line may fail
 
 
 def check_models(assignment: Assignment) -> None:
-    """ConfigError unless the run's models can be asked through OpenAI's Batch endpoint, or are embedded."""
+    """Raise ConfigError unless the run's models can be called through OpenAI's Batch endpoint, or are embedded."""
     plan = assignment.plan
     if not isinstance(plan.judge, OpenAIModel) or isinstance(plan.judge, DecisionModel):
         instead = say("batch.instead", model=default_model("judge")[0])
@@ -38,19 +39,19 @@ def check_models(assignment: Assignment) -> None:
 
 
 def asks_assistant(assignment: Assignment) -> bool:
-    """Whether answers are asked for through the batch, too."""
+    """Whether the batch also requests answers."""
     return isinstance(assignment.plan.assistant, OpenAIModel)
 
 
 def get_model(assignment: Assignment, line: Line) -> OpenAIModel:
-    """The model that the line is for."""
+    """Return the model that the line is for."""
     model = assignment.plan.judge if line.repeat is not None else assignment.plan.assistant
     assert isinstance(model, OpenAIModel)
     return model
 
 
 def add_local_answers(assignment: Assignment, journal: Journal) -> None:
-    """Let an embedded assistant answer what the journal has no answer for."""
+    """Let an embedded assistant give the answers that the journal lacks."""
     assistant = assignment.plan.assistant
     if assistant is None or asks_assistant(assignment):
         return
@@ -61,7 +62,7 @@ def add_local_answers(assignment: Assignment, journal: Journal) -> None:
 
 
 def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[str, Sequence[str]]) -> Iterator[Line]:
-    """What is still to be asked, as far as it can be asked yet: a judgement needs its answer."""
+    """Yield what can be requested now; a judgement needs its answer first."""
     for i in range(assignment.n_samples):
         answer = _get_answer(assignment, journal, i)
         if answer is None:
@@ -74,12 +75,12 @@ def missing_lines(assignment: Assignment, journal: Journal, failures: Mapping[st
 
 
 def get_request(assignment: Assignment, journal: Journal, line: Line) -> ModelRequest:
-    """What the line asks."""
+    """Return the line's request."""
     return _replay(assignment, journal, line)[1]
 
 
 def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
-    """Whether a reply to the line is wanted: it is one of the run, and the journal does not have it."""
+    """Whether a reply to the line is needed: it belongs to the run, and the journal lacks it."""
     if line.sample >= assignment.n_samples:
         return False
     answer = _get_answer(assignment, journal, line.sample)
@@ -93,9 +94,10 @@ def is_missing(assignment: Assignment, journal: Journal, line: Line) -> bool:
 
 
 def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: Completion) -> None:
-    """Put a reply into the journal, as what it amounts to: an answer, a judgement, or one that could not be read.
+    """Put a reply into the journal as an answer, a judgement, or a reply that could not be parsed.
 
-    Its price is halved. `processing_time` is 0: how long the model took is not known."""
+    Its price is halved. `processing_time` is 0, because the model's time is unknown.
+    """
     cost = completion.usage.cost_usd
     usage = replace(completion.usage, cost_usd=None if cost is None else cost * BATCH_PRICE_FACTOR)
     completion = replace(completion, usage=usage)
@@ -118,7 +120,7 @@ def add_reply(assignment: Assignment, journal: Journal, line: Line, completion: 
 
 
 def add_failures(assignment: Assignment, journal: Journal, failures: Mapping[str, Sequence[str]]) -> None:
-    """Make rows with status "failed" of all that is missing."""
+    """Add rows with status "failed" for everything that is missing."""
     for i in range(assignment.n_samples):
         answer = _get_answer(assignment, journal, i)
         for repeat in _repeats(assignment, journal, i):
@@ -152,7 +154,7 @@ def _failed(assignment: Assignment, error: ProviderError) -> Evaluation:
 
 
 def _repeats(assignment: Assignment, journal: Journal, i: int) -> list[int]:
-    """The judgements that are still to be asked for. What was refused is not: a round may take a day."""
+    """Return the judgements still to be requested, without refused ones, since a round may take a day."""
     repeats = range(assignment.plan.judge_repeats)
     return [each for each in repeats if not journal.is_done(i, each) and not journal.is_refused(i, each)]
 
@@ -162,7 +164,7 @@ def _get_answer(assignment: Assignment, journal: Journal, i: int) -> AssistantAn
 
 
 def _replay(assignment: Assignment, journal: Journal, line: Line) -> tuple[Dialogue[object], ModelRequest]:
-    """The line's dialogue, and its request that has no reply yet."""
+    """Replay the line's dialogue up to its open request."""
     if line.repeat is None:
         dialogue: Dialogue[object] = _answering(assignment, line.sample)
         return dialogue, advance(dialogue, None)

@@ -28,7 +28,7 @@ _LABEL = "socjudge_file"
 
 
 def open_client(state: BatchState) -> openai.OpenAI:
-    """A client for the job's service; ConfigError without a key, or if the environment now names another service."""
+    """Open a client for the job's service; ConfigError without a key, or if the environment now names another service."""
     model = open_model(state.source.judge_model)  # ConfigError without a key
     prepared_for, here = state.key["judge_service"], getattr(model, "service", "")
     if here != prepared_for:
@@ -45,9 +45,10 @@ def _client(api_key: str, base_url: str) -> openai.OpenAI:
 
 
 def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> None:
-    """Upload the file and create its batch, as far as that was not done; each id is on the disk before the next call.
+    """Upload the file and create its batch unless done; each id is on the disk before the next call.
 
-    ConfigError and ProviderError as in `batch.submit_batch`."""
+    ConfigError and ProviderError as in `batch.submit_batch`.
+    """
     if not file.file_id:
         try:
             handle = (state.folder / file.name).open("rb")
@@ -65,7 +66,7 @@ def submit_file(client: openai.OpenAI, state: BatchState, file: RequestFile) -> 
 
 
 def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batch:
-    """The file's batch: the one that was created in a call whose reply was lost, else a new one."""
+    """Create the file's batch, or find the one created by a call whose reply was lost."""
     import openai
 
     label, tries = f"{state.run['run_id']}/{file.name}", 3
@@ -94,7 +95,7 @@ def _create(client: openai.OpenAI, state: BatchState, file: RequestFile) -> Batc
 
 
 def _find_batch(client: openai.OpenAI, state: BatchState, label: str) -> Batch | None:
-    """The batch with our label, if there is one; they are listed from the newest on."""
+    """Find the batch with our label, from the newest on."""
     too_old = datetime.fromisoformat(state.run["started_at"]).timestamp() - 86_400
     with _service_errors(state):
         for batch in client.batches.list(limit=100):
@@ -106,7 +107,7 @@ def _find_batch(client: openai.OpenAI, state: BatchState, label: str) -> Batch |
 
 
 def update_file(client: openai.OpenAI, file: RequestFile) -> Batch:
-    """The file's batch as the service has it now, what it says noted in `file`."""
+    """Read the file's batch from the service and record its state in `file`."""
     with _service_errors(file.batch_id):
         batch = client.batches.retrieve(file.batch_id)
         file.status = batch.status
@@ -123,7 +124,7 @@ def update_file(client: openai.OpenAI, file: RequestFile) -> Batch:
 
 
 def download(client: openai.OpenAI, file_id: str) -> bytes | None:
-    """An output or error file; None if the service does not have it any more."""
+    """Download an output or error file; None if the service no longer has it."""
     import openai
 
     try:
@@ -137,7 +138,7 @@ def download(client: openai.OpenAI, file_id: str) -> bytes | None:
 
 @contextlib.contextmanager
 def _service_errors(what: BatchState | str) -> Iterator[None]:
-    """Errors of the SDK as ours, with the SDK's as their `__context__`."""
+    """Raise the SDK's errors as ours, with the SDK's as `__context__`."""
     import openai
 
     name = what if isinstance(what, str) else str(what.folder)

@@ -25,20 +25,22 @@ _FORMAT = 1
 
 @dataclass
 class Round:
-    """What is sent at one time."""
+    """Hold what is sent at one time."""
 
     files: list[RequestFile] = field(default_factory=list)
 
     @property
     def is_sent(self) -> bool:
-        """Whether a part of it is with the service, or may be."""
+        """Whether the service has, or may have, part of it."""
         return any(file.creating or file.batch_id for file in self.files)
 
 
 @dataclass
 class Source:
-    """What a run is made from, to make it again when replies come in. log: its stored answers are judged; else the
-    questions of `dataset` are asked."""
+    """Say what a run is made from, to make it again when replies arrive.
+
+    log: its stored answers are judged; otherwise the questions of `dataset` are asked.
+    """
 
     judge_model: str
     judge_prompt: Prompt
@@ -55,12 +57,13 @@ class Source:
 
 @dataclass
 class BatchState:
-    """A batch job.
+    """Hold a batch job's state.
 
-    run: the run's info, for its journal. key: what makes it the same run. done: judged answers in the journal, of
-    `total`. journal: its name, or its path where it is not beside the job. logs_url: where the log goes, if not beside
-    the job. per_call: tokens and price of an "answer" and a "judge" call, as estimated. failures: why a line failed,
-    by its name, an entry for each round. learned: parameters that the service refuses, by model."""
+    run: the run's info, for its journal. key: the run's identity. done: judged answers in the journal, of `total`.
+    journal: its name, or its path if it is not beside the job. logs_url: where the log goes, if not beside the job.
+    per_call: estimated tokens and price of an "answer" and a "judge" call. failures: why a line failed, by its name,
+    one entry per round. learned: parameters that the service refuses, by model.
+    """
 
     folder: Path
     run: dict[str, Any]
@@ -78,24 +81,24 @@ class BatchState:
 
     @property
     def round(self) -> Round:
-        """The latest one."""
+        """Return the latest round."""
         return self.rounds[-1]
 
     @property
     def logs_dir(self) -> str:
-        """Where the log goes."""
+        """Return where the log goes."""
         return self.logs_url or str(self.folder.parent)
 
 
 def save_state(state: BatchState) -> None:
-    """Put the state on the disk, whole or not at all."""
+    """Write the state to the disk, whole or not at all."""
     values = {name: value for name, value in asdict(state).items() if name != "folder"}
     with replacing(state.folder / _STATE) as file:
         file.write(to_json({"batch": _FORMAT, **values}))
 
 
 def load_state(folder: Path | str) -> BatchState:
-    """The state of the job in that folder; ConfigError if there is none, or it is damaged."""
+    """Load the state of the job in that folder; ConfigError if there is none, or it is damaged."""
     path = Path(folder).absolute() / _STATE
     try:
         values = orjson.loads(path.read_bytes())
@@ -114,10 +117,10 @@ def load_state(folder: Path | str) -> BatchState:
 
 
 def unfinished_batches(logs_dir: Path | str) -> list[Path]:
-    """The folders of the batch jobs in a folder of logs, the oldest first."""
+    """List the folders of the batch jobs in a log folder, the oldest first."""
     return sorted(path.parent for path in journal_folder(logs_dir).glob(f"judge_eval_*{SUFFIX}/{_STATE}"))
 
 
 def job_folder(journal: Path) -> Path:
-    """Where the batch job of this journal is kept."""
+    """Return where this journal's batch job is kept."""
     return journal.with_name(journal.name.removesuffix(JOURNAL_SUFFIX) + SUFFIX)

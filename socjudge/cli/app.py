@@ -212,7 +212,7 @@ def run(
 
 
 def _check_repair(context: typer.Context) -> None:
-    """End the command for an option that a repair does not take: it has the log's own models, prompts and repeats."""
+    """End the command for an option that a repair does not take: it uses the log's own models, prompts and repeats."""
     given = [
         param.opts[0] for param in context.command.params
         if param.name in _NOT_OF_A_REPAIR and str(context.get_parameter_source(param.name)).endswith("COMMANDLINE")
@@ -354,7 +354,7 @@ def _write_questions(runbooks: Path, name: str | None, max_cost_usd: float | Non
 
 
 def _left(estimate: Any, assignment: Any, logs_dir: str | None) -> Any:
-    """What is still to be paid where the run will be taken up."""
+    """Return what remains to be paid if the run is resumed."""
     from ..runs.unfinished import unfinished_runs
 
     same = [run for run in unfinished_runs(logs_dir) if run.key == assignment.key]
@@ -373,7 +373,7 @@ _HELP_OF = {
 
 
 def _in_language(command: Any) -> Any:
-    """The command with what typer itself writes on a help page in our language, and whole."""
+    """Show typer's own text on a command's help page in our language, unabridged."""
     for param in command.get_params(typer.Context(command)):
         if param.name in _HELP_OF:
             param.help = say(_HELP_OF[param.name])
@@ -387,7 +387,7 @@ def _in_language(command: Any) -> Any:
 
 
 def main() -> None:
-    """The `socjudge` command; warnings come as plain lines."""
+    """Run the `socjudge` command; warnings are printed as plain lines."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # none under pythonw
             stream.reconfigure(errors=PLAIN_SYMBOLS)

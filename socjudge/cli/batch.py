@@ -117,7 +117,7 @@ def collect(job: Job = None, logs_dir: LogsDir = None) -> None:
 
 
 def _find(job: Path | None, logs_dir: str | None) -> Path:
-    """The folder that was named, or the only one there is."""
+    """Return the folder that was named, or the only one there is."""
     from ..batch.state import unfinished_batches
 
     if job is not None:

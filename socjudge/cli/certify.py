@@ -24,7 +24,7 @@ from .shared import COULD_NOT_JUDGE, NOT_PASSED, PASSED, cap_of, confirm, echo, 
 
 @dataclass(frozen=True)
 class Written:
-    """Where what comes out is written."""
+    """Hold where the results are written."""
 
     certificates: Annotated[Path | None, typer.Option(help=say("cli.certify_folder"))] = None
     page: Annotated[Path | None, typer.Option(help=say("cli.certify_page"))] = None
@@ -102,7 +102,7 @@ def _experiment(
     chart: Path | None,
     options: dict[str, Any],
 ) -> Never:
-    """One experiment after the other, with one cap for all."""
+    """Run one experiment after the other under one cap."""
     from ..models.budget import as_budget
     from ..runs.finished_parts import forget_parts
     from ..runs.unfinished import journal_folder
@@ -124,7 +124,7 @@ def _experiment(
 
 
 def _draw(found: Sequence[Any], chart: Path) -> None:
-    """What the probes did, where they were tried."""
+    """Draw what the probes did, if they were run."""
     from ..certify.probe_findings import summarise_probes
     from ..certify.probes import Probes
     from ..charts.probe_matrix import plot_probe_matrix

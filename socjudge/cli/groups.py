@@ -1,4 +1,4 @@
-"""Options that belong together, as records: a command takes the record, and each of its fields is an option of its own."""
+"""Options that belong together, as records: a command takes the record, and each of its fields becomes an option."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .shared import cap_of
 
 @dataclass(frozen=True)
 class Pace:
-    """How a run is made: RunOptions, as far as a terminal can say it."""
+    """Say how a run is made: the part of RunOptions that a terminal can express."""
 
     max_concurrency: Annotated[int, typer.Option(min=1, help=say("cli.max_concurrency_option"))] = 8
     max_failures: Annotated[int, typer.Option(min=1, help=say("cli.max_failures_option"))] = 10
@@ -35,7 +35,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Money:
-    """What it may cost."""
+    """Say what a run may cost."""
 
     max_cost_usd: Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))] = None
     no_cap: Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))] = False
@@ -47,7 +47,7 @@ class Money:
 
 @dataclass(frozen=True)
 class Judging:
-    """How answers are judged, whoever the judge is."""
+    """Say how answers are judged, whoever the judge is."""
 
     judge_prompt: Annotated[str | None, typer.Option(help=say("cli.judge_prompt_option"))] = None
     judge_repeats: Annotated[int, typer.Option(min=1, help=say("cli.judge_repeats_option"))] = 1
@@ -56,7 +56,7 @@ class Judging:
     reasons_from: Annotated[str | None, typer.Option(help=say("cli.reasons_from_option"))] = None
 
     def judges(self, names: Sequence[str]) -> list[Any]:
-        """The judges of these names, with the models that they may ask."""
+        """Return the judges of these names with the models that they may ask."""
         from ..models.opening import with_reasons, with_second
 
         return with_reasons([with_second(name, self.unsure_judge) for name in names], self.reasons_from)
@@ -64,7 +64,7 @@ class Judging:
 
 @dataclass(frozen=True)
 class Answering:
-    """Who answers, and from what."""
+    """Say who answers, and from what."""
 
     assistant_model: Annotated[str, typer.Option(help=say("cli.assistant_model_option"))] = "auto"
     answers: Annotated[str | None, typer.Option(help=say("cli.answers_option"))] = None
@@ -75,7 +75,7 @@ class Answering:
 
 @dataclass(frozen=True)
 class Job:
-    """What is left for a CI job besides the exit code."""
+    """Say what a CI job gets besides the exit code."""
 
     summary: Annotated[Path | None, typer.Option(help=say("cli.summary_option"))] = None
     junit: Annotated[Path | None, typer.Option(help=say("cli.junit_option"))] = None
@@ -84,7 +84,7 @@ class Job:
 
 
 def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with the fields of its records as options, which Typer can read."""
+    """Turn the fields of a command's records into options that Typer can read."""
     given = inspect.signature(command, eval_str=True).parameters.values()
     records: dict[str, Any] = {each.name: each.annotation for each in given if is_dataclass(each.annotation)}
     flat: list[inspect.Parameter] = []

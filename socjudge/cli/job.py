@@ -1,4 +1,6 @@
-"""What a command leaves for a CI job besides its exit code: `--summary`, `--junit`, `--against`, `--require-certificate`."""
+"""What a command leaves for a CI job besides its exit code: `--summary`, `--junit`, `--against`,
+`--require-certificate`.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ from .shared import UNCERTIFIED, Stopped, report_run, stop
 
 
 def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
-    """A command that makes a run, as one that prints it, writes the files of its job, and ends with its exit code.
+    """Make a command that returns a run print it, write the job's files, and end with its exit code.
 
-    The files are there from the start and say that there is no verdict, until there is one: none is left of an earlier job."""
+    The files exist from the start and say that there is no verdict until there is one, so none is left from an earlier
+    job.
+    """
 
     @functools.wraps(command)
     def reported(**options: Any) -> Never:
@@ -49,7 +53,7 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
 
 
 def need_certificates(bindings: Iterable[Any]) -> None:
-    """End the command before anything is asked where a judge has no certificate that holds."""
+    """End the command before anything is asked if a judge has no valid certificate."""
     from ..certify.certificate import why_uncertified
 
     for binding in bindings:
@@ -58,7 +62,7 @@ def need_certificates(bindings: Iterable[Any]) -> None:
 
 
 def _why_uncertified(finished: EvaluationRun) -> str:
-    """Why one of the judges that answered has no certificate; empty where all have."""
+    """Say why a judge that answered has no certificate; empty if all have one."""
     from ..certify.certificate import binding_of_run, certificates_folder, why_uncertified
 
     runs = (finished, *finished.others)
@@ -83,7 +87,7 @@ def _run_before(name: str, logs_dir: str | None) -> EvaluationRun:
 
 
 def _compared(before: EvaluationRun, finished: EvaluationRun) -> Any:
-    """What changed, by the judge that was asked then too; or why it cannot be told."""
+    """Compare by the judge that was asked both times, or say why that is impossible."""
     from ..report.effect import compare_runs
 
     runs = (finished, *finished.others)

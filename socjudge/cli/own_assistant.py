@@ -1,4 +1,6 @@
-"""Assistants of one's own on the command line: `ask --answers`, and `init --assistant`, which tries one and writes its table."""
+"""Your own assistant on the command line: `ask --answers`, and `init --assistant`, which tries one and writes its
+table.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _LIKELY = {"/chat-messages": "dify", "/chat/completions": "openai-chat"}  # by t
 
 
 def ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
-    """Print the answer of an assistant of one's own, or of a file, and how a judge would be shown it."""
+    """Print the answer of your own assistant, or of a file, and what a judge would be shown."""
     from ..judging.own_assistant import Assistant
     from ..runs.given_answers import needs_index, open_answers
 
@@ -52,7 +54,7 @@ def _show(answer: Any) -> None:
 
 
 def add_assistant(folder: Path, url: str) -> None:
-    """Ask how a service is asked, try it once, and write its table into the project's socjudge.toml."""
+    """Ask how a service is called, try it once, and write its table into the project's socjudge.toml."""
     from ..judging.http_assistant import HttpAssistant, guess_paths, ready_made
     from ..judging.own_assistant import Assistant
     from ..models import event_loop
@@ -89,7 +91,7 @@ def add_assistant(folder: Path, url: str) -> None:
 
 
 def _toml(value: Any) -> str:
-    """A value in TOML, whose texts JSON's are."""
+    """Write a value in TOML, whose strings are like JSON's."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(key)} = {_toml(inner)}" for key, inner in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)

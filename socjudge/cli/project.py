@@ -1,5 +1,6 @@
-"""The evaluation project: `socjudge init` lays one out, `settings` shows what it has set, `app` and `lab` open its pages; and
-the option --project, which chooses one."""
+"""The project on the command line: `socjudge init` creates one, `settings` shows its values, `app` and `lab` open its
+pages; and the option --project, which chooses one.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ def init(
 
 
 def _files(example: bool) -> dict[str, bytes]:
-    """{path inside the project: content}."""
+    """Return {path inside the project: content}."""
     source = constants.CARRIED_DIR
     patterns = OF_EVERY_PROJECT + (OF_THE_EXAMPLE if example else ())
     found = sorted(path for pattern in patterns for path in source.glob(pattern))
@@ -139,7 +140,7 @@ def open_lab(context: typer.Context) -> None:
 
 
 def _serve(package: str, arguments: list[str], *, folder: Path, wanted: str) -> Never:
-    """Start a server of the extra "lab" in a folder and wait for its end; its kernels work in this project."""
+    """Run a server of the extra "lab" in a folder until it ends; its kernels work in this project."""
     if importlib.util.find_spec(package) is None:
         stop(str(missing_extra(ModuleNotFoundError(name=package), wanted=wanted)))
     environment = {**os.environ, "SOCJUDGE_HOME": str(constants.PROJECT_DIR)}

@@ -1,4 +1,4 @@
-"""What all commands share: how an error ends one, how a path and a finished run are shown, exit codes."""
+"""What all commands share: how errors, paths and finished runs are shown, and exit codes."""
 
 from __future__ import annotations
 
@@ -44,14 +44,15 @@ codecs.register_error(PLAIN_SYMBOLS, _plain_symbols)
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """Print; what a model, a service or a file has in it does not command the terminal."""
+    """Print text without letting control characters from a model, service or file reach the terminal."""
     typer.echo(visible(text), nl=nl, err=err)
 
 
 def report_run(finished: EvaluationRun, uncertified: str = "") -> Never:
     """Print the run, each judge's if there are several, and end with the exit code of its verdict.
 
-    uncertified: why a certificate that is required does not stand for its judge."""
+    uncertified: why a required certificate does not hold for its judge.
+    """
     from ..base.verdict import judges_text, run_verdict
 
     for run in (finished, *finished.others):
@@ -112,7 +113,7 @@ def _report_judge(finished: EvaluationRun) -> None:
 
 
 def _cause(error: str) -> str:
-    """The cause in an error, without the model and address in front of it, which all rows share."""
+    """Return the cause in an error, without the model and address that all rows share."""
     marks = []
     for lang in get_args(Language):  # of which the error may be
         refused = re.escape(say("models.refused", lang=lang, where="", status="@", said=""))
@@ -121,7 +122,7 @@ def _cause(error: str) -> str:
 
 
 class Explained(TyperGroup):
-    """Commands that end with the message alone where socjudge explains an error."""
+    """End a command with only the message of an error that socjudge explains."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -131,7 +132,7 @@ class Explained(TyperGroup):
 
 
 class Stopped(typer.Exit):
-    """The end of a command with an error that was told; message: what was told."""
+    """End a command with an error that was shown already; message: what was shown."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(code)
@@ -144,14 +145,14 @@ def stop(message: str, code: int = COULD_NOT_JUDGE) -> Never:
 
 
 def cap_of(max_cost_usd: float | None, no_cap: bool) -> float | None:
-    """What two options say together: none at all, so much, or what the project has set (None)."""
+    """Combine two options: no cap, this cap, or the project's (None)."""
     if no_cap and max_cost_usd is not None:
         stop(say("cli.cap_and_none"))
     return math.inf if no_cap else max_cost_usd
 
 
 def confirm(estimate: Any, yes: bool) -> None:
-    """Show what the run will take, and ask unless it is free or `--yes` was given."""
+    """Show what the run will cost, and ask unless it is free or `--yes` was given."""
     if not estimate.calls:
         return
     said = estimate_text(estimate, "cli.price_list")
@@ -174,7 +175,7 @@ def ask_to_run(yes: bool, *, question: str = "cli.confirm_run", declined: str = 
 
 
 def estimate_text(estimate: Any, price: str) -> str:
-    """Calls, tokens and price; price: the key of the message that tells it."""
+    """Format calls, tokens and price; price: the key of the price's message."""
     return say(
         "cli.estimate", calls=estimate.calls, tokens_in=estimate.input_tokens, tokens_out=estimate.output_tokens,
         price=price_text(estimate.cost_usd, price),
@@ -186,5 +187,5 @@ def price_text(usd: float | None, key: str) -> str:
 
 
 def cost_text(usd: float | None) -> str:
-    """What was spent."""
+    """Format what was spent."""
     return say("cli.cost_unknown") if usd is None else say("cli.cost", usd=usd, yen=usd * yen_per_usd())

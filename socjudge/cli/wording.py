@@ -21,7 +21,7 @@ _SENTENCES = (
 
 
 def in_our_words(text: str) -> str:
-    """What typer would print, line by line in the language of the messages."""
+    """Translate typer's output line by line."""
     return text if language() == "en" else "\n".join(map(_said, text.split("\n")))
 
 
