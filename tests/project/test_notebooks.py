@@ -1,10 +1,9 @@
-"""Notebooks on logs as users have them, and charts in a real kernel. (nbval runs the notebooks themselves, in make test.)"""
+"""Notebooks on logs as users have them. (As long as there are none, nbval runs and reads them, in make test: notebook_rules.)"""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -17,9 +16,19 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from conftest import DATA, ROOT
+from notebook_rules import NEVER
 from service import Service
 
-from socjudge import Evaluation, Rubric, constants, load_eval_dataset, load_run, rejudge, save_eval_dataset
+from socjudge import (
+    Evaluation,
+    Rubric,
+    constants,
+    load_eval_dataset,
+    load_run,
+    rejudge,
+    run_evaluation_suite,
+    save_eval_dataset,
+)
 from socjudge.base.messages import use_language
 from socjudge.base.verdict import summarise_results
 from socjudge.judge import save_evaluation_results
@@ -65,6 +74,8 @@ def run_notebook(name: str, **parameters: Any) -> tuple[str, dict[str, Any]]:
             done = shell.run_cell(cell.source)
         done.raise_error()
         shown += [captured.stdout, *(str(text) for output in captured.outputs for text in output.data.values())]
+        if done.result is not None:
+            shown += map(str, shell.display_formatter.format(done.result)[0].values())
         if "parameters" in cell.metadata.tags:
             assert set(parameters) <= set(shell.user_ns)
             shell.user_ns.update(parameters)
@@ -72,7 +83,7 @@ def run_notebook(name: str, **parameters: Any) -> tuple[str, dict[str, Any]]:
     return "".join(shown), dict(shell.user_ns)
 
 
-READERS = ["02_criterion_trends.ipynb", "03_category_breakdown.ipynb", "04_compare_judges.ipynb", "05_prompt_lab.ipynb", "07_export_report.ipynb"]  # fmt: skip
+READERS = [path.name for path in NOTEBOOKS if path.stem[:2] in ("01", "02", "03", "04", "05", "07", "08")]
 
 
 RUN = DATA / "history" / "judge_eval_20261122_083506.json"
@@ -94,9 +105,9 @@ def _moved(evaluation: Evaluation, points: int) -> Evaluation:
     return replace(evaluation, scores=scores, average_score=sum(scores.values()) / len(scores))
 
 
-@pytest.fixture(params=["none", "one", "bare", "judges", "seven", "line", "unread", "text"])
+@pytest.fixture(params=["one", "bare", "judges", "seven", "line", "unread", "text"])
 def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    """Folders of logs as users have them."""
+    """Folders of logs as users have them. None at all is what nbval runs the notebooks on."""
     folder = tmp_path / "logs"
     folder.mkdir()
     kind = request.param
@@ -133,9 +144,6 @@ def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     return str(folder) if kind == "text" else folder
 
 
-NEVER = re.compile(r"<NA>|&lt;NA&gt;|\bnan\b|\bNaN\b|\bNaT\b|Traceback|6つの観点|6観点")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_notebook_works_on_anyones_logs(
@@ -143,23 +151,27 @@ def test_a_notebook_works_on_anyones_logs(
 ) -> None:
     monkeypatch.setattr(constants, "PROMPTS_DIR", tmp_path / "prompts")
     parameters: dict[str, Any] = {"LOGS_DIR": logs_dir}
-    if name.startswith("07"):
-        parameters["REPORT"] = str(tmp_path / "report.html")
+    if name.startswith("01"):
+        parameters["DATASET"] = str(save_eval_dataset(load_eval_dataset()[:2], tmp_path / "two.json"))
     if name.startswith("05"):
         parameters["PROMPTS_DIR"] = str(tmp_path / "prompts")
-    empty = not any(Path(logs_dir).glob("*.json"))
+    if name.startswith("07"):
+        parameters["REPORT"] = str(tmp_path / "report.html")
+    if name.startswith("08"):
+        parameters["QUESTIONS"] = 2
     with use_ja():
-        for _ in range(1 + (name.startswith("05") and not empty)):  # twice: this one saves a prompt
+        for _ in range(1 + name.startswith("05")):  # twice: this one saves a prompt
             shown, _names = run_notebook(name, **parameters)
-    assert ("例を表示しています" in shown) == empty
+    assert "例を表示しています" not in shown
     assert not NEVER.findall(shown)
     kind = request.node.callspec.params["logs_dir"]
     if name.startswith("03"):
         assert ("安全性が70点未満の回答: 1件" in shown) == (kind == "bare")
         assert "安全とは言えません" in shown or kind != "unread"
+        assert "安全性が70点未満のものはありません" not in shown or kind not in ("bare", "unread")
     if name.startswith("04"):
-        compared = {"none": "llmjudge-athenev2（基準:", "judges": "gpt-4.1（基準: gpt-4o-mini） 差あり: -8.0点"}
-        assert compared.get(kind, "まだ比べられません: 同じ回答を採点した") in shown
+        compared = "gpt-4.1（基準: gpt-4o-mini） 差あり: -8.0点"
+        assert (compared if kind == "judges" else "まだ比べられません: 同じ回答を採点した") in shown
 
 
 @pytest.mark.slow
@@ -167,7 +179,7 @@ def test_a_judge_is_certified_from_anyones_logs(logs_dir: Path, tmp_path: Path) 
     folder = tmp_path / "certificates"
     with use_ja():
         shown, names = run_notebook("06_certify_the_judge.ipynb", LOGS_DIR=logs_dir, CERTIFICATES_DIR=folder)
-    assert ("例を表示しています" in shown) == (not any(Path(logs_dir).glob("*.json")))
+    assert "例を表示しています" not in shown
     assert not NEVER.findall(shown)
     assert "信頼できる" not in names["certificate"].words.values()  # nobody marked the answers
     assert f"今のJudgeに有効な証明書: {names['certificate'].name}" in shown
@@ -175,11 +187,20 @@ def test_a_judge_is_certified_from_anyones_logs(logs_dir: Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_judges_of_the_example_are_compared(tmp_path: Path) -> None:
-    with use_ja():
-        shown, names = run_notebook("04_compare_judges.ipynb", LOGS_DIR=tmp_path)
-    assert "llmjudge-athenev2（基準: gpt-4.1-2025-04-14） 差あり: -8.8点" in shown
-    assert len(names["flips"]) > 5
+@pytest.mark.parametrize(("judge", "judged"), [("auto", 1), ("gpt-4o", 2)], ids=["of-the-log", "another"])
+def test_a_prompt_is_tried_without_paying_again_for_what_the_log_holds(
+    service: Service, tmp_path: Path, judge: str, judged: int
+) -> None:
+    """ "auto" is the judge of the log; another one marks the answers by the old prompt, too."""
+    run_evaluation_suite(
+        load_eval_dataset()[:2], assistant_model="offline", judge_model="auto", logs_dir=tmp_path, progress=False
+    )
+    assert service.judge_calls == 2
+    parameters = {"LOGS_DIR": tmp_path, "PROMPTS_DIR": str(tmp_path / "prompts"), "JUDGE_MODEL": judge}
+    run_notebook("05_prompt_lab.ipynb", **parameters)
+    assert service.judge_calls == 2  # nothing is paid before it is allowed
+    _, names = run_notebook("05_prompt_lab.ipynb", ALLOW_COST=True, **parameters)
+    assert service.judge_calls == 2 + 2 * judged == 2 + sum(estimate.calls for estimate in names["estimates"])
 
 
 @pytest.mark.slow
@@ -207,37 +228,14 @@ def test_the_weakest_answer_is_none_whose_judgement_could_not_be_read() -> None:
 
 
 @pytest.mark.kernel
-def test_every_chart_of_a_notebook_is_shown(tmp_path: Path) -> None:
-    """As the second of two charts was not, when the first one's clean-up took the kernel's interactive mode back."""
-    from nbclient import NotebookClient
-    from nbformat.v4 import new_code_cell
-
-    for path in NOTEBOOKS:
-        if not path.name.startswith(("02", "04")):
-            continue
-        notebook = read_notebook(path.name)
-        place = next(i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", []))
-        notebook.cells.insert(place + 1, new_code_cell(f"LOGS_DIR = {str(tmp_path)!r}"))  # the examples
-        NotebookClient(
-            notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": path.parent}}
-        ).execute()
-        for cell in notebook.cells:
-            if cell.cell_type == "code" and (plots := re.findall(r"sj\.(?:charts\.)?(plot_\w+)", cell.source)):
-                shown = [output for output in cell.outputs if "image/png" in output.get("data", {})]
-                drawn = len(plots) - plots.count("plot_cost_agreement")  # the example cost nothing
-                assert len(shown) == drawn, cell.source
-
-
-@pytest.mark.kernel
 @pytest.mark.slow
 def test_a_changed_output_of_a_checked_cell_is_found(tmp_path: Path) -> None:
-    """The cells with a stored output, and those they need, by nbval: as stored, and after one number was changed."""
+    """By nbval, after one number was changed. (That it passes as it is stored, make test shows.)"""
     import nbformat
 
     notebook = read_notebook("01_run_evaluation.ipynb")
     place = next(i for i, cell in enumerate(notebook.cells) if "nbval-check-output" in cell.metadata.get("tags", []))
     notebook.cells = notebook.cells[: place + 1]
-    nbformat.write(notebook, tmp_path / "stored.ipynb")
     stored = notebook.cells[place].outputs[0]
     stored.text = stored.text.replace("危険操作系: 2問", "危険操作系: 3問")
     nbformat.write(notebook, tmp_path / "changed.ipynb")
