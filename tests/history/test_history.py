@@ -634,6 +634,21 @@ def test_an_answer_without_its_hash_is_known_by_it_however_the_log_is_spelt(samp
     assert load_run(log).results_frame()["answer_sha256"].tolist() == alone["answer_sha256"].tolist()
 
 
+def test_a_context_that_comes_again_is_looked_at_again_where_it_differs(samples: Path) -> None:
+    value = json.loads(min(samples.glob("*.json")).read_text("utf-8"))
+    for row in value["results"]:
+        row["context"] += "C:\\users <a/>"
+        del row["answer_sha256"]
+    plain = json.dumps({"results": value["results"], "summary": value["summary"]}, ensure_ascii=False)
+    spelt = [plain, plain.replace("<", "\\u003c"), plain.replace("/>", "\\/>"), plain]
+    for day, text in enumerate(spelt, start=1):
+        (samples / f"judge_eval_2023010{day}_000000.json").write_text(text, "utf-8")
+    (samples / "judge_eval_20230105_000000.json").write_bytes(plain.encode().replace(b"<a/>", b"\xed\xa0\x80"))
+    found, whole = (load_results(samples, text=text, cache=False) for text in (False, True))
+    assert found["answer_sha256"].tolist() == whole["answer_sha256"].tolist()
+    assert found[found["log"].str.startswith("judge_eval_202301")]["answer_sha256"].nunique() == 20
+
+
 def test_a_byte_that_is_no_utf8_costs_its_log_and_not_the_others(three: Path) -> None:
     log = three / "judge_eval_20240105_093000.json"
     log.write_bytes(log.read_bytes().replace("端末".encode(), b"\xff", 1))
