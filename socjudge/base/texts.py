@@ -106,7 +106,11 @@ def cited_sources(text: str) -> list[str]:
 
 def encodable(text: str) -> str:
     """Lone surrogates, which no file and no tokeniser takes, as "?"; all other text as it is."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return str.__str__(text)  # of a subclass, a plain one
 
 
 def local_time(moment: datetime) -> str:

@@ -144,7 +144,7 @@ def _no_constant(name: str) -> Any:
 
 def as_written(found: JsonObject) -> JsonObject:
     """A repaired object with its scores as the source spells them, so that no repair makes a score."""
-    if say("judging.repaired") not in found.notes:
+    if not found.notes or say("judging.repaired") not in found.notes:
         return found
     keys = list(_SCORES_KEY.finditer(found.source))
     start = keys[0].end() if keys else 0

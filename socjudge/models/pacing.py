@@ -337,6 +337,8 @@ async def send_with_retries(
     try:
         while True:
             completion, failure = await _try(send, account, run, most, counted_usd, timeout_s or run.settings.timeout_s)
+            if completion is not None and not causes:
+                return completion
             if completion is not None:
                 usage = replace(completion.usage, lost_calls=lost)
                 return replace(completion, retries=tuple(causes), usage=usage)

@@ -14,7 +14,6 @@ from typing import Literal
 from .. import constants
 from ..base.messages import listed, say
 from ..base.showing import escape, facts_html, one_line
-from ..base.texts import encodable
 from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, AssistantAnswer, EvalQuestion, Flags, Rubric
 from ..settings import chosen_judge_prompt, default_assistant_prompt, project_rubric
@@ -180,8 +179,8 @@ def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, s
         **_flag_values(answer.flags),
         "expected_keypoints": "\n".join(f"- {keypoint}" for keypoint in question.expected_keypoints),
     }
-    told = "\0".join(encodable(value) for value in values.values())
-    return {**values, "nonce": hashlib.sha256(told.encode()).hexdigest()[:16]}
+    told = "\0".join(values.values()).encode("utf-8", "replace")
+    return {**values, "nonce": hashlib.sha256(told).hexdigest()[:16]}
 
 
 def assistant_values(question: str, context: str, flags: Flags, suspected_operation: str = "") -> dict[str, str]:

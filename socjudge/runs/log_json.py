@@ -119,7 +119,14 @@ def _plain(hint: Any) -> Callable[[Any], Any] | None:
 def answer_sha256(answer: str, context: str) -> str:
     """Identify a stored answer: SHA-256 of answer and context, in hex."""
     # Of their JSON, as logs hold it: a reader of many logs need not take the texts out.
-    return hashlib.sha256(orjson.dumps(writable(str(answer))) + orjson.dumps(writable(str(context)))).hexdigest()
+    return hashlib.sha256(_text_json(answer) + _text_json(context)).hexdigest()
+
+
+def _text_json(text: str) -> bytes:
+    try:
+        return orjson.dumps(str(text))
+    except TypeError:
+        return orjson.dumps(writable(str(text)))
 
 
 def writable(text: str) -> str:
