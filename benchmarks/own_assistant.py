@@ -1,9 +1,11 @@
 """How long a run over somebody's own assistant takes beside a bare `asyncio.gather` of the same calls.
 
-    python benchmarks/own_assistant.py          # 100 questions, 4 and 16 at once; about 2 minutes
+    python benchmarks/own_assistant.py                     # 100 questions, 4 and 16 at once; about 2 minutes
+    python benchmarks/own_assistant.py --seconds 2 1       # a bot and a judge as slow as language models are
 
 The bot and the judge are services on loopback in processes of their own. The bare loop asks the bot, has the answer judged
-and forgets it; socjudge also maps, checks, journals and logs. A call to warm up goes before, in both."""
+and forgets it; socjudge also maps, checks, journals and logs. A call to warm up goes before, in both; to socjudge the bot is
+a new one all the same."""
 
 from __future__ import annotations
 
@@ -21,7 +23,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from throughput import measured, service
 
-BOT_S, JUDGE_S = 0.4, 0.2
 ANSWER = "choices[0].message.content"
 
 
@@ -56,8 +57,8 @@ def run_socjudge(bot: str, at_once: int, count: int) -> None:
     questions = [sj.EvalQuestion(i, "正常系", f"質問{i}の初動は。", ("隔離",)) for i in range(count)]
     how: dict[str, Any] = {"options": sj.RunOptions(max_concurrency=at_once), "progress": False}
     with tempfile.TemporaryDirectory() as logs:
-        assistant = sj.Assistant(table, name="bot", concurrency=at_once)
         for part in ([sj.EvalQuestion("warm", "正常系", "準備は。", ("隔離",))], questions):
+            assistant = sj.Assistant(table, name="bot", concurrency=at_once)
             with measured() as found:
                 run = sj.run_evaluation_suite(part, answers=assistant, judge_model="gpt-4o-mini", logs_dir=logs, **how)
     found["scored"] = sum(result.evaluation.status == "ok" for result in run.results)
@@ -90,11 +91,12 @@ def measure(loop: str, bot: str, judge: str, at_once: int, count: int) -> dict[s
     return found
 
 
-def main(levels: list[int], count: int, rounds: int) -> None:
-    print(f"{count} questions, bot {BOT_S * 1000:.0f} ms, judge {JUDGE_S * 1000:.0f} ms, median of {rounds} rounds\n")
+def main(levels: list[int], count: int, rounds: int, seconds: list[float]) -> None:
+    load = os.getloadavg()[0]
+    print(f"{count} questions, bot {seconds[0]} s, judge {seconds[1]} s, median of {rounds} rounds, load {load:.0f}\n")
     print("| at once | bare s | socjudge s | ÷ bare | CPU ms per question, bare | socjudge |")
     print("|---|---|---|---|---|---|")
-    with service(BOT_S, "bot") as bot, service(JUDGE_S) as judge:
+    with service(seconds[0], "bot") as bot, service(seconds[1]) as judge:
         for at_once in levels:
             pairs = [
                 [measure(loop, bot, judge, at_once, count) for loop in ("bare", "socjudge")] for _ in range(rounds)
@@ -117,10 +119,11 @@ if __name__ == "__main__":
     parser.add_argument("--at-once", type=int, nargs="+", default=[4, 16])
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, nargs=2, default=[0.4, 0.2], help="of the bot and of the judge")
     chosen = parser.parse_args()
     if chosen.loop == "bare":
         run_bare(chosen.bot, os.environ["OPENAI_BASE_URL"], chosen.at_once[0], chosen.questions)
     elif chosen.loop:
         run_socjudge(chosen.bot, chosen.at_once[0], chosen.questions)
     else:
-        main(chosen.at_once, chosen.questions, chosen.rounds)
+        main(chosen.at_once, chosen.questions, chosen.rounds, chosen.seconds)
