@@ -10,6 +10,7 @@ from typing import Any
 from ..base.atomic_files import write_new
 from ..base.extras import missing_extra
 from ..base.messages import os_reason, say
+from ..base.sheets import first_sheet
 from ..base.texts import visible
 from ..base.verdict import answer_verdict
 from ..errors import ConfigError
@@ -108,26 +109,14 @@ def sheet_rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
     file.
     """
     try:
-        from openpyxl import load_workbook
-    except ImportError as error:
-        raise missing_extra(error, wanted=str(path)) from error
-    try:
-        content = io.BytesIO(path.read_bytes())
-        rows = list(load_workbook(content, read_only=True, data_only=True).worksheets[0].iter_rows(values_only=True))
-    except OSError as error:
-        raise ConfigError(say("history.marks_unreadable", path=path, reason=os_reason(error))) from None
-    except Exception as error:  # a damaged file raises whatever its reader stumbles over
-        raise ConfigError(
-            say("history.marks_unreadable", path=path, reason=f"{type(error).__name__}: {error}")
-        ) from None
-    head = [str(cell).strip() if cell is not None else "" for cell in rows[0]] if rows else []
+        head, rows = first_sheet(path)
+    except (OSError, ValueError) as error:
+        reason = os_reason(error) if isinstance(error, OSError) else error
+        raise ConfigError(say("history.marks_unreadable", path=path, reason=reason)) from None
     needed = ("rater", "question_id", "answer_sha256", "criterion", "score")
     if missing := [name for name in needed if name not in head]:
         raise ConfigError(say("history.sheet_columns", path=path, missing=", ".join(missing)))
-    return [
-        (number, dict(zip(head, row, strict=False)))
-        for number, row in enumerate(rows[1:], start=2) if any(cell is not None for cell in row)
-    ]  # fmt: skip
+    return rows
 
 
 def _to_mark(run: EvaluationRun) -> Iterator[EvaluationResult]:

@@ -21,6 +21,7 @@ import pyarrow.csv as pacsv
 from ..base.atomic_files import replacing
 from ..base.extras import missing_extra
 from ..base.messages import os_reason, say
+from ..base.sheets import table_text
 from ..errors import ConfigError
 from ..runs.log_json import writable
 
@@ -214,10 +215,7 @@ def _csv(names: list[str], columns: list[list[Any]], path: Path) -> bytes:
 
 
 def _csv_rows(content: bytes) -> tuple[list[str], list[list[Any]]]:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = content.decode("cp932")
+    text = table_text(content)
     head = next(csv.reader(io.StringIO(text, newline="")), [])
     if not head:
         return [], []

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..base.json_files import decoded
 from ..base.messages import listed, say
+from ..base.sheets import first_sheet, table_text
 from ..base.showing import one_line
 from ..base.texts import fold
 from ..errors import ConfigError, NoAnswer
@@ -148,9 +148,9 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
         raise ConfigError(say("judging.answers_suffix", path=path, known=", ".join(SUFFIXES)))
     try:
         if suffix == ".xlsx":
-            return _sheet(path)
-        text = _text(path.read_bytes(), path)
-    except OSError as error:
+            return [row for _, row in first_sheet(path)[1]]
+        text = table_text(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise ConfigError(say("judging.answers_unreadable", path=path, reason=error)) from None
     if suffix in (".csv", ".tsv"):
         return list(
@@ -165,38 +165,6 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
     if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
         raise ConfigError(say("judging.answers_no_rows", path=path))
     return data
-
-
-def _text(raw: bytes, path: Path) -> str:
-    try:
-        return decoded(raw)
-    except ValueError as error:
-        try:
-            return raw.decode("cp932")
-        except UnicodeDecodeError:
-            raise ConfigError(say("judging.answers_unreadable", path=path, reason=error)) from None
-
-
-def _sheet(path: Path) -> list[Mapping[str, Any]]:
-    try:
-        import openpyxl
-    except ImportError as error:
-        from ..base.extras import missing_extra
-
-        raise missing_extra(error, wanted=str(path)) from error
-    try:
-        rows = list(
-            openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets[0].iter_rows(values_only=True)
-        )
-    except Exception as error:  # a damaged file raises whatever its reader stumbles over
-        raise ConfigError(
-            say("judging.answers_unreadable", path=path, reason=f"{type(error).__name__}: {error}")
-        ) from None
-    head = [str(cell).strip() if cell is not None else "" for cell in rows[0]] if rows else []
-    return [
-        {name: cell for name, cell in zip(head, row, strict=False) if name}
-        for row in rows[1:] if any(cell is not None for cell in row)
-    ]  # fmt: skip
 
 
 def _plain(value: Any) -> Any:

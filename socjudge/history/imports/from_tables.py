@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...base.messages import listed, say
+from ...base.sheets import table_text
 from ...records import UNKNOWN
 from .rows import SHARE, WORDS, Imported, Row, Scale, as_mark, text_of, unfit
 
@@ -235,11 +236,7 @@ def open_table(path: Path, raw: bytes | None = None) -> pd.DataFrame:
             return pd.read_parquet(path)
         if kind in (".xlsx", ".xlsm"):
             return pd.read_excel(path)
-        raw = path.read_bytes() if raw is None else raw
-        try:
-            text = raw.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            text = raw.decode("cp932")
+        text = table_text(path.read_bytes() if raw is None else raw)
         return pd.read_csv(io.StringIO(text), sep="\t" if kind == ".tsv" else ",")
     except ImportError as error:
         raise unfit(path, say("history.import_extra", reason=error)) from None

@@ -1,0 +1,39 @@
+"""Tables as people save them: the text of a CSV file, and the rows of a workbook's first sheet."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from .extras import missing_extra
+from .json_files import decoded
+
+
+def table_text(raw: bytes) -> str:
+    """Return the text of a table: UTF-8, with or without a mark, or cp932, as Excel writes CSV in Japan. ValueError for neither."""
+    try:
+        return decoded(raw)
+    except ValueError as error:
+        try:
+            return raw.decode("cp932")
+        except UnicodeDecodeError:
+            raise error from None
+
+
+def first_sheet(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
+    """Return the columns, and (number, {column: cell}) for each row that is not empty. OSError or ValueError if it cannot be read."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise missing_extra(error, wanted=str(path)) from error
+    content = io.BytesIO(path.read_bytes())
+    try:
+        rows = list(load_workbook(content, read_only=True, data_only=True).worksheets[0].iter_rows(values_only=True))
+    except Exception as error:  # a damaged file raises whatever its reader stumbles over
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+    head = [str(cell).strip() if cell is not None else "" for cell in rows[0]] if rows else []
+    filled = ((number, row) for number, row in enumerate(rows[1:], start=2) if any(cell is not None for cell in row))
+    return head, [
+        (number, {name: cell for name, cell in zip(head, row, strict=False) if name}) for number, row in filled
+    ]
