@@ -4,8 +4,8 @@
     python benchmarks/own_assistant.py --seconds 2 1       # a bot and a judge as slow as language models are
 
 The bot and the judge are services on loopback in processes of their own. The bare loop asks the bot, has the answer judged
-and forgets it; socjudge also maps, checks, journals and logs. A call to warm up goes before, in both; to socjudge the bot is
-a new one all the same."""
+(over aiohttp, or with the SDK of OpenAI, as most people would) and forgets it; socjudge also maps, checks, journals and
+logs. A call to warm up goes before, in both; to socjudge the bot is a new one all the same."""
 
 from __future__ import annotations
 
@@ -23,11 +23,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from throughput import measured, service
 
+LOOPS = ["bare", "sdk", "socjudge"]
 ANSWER = "choices[0].message.content"
 
 
-def run_bare(bot: str, judge: str, at_once: int, count: int) -> None:
+def run_bare(bot: str, judge: str, at_once: int, count: int, *, sdk: bool) -> None:
     import aiohttp
+    import openai
+
+    client = openai.AsyncOpenAI(max_retries=0, http_client=openai.DefaultAioHttpClient())
 
     async def main() -> None:
         async with aiohttp.ClientSession() as session:
@@ -36,11 +40,18 @@ def run_bare(bot: str, judge: str, at_once: int, count: int) -> None:
                 async with session.post(url, json={"messages": [{"role": "user", "content": text}]}) as response:
                     return str((await response.json())["choices"][0]["message"]["content"])
 
+            async def judged(text: str) -> str:
+                if not sdk:
+                    return await call(judge, text)
+                messages: Any = [{"role": "user", "content": text}]
+                reply = await client.chat.completions.create(model="gpt-4o-mini", messages=messages)
+                return reply.choices[0].message.content or ""
+
             places = asyncio.Semaphore(at_once)
 
             async def one(i: int) -> None:
                 async with places:
-                    await call(judge, await call(bot, f"質問{i}の初動は。"))
+                    await judged(await call(bot, f"質問{i}の初動は。"))
 
             await one(0)
             with measured() as found:
@@ -94,22 +105,26 @@ def measure(loop: str, bot: str, judge: str, at_once: int, count: int) -> dict[s
 def main(levels: list[int], count: int, rounds: int, seconds: list[float]) -> None:
     load = os.getloadavg()[0]
     print(f"{count} questions, bot {seconds[0]} s, judge {seconds[1]} s, median of {rounds} rounds, load {load:.0f}\n")
-    print("| at once | bare s | socjudge s | ÷ bare | CPU ms per question, bare | socjudge |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| at once | bare s | with the SDK s | socjudge s | ÷ bare | ÷ with the SDK | CPU ms per question, bare | SDK | socjudge |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     with service(seconds[0], "bot") as bot, service(seconds[1]) as judge:
         for at_once in levels:
-            pairs = [
-                [measure(loop, bot, judge, at_once, count) for loop in ("bare", "socjudge")] for _ in range(rounds)
+            rounds_of = [[measure(loop, bot, judge, at_once, count) for loop in LOOPS] for _ in range(rounds)]
+            found = [
+                {name: statistics.median(each[k][name] for each in rounds_of) for name in rounds_of[0][k]}
+                for k in range(len(LOOPS))
             ]
-            bare, ours = (
-                {name: statistics.median(pair[k][name] for pair in pairs) for name in pairs[0][k]} for k in (0, 1)
-            )
-            assert ours["scored"] == count
-            print(
-                f"| {at_once} | {bare['span s']:.2f} | {ours['span s']:.2f} | {ours['span s'] / bare['span s']:.3f} "
-                f"| {bare['cpu s'] / count * 1000:.1f} | {ours['cpu s'] / count * 1000:.1f} |",
-                flush=True,
-            )
+            assert found[2]["scored"] == count
+            spans = [each["span s"] for each in found]
+            cells = [
+                *spans,
+                spans[2] / spans[0],
+                spans[2] / spans[1],
+                *(each["cpu s"] / count * 1000 for each in found),
+            ]
+            print(f"| {at_once} | {' | '.join(f'{cell:.2f}' for cell in cells)} |", flush=True)
 
 
 if __name__ == "__main__":
@@ -121,8 +136,9 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, nargs=2, default=[0.4, 0.2], help="of the bot and of the judge")
     chosen = parser.parse_args()
-    if chosen.loop == "bare":
-        run_bare(chosen.bot, os.environ["OPENAI_BASE_URL"], chosen.at_once[0], chosen.questions)
+    if chosen.loop in LOOPS[:2]:
+        judge = os.environ["OPENAI_BASE_URL"]
+        run_bare(chosen.bot, judge, chosen.at_once[0], chosen.questions, sdk=chosen.loop == "sdk")
     elif chosen.loop:
         run_socjudge(chosen.bot, chosen.at_once[0], chosen.questions)
     else:
