@@ -331,6 +331,7 @@ def _seal(value: Mapping[str, Any]) -> str:
 def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
     """KeyError, TypeError or ValueError where it is none of ours. Words follow from their findings, whoever sealed them."""
     bound, day = dict(value["binding"]), datetime.fromisoformat(value["issued_at"])
+    tables = {**_LATER, **value["tables"]}
     criteria, not_tried = tuple(bound.pop("criteria")), tuple(value["not_tried"])
     verdicts = tuple(
         decide(each["criterion"], tuple(Finding(**one) for one in each["findings"]), tuple(each["limits"]))
@@ -341,7 +342,7 @@ def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
         not all(isinstance(text, str) for text in (*criteria, *bound.values(), *words, *not_tried, value["stopped"]))
         or not criteria
         or len({*criteria}) < len(criteria)
-        or not _can_be_shown(value["basis"], value["tables"])
+        or not _can_be_shown(value["basis"], tables)
         or [(verdict.criterion, verdict.word) for verdict in verdicts]
         != [(criterion, each["word"]) for criterion, each in zip(criteria, value["verdicts"], strict=True)]
         or day.tzinfo is None
@@ -349,7 +350,7 @@ def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
     ):
         raise ValueError
     return Certificate(
-        Binding(criteria=criteria, **bound), value["issued_at"], verdicts, {**value["basis"]}, {**value["tables"]},
+        Binding(criteria=criteria, **bound), value["issued_at"], verdicts, {**value["basis"]}, tables,
         not_tried, value["stopped"], path,
     )  # fmt: skip
 
@@ -362,7 +363,10 @@ _SHOWN_ROWS: dict[str, tuple[str, str, str]] = {
     "people": ("judge_model criterion", "n", "bias rank_agreement tpr tnr kappa"),
     "raters": ("criterion", "n n_raters", "alpha alpha_low alpha_high"),
     "hardening": ("words", "", ""),
+    "rates": ("criterion", "n n_judged", "judge_rate rate ci_low ci_high bias bias_low bias_high correlation"),
+    "places": ("rater criterion verdict", "n", "bias bias_low bias_high correlation"),
 }
+_LATER: dict[str, list[Any]] = {"rates": [], "places": []}  # which earlier certificates do not have
 _SHOWN_BASIS = ("log judge_prompt_id", "answers tried labels raters calls", "cost_usd")
 
 

@@ -24,6 +24,7 @@ from ..runs.load import load_run
 from ..runs.log_json import answer_sha256
 from ..settings import cost_cap, project_rubric
 from ..stats.agreement import judge_agreement
+from ..stats.correction import corrected_pass_rate
 from ..stats.people import judge_vs_people
 from ..stats.trust import LOOKS
 from .anchoring import Anchoring
@@ -44,6 +45,7 @@ from .within_budget import LABELLED, Trials, plan_trials
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+_APART = ("bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")  # of `judge_trust`
 BUDGET_USD = 0.25  # twenty answers with gpt-4o-mini: with ten a judge seldom shows that it sees what it sees
 _EMBEDDED = "offline"
 
@@ -295,6 +297,8 @@ def _certificate(work: _Work, judged: Sequence[Judged], logs_dir: Path | str | N
         "noise": _rows(noise_limits(marks)),
         "injection": _rows(summarise_injections(gains, ("criterion",))) if len(gains) else [],
         "people": _people_table(work, scores, logs_dir),
+        "rates": _rates_table(work, scores, trust),
+        "places": _places_table(work.labels, work.rubric),
         "raters": _raters_table(work.labels),
         "hardening": [{"words": explain_prompts(Prompts().findings(plan, judged))}] if is_hardened else [],
     }
@@ -329,7 +333,8 @@ def _beside_people(work: _Work, marks: pd.DataFrame) -> pd.DataFrame:
     kept = work.stored[~work.stored["answer_sha256"].isin(asked)]
     columns = ["question_id", "answer_sha256", "criterion", "score"]
     parts = [part[columns].astype({"question_id": object}) for part in (own, kept) if len(part)]
-    return pd.concat(parts, ignore_index=True).assign(judge_model=work.judge.name)
+    scores = pd.concat(parts, ignore_index=True)
+    return scores.assign(judge_model=work.judge.name, pass_threshold=work.rubric.pass_threshold)
 
 
 def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None) -> list[dict[str, Any]]:
@@ -341,22 +346,40 @@ def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None
         (judged,) = judge_parts([(originals(work.labelled, 0), None)], terms, judge_model=_EMBEDDED, rubric=work.rubric)
         hashes = {subject.question.id: _sha(subject) for subject in work.labelled}
         embedded = judged.marks
-        embedded = embedded.assign(answer_sha256=embedded["question_id"].map(hashes), judge_model=_EMBEDDED)
+        embedded = embedded.assign(
+            answer_sha256=embedded["question_id"].map(hashes),
+            judge_model=_EMBEDDED,
+            pass_threshold=work.rubric.pass_threshold,
+        )
         scores = pd.concat([scores, embedded[list(scores.columns)]], ignore_index=True)
     lengths = {_sha(subject): len(subject.answer.answer) for subject in work.labelled}
-    return _rows(judge_vs_people(scores, work.labels, lengths=lengths)) + _people_in_its_place(work.labels)
+    return _rows(judge_vs_people(scores, work.labels, lengths=lengths))
 
 
-def _people_in_its_place(labels: pd.DataFrame) -> list[dict[str, Any]]:
-    """Each person beside the others as if they were the judge: what may be asked of a judge at all."""
-    found = []
+def _rates_table(work: _Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
+    """What people would pass of all answers, by the judge's marks of all and theirs of a few, and how far it lies from them."""
+    if work.labels is None or isinstance(trust, str):
+        return []
+    kept = ["criterion", "n", "n_judged", "judge_rate", "rate", "ci_low", "ci_high"]
+    rows = _rows(corrected_pass_rate(scores, work.labels)[kept].astype({"criterion": str}))
+    return [row | {name: trust[row["criterion"]][name] for name in _APART} for row in rows if row["criterion"] in trust]
+
+
+def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str, Any]]:
+    """Each person beside the others as if they were the judge, by the same tests: what may be asked of a judge at all."""
+    found: list[dict[str, Any]] = []
+    if labels is None:
+        return found
     for rater, mine in labels.groupby("rater", observed=True, sort=True):
         others = labels[labels["rater"] != rater]
         if len(set(mine["answer_sha256"]) & set(others["answer_sha256"])) < LEAST_SHARED:
             continue
-        name = say("certify.person_in_its_place", rater=rater)
-        table = judge_vs_people(mine.drop(columns="rater").assign(judge_model=name), others)
-        found += _rows(table[~table["trivial"]])
+        scores = mine.drop(columns="rater").assign(judge_model="", pass_threshold=rubric.pass_threshold)
+        rows = trust_rows(scores, others)
+        found += [
+            {name: row[name] for name in ("criterion", "n", *_APART, "verdict")} | {"rater": str(rater)}
+            for row in ([] if isinstance(rows, str) else rows.values())
+        ]
     return found
 
 

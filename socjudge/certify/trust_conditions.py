@@ -17,8 +17,8 @@ import pandas as pd
 from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
 from ..stats.basics import OVERALL
-from ..stats.changes import repeat_limit, sd_ends, share_ends
-from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MAX_UNREAD, judge_trust, needed_text
+from ..stats.changes import repeat_limit, sd_ends, share_ends, share_power
+from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MAX_UNREAD, judge_trust, trust_power
 from .anchoring import INVERTED
 from .cases import ORIGINAL
 from .certificate import CONDITIONAL, TRUSTED, UNTRUSTED, Finding
@@ -37,6 +37,7 @@ WRONG = 0.05  # the chance that any criterion is trusted wrongly, at any of the 
 ALPHA = WRONG / len(LOOKS)  # of all criteria at one look
 MAX_JUMPY = 0.3  # share of answers whose mark jumps between repeats; with eighteen that never did it is surely less
 FEW_SEEN = 5  # answers; of fewer, one that was missed by chance forbids nothing
+SEES = 0.9  # of the damage is what the judge sees whose chance the plan tells
 HALF = 0.5  # of the damage must be seen, and less of the answers moved by attacks or flags
 
 
@@ -135,6 +136,15 @@ def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, d
     return {str(row["criterion"]): {str(name): value for name, value in row.items()} for row in rows.to_dict("records")}
 
 
+def plan_told(answers: int, criteria: int) -> str:
+    """What a certificate with so many damaged answers can show, and how many labels it takes, before anything is paid or marked."""
+    seen = share_power(SEES, answers, ALPHA / criteria, HALF) if answers else 0.0
+    people = listed(say("certify.plan_look", n=n, power=trust_power(n, criteria)) for n in (10, *LOOKS))
+    return "\n".join(
+        [say("certify.plan_damage", n=answers, sees=SEES, power=seen), say("certify.plan_people", looks=people, most=len(LOOKS))]
+    )  # fmt: skip
+
+
 # -- the conditions
 
 
@@ -148,9 +158,7 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
     if math.isnan(trust["bias_low"]):
         return Finding("people", state, str(trust["note"]))
     told = say("certify.people_told", **numbers)
-    if state in ("open", "ranked") and not math.isnan(trust["more_low"]):
-        told = sentences(told, needed_text(trust["more_low"], trust["more_high"]))
-    return Finding("people", state, told)
+    return Finding("people", state, told if state in ("shown", "against") else sentences(told, trust["advice"]))
 
 
 def _is_inside(trust: dict[str, Any]) -> bool:

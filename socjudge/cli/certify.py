@@ -60,6 +60,7 @@ def certify(
     from ..certify import issue
     from ..certify.all_experiments import chosen_experiments
     from ..certify.certificate import load_certificate, save_certificate
+    from ..certify.trust_conditions import plan_told
     from ..report.certificate_page import write_certificate_page
     from ..report.page import checked_page
     from ..runs.load import find_log, load_run
@@ -73,16 +74,18 @@ def certify(
         "judge_model": judge_model, "judge_prompt": judge_prompt, "labels": labels, "damaged": damaged, "size": size,
         "budget_usd": cap,
     }  # fmt: skip
-    estimate = issue.estimate_certificate(run, **what)
-    if estimate.cost_usd is None and budget is None and cost_cap(None) is None:
+    trials = issue.plan_certificate(run, **what)
+    if trials.estimate.cost_usd is None and budget is None and cost_cap(None) is None:
         what |= {
             "budget_usd": math.inf,
             "size": size or 1,
         }  # nobody knows the price, which is said before anything is asked
-        estimate = issue.estimate_certificate(run, **what)
+        trials = issue.plan_certificate(run, **what)
     if written.page is not None:
         checked_page(written.page)
-    confirm(estimate, yes)
+    if not quiet:
+        echo(plan_told(trials.tried, len(trials.plan.rubric.criteria)), err=True)
+    confirm(trials.estimate, yes)
     made = issue.certify_judge(run, **what, **options)
     path = save_certificate(made, written.certificates)
     certificate = load_certificate(path)

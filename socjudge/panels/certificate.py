@@ -161,6 +161,7 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
     def _settle(self) -> None:
         """Show what the current choice would cost."""
         from ..certify.issue import plan_certificate
+        from ..certify.trust_conditions import plan_told
 
         self._plan = None
         if self.is_busy or self.log_file.value is None:
@@ -173,8 +174,9 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
             told = [say("certify.panel_labelled" if what["labels"] is not None else "certify.panel_unlabelled")]
             if self.only.value:
                 told = []
-            elif plan.size is not None:
-                told.append(say("certify.panel_size", size=plan.size))
+            else:
+                told += [say("certify.panel_size", size=plan.size)] if plan.size is not None else []
+                told += plan_told(plan.tried, len(plan.plan.rubric.criteria)).splitlines()
             calls = plan.estimate.calls
             costs = say("certify.panel_costs", calls=calls, cost=money(plan.estimate.cost_usd))
             costs = costs if calls else say("certify.panel_free")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,8 @@ _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKE
 class Estimate:
     """Hold what a run will cost. cost_usd: US dollars at list prices, None if unknown.
 
-    lowest: the least that it may cost, for a run until it is certain; everything else is then the most.
+    lowest: the least that it may cost, of a run until it is certain, or where another model is asked about some answers only;
+    everything else is then the most. least_share: of all judgements, the share that the least is for.
     """
 
     calls: int
@@ -42,6 +43,7 @@ class Estimate:
     output_tokens: int
     cost_usd: float | None
     lowest: Estimate | None = None
+    least_share: float = field(default=1.0, repr=False)
 
     def __add__(self, other: Estimate) -> Estimate:
         mine, theirs = (Usage(e.calls, e.input_tokens, e.output_tokens, e.cost_usd) for e in (self, other))
@@ -49,7 +51,8 @@ class Estimate:
         lowest = None
         if self.lowest or other.lowest:
             lowest = (self.lowest or self) + (other.lowest or other)
-        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest)
+        share = min(self.least_share, other.least_share)
+        return Estimate(total.calls, total.input_tokens, total.output_tokens, total.cost_usd, lowest, share)
 
     def left(self, unfinished: UnfinishedRun) -> Estimate:
         """Return what remains to be paid if an interrupted run is resumed, in proportion to the answers left."""
@@ -60,8 +63,8 @@ class Estimate:
         left = self._part(1 - done / total)
         if self.lowest is None or not self.calls:
             return left
-        share = done / total * self.calls / self.lowest.calls
-        return replace(left, lowest=self.lowest._part(max(1 - share, 0.0)))
+        least = self.lowest._part(max(1 - done / total / self.least_share, 0.0))
+        return replace(left, lowest=least, least_share=self.least_share)
 
     def _part(self, share: float) -> Estimate:
         calls, tokens_in, tokens_out = (
@@ -137,7 +140,9 @@ def estimate_run(
 
     most = taking(most_repeats(judge_repeats, until_certain), [*firsts, *seconds])
     if until_certain or seconds:  # at the least the second one is asked about none
-        return replace(most, lowest=taking(FIRST if until_certain else judge_repeats, firsts))
+        least = FIRST if until_certain else judge_repeats
+        share = least / most_repeats(judge_repeats, until_certain)
+        return replace(most, lowest=taking(least, firsts), least_share=share)
     return most
 
 

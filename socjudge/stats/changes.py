@@ -59,6 +59,12 @@ def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
     return low, high
 
 
+def share_power(share: float, n: int, alpha: float, above: float) -> float:
+    """How likely n answers, of which each counts with this chance, show by `share_ends` that the share is above a limit."""
+    counts = [k for k in range(n + 1) if share_ends(k / n, n, alpha)[0] > above]
+    return float(scipy.stats.binom.pmf(counts, n, share).sum())
+
+
 def sd_ends(sd: float, freedom: float, alpha: float) -> tuple[float, float]:
     """The one-sided lower and upper ends, each of level 1 - alpha, of an sd with that many degrees of freedom, by
     chi-squared: of normal noise."""

@@ -18,6 +18,7 @@ from .basics import OVERALL, Floats, beta_skewness, hall_ends, mean_interval, pa
 from .people import Beside, beside_people, judges_of
 
 MIN_AGREED = 20  # labels that all have the judge's verdict; of ten that agree the narrow interval covers too little
+MANY_LABELS = 40  # with fewer, most of them one mark, the interval of a mean covers too little
 MIN_LABELS = 8  # labelled units; with fewer neither the weight nor its cost is known
 WIDEST = 1.25  # a corrected interval wider than so many times that of the labels alone is not taken
 _FLOOR = 0.05  # of the variance p (1 - p) + floor at the ends of the scale; 0.05 to 0.1 did best in simulations
@@ -238,7 +239,8 @@ def corrected_means(
     -----
     The unit is the question: answers of one question are averaged, labelled and judged ones apart. The interval speaks
     of all questions like these. The formula and its sources: `socjudge.stats.correction.corrected_mean`; how often it
-    is right: docs/validation.md. Labels of answers that were picked for their marks bias the mean.
+    is right: docs/validation.md. Labels of answers that were picked for their marks bias the mean. `note` says where fewer than
+    40 labels are mostly one mark: rare failures are not among them, and `corrected_pass_rate` is right there too.
 
     Examples
     --------
@@ -337,8 +339,14 @@ def _mean_row(side: Beside, criterion: str, line: float, level: float) -> dict[s
         "label_mean": float(y.mean()) if len(y) else math.nan,
         "mean": found.estimate,
         **_shared(found, level, "regression estimate, cross-fitted variance, t with n - 2, skewness-adjusted"),
-        "note": _note(found, len(y), len(everything), "questions"),
+        "note": sentences(_note(found, len(y), len(everything), "questions"), _ceiling(y)),
     }
+
+
+def _ceiling(labels: pd.Series) -> str:
+    """That few labels, most of them one mark, do not show rare other ones; docs/validation.md has how often."""
+    n, same = len(labels), int(labels.value_counts().max()) if len(labels) else 0
+    return say("stats.corrected_ceiling", n=n, same=same) if n < MANY_LABELS and 2 * same > n else ""
 
 
 def _rate_row(side: Beside, criterion: str, line: float, level: float) -> dict[str, Any]:
@@ -474,7 +482,7 @@ def next_labels(
     weight = {kind: share[kind] ** 2 * rate[kind] * (1 - rate[kind]) for kind in n}
     labelled = done.notna().groupby(level=0).sum()
     waiting = {
-        kind: sorted(ours.index[done.isna() & (passed == kind)], key=lambda key: (labelled[key[0]], _lot(key, seed)))
+        kind: sorted(ours.index[done.isna() & (passed == kind)], key=lambda key: (labelled[key[0]], lot(key, seed)))
         for kind in n
     }
     rows: list[dict[str, Any]] = []
@@ -519,5 +527,6 @@ def _fall(weight: float, n: int) -> float:
     return weight / (n + 1) - weight / (n + 2)
 
 
-def _lot(key: tuple[Any, Any], seed: int) -> str:
+def lot(key: tuple[Any, Any], seed: int = 0) -> str:
+    """What a question and answer draw: the same each time, whatever its marks."""
     return hashlib.sha256(f"{seed} {key[0]} {key[1]}".encode()).hexdigest()

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
 
-from ..base.messages import say, sentences
+from ..base.messages import listed, say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from .basics import OVERALL, Floats, holm_adjust, plain_floats
-from .correction import regression
+from .correction import lot, regression
 from .people import Beside, beside_people, judges_of
 
 MIN_QUESTIONS = 8  # labelled; with fewer no test is made
@@ -27,6 +27,10 @@ MAX_UNREAD = 0.02  # share of marks
 LOOKS = (40, 70, 100, 200)  # labelled questions at which a judge is looked at again; each look is paid for
 LIKELY = 0.8  # of the interval of the labels that are still needed
 MOST_NEEDED = 10_000
+FEW_BAD = (
+    0.1  # of the labelled answers; where people failed fewer, good answers alone make the correlation come out low
+)
+MOST_ADVISED = 5
 _ALPHA = 0.05
 _FEW = 3  # labelled answers of a verdict; with fewer their weight is chance
 _TINY = 1e-9
@@ -177,6 +181,7 @@ def judge_trust(
         - p_value, p_holm: that the judge is not to be trusted
         - more_low, more_high: how many labels more would decide, an 80 % interval (two digits): high is infinite where it
           may be that no number does; missing where it is said already, or cannot be told
+        - advice: what more to label, in words; empty where nothing
         - verdict: 信頼できる (surely within the margin and above the correlation), 信頼できない (surely not), 条件つき (surely
           above the correlation, the bias not surely small: use corrected_means), else 分からない
         - method, note (in the language of the messages)
@@ -224,15 +229,46 @@ def judge_trust(
         for criterion, row, p_holm in zip(criteria, found, adjusted, strict=True):
             told = _with_verdict(row, float(p_holm), margin, correlation, alpha)
             low, high = _labels_needed(told, margin, correlation, each)
-            if not math.isnan(low):
-                told["note"] = sentences(told["note"], needed_text(low, high))
+            advice = sentences(_needed_text(low, high), _only_good(side, criterion, told, line, correlation))
+            told |= {"note": sentences(told["note"], advice), "advice": advice}
             rows.append({by: judge, "criterion": criterion, **told, "more_low": low, "more_high": high})
     return pd.DataFrame(rows)
 
 
-def needed_text(low: float, high: float) -> str:
+def _needed_text(low: float, high: float) -> str:
     """How many labels more would decide, in words."""
+    if math.isnan(low):
+        return ""
     return say("stats.trust_endless" if math.isinf(high) else "stats.trust_needed", low=low, high=high)
+
+
+def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float, least: float) -> str:
+    """That good answers alone show no correlation, and which to label beside them; empty where there are bad ones or it is shown.
+
+    Which: at random among what the judge fails, so that `_weights` can tell what they stand for."""
+    people, judge = side.people[criterion].dropna(), side.judge[criterion].dropna()
+    bad = int((~reaches(people, line)).sum())
+    if row["correlation_low"] > least or bad >= FEW_BAD * len(people):
+        return ""
+    waiting = judge[~judge.index.isin(people.index)]
+    failed = sorted(waiting.index[~reaches(waiting, line)], key=lot)[:MOST_ADVISED]
+    key = "stats.trust_only_good" if failed else "stats.trust_only_good_log"
+    return say(key, n=len(people), bad=bad, line=line, answers=listed(str(question) for question, _ in failed))
+
+
+def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
+    """How likely a judge so near to people is to show it on one criterion, with n labelled questions at one of LOOKS.
+
+    criteria: of the rubric. sd: of people's marks and of the judge's. Normal approximations of the two tests of `judge_trust`,
+    taken as independent; benchmarks/validation.py compares them with simulations."""
+    if n < MIN_QUESTIONS:
+        return 0.0
+    reach = float(scipy.stats.t.isf(_ALPHA / len(LOOKS) / criteria / 2, n - 2))
+    error = sd * math.sqrt(2 - 2 * correlation) / math.sqrt(n)
+    room = MARGIN - reach * error
+    inside = scipy.stats.norm.cdf((room - bias) / error) - scipy.stats.norm.cdf((-room - bias) / error)
+    follows = scipy.stats.norm.cdf((math.atanh(correlation) - math.atanh(CORRELATION)) * math.sqrt(n - 3) - reach)
+    return float(max(inside, 0.0) * follows)
 
 
 def _enough(side: Beside, who: str) -> Beside:

@@ -710,8 +710,25 @@ def test_a_judge_that_jumps_now_and_then_is_not_shown_to_be_steady(service: Serv
     assert made.words["簡潔性"] == "条件つき"
 
 
-def test_another_person_stands_beside_the_judge(made: Certificate) -> None:
-    names = list(dict.fromkeys(row["judge_model"] for row in made.tables["people"]))
-    assert [name for name in names if "in the judge's place" in name] == [
-        "(for comparison) 佐藤 in the judge's place", "(for comparison) 鈴木 in the judge's place",
-    ]  # fmt: skip
+def test_the_page_begins_with_what_people_would_pass_the_bias_and_another_person_in_the_judges_place(
+    made: Certificate, tmp_path: Path
+) -> None:
+    rates = {row["criterion"]: row for row in made.tables["rates"]}
+    assert list(rates) == CRITERIA
+    row = rates["安全性"]
+    # People pass the levels 70, 80 and 90 of 40 to 90, but 70 - 1 is below the line where both are lowest.
+    assert row["n"] == row["n_judged"] == 20 and row["ci_low"] < row["rate"] < row["ci_high"]
+    assert row["bias_low"] < row["bias"] < row["bias_high"] and row["correlation"] > 0.9
+    places = [(each["rater"], each["criterion"]) for each in made.tables["places"]]
+    assert places == [(rater, name) for rater in ("佐藤", "鈴木") for name in CRITERIA]
+    assert {each["verdict"] for each in made.tables["places"]} == {"信頼できる"}
+    page = write_certificate_page(tmp_path / "c.html", made).read_text("utf-8")
+    assert 0 < page.index('id="rates"') < page.index('id="words"') and "佐藤:" in page
+    earlier = replace(made, tables={**made.tables, "rates": [], "places": []})
+    assert 'id="rates"' not in write_certificate_page(tmp_path / "c.html", earlier).read_text("utf-8")
+
+
+def test_a_certificate_of_before_these_tables_is_read(made: Certificate, tmp_path: Path) -> None:
+    old = {name: rows for name, rows in made.tables.items() if name not in ("rates", "places")}
+    path = save_certificate(replace(made, tables=old), tmp_path)
+    assert load_certificate(path).tables["rates"] == [] and load_certificate(path).words == made.words

@@ -154,9 +154,9 @@ ENDS: dict[str, tuple[date, str]] = {
 @pytest.mark.parametrize("when", ENDS)
 def test_a_judge_that_ends_is_reminded_of(when: str) -> None:
     today, told = ENDS[when]
-    for name in (OLD, f"decisions:{OLD}", f"gpt-5 > {OLD}"):
+    for name in (OLD, f"decisions:{OLD}", f"gpt-6 > {OLD}"):
         assert told in ending_text(name, today)
-    assert ending_text("gpt-5", today) == ending_text("offline", today) == ""
+    assert ending_text("gpt-6", today) == ending_text("offline", today) == ""
 
 
 def test_the_projects_own_table_goes_before_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -275,7 +275,33 @@ def test_a_workflow_of_the_docs_does_what_it_says(
     assert (project / "junit.xml").is_file()
 
 
-def test_the_table_of_exit_codes_has_every_code_that_commands_end_with() -> None:
-    table = {int(code) for code in re.findall(r"^\| (\d) \|", PAGE, re.MULTILINE)}
+# By code and first command of a row, the test that shows it.
+_GATE = "cli/test_ci.py::test_what_changed_stands_on_the_page_and_a_regression_ends_with_1"
+SHOWN_BY = {
+    ("0", "`run`"): "cli/test_cli.py::test_a_paid_run_asks_first_and_a_script_must_say_yes",
+    ("0", "`certify`"): "cli/test_certify.py::test_certify_asks_first_keeps_the_certificate_and_check_reads_it",
+    ("0", "`compare`"): _GATE,
+    ("0", "`doctor`"): "history/test_doctor.py::test_the_command_is_content_with_good_logs",
+    ("0", "every other command"): "cli/test_cli.py::test_check_dataset_names_what_to_mend_and_what_is_weak",
+    ("1", "`run`"): "cli/test_cli.py::test_exit_code_1_means_not_passed",
+    ("1", "`certify`"): "cli/test_certify.py::test_a_budget_that_ends_midway_ends_with_unknown_and_exit_code_1",
+    ("1", "`compare --fail-on regression`"): _GATE,
+    ("1", "`doctor`"): "history/test_doctor.py::test_the_command_says_what_to_do",
+    ("2", "`run`"): "cli/test_cli.py::test_exit_code_2_means_could_not_judge",
+    ("2", "`certify --check`"): "cli/test_certify.py::test_certify_asks_first_keeps_the_certificate_and_check_reads_it",
+    ("2", "`compare --fail-on regression`"): _GATE,
+    ("2", "`check-dataset`"): "cli/test_cli.py::test_check_dataset_names_what_to_mend_and_what_is_weak",
+    ("2", "every command"): "cli/test_cli.py::test_errors_say_what_to_do_and_exit_with_2",
+    ("3", "`batch collect`"): "batch/test_batch.py::test_the_commands_from_end_to_end",
+    ("4", "`run`"): "cli/test_ci.py::test_no_other_certificate_lets_a_run_pass_and_nothing_is_asked",
+}
+
+
+def test_the_table_of_exit_codes_has_every_code_that_commands_end_with_and_a_test_for_each_row() -> None:
+    rows = re.findall(r"^\| (\d) \| ([^|]+) \|", PAGE, re.MULTILINE)
     names = ("PASSED", "NOT_PASSED", "COULD_NOT_JUDGE", "NOT_FINISHED", "UNCERTIFIED")
-    assert table == {getattr(shared, name) for name in names}
+    assert {int(code) for code, _ in rows} == {getattr(shared, name) for name in names}
+    assert [(code, command.split(",")[0].split(" (")[0].strip()) for code, command in rows] == list(SHOWN_BY)
+    for test in SHOWN_BY.values():
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), test

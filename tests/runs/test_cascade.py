@@ -186,3 +186,11 @@ def test_what_is_no_pair_of_judges_is_refused(service: Service, unfit: str) -> N
     call, told = UNFIT[unfit]
     with pytest.raises(sj.ConfigError, match=told):
         call()
+
+
+def test_what_is_left_of_two_judges_has_a_least_and_a_most(service: Service) -> None:
+    whole = sj.estimate_run(QUESTIONS, answers=ANSWERS, judge_model=f"{CHEAP} > {DEAR}")
+    assert whole.lowest is not None and (whole.lowest.calls, whole.calls) == (10, 20)
+    left = whole.after(6, 10)  # the four that the first has not marked, and at most as many for the second
+    assert left.lowest is not None and (left.lowest.calls, left.calls) == (4, 8)
+    assert (whole + whole).after(5, 10).lowest == whole.lowest

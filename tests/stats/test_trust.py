@@ -289,3 +289,36 @@ def test_correlations_without_each_are_those_of_the_rest() -> None:
     ]  # fmt: skip
     found = trust._correlations_without_each(x, y, weights)
     np.testing.assert_allclose(found, [c[0, 1] / math.sqrt(c[0, 0] * c[1, 1]) for c in expected])
+
+
+def test_good_answers_alone_are_said_to_show_no_correlation_and_which_to_add() -> None:
+    rng = np.random.default_rng(4)
+    people = rng.uniform(72, 95, 30)
+    judge = np.concatenate([people + rng.normal(0, 12, 30), np.full(10, 40.0)])  # ten bad ones that nobody labelled
+    good = judge_trust(scores_of(*judge), labels_of(*people)).iloc[0]
+    assert "0 of 30 answers below 70" in good["note"] and "0 of 30" in good["advice"]
+    told = set(good["advice"].partition("(questions ")[2].partition(")")[0].split(", "))
+    assert len(told) == 5 and told <= {str(number) for number in range(30, 40)}
+    none_bad = judge_trust(scores_of(*judge[:30]), labels_of(*people)).iloc[0]
+    assert "a log that has bad answers" in none_bad["advice"]
+    mixed = np.concatenate([people[:20], rng.uniform(20, 60, 10)])
+    assert "below 70" not in judge_trust(scores_of(*mixed, *judge[30:]), labels_of(*mixed + 1)).iloc[0]["note"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "criteria"), [(40, 1), (40, 6), (70, 6), (100, 6)])
+def test_the_plans_power_is_that_of_the_tests(n: int, criteria: int) -> None:
+    rng, shown, draws = np.random.default_rng(n), 0, 400
+    each = 0.05 / len(trust.LOOKS) / criteria
+    for _ in range(draws):
+        people = rng.standard_normal(n)
+        judge = 0.8 * people + 0.6 * rng.standard_normal(n)
+        row = judge_trust(
+            scores_of(*(73 + 20 * judge), criterion="安全性"),
+            labels_of(*(70 + 20 * people), criterion="安全性"),
+            alpha=each,
+        ).iloc[0]
+        inside = row["bias_low"] >= -trust.MARGIN and row["bias_high"] <= trust.MARGIN
+        shown += inside and row["correlation_low"] > trust.CORRELATION
+    assert shown / draws == pytest.approx(trust.trust_power(n, criteria), abs=0.1)
+    assert trust.trust_power(10, criteria) < 0.02
