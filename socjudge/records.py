@@ -95,8 +95,22 @@ class Flags:
     ambiguous_query: bool = False
 
 
-@dataclass(frozen=True)
-class Passage:
+class _Shown:
+    """Show a record as base/showing.py says, in a terminal and in a cell."""
+
+    def __repr__(self) -> str:
+        from .base.showing import record_line
+
+        return record_line(self)
+
+    def _repr_html_(self) -> str:
+        from .base.showing import record_html
+
+        return record_html(self)
+
+
+@dataclass(frozen=True, repr=False)
+class Passage(_Shown):
     """Hold one piece of a runbook. source: file name. heading: path such as "初動対応 > Windows端末". score: 0–1."""
 
     text: str
@@ -109,19 +123,9 @@ class Passage:
         """Cite the passage as the assistant does: `[出典: file.md > 見出し]`."""
         return f"[出典: {self.source} > {self.heading}]" if self.heading else f"[出典: {self.source}]"
 
-    def __repr__(self) -> str:
-        from .base.showing import passage_line
-
-        return passage_line(self)
-
-    def _repr_html_(self) -> str:
-        from .base.showing import passage_html
-
-        return passage_html(self)
-
 
 @dataclass(frozen=True)
-class Usage:
+class Usage(_Shown):
     """Count what calls consumed. cost_usd: US dollars, None if no price is known.
 
     lost_calls: further calls without a response (a timeout, a lost connection), which may have been billed.
@@ -142,11 +146,6 @@ class Usage:
             self.cost_usd + other.cost_usd if known else None,  # type: ignore[operator]
             self.lost_calls + other.lost_calls,
         )
-
-    def _repr_html_(self) -> str:
-        from .base.showing import usage_html
-
-        return usage_html(self)
 
 
 def total_usage(usages: Iterable[Usage]) -> Usage:
@@ -204,8 +203,8 @@ class Completion:
         return self.finish_reason.lower() in WITHHELD
 
 
-@dataclass(frozen=True)
-class AssistantAnswer:
+@dataclass(frozen=True, repr=False)
+class AssistantAnswer(_Shown):
     """The assistant's answer to one question. processing_time: seconds of the model's call; context: the passages as
     text; retries: what went wrong before the model answered, in order; truncated: whether the model stopped at its
     output limit, None where nobody said. evidence: covered, unsure (a near runbook, that may not apply) or absent, empty in
@@ -232,19 +231,9 @@ class AssistantAnswer:
         """Whether the model said nothing, so that there is nothing to judge."""
         return not self.answer.strip() or self.answer.endswith(NO_REPLY)
 
-    def __repr__(self) -> str:
-        from .base.showing import answer_line
 
-        return answer_line(self)
-
-    def _repr_html_(self) -> str:
-        from .base.showing import answer_html
-
-        return answer_html(self.question, self)
-
-
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(_Shown):
     """The judge's marks for one answer.
 
     scores: {criterion: 0–100}; zeros unless `status` is "ok"; None for a mark that is missing, whose cause `missing` has:
@@ -278,19 +267,9 @@ class Evaluation:
     reasons_usage: Usage = Usage()
     request_id: str = ""
 
-    def __repr__(self) -> str:
-        from .base.showing import evaluation_line
 
-        return evaluation_line(self)
-
-    def _repr_html_(self) -> str:
-        from .base.showing import evaluation_html
-
-        return evaluation_html(self)
-
-
-@dataclass(frozen=True)
-class EvaluationResult:
+@dataclass(frozen=True, repr=False)
+class EvaluationResult(_Shown):
     """Hold one judged answer: the question, the answer as given, and the marks. Repeats count from 0."""
 
     question: EvalQuestion = field(metadata={"inline": True})
@@ -298,16 +277,6 @@ class EvaluationResult:
     evaluation: Evaluation
     answer_repeat: int = 0
     judge_repeat: int = 0
-
-    def __repr__(self) -> str:
-        from .base.showing import result_line
-
-        return result_line(self)
-
-    def _repr_html_(self) -> str:
-        from .base.showing import result_html
-
-        return result_html(self)
 
 
 @dataclass(frozen=True)
@@ -337,8 +306,8 @@ class RunSummary:
         return summary_text(self)
 
 
-@dataclass(frozen=True)
-class RunInfo:
+@dataclass(frozen=True, repr=False)
+class RunInfo(_Shown):
     """What was run: the log's `run` block. Times are ISO 8601 with zone; wall_time_s: seconds, of all sessions.
 
     sessions: how often it was started, 1 if it was never broken off. mode: "batch" if it was begun or
@@ -400,16 +369,6 @@ class RunInfo:
     settings_sha256: str = ""
     schema_version: int = SCHEMA_VERSION
 
-    def __repr__(self) -> str:
-        from .base.showing import info_line
-
-        return info_line(self)
-
-    def _repr_html_(self) -> str:
-        from .base.showing import info_html
-
-        return info_html(self)
-
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -464,8 +423,8 @@ class RunOptions:
     stop: Event | None = None
 
 
-@dataclass(frozen=True)
-class EvaluationRun:
+@dataclass(frozen=True, repr=False)
+class EvaluationRun(_Shown):
     """Hold a finished run.
 
     results: a large run's are read from its log on demand. log_path: where it was saved, None before. others: if several
@@ -540,11 +499,6 @@ class EvaluationRun:
         from .report.page import write_report
 
         return write_report(path, self, lang=lang)
-
-    def __repr__(self) -> str:
-        from .base.showing import run_line
-
-        return run_line(self)
 
     def _repr_html_(self) -> str:
         from .base.showing import run_html

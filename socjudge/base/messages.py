@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TextIO, get_args
+from typing import Any, Literal, TextIO
 
+from ..errors import ConfigError
 from .texts import visible
 
 Language = Literal["ja", "en"]
-_chosen: Language | None = None
 _for_now: ContextVar[Language | None] = ContextVar("_for_now", default=None)
 _in_panel = ContextVar("_in_panel", default=False)
 
@@ -50,28 +50,14 @@ def listed(items: Iterable[str]) -> str:
 
 
 def language() -> Language:
-    """The language chosen by `use_language`, by the variable SOCJUDGE_LANG, by the project's settings, or by the locale;
+    """The language of the page that is made, or else of the variable SOCJUDGE_LANG, the project's settings, or the locale;
     Japanese where none of them says."""
     from ..settings import project_language
 
-    if said := _for_now.get() or _chosen:
+    if said := _for_now.get():
         return said
     asked = os.environ.get("SOCJUDGE_LANG")
     return _language_of(asked) if asked else project_language() or _locale_language()
-
-
-def use_language(lang: Language | None) -> None:
-    """Speak Japanese ("ja") or English ("en") from now on; None: what SOCJUDGE_LANG or the locale say.
-
-    Raises
-    ------
-    ValueError
-        For another language.
-    """
-    global _chosen
-    if lang not in (None, *get_args(Language)):
-        raise ValueError(say("base.no_language", found=lang))
-    _chosen = lang
 
 
 @contextmanager
@@ -99,6 +85,15 @@ def os_reason(error: OSError) -> str:
     key = _REASONS.get(error.errno or 0)
     # Others raise OSErrors with a text of their own.
     return say(key) if key and error.strerror == os.strerror(error.errno or 0) else str(error.strerror)
+
+
+@contextmanager
+def explained(key: str, **values: Any) -> Iterator[None]:
+    """Within it an OSError becomes a ConfigError that says this message, with the system's `reason`."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(say(key, **values, reason=os_reason(error))) from None
 
 
 _REASONS = {

@@ -53,19 +53,11 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and value == value.strip()
 
 
-def _text(value: Any) -> str:
-    return "" if _is_text(value) else say("settings.text")
-
-
 def _names(value: Any) -> str:
     if not isinstance(value, list) or not value or not all(map(_is_text, value)):
         return say("settings.names")
     twice = [name for name in dict.fromkeys(value) if value.count(name) > 1]
     return say("settings.twice", names=listed(twice)) if twice else ""
-
-
-def _criteria(value: Any) -> str:
-    return _names(value) or _rubric_fault(criteria=value)
 
 
 def _rubric_fault(**values: Any) -> str:
@@ -76,32 +68,23 @@ def _rubric_fault(**values: Any) -> str:
     return ""
 
 
-def _texts(value: Any) -> str:
-    fits = isinstance(value, dict) and all(isinstance(text, str) and text.strip() for text in value.values())
-    return "" if fits else say("settings.descriptions")
-
-
-def _count(value: Any) -> str:
-    return "" if type(value) is int and 1 <= value <= 1000 else say("settings.count")
-
-
-def _dollars(value: Any) -> str:  # inf: no cap
-    return "" if _is_number(value) and value >= 0 else say("settings.dollars")
-
-
 DEAREST_USD = 1e6  # of a million tokens: with more, sums of costs are soon no numbers any more
 
 
-def _price(value: Any) -> str:
-    return "" if _is_number(value) and 0 <= value <= DEAREST_USD else say("settings.price_number")
+def _unless(fits: Callable[[Any], bool], key: str) -> Check:
+    return lambda value: "" if fits(value) else say(key)
 
 
-def _rate(value: Any) -> str:
-    return "" if _is_number(value) and 0 < value < float("inf") else say("settings.rate")
-
-
-def _language(value: Any) -> str:
-    return "" if value in get_args(Language) else say("settings.language")
+_text = _unless(_is_text, "settings.text")
+_count = _unless(lambda value: type(value) is int and 1 <= value <= 1000, "settings.count")
+_dollars = _unless(lambda value: _is_number(value) and value >= 0, "settings.dollars")  # inf: no cap
+_price = _unless(lambda value: _is_number(value) and 0 <= value <= DEAREST_USD, "settings.price_number")
+_rate = _unless(lambda value: _is_number(value) and 0 < value < float("inf"), "settings.rate")
+_texts = _unless(
+    lambda value: isinstance(value, dict) and all(isinstance(text, str) and text.strip() for text in value.values()),
+    "settings.descriptions",
+)
+_language = _unless(lambda value: value in get_args(Language), "settings.language")
 
 
 class Setting(NamedTuple):
@@ -114,7 +97,7 @@ class Setting(NamedTuple):
 # Of each table its settings, in the order in which they are shown.
 SETTINGS: dict[str, dict[str, Setting]] = {
     "rubric": {
-        "criteria": Setting(_criteria, "settings.about_criteria"),
+        "criteria": Setting(lambda value: _names(value) or _rubric_fault(criteria=value), "settings.about_criteria"),
         "pass_threshold": Setting(lambda value: _rubric_fault(pass_threshold=value), "settings.about_threshold"),
         "pass_rate": Setting(lambda value: _rubric_fault(pass_rate=value), "settings.about_rate"),
         "judge_prompt": Setting(_text, "settings.about_judge_prompt"),

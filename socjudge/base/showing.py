@@ -332,7 +332,10 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
     """A question and its answer, each cited passage to be opened below."""
     body = answer.answer
     cited = [passage for passage in answer.passages if passage.citation in body]
-    passages = "".join(map(_passage, cited or answer.passages))
+    passages = "".join(
+        f"<details><summary>{escape(each.citation)}</summary><pre>{escape(each.text)}</pre></details>"
+        for each in cited or answer.passages
+    )
     flags = flags_html(answer)
     seconds, cost = answer.processing_time, money(answer.usage.cost_usd)
     if answer.evidence or answer.usage.cost_usd is not None:
@@ -378,10 +381,6 @@ def _inline(text: str) -> str:
     return re.sub(r"\[出典: [^\]]*\]", lambda cited: f'<small class="muted">{cited[0]}</small>', escaped)
 
 
-def _passage(passage: Passage) -> str:
-    return f"<details><summary>{escape(passage.citation)}</summary><pre>{escape(passage.text)}</pre></details>"
-
-
 def flags_html(answer: AssistantAnswer) -> str:
     """The assistant's warnings, if it gave any."""
     flags = answer.flags
@@ -395,6 +394,27 @@ def flags_html(answer: AssistantAnswer) -> str:
         if is_raised
     ]
     return f'<div class="warn">{say("base.show_warning", flags=listed(raised))}</div>' if raised else ""
+
+
+_SHOWN: dict[type, tuple[Any, Any]] = {
+    Passage: (passage_line, passage_html),
+    Usage: (repr, usage_html),
+    AssistantAnswer: (answer_line, lambda answer: answer_html(answer.question, answer)),
+    Evaluation: (evaluation_line, evaluation_html),
+    EvaluationResult: (result_line, result_html),
+    RunInfo: (info_line, info_html),
+    EvaluationRun: (run_line, None),  # its HTML tells of the judge's certificate, which is not known here
+}
+
+
+def record_line(record: Any) -> str:
+    """Show a record in one line."""
+    return str(_SHOWN[type(record)][0](record))
+
+
+def record_html(record: Any) -> str:
+    """Show a record in a cell."""
+    return str(_SHOWN[type(record)][1](record))
 
 
 def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import ConfigError
-from .messages import os_reason, say
+from .messages import explained, say
 from .redact import redact, show_url
 
 _URL = re.compile(r"[A-Za-z][\w+.-]+://")  # two letters at least: C:\logs is a folder
@@ -59,19 +59,16 @@ def check_place(place: Path) -> None:
     A folder is not looked at; the journal of the run tells at once."""
     if not is_remote(place):
         return
-    try:
-        with _in_words(place):
-            store, key = _open(place / "judge_eval_check.json", to_write=True)
-            if "s3" in store.protocol:
-                # Needs the very rights that a log needs, and not that of listing. Given up, it leaves nothing behind.
-                bucket, key, _ = store.split_path(key)
-                upload = store.call_s3("create_multipart_upload", Bucket=bucket, Key=key)
-                with contextlib.suppress(PermissionError):
-                    store.abort_mpu(bucket, key, upload["UploadId"])
-            else:
-                store.exists(key)
-    except OSError as problem:
-        raise ConfigError(say("base.no_log_there", place=place, reason=os_reason(problem))) from None
+    with explained("base.no_log_there", place=place), _in_words(place):
+        store, key = _open(place / "judge_eval_check.json", to_write=True)
+        if "s3" in store.protocol:
+            # Needs the very rights that a log needs, and not that of listing. Given up, it leaves nothing behind.
+            bucket, key, _ = store.split_path(key)
+            upload = store.call_s3("create_multipart_upload", Bucket=bucket, Key=key)
+            with contextlib.suppress(PermissionError):
+                store.abort_mpu(bucket, key, upload["UploadId"])
+        else:
+            store.exists(key)
 
 
 def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:

@@ -95,8 +95,11 @@ def write_requests(
             if len(raw) > MAX_BYTES:
                 raise ConfigError(say("batch.request_too_large", request=custom_id, size=len(raw), most=MAX_BYTES))
             model = body["model"]
-            if model in current and not _has_room(current[model][0], len(raw), max_requests):
-                current.pop(model)[2].close()
+            if model in current:
+                there = current[model][0]
+                is_full = there.requests >= min(max_requests, MAX_REQUESTS)
+                if is_full or there.size_bytes + len(raw) > MAX_BYTES:
+                    current.pop(model)[2].close()
             if model not in current:
                 new = RequestFile(f"{stem}-{len(written) + 1:03d}.jsonl", model)
                 closing = all_open.enter_context(contextlib.ExitStack())
@@ -107,10 +110,6 @@ def write_requests(
             file.requests, file.size_bytes = file.requests + 1, file.size_bytes + len(raw)
             file.answers += line.repeat is None
     return written
-
-
-def _has_room(file: RequestFile, size_bytes: int, max_requests: int) -> bool:
-    return file.requests < min(max_requests, MAX_REQUESTS) and file.size_bytes + size_bytes <= MAX_BYTES
 
 
 def load_requests(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

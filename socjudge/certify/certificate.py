@@ -14,7 +14,7 @@ import orjson
 
 from .. import constants
 from ..base.atomic_files import write_new
-from ..base.messages import listed, os_reason, say
+from ..base.messages import explained, listed, os_reason, say
 from ..base.showing import facts_html
 from ..base.storage import load_bytes
 from ..errors import ConfigError
@@ -200,10 +200,8 @@ def save_certificate(certificate: Certificate, folder: Path | str | None = None)
     value = _value(certificate)
     line = to_json({**value, "sha256": _seal(value)})
     name = _name(certificate)
-    try:
+    with explained("certify.not_written", path=folder):
         return write_new(folder, [f"{name}.json", *(f"{name}_{n}.json" for n in range(2, 1000))], [line, b"\n"])
-    except OSError as error:
-        raise ConfigError(say("certify.not_written", path=folder, reason=os_reason(error))) from None
 
 
 def load_certificate(path: Path | str) -> Certificate:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pandas as pd
 
-from ..base.messages import listed, os_reason, say
+from ..base.messages import explained, listed, say
 from ..base.storage import load_bytes
 from ..base.texts import fold, without_unseen
 from ..errors import ConfigError
@@ -60,13 +60,11 @@ def read_damaged(
 
 def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each row with its place in words."""
-    try:
+    with explained("certify.damaged_unreadable", path=given):
         if isinstance(given, pd.DataFrame):  # an id beside a missing one is no float
             raw = given.convert_dtypes().to_json(orient="records", lines=True, force_ascii=False).encode()
         else:
             raw = load_bytes(Path(given))
-    except OSError as error:
-        raise ConfigError(say("certify.damaged_unreadable", path=given, reason=os_reason(error))) from None
     for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if not line.strip():
             continue

@@ -27,7 +27,11 @@ def reporting(command: Callable[..., EvaluationRun]) -> Callable[..., Never]:
     def reported(**options: Any) -> Never:
         job: Job = options["job"]
         summary, junit = job.summary, job.junit
-        before = None if job.against is None else _run_before(job.against, options["logs_dir"])
+        before = None
+        if job.against is not None:
+            from ..report.effect import named_run
+
+            before = named_run(job.against, options["logs_dir"])
         _write_stopped(summary, junit, say("report.job_killed"))
         try:
             finished = command(**options)
@@ -78,12 +82,6 @@ def _write_stopped(summary: Path | None, junit: Path | None, reason: str, *, is_
             job_page.write_job_file(summary, job_page.stopped_page(reason, is_uncertified=is_uncertified).encode())
         if junit:
             job_page.write_job_file(junit, job_page.stopped_junit(reason))
-
-
-def _run_before(name: str, logs_dir: str | None) -> EvaluationRun:
-    from ..report.effect import named_run
-
-    return named_run(name, logs_dir)
 
 
 def _compared(before: EvaluationRun, finished: EvaluationRun) -> Any:

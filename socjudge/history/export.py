@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import constants
-from ..base.messages import os_reason, say
+from ..base.messages import explained, os_reason, say
 from ..errors import ConfigError
 from .cache import find_logs
 from .frames import frames_of
@@ -58,10 +58,8 @@ def export_history(folder: Path | str, logs_dir: Path | str | None = None) -> Pa
         raise ConfigError(say("history.exists", folder=folder))
     seen: set[str] = set()
     files = find_logs(logs_dir)
-    try:
+    with explained("history.not_written", folder=folder):
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}_", dir=folder.parent))
-    except OSError as error:
-        raise ConfigError(say("history.not_written", folder=folder, reason=os_reason(error))) from None
     try:
         for number, batch in enumerate(_batches(files)):
             tables = read_logs(batch, text=True)

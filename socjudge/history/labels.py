@@ -17,7 +17,7 @@ import pandas as pd
 
 from .. import constants
 from ..base.atomic_files import append_line
-from ..base.messages import os_reason, say
+from ..base.messages import explained, os_reason, say
 from ..base.texts import DEVICE_NAME, plain_name
 from ..errors import ConfigError
 from ..runs.logs import to_json
@@ -85,10 +85,8 @@ def append_mark(rater: str, mark: Mark, folder: Path | None = None) -> Path:
     folder = folder or constants.LABELS_DIR
     rater = rater_name(rater)
     path = folder / f"{rater}.jsonl"
-    try:
+    with explained("history.mark_not_written", path=path):
         append_line(path, to_json({"rater": rater, **asdict(mark)}, indent=False))
-    except OSError as error:
-        raise ConfigError(say("history.mark_not_written", path=path, reason=os_reason(error))) from None
     return path
 
 

@@ -20,7 +20,7 @@ import pyarrow.csv as pacsv
 
 from ..base.atomic_files import replacing
 from ..base.extras import missing_extra
-from ..base.messages import os_reason, say
+from ..base.messages import explained, os_reason, say
 from ..base.sheets import table_text
 from ..errors import ConfigError
 from ..runs.log_json import writable
@@ -78,11 +78,8 @@ def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
     columns = [frame.iloc[:, at].astype(object).tolist() for at in range(len(names))]
     write = _csv if path.suffix.lower() == ".csv" else _sheet
     content = write(names, [[_plain(value) for value in column] for column in columns], path)
-    try:
-        with replacing(path) as file:
-            file.write(content)
-    except OSError as error:
-        raise ConfigError(say("history.table_not_written", path=path, reason=os_reason(error))) from None
+    with explained("history.table_not_written", path=path), replacing(path) as file:
+        file.write(content)
     return path
 
 

@@ -6,7 +6,7 @@ import ipywidgets as widgets
 
 from .. import constants
 from ..base.atomic_files import replacing
-from ..base.messages import os_reason, say
+from ..base.messages import explained, say
 from ..base.project_file import parse_project_file
 from ..base.showing import block, escape, shown_path
 from ..errors import ConfigError
@@ -66,10 +66,7 @@ class SettingsPanel(widgets.VBox):  # type: ignore[misc]
             if self._on_disk() != self._read:
                 raise ConfigError(say("panels.settings_changed", path=shown_path(self._path)))
             content = self.text.value.encode()
-            try:
-                with replacing(self._path) as file:
-                    file.write(content)
-            except OSError as error:
-                raise ConfigError(say("panels.settings_not_saved", path=self._path, reason=os_reason(error))) from None
+            with explained("panels.settings_not_saved", path=self._path), replacing(self._path) as file:
+                file.write(content)
             self._read = content
             self.status.value = block("good", escape(say("panels.settings_saved", path=shown_path(self._path))))

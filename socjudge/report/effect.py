@@ -28,6 +28,9 @@ _NEEDED = ["run_id", "question_id", "criterion", "score"]
 _SHOWN = 20  # questions named in a line; all are in `questions`
 _MOVED = 5.0  # points: so far from before, a question is named though its verdict did not turn
 _MOST_MOVED = 10  # of them
+_DIRECTIONS = {
+    (True, True): "合格のまま", (False, False): "不合格のまま", (False, True): "不合格→合格", (True, False): "合格→不合格",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +182,8 @@ def compare_runs(
     told = conditions_of(scores)
     changed = differences(told[ids[0]], told[ids[1]])
     judging = _judging(changed)
-    if judging and not _is_same_answers(scores, ids):
+    same = same_answers(scores, *ids)
+    if judging and not (len(same) and same.all()):
         raise ConfigError(say("report.judged_otherwise", changed=judging))
 
     asked = [set(side["question_id"]) for side in (first, second)]
@@ -259,11 +263,6 @@ def _run_id(scores: pd.DataFrame) -> str:
     return str(found[0])
 
 
-def _is_same_answers(scores: pd.DataFrame, ids: list[str]) -> bool:
-    same = same_answers(scores, *ids)
-    return bool(len(same) and same.all())
-
-
 def _judging(changed: list[Difference]) -> str:
     """What differs of judge, prompt and criteria, in words."""
     judging = [each for each in changed if each.condition.group in _JUDGING]
@@ -315,19 +314,13 @@ def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd
     direction = [
         "比較対象外"
         if math.isnan(one) or math.isnan(other)
-        else _direction(reaches(one, lines[0]), reaches(other, lines[1]))
+        else _DIRECTIONS[bool(reaches(one, lines[0])), bool(reaches(other, lines[1]))]
         for one, other in zip(before, after, strict=True)
     ]
     moves = (pairs["second"] - pairs["first"]).abs()
     largest = moves.groupby(pairs["question_id"], observed=True).max()
     moved = largest.reindex(rows["question_id"]).to_numpy(dtype=float)
     return rows.assign(before=before, after=after, difference=after - before, direction=direction, largest_move=moved)
-
-
-def _direction(was: bool, now: bool) -> str:
-    if was == now:
-        return "合格のまま" if now else "不合格のまま"
-    return "不合格→合格" if now else "合格→不合格"
 
 
 def _same_marks(questions: pd.DataFrame) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .._version import __version__
 from ..base.atomic_files import replacing
-from ..base.messages import listed, os_reason, say
+from ..base.messages import explained, listed, say
 from ..base.missing_marks import Outcome
 from ..base.pass_rule import run_rule
 from ..base.showing import shown_path
@@ -20,6 +20,7 @@ from ..base.verdict import (
     certainty_text,
     judge_verdict,
     judges_text,
+    mark_text,
     mean_text,
     reason_text,
     run_verdict,
@@ -70,7 +71,7 @@ def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertifi
         ]
         lines += ["", f"| {' | '.join(heads)} |", "|---|---|---|---|"]
         lines += [
-            f"| {_text(f'{result.question.id} {result.question.question}', 60)} | {verdict.said} | {_mean(result)} | {_text(f'{judge}: {reason}' if len(runs) > 1 else reason)} |"
+            f"| {_text(f'{result.question.id} {result.question.question}', 60)} | {verdict.said} | {f'{result.evaluation.average_score:.1f}' if result.evaluation.status == 'ok' else '–'} | {_text(f'{judge}: {reason}' if len(runs) > 1 else reason)} |"
             for verdict, result, reason, judge in rows[:_MOST_ROWS]
         ]
         if len(rows) > _MOST_ROWS:
@@ -124,10 +125,6 @@ def _reason(result: EvaluationResult, verdict: Verdict) -> str:
     known = {name: score for name, score in marks.scores.items() if score is not None}
     lowest = min(known, key=lambda name: known[name])
     return say("report.job_lowest", criterion=lowest, mark=known[lowest], reason=reason_text(marks, lowest))
-
-
-def _mean(result: EvaluationResult) -> str:
-    return f"{result.evaluation.average_score:.1f}" if result.evaluation.status == "ok" else "–"
 
 
 def _facts(run: EvaluationRun, outcomes: list[Outcome]) -> list[str]:
@@ -185,7 +182,13 @@ def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
             name = f"{result.question.id}. {result.question.question}"
             if run.run.answer_repeats > 1 or run.run.judge_repeats > 1:
                 name += f" #{result.answer_repeat + 1}.{result.judge_repeat + 1}"
-            told = [mean_text(result.evaluation), *(_criterion_line(result, name) for name in result.evaluation.scores)]
+            told = [
+                mean_text(result.evaluation),
+                *(
+                    f"{name} {mark_text(mark)}: {reason_text(result.evaluation, name)}"
+                    for name, mark in result.evaluation.scores.items()
+                ),
+            ]
             body = "\n".join(told) if result.evaluation.status == "ok" else result.evaluation.raw_text
             _case(suite, f"socjudge.{result.question.category}", name, seconds, kind[verdict.outcome], reason, body)
     for suite in (*root, root):
@@ -230,11 +233,6 @@ def _case(suite: ET.Element, group: str, name: str, seconds: float, kind: str, m
         ET.SubElement(case, "system-out").text = _xml_text(message)
 
 
-def _criterion_line(result: EvaluationResult, criterion: str) -> str:
-    mark = result.evaluation.scores[criterion]
-    return f"{criterion} {'–' if mark is None else f'{mark:g}'}: {reason_text(result.evaluation, criterion)}"
-
-
 def _xml_text(text: str) -> str:
     return _NO_XML.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", visible(text))
 
@@ -249,10 +247,8 @@ def _xml(root: ET.Element) -> bytes:
 
 def write_job_file(path: Path, content: bytes) -> None:
     """Write one of the two, whole or not at all; ConfigError if it cannot be, or would replace what is none of ours."""
-    try:
+    with explained("report.cannot_write", path=path):
         if path.is_file() and (old := path.read_bytes()) and not any(mark in old for mark in _OURS):
             raise ConfigError(say("report.job_not_ours", path=path))
         with replacing(path) as file:
             file.write(content)
-    except OSError as error:
-        raise ConfigError(say("report.cannot_write", path=path, reason=os_reason(error))) from None

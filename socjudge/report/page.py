@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -18,7 +18,7 @@ from markupsafe import Markup
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
-from ..base.messages import Language, os_reason, say, speaking
+from ..base.messages import Language, explained, os_reason, say, speaking
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import symbols
 from ..base.texts import local_time, visible
@@ -101,7 +101,9 @@ def write_report(
     >>> sj.write_report("report.html", run).name
     'report.html'
     """
-    tongue, path = _language(lang), checked_page(path)
+    if lang not in get_args(Language):
+        raise ConfigError(say("report.no_language", found=lang))
+    tongue, path = cast(Language, lang), checked_page(path)
     who = "write_report"
     asked, is_chosen = None, baseline is not None
     if isinstance(scores, EvaluationRun):
@@ -232,12 +234,6 @@ def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate
     return run["judge_model"], certificate_line(binding, started, folder=folder), found
 
 
-def _language(lang: str) -> Language:
-    if lang not in ("ja", "en"):
-        raise ConfigError(say("report.no_language", found=lang))
-    return "en" if lang == "en" else "ja"
-
-
 # -- charts
 
 
@@ -288,7 +284,8 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 def page_environment() -> Environment:
     """Everything that the template puts out is escaped, and what cannot be seen is made visible."""
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, finalize=_visible,
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
+        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["points"] = lambda value: "–" if pd.isna(value) else f"{value:.1f}"
@@ -301,13 +298,6 @@ def page_environment() -> Environment:
     environment.filters["chance"] = lambda p: "<0.01" if p < 0.005 else ">0.99" if p > 0.995 else f"{p:.2f}"
     environment.tests["missing"] = lambda value: value is None or bool(pd.isna(value))
     return environment
-
-
-def _visible(value: Any) -> Any:
-    """Text with unseen characters in sight, such as ESC as ⟦U+001B⟧; anything else as it is."""
-    if not isinstance(value, str) or isinstance(value, Markup):
-        return value
-    return visible(value)
 
 
 def page_asset(name: str) -> dict[str, Any]:
@@ -345,8 +335,5 @@ def check_replaceable(path: Path) -> None:
 
 def write_page(path: Path, html: str) -> None:
     """Write a page, whole or not at all."""
-    try:
-        with replacing(path) as file:
-            file.write(html.encode("utf-8"))
-    except OSError as error:
-        raise ConfigError(say("report.cannot_write", path=path, reason=os_reason(error))) from None
+    with explained("report.cannot_write", path=path), replacing(path) as file:
+        file.write(html.encode("utf-8"))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..base.atomic_files import replacing
-from ..base.messages import os_reason, say
+from ..base.messages import explained, say
 from ..errors import ConfigError
 from .embeddings import Vectors
 from .reading import Chunk
@@ -69,14 +69,12 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
     }
     manifest["sha256_of_this"] = _manifest_checksum(manifest)
     manifest_text = json.dumps(manifest, ensure_ascii=False, allow_nan=False, indent=2)
-    try:
+    with explained("runbooks.index_not_written", folder=index_dir):
         index_dir.mkdir(parents=True, exist_ok=True)
         # The manifest last: until it is in place, the checksums do not fit and the index does not load.
         _write(index_dir / "vectors.npy", vectors)
         _write(index_dir / "passages.jsonl", passages)
         _write(index_dir / "manifest.json", manifest_text.encode("utf-8"))
-    except OSError as error:
-        raise ConfigError(say("runbooks.index_not_written", folder=index_dir, reason=os_reason(error))) from error
 
 
 def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
@@ -148,17 +146,13 @@ def _load_manifest(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with explained("runbooks.index_absent", path=path):
         return path.read_bytes()
-    except OSError as error:
-        raise _absent(path, error) from error
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    try:
+    with explained("runbooks.index_absent", path=path):
         stat = path.stat()
-    except OSError as error:
-        raise _absent(path, error) from error
     return stat.st_ino, stat.st_mtime_ns, stat.st_size  # each build puts new files in place
 
 
@@ -181,10 +175,6 @@ def _manifest_checksum(manifest: Mapping[str, Any]) -> str:
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def _absent(path: Path, error: OSError) -> ConfigError:
-    return ConfigError(say("runbooks.index_absent", path=path, reason=os_reason(error)))
 
 
 def _damaged(path: Path, why: str) -> ConfigError:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.json_files import read_json
-from ..base.messages import os_reason, say
+from ..base.messages import explained, say
 from ..errors import ConfigError
 from .bm25 import normalise_text
 from .convert import CONVERTERS, convert_to_markdown
@@ -304,10 +304,8 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _read_bytes(path: Path) -> bytes:
-    try:
+    with explained("runbooks.unreadable", path=path):
         return path.read_bytes()
-    except OSError as error:
-        raise ConfigError(say("runbooks.unreadable", path=path, reason=os_reason(error))) from error
 
 
 def _decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:

@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from .. import constants
-from ..base.messages import os_reason, say
+from ..base.messages import explained
 from ..base.storage import as_path
-from ..errors import ConfigError
 from ..records import EvaluationRun
 from .logs import load_log, parse_log
 from .unfinished import load_unfinished
@@ -51,8 +50,6 @@ def load_run(path: Path | str) -> EvaluationRun:
     path = as_path(path)
     if path.name.endswith(".partial.jsonl"):
         return load_unfinished(path)
-    try:
+    with explained("runs.log_unreadable", path=path):
         raw = load_log(path)
-    except OSError as error:
-        raise ConfigError(say("runs.log_unreadable", path=path, reason=os_reason(error))) from None
     return replace(parse_log(raw, path), log_path=path)

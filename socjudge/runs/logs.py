@@ -23,7 +23,7 @@ import orjson
 
 from .. import constants
 from ..base.atomic_files import write_new
-from ..base.messages import os_reason, say
+from ..base.messages import explained, os_reason, say
 from ..base.storage import as_path, is_remote, load_bytes, load_names, write_object
 from ..errors import ConfigError
 from ..records import BARE, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
@@ -182,10 +182,8 @@ class LoggedResults(Sequence[EvaluationResult]):
                 yield result_from_dict(row, where=f"{self._path}: results[{index}]")
 
     def _bytes(self, start: int, end: int) -> bytes:
-        try:
+        with explained("runs.log_gone", path=self._path):
             return load_bytes(self._path, start, end)
-        except OSError as error:
-            raise ConfigError(say("runs.log_gone", path=self._path, reason=os_reason(error))) from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -235,10 +233,8 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     place = as_path(logs_dir)
-    try:
+    with explained("runs.logs_not_listed", place=place):
         names = load_names(place)
-    except OSError as error:
-        raise ConfigError(say("runs.logs_not_listed", place=place, reason=os_reason(error))) from None
     return [place / name for name in sorted(names) if is_log_name(name)]
 
 

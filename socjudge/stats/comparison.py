@@ -18,6 +18,7 @@ from .basics import (
     detectable_difference,
     difference_interval,
     holm_adjust,
+    in_order,
     need_columns,
     plain_floats,
     rank_correlation,
@@ -115,7 +116,7 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
     # An answer counts in the mean with all criteria or not at all: a mean of five is not comparable to one of six.
     complete = grouped[["first", "second"]].count().eq(grouped.size(), axis=0)
     overall = grouped[["first", "second"]].mean().where(complete).assign(missing=grouped["missing"].sum()).reset_index()
-    names = [*_criteria(scores), OVERALL]
+    names = [*in_order(scores["criterion"]), OVERALL]
     table = pd.concat([pairs.astype({"criterion": object}), overall.assign(criterion=OVERALL)], ignore_index=True)
     return table.assign(criterion=pd.Categorical(table["criterion"], categories=names, ordered=True))
 
@@ -133,14 +134,6 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
     keys = ["question_id", "answer_sha256", "criterion"]
     table: pd.DataFrame = marks.groupby(keys, observed=True).agg({"score": "mean", "missing": "sum"}).reset_index()
     return table
-
-
-def _criteria(scores: pd.DataFrame) -> list[str]:
-    """The criteria in the frame's order."""
-    column = scores["criterion"]
-    present = set(column.dropna())
-    order = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else dict.fromkeys(column.dropna())
-    return [name for name in order if name in present]
 
 
 def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
@@ -236,7 +229,7 @@ def compare_judges(
             for sd, n in zip(frame.loc[family, "_sd"], frame.loc[family, "n"], strict=True)
         ]
     frame["note"] = [_note(row, lines[row[by]]) for row in frame.to_dict("records")]
-    names = [*_criteria(scores), OVERALL]
+    names = [*in_order(scores["criterion"]), OVERALL]
     columns = [
         *(by, "baseline", "criterion", "n", "n_answers", "n_missing", "n_unpaired"),
         *("baseline_mean", "mean", "mean_difference", "ci_low", "ci_high"),

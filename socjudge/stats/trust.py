@@ -54,7 +54,7 @@ class _Test(NamedTuple):
     criterion: str
     n: int
     estimate: float
-    p: float
+    p_value: float
 
 
 def judge_flaws(
@@ -128,17 +128,13 @@ def judge_flaws(
         part = scores[scores[by] == judge]
         side = _enough(beside_people(scores, labels, judge, by=by, who=who), who)
         tests = [*_against_people(side, line, lengths or {}, flags or {}), *_alone(part, side)]
-        adjusted = holm_adjust([test.p for test in tests])
+        adjusted = holm_adjust([test.p_value for test in tests])
         for test, p_holm in zip(tests, adjusted, strict=True):
             found = bool(p_holm < _ALPHA)
             rows.append(
                 {
                     by: judge,
-                    "flaw": test.flaw,
-                    "criterion": test.criterion,
-                    "n": test.n,
-                    "estimate": test.estimate,
-                    "p_value": test.p,
+                    **test._asdict(),
                     "p_holm": float(p_holm),
                     "found": found,
                     "method": f"Holm over {len(tests)} tests",
@@ -370,10 +366,10 @@ def _alone(part: pd.DataFrame, side: Beside) -> Iterator[_Test]:
     yield _Test("unread", OVERALL, total_marks, unread / total_marks, p)
 
 
-def _t_test(values: Floats, line: float = 0.0, tail: str = "two-sided") -> float:
+def _t_test(values: Floats) -> float:
     if np.ptp(values) < 1e-9:  # nothing varies: that says nothing about the next
-        return math.nan if abs(values[0] - line) > 1e-9 else 1.0
-    return float(scipy.stats.ttest_1samp(values, line, alternative=tail).pvalue)
+        return math.nan if abs(values[0]) > 1e-9 else 1.0
+    return float(scipy.stats.ttest_1samp(values, 0.0).pvalue)
 
 
 def _narrower(x: Floats, y: Floats) -> float:

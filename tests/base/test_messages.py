@@ -245,9 +245,9 @@ def test_a_message_has_its_panels_words_within_a_panel_alone() -> None:
 def test_each_key_in_the_code_is_in_the_catalogue_with_its_values_and_each_message_is_used() -> None:
     used: set[str] = set()
     for path, call, name in calls():
-        if name == "say" and len(call.args) == 1 and isinstance(key := getattr(call.args[0], "value", None), str):
+        if name in ("say", "explained") and isinstance(key := getattr((*call.args, None)[0], "value", None), str):
             assert key in CATALOGUE, f"{path.name}:{call.lineno} says {key!r}"
-            given = {keyword.arg for keyword in call.keywords}
+            given = {keyword.arg for keyword in call.keywords} | ({"reason"} if name == "explained" else set())
             if None not in given:  # no **values
                 assert given - {"lang"} == values(CATALOGUE[key]["ja"]), f"{path.name}:{call.lineno} says {key!r}"
     for path, call in template_calls():
@@ -342,14 +342,11 @@ def test_the_language_is_chosen_by_the_variable_the_locale_or_a_call(
     messages._locale_language.cache_clear()  # a process does not change its locale
     try:
         assert messages.language() == expected
-        messages.use_language("en")
-        assert say("prompts.lacks", names="{question}") == "lacks {question}"
-        assert say("prompts.lacks", names="{question}", lang="ja") == "不足: {question}"
+        with messages.speaking("en"):
+            assert say("prompts.lacks", names="{question}") == "lacks {question}"
+            assert say("prompts.lacks", names="{question}", lang="ja") == "不足: {question}"
     finally:
-        messages.use_language(None)
         messages._locale_language.cache_clear()
-    with pytest.raises(ValueError, match="'fr'"):
-        messages.use_language("fr")  # type: ignore[arg-type]
 
 
 def test_the_user_facing_messages_are_in_japanese() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socjudge import ConfigError, EvalQuestion, constants, load_eval_dataset, save_eval_dataset
-from socjudge.base.messages import use_language
+from socjudge.base.messages import speaking
 from socjudge.judging.dataset import dataset_notes
 
 ITEM: dict[str, Any] = {"id": 1, "category": "正常系", "question": "問い", "expected_keypoints": ["要点"]}
@@ -97,13 +97,12 @@ def test_of_very_many_problems_the_rest_are_counted(tmp_path: Path) -> None:
 
 
 def test_problems_are_told_in_japanese(tmp_path: Path) -> None:
-    use_language("ja")
-    try:
-        path = written(tmp_path, [{k: v for k, v in ITEM.items() if k != "category"}])
-        with pytest.raises(ConfigError, match=r"直してください:\n  1問目（id 1）: category がありません$"):
-            load_eval_dataset(path)
-    finally:
-        use_language(None)
+    path = written(tmp_path, [{k: v for k, v in ITEM.items() if k != "category"}])
+    with (
+        speaking("ja"),
+        pytest.raises(ConfigError, match=r"直してください:\n  1問目（id 1）: category がありません$"),
+    ):
+        load_eval_dataset(path)
 
 
 def test_a_dataset_is_saved_and_loads_as_it_was(tmp_path: Path, questions: list[EvalQuestion]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from conftest import text
 
 from socjudge import DatasetPanel, EvalQuestion, constants, load_eval_dataset, save_eval_dataset
-from socjudge.base.messages import use_language
+from socjudge.base.messages import speaking
 from socjudge.panels import dataset as module
 
 
@@ -100,14 +100,11 @@ def test_what_cannot_be_opened_is_said_and_the_rest_stays(file: Path, tmp_path: 
 
 
 def test_a_name_that_is_no_dataset_is_refused_and_the_words_are_japanese(file: Path, tmp_path: Path) -> None:
-    use_language("ja")
-    try:
+    with speaking("ja"):
         panel = DatasetPanel(file)
         panel.path.value = str(tmp_path / "questions.txt")
         panel.save_button.click()
         assert ".json ファイルです" in panel.status.value and panel.save_button.description == "保存"
-    finally:
-        use_language(None)
 
 
 def test_what_a_dataset_says_stays_text(tmp_path: Path) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,20 +27,11 @@ from socjudge import (
     run_evaluation_suite,
     save_eval_dataset,
 )
-from socjudge.base.messages import use_language
+from socjudge.base.messages import speaking
 from socjudge.base.verdict import summarise_results
 from socjudge.judge import save_evaluation_results
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-
-
-@contextlib.contextmanager
-def use_ja() -> Iterator[None]:
-    use_language("ja")
-    try:
-        yield
-    finally:
-        use_language(None)
 
 
 def code_cells(name: str) -> list[str]:
@@ -159,7 +148,7 @@ def test_a_notebook_works_on_anyones_logs(
         parameters["REPORT"] = str(tmp_path / "report.html")
     if name.startswith("08"):
         parameters["QUESTIONS"] = 2
-    with use_ja():
+    with speaking("ja"):
         for _ in range(1 + name.startswith("05")):  # twice: this one saves a prompt
             shown, _names = run_notebook(name, **parameters)
     assert "例を表示しています" not in shown
@@ -177,7 +166,7 @@ def test_a_notebook_works_on_anyones_logs(
 @pytest.mark.slow
 def test_a_judge_is_certified_from_anyones_logs(logs_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "certificates"
-    with use_ja():
+    with speaking("ja"):
         shown, names = run_notebook("06_certify_the_judge.ipynb", LOGS_DIR=logs_dir, CERTIFICATES_DIR=folder)
     assert "例を表示しています" not in shown
     assert not NEVER.findall(shown)

@@ -15,7 +15,7 @@ from score_frames import framed, judged
 
 from socjudge import ConfigError, EvalQuestion, build_index, compare_judges, compare_runs, load_run
 from socjudge import run_evaluation_suite as run_suite
-from socjudge.base.messages import use_language
+from socjudge.base.messages import speaking
 from socjudge.constants import CARRIED_DIR, RUNBOOKS_DIR
 from socjudge.stats.basics import OVERALL
 
@@ -26,9 +26,8 @@ NEW = [75, 86, 92, 65, 79, 90, 97, 76, 95, 68]  # 4.2 points more on average; qu
 
 @pytest.fixture(autouse=True)
 def japanese() -> Iterator[None]:
-    use_language("ja")
-    yield
-    use_language(None)
+    with speaking("ja"):
+        yield
 
 
 def run_frame(run_id: str, marks: list[Any], *, day: int = 1, judge: str = "gpt-4o", **columns: Any) -> pd.DataFrame:
@@ -198,8 +197,8 @@ def test_several_changed_conditions_are_said_to_be_inseparable() -> None:
 
 
 def test_conditions_are_named_in_the_language_of_the_messages_and_by_their_column() -> None:
-    use_language("en")
-    found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", NEW, k=5, assistant_model="gpt-4o"))
+    with speaking("en"):
+        found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", NEW, k=5, assistant_model="gpt-4o"))
     assert found.conditions["column"].tolist() == ["assistant_model", "k"]
     assert found.conditions["phrase"].tolist() == ["assistant: offline→gpt-4o", "passages per question, k: 3→5"]
     assert any("(assistant, passages per question, k)" in note for note in found.notes)
@@ -265,8 +264,8 @@ def test_runbooks_are_named_that_were_added_removed_and_changed(tmp_path: Path) 
 
 
 def test_it_speaks_english_too() -> None:
-    use_language("en")
-    assert compare_runs(run_frame("a", OLD), run_frame("b", NEW)).finding.startswith("better: 78.1 → 82.3")
+    with speaking("en"):
+        assert compare_runs(run_frame("a", OLD), run_frame("b", NEW)).finding.startswith("better: 78.1 → 82.3")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.messages import say
-from .rows import Imported, Row, Scale, as_mark, text_of, unfit
+from .rows import Imported, Row, Scale, points_of, text_of, unfit
 
 
 def is_run(value: Any) -> bool:
@@ -40,10 +40,9 @@ def _row(case: Mapping[str, Any], question_id: int, repeat: int, place: str, sca
     reasons, causes, judges = {}, {}, []
     for metric in case.get("metricsData") or ():
         name = str(metric.get("name"))
-        mark = None if metric.get("error") else as_mark(metric.get("score"), f"{place}.{name}")
-        marks[name] = None if mark is None else scale.points(float(mark), f"{place}.{name}")
+        marks[name] = None if metric.get("error") else points_of(metric.get("score"), f"{place}.{name}", scale)
         reasons[name] = text_of(metric.get("reason"))
-        if mark is None:
+        if marks[name] is None:
             causes[name] = text_of(metric.get("error")) or say("history.import_unmarked")
         judges.append(text_of(metric.get("evaluationModel")))
     return Row(

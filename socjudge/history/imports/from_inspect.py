@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.messages import say
-from .rows import MOST_BYTES, Imported, Row, Scale, as_mark, text_of, unfit
+from .rows import MOST_BYTES, Imported, Row, Scale, points_of, text_of, unfit
 
 _VERSION = 2
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's own: a refusal to answer is 0 there
@@ -138,21 +138,17 @@ def _row(
         parts = value if isinstance(value, dict) else dict.fromkeys(criteria[scorer], value)
         for name, part in parts.items():
             name = name if name not in marks else f"{scorer}/{name}"
-            mark = _LETTERS.get(part) if isinstance(part, str) else None
-            if mark is None:
-                mark = as_mark(part, f"{place}.{name}")
-                marks[name] = None if mark is None else scale.points(float(mark), f"{place}.{name}")
-            else:
-                marks[name] = 100 * mark
+            letter = _LETTERS.get(part) if isinstance(part, str) else None
+            marks[name] = points_of(part, f"{place}.{name}", scale) if letter is None else 100 * letter
             reasons[name] = text_of(score.get("explanation"))
             if marks[name] is None:
                 causes[name] = text_of(score.get("reason")) or say("history.import_unmarked")
-    error = sample.get("error") or {}
+    error, target = sample.get("error") or {}, sample.get("target")
     return Row(
         question_id=sample.get("id", place),
         question=_text(sample.get("input")),
         answer=_answer(sample),
-        keypoints=tuple(filter(None, map(text_of, _listed(sample.get("target"))))),
+        keypoints=tuple(filter(None, map(text_of, target if isinstance(target, list) else [target]))),
         context=text_of((sample.get("metadata") or {}).get("context")),
         category=text_of((sample.get("metadata") or {}).get("category")),
         marks=marks,
@@ -164,10 +160,6 @@ def _row(
         error=text_of(error.get("message")) if not scores else "",
         place=place,
     )
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _text(messages: Any) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.messages import say
-from .rows import WORDS, Imported, Row, Scale, as_mark, text_of, unfit
+from .rows import WORDS, Imported, Row, Scale, points_of, text_of, unfit
 
 OVERALL = "score"
 _QUESTION, _CONTEXT = (WORDS["promptfoo"][what] for what in ("question", "context"))
@@ -77,7 +77,7 @@ def _row(result: Mapping[str, Any], place: str, scale: Scale, assistant: str) ->
         question=next((text_of(variables[key]) for key in _QUESTION if variables.get(key)), text_of(prompt.get("raw"))),
         answer="" if broken else text_of(output),
         context=next((text_of(variables[key]) for key in _CONTEXT if variables.get(key)), ""),
-        marks={} if broken else {key: _points(mark, f"{place}.{key}", scale) for key, mark in marks.items()},
+        marks={} if broken else {key: points_of(mark, f"{place}.{key}", scale) for key, mark in marks.items()},
         reasons={key: reasons.get(key, "") for key in marks},
         category=text_of((result.get("metadata") or {}).get("category")),
         judge="promptfoo",
@@ -85,8 +85,3 @@ def _row(result: Mapping[str, Any], place: str, scale: Scale, assistant: str) ->
         error=text_of(result.get("error")) if broken else "",
         place=place,
     )
-
-
-def _points(mark: object, place: str, scale: Scale) -> float | None:
-    told = as_mark(mark, place)
-    return None if told is None else scale.points(float(told), place)

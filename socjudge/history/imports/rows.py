@@ -109,6 +109,12 @@ def as_mark(value: Any, place: str) -> float | bool | None:
     return None if math.isnan(number) else number
 
 
+def points_of(value: Any, place: str, scale: Scale) -> float | None:
+    """A mark of a file as 0–100 points; None where there is none."""
+    mark = as_mark(value, place)
+    return None if mark is None else scale.points(float(mark), place)
+
+
 def text_of(value: Any) -> str:
     """A text as a file has it: a text as it is, what is structured as JSON, nothing for nothing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ... import constants
 from ...base.conditions import conditions_of, differences
-from ...base.messages import os_reason, say
+from ...base.messages import explained, say
 from ...base.missing_marks import frame_spans
 from ...base.pass_rule import reaches, row_lines
 from ...base.storage import as_path, is_remote
@@ -220,10 +220,8 @@ def pair_runs(chosen: History, first: str, second: str) -> RunPair:
 
 
 def _make_folder(folder: Path) -> None:
-    try:
+    with explained("panels.no_folder", folder=folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(say("panels.no_folder", folder=folder, reason=os_reason(error))) from None
 
 
 def _questions(scores: pd.DataFrame, first: str, second: str, same: pd.Series) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from ...base.atomic_files import append_line
-from ...base.messages import os_reason, say
+from ...base.messages import explained, os_reason, say
 from ...errors import ConfigError
 from ...prompts.templates import Kind, default_prompt_id, is_prompt_id
 from ...runs.logs import is_log_name
@@ -77,10 +77,8 @@ def load_trials(folder: Path) -> list[Trial]:
 def save_trial(folder: Path, trial: Trial) -> None:
     """Add the trial, or its new state, to the list; ConfigError if it cannot be written."""
     path = folder / "trials.jsonl"
-    try:
+    with explained("panels.trial_not_noted", path=path):
         append_line(path, orjson.dumps(asdict(trial)))
-    except OSError as error:
-        raise ConfigError(say("panels.trial_not_noted", path=path, reason=os_reason(error))) from None
 
 
 def _trial(line: dict[str, Any]) -> Trial:
