@@ -12,16 +12,7 @@ import typer
 from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
-from .shared import (
-    COSTS_MONEY,
-    NOT_FINISHED,
-    ask_to_run,
-    cap_of,
-    echo,
-    estimate_text,
-    report_run,
-    stop,
-)
+from .shared import COSTS_MONEY, NOT_FINISHED, ask_to_run, cap_of, echo, estimate_text, report_run, stop
 
 if TYPE_CHECKING:
     from ..batch.jobs import BatchJob

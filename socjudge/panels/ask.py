@@ -13,12 +13,12 @@ from ..base.messages import say
 from ..base.showing import answer_html, block, escape, one_line
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import default_answers
-from .controls import NAMES, OWN, WIDE, elsewhere, heading, model_box, own_choices, told_in, usual_model
+from .controls import NAMES, OWN, WIDE, Panel, choice_box, heading, model_box, own_choices, told_in, usual_model
 
 MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
 
 
-class AskPanel(widgets.VBox):  # type: ignore[misc]
+class AskPanel(Panel):
     """Chat with the assistant: question, answer with citations that open the passage, the three warnings. No judge is
     called.
 
@@ -42,12 +42,7 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
             rows=2,
         )
         self.model = model_box(say("panels.assistant"), usual_model("answer") if model == "auto" else model)
-        self.assistant = widgets.Dropdown(
-            options=[(say("panels.own_none"), ""), *own_choices()],
-            description=say("panels.own_who"),
-            style=NAMES,
-            layout=WIDE,
-        )
+        self.assistant = choice_box(say("panels.own_who"), options=[(say("panels.own_none"), ""), *own_choices()])
         if (default := f"{OWN}{default_answers()}") in [value for _, value in self.assistant.options]:
             self.assistant.value = default
         self.assistant.layout.display = "" if len(self.assistant.options) > 1 else "none"
@@ -82,9 +77,6 @@ class AskPanel(widgets.VBox):  # type: ignore[misc]
         self._choose()
         self.start_anew()
         self._thread: threading.Thread | None = None
-
-    def __repr__(self) -> str:
-        return elsewhere(self)
 
     def ask(self) -> None:
         """Ask what is in the box, in the background; the answer becomes the newest of `answers`."""

@@ -22,15 +22,16 @@ from ..records import RunOptions
 from ..runs.load import load_run
 from .controls import (
     AUTO,
-    NAMES,
-    WIDE,
+    Panel,
+    button,
+    choice_box,
     cost_box,
     dollar_box,
-    elsewhere,
     heading,
     log_choices,
     model_box,
     prompt_box,
+    text_box,
     tick_box,
     told_in,
     usual_model,
@@ -42,7 +43,7 @@ _TRIED = {
 }  # fmt: skip
 
 
-class CertificatePanel(widgets.VBox):  # type: ignore[misc]
+class CertificatePanel(Panel):
     """「📜 Judgeの証明書」: choose a log and a judge, see the cost, and read whether the judge's marks can be trusted.
 
     Nothing is asked without a click, and nothing that costs money without a tick. `certificate` is the one that was
@@ -64,26 +65,20 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._plan: Trials | None = None  # of what the controls say; None where they are unfit
-        self.log_file = widgets.Dropdown(description=say("certify.panel_log"), style=NAMES, layout=WIDE)
+        self.log_file = choice_box(say("certify.panel_log"))
         self.judge_model = model_box("Judge", usual_model("judge"))
         self.judge_prompt = prompt_box(say("certify.panel_prompt"), "judge")
-        self.only = widgets.Dropdown(
-            description=say("certify.panel_only"), options=[(say(key), name) for name, key in _TRIED.items()], value="",
-            style=NAMES, layout=WIDE,
-        )  # fmt: skip
-        self.labels = widgets.Text(
-            value=str(labels_dir or constants.LABELS_DIR), description=say("certify.panel_labels"),
-            continuous_update=False, style=NAMES, layout=WIDE,
-        )  # fmt: skip
-        self.damaged = widgets.Text(
-            description=say("certify.panel_damaged"), continuous_update=False, style=NAMES, layout=WIDE
+        self.only = choice_box(
+            say("certify.panel_only"), options=[(say(key), name) for name, key in _TRIED.items()], value=""
         )
+        self.labels = text_box(
+            say("certify.panel_labels"), value=str(labels_dir or constants.LABELS_DIR), continuous_update=False
+        )
+        self.damaged = text_box(say("certify.panel_damaged"), continuous_update=False)
         self.budget_usd = dollar_box(0.1)
         self.quick = tick_box(say("certify.panel_quick"))
         self.allow_cost = cost_box()
-        self.certify_button = widgets.Button(
-            description=say("certify.panel_certify"), icon="certificate", button_style="primary", layout=AUTO
-        )
+        self.certify_button = button(say("certify.panel_certify"), "certificate", button_style="primary")
         self.stop_button = widgets.Button(description=say("certify.panel_stop"), icon="stop", disabled=True)
         self.bar = widgets.IntProgress(layout=AUTO)
         self.cost, self.status, self.result = (widgets.HTML() for _ in range(3))
@@ -105,9 +100,6 @@ class CertificatePanel(widgets.VBox):  # type: ignore[misc]
         for control in self._controls:
             control.observe(lambda _: self._settle(), "value")
         self._settle()
-
-    def __repr__(self) -> str:
-        return elsewhere(self)
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Wait until the certificate is there, or for so many seconds."""

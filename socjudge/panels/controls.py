@@ -59,7 +59,14 @@ def told_in(place: Any) -> Iterator[None]:
             place.value = block("bad", escape(surprise_text(surprise)))
 
 
-class SessionPanel(widgets.VBox):  # type: ignore[misc]
+class Panel(widgets.VBox):  # type: ignore[misc]
+    """Say where it works where it cannot be shown, such as in an exported page."""
+
+    def __repr__(self) -> str:
+        return say("panels.elsewhere", panel=type(self).__name__)
+
+
+class SessionPanel(Panel):
     """Show a session until the panel is closed or its cell is run again; the session itself goes on."""
 
     session: Session
@@ -101,11 +108,8 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
             description=say("panels.key"), placeholder=say("panels.key_paste"), continuous_update=False,
             style=NAMES, layout=WIDE,
         )  # fmt: skip
-        self.base_url = widgets.Text(
-            description=say("panels.key_url"), placeholder=say("panels.key_url_hint"),
-            continuous_update=False, style=NAMES, layout=WIDE,
-        )  # fmt: skip
-        self.forget_button = widgets.Button(description=say("panels.key_forget"), icon="trash", layout=AUTO)
+        self.base_url = text_box(say("panels.key_url"), placeholder=say("panels.key_url_hint"), continuous_update=False)
+        self.forget_button = button(say("panels.key_forget"), "trash")
         self.status = widgets.HTML()
         super().__init__([self.key, self.base_url, self.status, widgets.HBox([self.forget_button])])
         self.key.observe(lambda change: self._keep("OPENAI_API_KEY", change), "value")
@@ -146,6 +150,21 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
         self._on_change()
 
 
+def button(name: str, icon: str = "", **more: Any) -> Any:
+    """Make a button no wider than its name."""
+    return widgets.Button(description=name, icon=icon, layout=AUTO, **more)
+
+
+def text_box(name: str, **more: Any) -> Any:
+    """Make a box for a line of text."""
+    return widgets.Text(description=name, style=NAMES, layout=WIDE, **more)
+
+
+def choice_box(name: str, **more: Any) -> Any:
+    """Make a list to choose one thing from."""
+    return widgets.Dropdown(description=name, style=NAMES, layout=WIDE, **more)
+
+
 def usual_model(task: Task) -> str:
     """Return the model that the project names for a task, or "auto"."""
     model, is_named = default_model(task)
@@ -176,7 +195,7 @@ def dataset_box(name: str, dataset: Path | str | None) -> Any:
 
 def prompt_box(name: str, kind: Kind) -> Any:
     """Make a list of the prompts of a kind, with the project's default chosen."""
-    box = widgets.Dropdown(description=name, style=NAMES, layout=WIDE)
+    box = choice_box(name)
     list_prompts_in(box, kind)
     return box
 
@@ -263,8 +282,3 @@ def own_choices() -> list[tuple[str, str]]:
     return [
         (say("panels.own_assistant", name=as_choice(str(shown_path(Path(name))))), f"{OWN}{name}") for name in names
     ]
-
-
-def elsewhere(panel: Any) -> str:
-    """Return the text where a panel cannot be shown, such as in an exported page."""
-    return say("panels.elsewhere", panel=type(panel).__name__)

@@ -14,12 +14,25 @@ from ..errors import ConfigError
 from ..judging.dataset import dataset_notes, dataset_problems, load_eval_dataset, save_eval_dataset
 from ..records import EvalQuestion
 from ..settings import project_categories
-from .controls import AUTO, NAMES, WIDE, as_choice, dataset_box, elsewhere, heading, known_datasets, tick_box, told_in
+from .controls import (
+    NAMES,
+    WIDE,
+    Panel,
+    as_choice,
+    button,
+    choice_box,
+    dataset_box,
+    heading,
+    known_datasets,
+    text_box,
+    tick_box,
+    told_in,
+)
 
 _drafts: dict[Path, list[EvalQuestion]] = {}  # not yet saved, so that a cell that is run again loses nothing
 
 
-class DatasetPanel(widgets.VBox):  # type: ignore[misc]
+class DatasetPanel(Panel):
     """「質問の編集」: add, change and remove questions and keypoints, see what is wrong with them, and save them to a file.
 
     A field counts as soon as it is left. Only the button changes a file, and an existing one only with the tick; a file
@@ -33,9 +46,7 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
         self._source, self._content, self._filling = Path(), b"", False
         self.dataset = dataset_box(say("panels.dataset_file"), dataset)
         self.list = widgets.Select(description=say("panels.dataset_questions"), rows=12, style=NAMES, layout=WIDE)
-        self.category = widgets.Dropdown(
-            options=project_categories(), description=say("panels.dataset_category"), style=NAMES, layout=WIDE
-        )
+        self.category = choice_box(say("panels.dataset_category"), options=project_categories())
         self.question, self.keypoints = (
             widgets.Textarea(
                 description=say(name),
@@ -50,10 +61,10 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
                 ("panels.dataset_keypoints", "panels.dataset_keypoints_hint", 7),
             )
         )
-        self.path = widgets.Text(description=say("panels.dataset_path"), style=NAMES, layout=WIDE)
+        self.path = text_box(say("panels.dataset_path"))
         self.replace = tick_box(say("panels.dataset_replace"))
         self.add_button, self.remove_button, self.undo_button, self.save_button = (
-            widgets.Button(description=say(name), icon=icon, layout=AUTO)
+            button(say(name), icon)
             for name, icon in (
                 ("panels.dataset_add", "plus"), ("panels.dataset_remove", "trash"), ("panels.dataset_undo", "undo"),
                 ("panels.dataset_save", "save"),
@@ -79,9 +90,6 @@ class DatasetPanel(widgets.VBox):  # type: ignore[misc]
         self.undo_button.on_click(lambda _: self._undo())
         self.save_button.on_click(lambda _: self._save())
         self._open()
-
-    def __repr__(self) -> str:
-        return elsewhere(self)
 
     def _open(self) -> None:
         """Open the chosen file, or its unsaved changes."""

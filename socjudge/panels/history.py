@@ -19,7 +19,7 @@ from ..charts.scores import plot_category_breakdown
 from ..charts.style import chart_url
 from ..errors import SocJudgeError
 from ..history.frames import History
-from .controls import AUTO, MOST_CHOICES, WIDE, as_choice, elsewhere, heading
+from .controls import MOST_CHOICES, WIDE, Panel, as_choice, button, heading
 from .migration import MigrationBox
 from .state.explorer import Explorer, Filters, RunPair, pair_runs, run_table
 from .state.newest_only import NewestOnly
@@ -47,7 +47,7 @@ _THIRD = {"width": "min(100% - 4px, 20em)"}
 _NAMES = {"description_width": "7em"}
 
 
-class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
+class HistoryExplorer(Panel):
     """Explore the history of runs: filter it, read charts and table, compare two runs, read one question in both,
     export.
 
@@ -72,7 +72,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
             )
             for name in ("Judge", say("panels.prompt"), say("panels.category"))
         )
-        self.reload_button = widgets.Button(description=say("panels.history_reload"), icon="refresh", layout=AUTO)
+        self.reload_button = button(say("panels.history_reload"), "refresh")
         self.chart = widgets.Dropdown(
             options=[(say(name), name) for name in CHARTS], description=say("panels.history_chart"), style=_NAMES,
             layout=_NARROW,
@@ -89,7 +89,7 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         self.path = widgets.Text(
             description=say("panels.save_to"), placeholder=say("panels.history_path_hint"), style=_NAMES, layout=WIDE
         )
-        self.export_button = widgets.Button(description=say("panels.history_export"), icon="file-text", layout=AUTO)
+        self.export_button = button(say("panels.history_export"), "file-text")
         self.status, self.chart_view, self.table, self.comparison, self.answers, self.report = (
             widgets.HTML() for _ in range(6)
         )
@@ -127,9 +127,6 @@ class HistoryExplorer(widgets.VBox):  # type: ignore[misc]
         self.export_button.on_click(lambda _: self._ask(export=True))
         self.reload()
         self.wait(FIRST_S)
-
-    def __repr__(self) -> str:
-        return elsewhere(self)
 
     def reload(self) -> None:
         """Read the logs again, in the background; the choices stay."""

@@ -16,7 +16,7 @@ from ..base.messages import listed, say
 from ..base.showing import block, escape
 from ..records import SPECIFIED_CRITERIA
 from ..runs.load import load_run
-from .controls import AUTO, NAMES, WIDE, elsewhere, heading, log_choices, told_in
+from .controls import Panel, button, choice_box, heading, log_choices, text_box, told_in
 from .marks import MarksInput
 from .state.labelling import LabelSession
 from .views.labels import item_html, judged_html, progress_html
@@ -25,7 +25,7 @@ from .views.labels import item_html, judged_html, progress_html
 _last: dict[tuple[str, Path], tuple[Path, str]] = {}
 
 
-class LabelPanel(widgets.VBox):  # type: ignore[misc]
+class LabelPanel(Panel):
     """「📝 人による採点」: people mark a run's stored answers; the judge's marks appear when theirs are saved.
 
     Each mark is on disk in `labels_dir` as soon as it is saved. The panel continues where the rater stopped, also after
@@ -51,18 +51,15 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
         self._repeats = repeats
         self._started = False
         self._lock = threading.Lock()  # clicks may be handled in several threads
-        self.log_file = widgets.Dropdown(description=say("panels.labels_log"), style=NAMES, layout=WIDE)
-        self.rater = widgets.Text(
-            description=say("panels.labels_rater"), placeholder=say("panels.labels_rater_hint"), continuous_update=False,
-            style=NAMES, layout=WIDE,
-        )  # fmt: skip
-        self.start_button = widgets.Button(
-            description=say("panels.labels_start"), icon="play", button_style="primary", layout=AUTO
+        self.log_file = choice_box(say("panels.labels_log"))
+        self.rater = text_box(
+            say("panels.labels_rater"), placeholder=say("panels.labels_rater_hint"), continuous_update=False
         )
+        self.start_button = button(say("panels.labels_start"), "play", button_style="primary")
         self.marks = MarksInput(list(SPECIFIED_CRITERIA))  # until a log is chosen, which has its own
-        self.next_button = widgets.Button(description=say("panels.labels_next"), icon="arrow-right", layout=AUTO)
-        self.skip_button = widgets.Button(description=say("panels.labels_skip"), layout=AUTO)
-        self.back_button = widgets.Button(description=say("panels.labels_back"), icon="arrow-left", layout=AUTO)
+        self.next_button = button(say("panels.labels_next"), "arrow-right")
+        self.skip_button = button(say("panels.labels_skip"))
+        self.back_button = button(say("panels.labels_back"), "arrow-left")
         self.start_status, self.progress, self.item, self.status, self.judged = (widgets.HTML() for _ in range(5))
 
         buttons = widgets.HBox(
@@ -92,9 +89,6 @@ class LabelPanel(widgets.VBox):  # type: ignore[misc]
             control.observe(lambda _: self._do(self._follow, self.start_status), "value")
         with told_in(self.start_status):
             self._find_logs()
-
-    def __repr__(self) -> str:
-        return elsewhere(self)
 
     @property
     def is_busy(self) -> bool:

@@ -14,7 +14,7 @@ from ..certify.migration import SIZE, Migration, MigrationPlan, migrate_judge, p
 from ..errors import RunStopped
 from ..records import RunOptions, is_embedded
 from ..report.migration import migration_html, migration_title, plan_line
-from .controls import AUTO, NAMES, WIDE, as_choice, cost_box, dollar_box, model_box, number_box, told_in
+from .controls import as_choice, button, choice_box, cost_box, dollar_box, model_box, number_box, told_in
 
 
 class MigrationBox(widgets.VBox):  # type: ignore[misc]
@@ -28,16 +28,14 @@ class MigrationBox(widgets.VBox):  # type: ignore[misc]
         self.found: Migration | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self.old = widgets.Dropdown(description=say("panels.migrate_old"), style=NAMES, layout=WIDE)
+        self.old = choice_box(say("panels.migrate_old"))
         self.new = model_box(say("panels.migrate_new"), "")
         self.new.placeholder = say("panels.migrate_new_hint")
         self.size = number_box(say("panels.migrate_size"), SIZE)
         self.max_cost_usd = dollar_box(1.0)
-        self.plan_button = widgets.Button(description=say("panels.migrate_plan"), icon="calculator", layout=AUTO)
+        self.plan_button = button(say("panels.migrate_plan"), "calculator")
         self.allow_cost = cost_box()
-        self.judge_button = widgets.Button(
-            description=say("panels.migrate_judge"), icon="exchange", button_style="primary", layout=AUTO, disabled=True
-        )
+        self.judge_button = button(say("panels.migrate_judge"), "exchange", button_style="primary", disabled=True)
         self.stop_button = widgets.Button(description=say("certify.panel_stop"), icon="stop", disabled=True)
         self.cost, self.status, self.result = (widgets.HTML() for _ in range(3))
         buttons = widgets.HBox([self.judge_button, self.stop_button])

@@ -17,16 +17,15 @@ from ..errors import SocJudgeError
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Prompt
 from .controls import (
-    AUTO,
-    NAMES,
-    WIDE,
     SessionPanel,
+    button,
+    choice_box,
     cost_box,
     dollar_box,
-    elsewhere,
     heading,
     log_choices,
     model_box,
+    text_box,
     told_in,
 )
 from .state.trial_store import ALL, DISPUTED
@@ -56,7 +55,7 @@ class PromptLab(SessionPanel):
         self._log_choices: list[tuple[str, str]] = []  # those logs as they are listed
         kinds = [(say("panels.prompts_judge"), "judge"), (say("panels.assistant_prompt"), "assistant")]
         self.kind, self.source, self.base, self.answers = (
-            widgets.Dropdown(description=name, style=NAMES, layout=WIDE)
+            choice_box(name)
             for name in (
                 say("panels.prompts_kind"), say("panels.prompts_log"), say("panels.prompts_base"), say("panels.answers"),
             )
@@ -70,30 +69,18 @@ class PromptLab(SessionPanel):
             style={"description_width": "initial"},
             layout=widgets.Layout(width="calc(100% - 4px)", flex_flow="column"),
         )
-        self.undo_button = widgets.Button(description=say("panels.prompts_undo"), icon="undo", layout=AUTO)
-        self.note = widgets.Text(
-            description=say("panels.prompts_note"),
-            style=NAMES,
-            layout=WIDE,
-            placeholder=say("panels.prompts_note_hint"),
-        )
+        self.undo_button = button(say("panels.prompts_undo"), "undo")
+        self.note = text_box(say("panels.prompts_note"), placeholder=say("panels.prompts_note_hint"))
         self.max_cost_usd = dollar_box()
         self.allow_cost = cost_box()
-        self.try_button = widgets.Button(
-            description=say("panels.prompts_try"), icon="play", button_style="primary", layout=AUTO
-        )
-        self.stop_button = widgets.Button(description=say("panels.stop"), icon="stop", layout=AUTO)
+        self.try_button = button(say("panels.prompts_try"), "play", button_style="primary")
+        self.stop_button = button(say("panels.stop"), "stop")
         self.bar = widgets.IntProgress(layout=widgets.Layout(width="auto"))
-        self.trials = widgets.Dropdown(description=say("panels.prompts_trials"), style=NAMES, layout=WIDE)
-        self.reopen_button = widgets.Button(description=say("panels.prompts_reopen"), icon="history", layout=AUTO)
-        self.name = widgets.Text(
-            description=say("panels.prompts_name"),
-            style=NAMES,
-            layout=WIDE,
-            placeholder=say("panels.prompts_name_hint"),
-        )
-        self.author = widgets.Text(description=say("panels.prompts_author"), style=NAMES, layout=WIDE)
-        self.save_button = widgets.Button(description=say("panels.prompts_save"), icon="save", layout=AUTO)
+        self.trials = choice_box(say("panels.prompts_trials"))
+        self.reopen_button = button(say("panels.prompts_reopen"), "history")
+        self.name = text_box(say("panels.prompts_name"), placeholder=say("panels.prompts_name_hint"))
+        self.author = text_box(say("panels.prompts_author"))
+        self.save_button = button(say("panels.prompts_save"), "save")
         self.check, self.diff, self.cost, self.status, self.results, self.saved = (widgets.HTML() for _ in range(6))
         self._costs, self._unfit = True, False  # until the choice is looked at
         self._is_named = False  # whether the name to save under can be used
@@ -131,9 +118,6 @@ class PromptLab(SessionPanel):
         self.name.observe(lambda _: self._check_name(), "value")
         self.save_button.on_click(lambda _: self._save())
         self._follow_session(self._follow)
-
-    def __repr__(self) -> str:
-        return elsewhere(self)
 
     @property
     def effect(self) -> Any:

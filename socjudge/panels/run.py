@@ -30,7 +30,6 @@ from .controls import (
     cost_box,
     dataset_box,
     dollar_box,
-    elsewhere,
     heading,
     list_prompts_in,
     log_choices,
@@ -160,9 +159,6 @@ class RunPanel(SessionPanel):
         self.stop_button.on_click(lambda _: self.session.stop())
         self._follow_session(self._follow)
         self._settle()
-
-    def __repr__(self) -> str:
-        return elsewhere(self)
 
     @property
     def run(self) -> Any:

@@ -11,10 +11,10 @@ from ..base.project_file import parse_project_file
 from ..base.showing import block, escape, shown_path
 from ..errors import ConfigError
 from ..settings import settings_file
-from .controls import AUTO, elsewhere, heading, told_in
+from .controls import Panel, button, heading, told_in
 
 
-class SettingsPanel(widgets.VBox):  # type: ignore[misc]
+class SettingsPanel(Panel):
     """「設定」: edit the text of socjudge.toml, checked while typing, and save it by a click if nothing is wrong.
 
     Without such a file it begins with all settings as comments. A file that was changed elsewhere is not replaced.
@@ -25,9 +25,7 @@ class SettingsPanel(widgets.VBox):  # type: ignore[misc]
         self._read: bytes | None = None  # what was in the file; None where there is none
         self.text = widgets.Textarea(rows=28, layout={"width": "calc(100% - 4px)"})
         self.text.add_class("socjudge-code")
-        self.save_button = widgets.Button(
-            description=say("panels.settings_save"), icon="save", button_style="primary", layout=AUTO
-        )
+        self.save_button = button(say("panels.settings_save"), "save", button_style="primary")
         self.check, self.status = widgets.HTML(), widgets.HTML()
         hint = say("panels.settings_hint", path=shown_path(self._path))
         super().__init__(
@@ -46,9 +44,6 @@ class SettingsPanel(widgets.VBox):  # type: ignore[misc]
             self._read = self._on_disk()
             self.text.value = settings_file() if self._read is None else self._read.decode("utf-8-sig")
         self._judge()
-
-    def __repr__(self) -> str:
-        return elsewhere(self)
 
     def _on_disk(self) -> bytes | None:
         return self._path.read_bytes() if self._path.is_file() else None

@@ -26,12 +26,7 @@ from ..records import Passage
 from . import bm25
 from .asking import split_clauses
 from .bm25 import Bm25, normalise_text, tokenise
-from .embeddings import (
-    VectorCache,
-    Vectors,
-    get_embedder_name,
-    hash_text,
-)
+from .embeddings import VectorCache, Vectors, get_embedder_name, hash_text
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
 from .organisation import load_organisation
 from .reading import (
