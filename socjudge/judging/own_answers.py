@@ -5,14 +5,19 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ..base.messages import listed, say
 from ..base.showing import one_line
 from ..base.texts import encodable
 from ..errors import ConfigError, NoAnswer
 from ..records import UNKNOWN, AssistantAnswer, Flags, Passage, Usage
+from ..settings import default_k
 from .citations import citable, format_context, numbered_name
+
+if TYPE_CHECKING:
+    from ..runbooks.index import RunbookIndex
 
 KEYS = (
     "answer", "error", "contexts", "flags", "model", "version", "input_tokens", "output_tokens", "cost_usd",
@@ -75,6 +80,19 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
         version=_text("version", given.get("version")),
         usage=Usage(1, int(tokens_in or 0), int(tokens_out or 0), cost_usd),
     )
+
+
+def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k: int | None = None) -> AssistantAnswer:
+    """Return an answer that brought no contexts with what the index finds for the question, and then for the answer;
+    `contexts_from` says so. k: None for the project's."""
+    k = default_k() if k is None else k
+    if index is None:
+        from ..runbooks.index import open_index  # a second of a processor, which few need
+
+        index = open_index()
+    found = [*index.search(answer.question, k), *index.search(answer.answer[:2000], k)]
+    passages = tuple({passage.citation: passage for passage in reversed(found)}.values())[::-1]
+    return replace(answer, passages=passages, context=format_context(passages), contexts_from="runbooks")
 
 
 def from_runnable(given: Any) -> Any:

@@ -27,8 +27,7 @@ from ..models.pacing import Account, RunGate, send_with_retries
 from ..records import AssistantAnswer, Completion, EvalQuestion
 from ..settings import assistant_tables
 from .http_assistant import HttpAssistant
-from .own_answers import as_answer, from_runnable
-from .retrieved import with_contexts
+from .own_answers import as_answer, from_runnable, with_contexts
 
 if TYPE_CHECKING:
     from ..runbooks.index import RunbookIndex

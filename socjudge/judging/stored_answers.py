@@ -16,8 +16,7 @@ from ..base.showing import one_line
 from ..base.texts import fold
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
-from .own_answers import KEYS, as_answer
-from .retrieved import with_contexts
+from .own_answers import KEYS, as_answer, with_contexts
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".xlsx")
 _PLACE = ("question_id", "question")
