@@ -38,6 +38,13 @@ STORED = "stored"  # the assistant model of a run over answers that were given b
 OWN = "own-assistant"  # the assistant prompt of a run in which somebody's own assistant answered
 
 
+# How answers were made, which stays as it is when they are judged again.
+_OF_ANSWERS = (
+    "assistant_model", "assistant_service", "assistant_settings", "assistant_version", "assistant_prompt_id",
+    "assistant_prompt_sha256", "index_fingerprint", "runbooks", "k", "answer_repeats",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Sample:
     """Hold one answer to judge: still to be requested, or stored."""
@@ -182,16 +189,7 @@ def assign_rejudging(
     info = replace(
         _run_info(plan, questions),
         rejudged_from=run.run.run_id,
-        assistant_model=run.run.assistant_model,
-        assistant_service=run.run.assistant_service,
-        assistant_settings=run.run.assistant_settings,
-        assistant_version=run.run.assistant_version,
-        assistant_prompt_id=run.run.assistant_prompt_id,
-        assistant_prompt_sha256=run.run.assistant_prompt_sha256,
-        index_fingerprint=run.run.index_fingerprint,
-        runbooks=run.run.runbooks,
-        k=run.run.k,
-        answer_repeats=run.run.answer_repeats,
+        **{name: getattr(run.run, name) for name in _OF_ANSWERS},
     )
     given = _given(questions, rubric) | {
         "answers_sha256": _sha256(_shown(r.answer) for r in reversed(first_judged.values()))

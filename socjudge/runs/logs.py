@@ -99,17 +99,15 @@ def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: 
             path = _write_new(make_fallback_folder(), started_at, chunks())
             path.chmod(0o600)
         except OSError as error:
-            raise ConfigError(
-                say(
-                    "runs.log_nowhere",
-                    place=logs_dir,
-                    reason=os_reason(problem),
-                    fallback=fallback_folder(),
-                    fallback_reason=os_reason(error),
-                )
-            ) from None
+            raise nowhere("runs.log_nowhere", problem, error, place=logs_dir) from None
         warnings.warn(say("runs.log_elsewhere", place=logs_dir, reason=os_reason(problem), path=path), stacklevel=3)
         return path
+
+
+def nowhere(key: str, problem: OSError, fallback_problem: OSError, **place: Any) -> ConfigError:
+    """Say that something can be written neither to its place nor to the fallback folder, and why."""
+    reasons: dict[str, Any] = {"reason": os_reason(problem), "fallback_reason": os_reason(fallback_problem)}
+    return ConfigError(say(key, **place, **reasons, fallback=fallback_folder()))
 
 
 def fallback_folder() -> Path:

@@ -28,7 +28,7 @@ from .certainty import Certainty
 from .engine import Engine
 from .finishing import finish_run
 from .journal import Journal, open_journal
-from .logs import fallback_folder
+from .logs import fallback_folder, nowhere
 from .unfinished import count, journal_folder, newest
 
 SHOW_S = 1.0  # so often the bar says what is going on
@@ -174,15 +174,7 @@ def _open_journal(folder: Path, info: RunInfo, key: Mapping[str, Any], **keyword
         try:
             return open_journal(folder, info, key, in_fallback=True, **keywords)
         except OSError as error:
-            raise ConfigError(
-                say(
-                    "runs.journal_nowhere",
-                    path=folder,
-                    reason=os_reason(problem),
-                    fallback=fallback_folder(),
-                    fallback_reason=os_reason(error),
-                )
-            ) from None
+            raise nowhere("runs.journal_nowhere", problem, error, path=folder) from None
 
 
 def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, terms: RunTerms) -> None:
