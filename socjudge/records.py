@@ -237,8 +237,8 @@ class Evaluation(_Shown):
     """The judge's marks for one answer.
 
     scores: {criterion: 0–100}; zeros unless `status` is "ok"; None for a mark that is missing, whose cause `missing` has:
-    "no_measure" (the embedded judge has none), "refused" or "no_context". average_score: 0–100, the mean of the marks there
-    are. passed: false also where the missing ones leave it open.
+    "no_measure" (the embedded judge has none), "no_keypoints" (it measures by them), "refused" or "no_context".
+    average_score: 0–100, the mean of the marks there are. passed: false also where the missing ones leave it open.
     processing_time: seconds of the judge's calls. attempts: replies asked for. error: why `status` is not "ok", or what was
     doubtful about the reply. raw_text: the reply, kept where it could not be read as it came. probabilities: of a decision
     model, {criterion: of each level, from 0 to 100 points}; the mark is their expected value. first_*: what the first

@@ -22,6 +22,7 @@ _WORDS: dict[Outcome, str] = {
 
 _CAUSES = {
     "no_measure": "base.missing_no_measure", "refused": "base.missing_refused", "no_context": "base.missing_no_context",
+    "no_keypoints": "base.missing_no_keypoints",
 }  # fmt: skip
 
 

@@ -43,15 +43,14 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
     """The judgement in the JSON form that the judge prompt asks for.
 
     Of an answer beyond MAX_CHARACTERS the beginning is judged, and so that it does not pass unread, no criterion gets more
-    than UNREAD; the comment says so. A criterion that this judge has no measure for (one of a project's own) is left out: it
-    is not guessed. RequestRefused if it has a measure for none, or if 網羅性 is asked for without a keypoint to measure it
-    by."""
+    than UNREAD; the comment says so. A criterion that this judge has no measure for (one of a project's own, or 網羅性 without
+    a keypoint) is left out: it is not guessed. RequestRefused if that leaves none."""
     if not answer.passages and not answer.context.strip():  # nothing to hold it against
         criteria = [name for name in criteria if name != "正確性"]
+    if not question.expected_keypoints:
+        criteria = [name for name in criteria if name != "網羅性"]
     if not set(criteria) & set(MEASURES):
         raise RequestRefused(say("models.no_measure", criteria=listed(criteria)), about_content=True)
-    if "網羅性" in criteria and not question.expected_keypoints:
-        raise RequestRefused(say("models.no_keypoints", id=question.id, criterion="網羅性"), about_content=True)
     text = seen_text(answer.answer)
     reading = Reading(question, replace(answer, answer=text[:MAX_CHARACTERS]))
     if not reading.is_readable:

@@ -46,7 +46,8 @@ class OfflineModel(PacedModel):
             from ..embedded.judge import judge  # a tenth of a second that an answer does not need
 
             reply = judge(material["question"], material["answer"], material["criteria"])
-            missing = {name: "no_measure" for name in material["criteria"] if name not in reply["scores"]}
+            left = [name for name in material["criteria"] if name not in reply["scores"]]
+            missing = {name: "no_keypoints" if name == "網羅性" else "no_measure" for name in left}
             text = json.dumps(reply, ensure_ascii=False)
             return Completion(text, JUDGE_NAME, Usage(calls=1), "stop", missing=missing)
         return Completion(compose_answer(**material), ASSISTANT_NAME, Usage(calls=1), "stop")

@@ -238,14 +238,16 @@ def test_any_answer_gets_six_scores(text: str) -> None:
     assert all(0 <= value <= 100 for value in found.scores.values())
 
 
-def test_without_keypoints_their_criterion_is_not_marked_0(tmp_path: Path) -> None:
+def test_without_keypoints_only_their_criterion_is_missing(tmp_path: Path) -> None:
     questions = [QUESTION, EvalQuestion(2, "正常系", "報告先は？", ())]
     answers = [AssistantAnswer(question.question, "端末を隔離する。", "", (PASSAGE,)) for question in questions]
     run = run_evaluation_suite(questions, answers=answers, judge_model="offline", logs_dir=tmp_path, progress=False)
     first, second = (result.evaluation for result in run.results)
-    assert (first.status, second.status) == ("ok", "failed")
-    assert "question 2 has no expected_keypoints, so the embedded judge cannot mark 網羅性" in second.error
-    assert load_scores(tmp_path)["score"].count() == 6  # of the first question; the second's are missing
+    assert (first.missing, second.missing) == ({}, {"網羅性": "no_keypoints"})
+    assert (second.status, second.scores["網羅性"]) == ("ok", None)
+    marks = {name: mark for name, mark in first.scores.items() if name != "網羅性"}
+    assert {name: mark for name, mark in second.scores.items() if name in marks} == marks
+    assert load_scores(tmp_path)["score"].count() == 11
 
 
 @pytest.mark.slow
