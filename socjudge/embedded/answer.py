@@ -66,15 +66,15 @@ def _list_steps(steps: Sequence[Point]) -> list[str]:
     """The steps, numbered through, under the headings of their sections; below each block its citation."""
     lines: list[str] = []
     number = 0
-    for section, group in groupby(steps, key=lambda step: step.section):
-        lines += ["", f"**{section.heading}**", ""] if section.heading else [""]
+    for (heading, citation), group in groupby(steps, key=lambda step: (step.section.heading, step.section.citation)):
+        lines += ["", f"**{heading}**", ""] if heading else [""]
         for step in group:
             text = step.text.rstrip()
             if not text.startswith("```"):  # a command belongs to the step before it
                 number += 1
                 text = f"{number}. {text}"
             lines.append(text)
-        lines.append(section.citation)
+        lines.append(citation)
     return lines
 
 

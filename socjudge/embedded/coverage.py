@@ -51,9 +51,9 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
     }
     options = [_options(keypoint) for keypoint in wanted]
     asked = [[_asked_words(option) for option in each] for each in options]
-    # What shares no word with any keypoint covers none: it need not be embedded.
+    # What shares no word with any keypoint covers none, unless one is without words: it need not be embedded.
     every = {word for each in asked for words in each for word in words}
-    texts = [text for text in clauses if content_words(text) & every]
+    texts = [text for text in clauses if content_words(text) & every or not all(map(all, asked))]
     words = [content_words(text) for text in texts]
     flat = [option for each in options for option in each]
     vectors = embed_once([*flat, *texts])
@@ -61,7 +61,7 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
     found = []
     for keypoint, each in zip(wanted, asked, strict=True):
         shares = [
-            _grade(0.5 * float(alike) + 0.5 * _shared(own, words[j], reading.rarity)) * weight[clauses[texts[j]]]
+            _grade(_likeness(float(alike), own, words[j], reading.rarity)) * weight[clauses[texts[j]]]
             for own, row in zip(each, likeness, strict=False)
             for j, alike in enumerate(row)
         ]
@@ -78,6 +78,11 @@ def _headings(reading: Reading) -> dict[int, str]:
             heading = "" if unit.text in reading.echoes else unit.text.split(">")[-1].strip()
         found[unit.group] = heading
     return found
+
+
+def _likeness(alike: float, asked: set[str], said: set[str], rare: dict[str, float]) -> float:
+    """Similarity and shared words, half each; of what is asked without such a word (いつからか) the similarity alone."""
+    return 0.5 * alike + 0.5 * _shared(asked, said, rare) if asked else alike
 
 
 def _grade(likeness: float) -> float:

@@ -15,7 +15,7 @@ from . import event_loop
 from .pacing import Account, PacedModel, RunGate
 
 JUDGE_NAME = "offline-rubric-8"
-ASSISTANT_NAME = "offline-extract-6"
+ASSISTANT_NAME = "offline-extract-7"
 
 
 def measured_criteria() -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def test_a_normal_question_is_answered_in_steps_whose_citations_are_retrieved_pa
     steps = re.findall(r"^\d+\. ", answer.answer, re.MULTILINE)
     assert 4 <= len(steps) <= 10
     assert "malware_response.md > 初動対応" in answer.answer
-    assert answer.model == "offline-extract-6"
+    assert answer.model == "offline-extract-7"
     assert answer.context.startswith(answer.passages[0].citation)
 
 
@@ -535,3 +535,10 @@ def test_an_answer_of_the_embedded_assistant_loads_no_langchain_and_no_judge(ind
     command = [sys.executable, "-c", code, str(index.index_dir)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.stdout == "set()\n", done.stderr
+
+
+def test_steps_of_one_section_stand_in_one_block_with_one_citation(index: RunbookIndex) -> None:
+    question = "ファイルサーバのファイルが次々に暗号化されています。着手から15分以内の初動と、誰に何分以内に報告するかを教えてください。"
+    steps = ask(question, index).answer.partition("手順書の順に")[2]
+    headings = re.findall(r"^\*\*(.+)\*\*$", steps, re.MULTILINE)
+    assert len(headings) == len(set(headings)) > 1
