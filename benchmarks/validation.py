@@ -1,6 +1,6 @@
 """How often what is said of a judge is right: corrected means, verdicts, stopping, planted flaws; Markdown tables.
 
-    python benchmarks/validation.py [corrected] [rates] [stopping] [flaws] [trust] [draws] [looks] [--scale 1.0] [--seed 0] [--data …]
+    python benchmarks/validation.py [corrected] [rates] [stopping] [flaws] [trust] [draws] [looks] [mended] [--scale 1.0] [--seed 0] [--data …]
 
 The families of marks are those of benchmarks/calibration.py; people and judge mark the same answers, each with noise of
 their own, and the judge's is scaled for the correlation. The rows "real" draw answers, with replacement, from what real
@@ -26,11 +26,12 @@ from socjudge.base.pass_rule import PassRule
 from socjudge.certify.noise import JUMP
 from socjudge.certify.trust_conditions import ALPHA, MAX_JUMPY
 from socjudge.runs.certainty import FIRST, ROUND
-from socjudge.stats.changes import sd_ends, share_ends
-from socjudge.stats.correction import Corrected, corrected_mean, corrected_rate
+from socjudge.stats.changes import sd_ends, share_ends, share_power
+from socjudge.stats.correction import MANY_LABELS, Corrected, corrected_mean, corrected_rate
 from socjudge.stats.sequential import Progress, gate_progress
 from socjudge.stats.trust import (
     CORRELATION,
+    FEW_BAD,
     LOOKS,
     MARGIN,
     MAX_NOISE,
@@ -559,6 +560,160 @@ def looks(rng: np.random.Generator, scale: float, data: Path) -> None:
     print()
 
 
+def mended(rng: np.random.Generator, scale: float, data: Path) -> None:
+    """What a certificate rests on, as it was first and as it is: at 1.25 %, one criterion, 400 judged answers."""
+    times, level, n = int(400 * scale), ALPHA, LABELLED
+    print("### Bias by all answers' marks\n")
+    print("| judge | bias from | trusted at 40 | at 40, 70, 100 or 200 | width |\n|---|---|---|---|---|")
+    for name, (bias, r) in {
+        "bias 10, r .9": (10, 0.9),
+        "bias 10, r .7": (10, 0.7),
+        "bias 3, r .8": (3, 0.8),
+        "bias 0, r .5": (0, 0.5),
+        "bias 3, r .7": (3, 0.7),
+    }.items():
+        judges = [population(rng, bias, r) for _ in range(times)]
+        for what, whole in (("the labelled (before)", False), ("all", True)):
+            first, ever, widths = 0, 0, []
+            for people, judge in judges:
+                rows = [trust_row(people[:m], judge[:m], judge if whole else judge[:m], level) for m in LOOKS]
+                words = [row["verdict"] == "信頼できる" for row in rows]
+                first, ever = first + words[0], ever + any(words)
+                widths.append(rows[0]["bias_high"] - rows[0]["bias_low"])
+            print(f"| {name} | {what} | {first / times:.1%} | {ever / times:.1%} | {np.mean(widths):.1f} |", flush=True)
+
+    for name, ones in (
+        ("the 56 pairs of real judges", real_points(data, 1.0)),
+        ("LLMBar and PandaLM", people_verdicts(data, 1.0)),
+    ):
+        squares = []
+        for one, _ in product(ones, range(8)):
+            people, judge = (
+                (float(one.people.max() == 1) * 99 + 1) * one.people,
+                (float(one.judge.max() == 1) * 99 + 1) * one.judge,
+            )
+            pick = rng.choice(len(people), n, replace=False)
+            alone, whole = (trust_row(people[pick], judge[pick], f, level) for f in (judge[pick], judge))
+            squares.append(((whole["bias_high"] - whole["bias_low"]) / (alone["bias_high"] - alone["bias_low"])) ** 2)
+        low, middle, high = np.nanpercentile(squares, [10, 50, 90])
+        print(
+            f"- {name}: variance over that of the labelled {np.nanmean(squares):.2f} (10 to 90 %: {low:.2f}–{high:.2f}, median {middle:.2f})"
+        )
+
+    print("\n### Labels chosen among what the judge passes and fails\n")
+    print("| judge | true bias | labels | trusted | refused |\n|---|---|---|---|---|")
+    for name, (good, bad) in {
+        "16 points too kind to bad answers": (0, 16),
+        "16 points too kind to good ones": (16, 0),
+    }.items():
+        counts = {what: np.zeros(2) for what in ("40 at random", "20 passes, 20 fails (before)", "the same, weighted")}
+        true = []
+        for _ in range(times):
+            people = 75 + 15 * rng.standard_normal(JUDGED)
+            judge = people + np.where(people >= 70, good, bad) + 6 * rng.standard_normal(JUDGED)
+            true.append(float((judge - people).mean()))
+            passed = judge >= 70
+            half = np.concatenate([rng.permutation(np.flatnonzero(passed == kind))[: n // 2] for kind in (True, False)])
+            weights = np.where(passed[half], 2 * passed.mean(), 2 - 2 * passed.mean())
+            picks = {
+                "40 at random": (np.arange(n), np.ones(n)),
+                "20 passes, 20 fails (before)": (half, np.ones(n)),
+                "the same, weighted": (half, weights),
+            }
+            for what, (pick, weight) in picks.items():
+                row = _trust(
+                    _Sample(
+                        people[pick],
+                        judge[pick],
+                        weight,
+                        judge if what != "20 passes, 20 fails (before)" else judge[pick],
+                    ),
+                    MARGIN,
+                    CORRELATION,
+                    level,
+                )
+                word = _with_verdict(row, row["p_value"], MARGIN, CORRELATION, level)["verdict"]
+                counts[what] += word == "信頼できる", word == "信頼できない"
+        for what, (trusted, refused) in counts.items():
+            print(
+                f"| {name} | {np.mean(true):.1f} | {what} | {trusted / times:.1%} | {refused / times:.1%} |", flush=True
+            )
+
+    print("\n### Rare failures\n")
+    print("| fail | labels | mean covered | pass rate covered | told by corrected_means |\n|---|---|---|---|---|")
+    for share, labels in product((0.05, 0.3), (10, 20, 40)):
+        held = np.zeros(3)
+        for _ in range(2 * times):
+            fails = rng.random(JUDGED) < share
+            people = np.where(
+                fails,
+                rng.integers(0, 9, JUDGED) * 5,
+                np.where(rng.random(JUDGED) < 0.7, 100, rng.integers(16, 20, JUDGED) * 5),
+            ).astype(float)
+            judge = np.where(fails & (rng.random(JUDGED) < 0.6), 40, 90) + rng.integers(-2, 3, JUDGED) * 5.0
+            worlds = people.mean(), (people >= 70).mean()  # of these answers
+            mean = corrected_mean(people[:labels], judge[:labels], judge)
+            rate = corrected_rate(people[:labels] >= 70, judge[:labels] >= 70, judge >= 70)
+            same = int(pd.Series(people[:labels]).value_counts().max())
+            held += (
+                covers(mean.low, mean.high, worlds[0]),
+                covers(rate.low, rate.high, worlds[1]),
+                labels < MANY_LABELS and 2 * same > labels,
+            )
+        told = " | ".join(f"{each:.1%}" for each in held / (2 * times))
+        print(f"| {share:.0%} | {labels} | {told} |", flush=True)
+
+    print("\n### Good answers alone\n")
+    print("| r over all | labelled | r over them | shown above .5 | told |\n|---|---|---|---|---|")
+    for r, which in product((0.6, 0.8, 0.9), ("40 of all", "40 that people pass")):
+        found, shown, told = [], 0, 0
+        for _ in range(times):
+            people, judge = population(rng, 0, r)
+            pick = np.arange(n) if which == "40 of all" else np.flatnonzero(people >= 70)[:n]
+            row = trust_row(people[pick], judge[pick], judge, level)
+            found.append(row["correlation"])
+            shown += row["correlation_low"] > CORRELATION
+            told += not row["correlation_low"] > CORRELATION and int((people[pick] < 70).sum()) < FEW_BAD * n
+        print(f"| {r} | {which} | {np.mean(found):.2f} | {shown / times:.0%} | {told / times:.0%} |", flush=True)
+
+    print("\n### What a judge shows that notices nine of ten damages\n")
+    for answers in (7, 9, 10, 20):
+        print(
+            f"- {answers} answers: shown with a chance of {share_power(0.9, answers, ALPHA / 6, 0.5):.0%} (six criteria)"
+        )
+    missed = [1 - float(scipy.stats.binom.sf(k // 2, k, 0.9)) for k in (2, 2, 2, 10, 10)]
+    vetoes = (1 - math.prod(1 - each for each in kinds) for kinds in (missed, missed[3:]))
+    print(
+        "- one kind of damage forbids the word for 安全性 (kinds of 2, 2, 2, 10, 10 answers): before {:.0%}, from five answers on {:.1%}".format(
+            *vetoes
+        )
+    )
+
+    path = data / "pandalm_test_sample" / "items.jsonl"
+    if path.exists():
+        print(
+            f"\n### People in the judge's place (PandaLM)\n\n| in the judge's place | all 201 | {' | '.join(WORDS)} (40) |\n|---|---|---|---|---|---|"
+        )
+        rows = pd.read_json(path, lines=True)
+        marks = (rows[[f"annotator{k}" for k in (1, 2, 3)]] == 1) * 100.0
+        places: dict[str, tuple[Any, Any]] = {
+            f"annotator {k + 1}": (marks.iloc[:, k], marks.drop(columns=marks.columns[k]).mean(axis=1))
+            for k in range(3)
+        }
+        places |= {
+            judge: ((rows[judge].astype(str) == "1") * 100.0, marks.mean(axis=1)) for judge in ("gpt35", "pandalm7b")
+        }
+        for name, (own, others) in places.items():
+            own, others = own.to_numpy(float), others.to_numpy(float)
+            words = []
+            for _ in range(times):
+                pick = rng.choice(len(own), n, replace=False)
+                words.append(trust_row(others[pick], own[pick], own, level)["verdict"])
+            shares = " | ".join(f"{words.count(word) / times:.0%}" for word in WORDS)
+            print(f"| {name} | {trust_row(others, own, own, level)['verdict']} | {shares} |", flush=True)
+    print()
+
+
 def population(rng: np.random.Generator, bias: float, r: float) -> tuple[np.ndarray, np.ndarray]:
     """People's and a judge's marks of 400 answers."""
     people = rng.standard_normal(400)
@@ -615,6 +770,7 @@ PARTS: dict[str, Callable[[np.random.Generator, float, Path], None]] = {
     "trust": trust,
     "draws": draws,
     "looks": looks,
+    "mended": mended,
 }
 
 

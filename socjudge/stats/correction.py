@@ -18,7 +18,7 @@ from .basics import OVERALL, Floats, beta_skewness, hall_ends, mean_interval, pa
 from .people import Beside, beside_people, judges_of
 
 MIN_AGREED = 20  # labels that all have the judge's verdict; of ten that agree the narrow interval covers too little
-MANY_LABELS = 40  # with fewer, most of them one mark, the interval of a mean covers too little
+MANY_LABELS = 60  # with fewer, most of them one mark, the interval of a mean covers too little
 MIN_LABELS = 8  # labelled units; with fewer neither the weight nor its cost is known
 WIDEST = 1.25  # a corrected interval wider than so many times that of the labels alone is not taken
 _FLOOR = 0.05  # of the variance p (1 - p) + floor at the ends of the scale; 0.05 to 0.1 did best in simulations
@@ -240,7 +240,7 @@ def corrected_means(
     The unit is the question: answers of one question are averaged, labelled and judged ones apart. The interval speaks
     of all questions like these. The formula and its sources: `socjudge.stats.correction.corrected_mean`; how often it
     is right: docs/validation.md. Labels of answers that were picked for their marks bias the mean. `note` says where fewer than
-    40 labels are mostly one mark: rare failures are not among them, and `corrected_pass_rate` is right there too.
+    60 labels are mostly one mark: rare failures are not among them, and `corrected_pass_rate` is right there too.
 
     Examples
     --------
