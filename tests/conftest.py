@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import ssl
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +18,8 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from service import KEY, Service, is_judge_call, judgement, serving
 
-from socjudge import EvalQuestion, build_index, constants, load_eval_dataset, settings
+from socjudge import AssistantAnswer, EvalQuestion, build_index, constants, load_eval_dataset, settings
+from socjudge.embedded import judge as embedded_judge
 from socjudge.models import pacing
 from socjudge.runbooks import embeddings
 from socjudge.runbooks.index import RunbookIndex
@@ -36,11 +38,19 @@ hypothesis_settings.load_profile("socjudge")
 ANSWER = "1. SOC当番は端末を隔離します。 [出典: malware_response.md > 初動対応]"
 
 
+# About how many seconds of a processor a test with such a mark takes.
+SECONDS = {"browser": 12, "cluster": 4, "kernel": 6, "slow": 2}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins first, so that the workers end together (make test hands out file by file)."""
-    items.sort(
-        key=lambda item: not {"browser", "cluster", "kernel", "slow"} & {mark.name for mark in item.iter_markers()}
-    )
+    """The files that take longest begin first, and in each its long tests, so that the workers end together (make test
+    hands out file by file)."""
+    seconds = [max((SECONDS.get(mark.name, 0.0) for mark in item.iter_markers()), default=0.0) for item in items]
+    files = Counter[Path]()
+    for item, each in zip(items, seconds, strict=True):
+        files[item.path] += each or (0.5 if item.path.suffix == ".ipynb" else 0.05)  # a cell, or a quick test
+    order = sorted(range(len(items)), key=lambda n: (-files[items[n].path], items[n].path, -seconds[n]))
+    items[:] = [items[n] for n in order]
 
 
 def pytest_collection_finish() -> None:
@@ -161,6 +171,22 @@ class _Remembering:
 
 _load_use = embeddings._load_use
 embeddings._load_use = functools.cache(_Remembering)
+
+
+_judge = embedded_judge.judge
+
+
+@functools.cache
+def _judge_once(question: EvalQuestion, criteria: tuple[str, ...], *read: Any) -> dict[str, Any]:
+    return _judge(question, AssistantAnswer(question.question, *read), criteria)
+
+
+def _remembering_judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[str]) -> dict[str, Any]:
+    """The embedded judge, but what it reads of an answer is marked once: most runs are of the same ten answers."""
+    return _judge_once(question, tuple(criteria), answer.answer, answer.context, answer.passages, answer.flags)
+
+
+embedded_judge.judge = _remembering_judge
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import add
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -131,9 +133,10 @@ def fold(text: str) -> str:
     return _IGNORED.sub("", unicodedata.normalize("NFKC", text).lower())
 
 
+@lru_cache(maxsize=2_000)
 def bigrams(text: str) -> frozenset[str]:
     """The character pairs of a folded text (the text itself if it is one character)."""
-    return frozenset(text[i : i + 2] for i in range(len(text) - 1)) or frozenset([text] if text else [])
+    return frozenset(map(add, text, text[1:])) or frozenset([text] if text else [])
 
 
 def containment(part: frozenset[str], whole: frozenset[str]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -29,6 +29,7 @@ from socjudge.certify import (
     save_certificate,
     write_certificate_page,
 )
+from socjudge.certify.cases import Judged, judge_parts
 from socjudge.certify.certificate import (
     Binding,
     Certificate,
@@ -84,11 +85,36 @@ def certified(service: Service, folder: Path, *weaknesses: Weakness, **keywords:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    with serving("") as running, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENAI_API_KEY", KEY)
-        patch.setenv("OPENAI_BASE_URL", running.base_url)
-        return certified(running, tmp_path_factory.mktemp("certified"))
+def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Any], Certificate]]:
+    """A certificate of the same judge with other labels: what it was asked for one, it is not asked again for the next."""
+    known: dict[str, list[Judged]] = {}
+
+    def judge_once(parts: Sequence[Any], terms: Any, *, judge_model: Any, rubric: Any) -> list[Judged]:
+        asked = repr((getattr(judge_model, "name", judge_model), [cases for cases, _ in parts]))
+        if asked not in known:
+            known[asked] = judge_parts(parts, terms, judge_model=judge_model, rubric=rubric)
+        return known[asked]
+
+    with serving("") as running:
+
+        def certify(labels: Any) -> Certificate:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("OPENAI_API_KEY", KEY)
+                patch.setenv("OPENAI_BASE_URL", running.base_url)
+                patch.setattr("socjudge.certify.issue.judge_parts", judge_once)
+                return certified(running, tmp_path_factory.mktemp("certified"), labels=labels)
+
+        yield certify
+
+
+@pytest.fixture(scope="module")
+def made(judged_once: Callable[[Any], Certificate]) -> Certificate:
+    return judged_once(TWO)
+
+
+@pytest.fixture
+def with_labels(judged_once: Callable[[Any], Certificate], makes_runs: None) -> Callable[[Any], Certificate]:
+    return judged_once
 
 
 def state(certificate: Certificate, criterion: str) -> dict[str, str]:
@@ -162,8 +188,10 @@ def test_noise_beyond_the_limit_is_not_trusted(service: Service, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_without_labels_nothing_is_trusted_and_the_page_says_so(service: Service, tmp_path: Path) -> None:
-    made = certified(service, tmp_path, labels=None)
+def test_without_labels_nothing_is_trusted_and_the_page_says_so(
+    with_labels: Callable[[Any], Certificate], tmp_path: Path
+) -> None:
+    made = with_labels(None)
     assert set(made.words.values()) == {"条件つき"}
     assert "agreement with people" in made.verdicts[0].why and made.tables["people"] == []
     page = write_certificate_page(tmp_path / "c.html", made).read_text("utf-8")
@@ -171,8 +199,8 @@ def test_without_labels_nothing_is_trusted_and_the_page_says_so(service: Service
 
 
 @pytest.mark.slow
-def test_one_rater_is_not_enough(service: Service, tmp_path: Path) -> None:
-    made = certified(service, tmp_path, labels=labels("佐藤"))
+def test_one_rater_is_not_enough(with_labels: Callable[[Any], Certificate]) -> None:
+    made = with_labels(labels("佐藤"))
     assert set(made.words.values()) == {"条件つき"} and "by the same two people" in made.verdicts[0].why
 
 
@@ -191,18 +219,18 @@ ONE = labels("佐藤")
     ],
 )
 def test_two_people_are_two_names_with_eight_answers_in_common(
-    second: pd.DataFrame, trusted: bool, service: Service, tmp_path: Path
+    second: pd.DataFrame, trusted: bool, with_labels: Callable[[Any], Certificate], tmp_path: Path
 ) -> None:
     pd.concat([ONE, second]).to_csv(tmp_path / "labels.csv", index=False)
     for given in (pd.concat([ONE, second]), tmp_path / "labels.csv"):
-        words = certified(service, tmp_path, labels=given).words
+        words = with_labels(given).words
         assert set(words.values()) == {"信頼できる" if trusted else "条件つき"}
 
 
 @pytest.mark.slow
-def test_two_people_are_needed_for_each_criterion(service: Service, tmp_path: Path) -> None:
+def test_two_people_are_needed_for_each_criterion(with_labels: Callable[[Any], Certificate]) -> None:
     second = labels("鈴木")
-    made = certified(service, tmp_path, labels=pd.concat([ONE, second[second["criterion"] == "安全性"]]))
+    made = with_labels(pd.concat([ONE, second[second["criterion"] == "安全性"]]))
     assert {criterion for criterion, word in made.words.items() if word == "信頼できる"} == {"安全性"}
 
 
@@ -218,9 +246,8 @@ def test_everything_is_tried_where_the_budget_allows_also_the_hardened_prompt(se
 
 
 @pytest.mark.slow
-def test_too_few_labels_and_constant_ones_leave_people_open(service: Service, tmp_path: Path) -> None:
-    few = certified(service, tmp_path / "few", labels=labels("佐藤", "鈴木", questions=5))
-    constant = certified(service, tmp_path / "same", labels=TWO.assign(score=70))
+def test_too_few_labels_and_constant_ones_leave_people_open(with_labels: Callable[[Any], Certificate]) -> None:
+    few, constant = map(with_labels, (labels("佐藤", "鈴木", questions=5), TWO.assign(score=70)))
     for made, found in ((few, "untried"), (constant, "open")):
         assert {state(made, criterion)["people"] for criterion in CRITERIA} == {found}
         assert set(made.words.values()) == {"条件つき"}
@@ -262,14 +289,13 @@ def test_a_judge_that_never_keeps_to_the_format_gets_no_certificate(service: Ser
 
 
 @pytest.mark.slow
-def test_replies_that_cannot_be_read_forbid_trust(service: Service, tmp_path: Path) -> None:
+def test_replies_that_cannot_be_read_forbid_trust(service: Service, made: Certificate, tmp_path: Path) -> None:
     judge = ScriptedJudge(PAIRS, as_people)
 
     def sometimes(request: dict[str, Any]) -> str:
         unread = "- 危険操作: あり" in request["messages"][0]["content"]
         return "読めません" if unread else judge(request)
 
-    made = certified(service, tmp_path)
     service.default = sometimes
     settings: dict[str, Any] = {"labels": TWO, "size": 1, "budget_usd": math.inf, "progress": False}
     unread = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "2", **with_options(**settings))
@@ -680,16 +706,15 @@ def test_a_share_of_half_is_called_more_or_less_in_fewer_cases_than_alpha(each: 
 
 @pytest.mark.slow
 def test_a_judge_that_was_looked_at_too_often_is_not_trusted_by_luck(
-    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Certificate, with_labels: Callable[[Any], Certificate], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "certificates"
     monkeypatch.setattr(constants, "CERTIFICATES_DIR", folder)
-    made = certified(service, tmp_path)
     assert made.basis["look"] == 1 and set(made.words.values()) == {"信頼できる"}
     for look in range(4):
         save_certificate(replace(made, basis={**made.basis, "labels_sha256": f"other labels {look}"}), folder)
     save_certificate(made, folder)  # of the same labels: no look of its own
-    again = certified(service, tmp_path)
+    again = with_labels(TWO)
     assert again.basis["look"] == 5 and set(again.words.values()) == {"条件つき"}
     assert all("look 5" in verdict.why for verdict in again.verdicts)
 

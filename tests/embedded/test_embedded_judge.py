@@ -151,11 +151,11 @@ def test_one_more_sentence_does_not_raise_groundedness(place: int) -> None:
 
 @pytest.fixture(scope="module")
 def trivial() -> dict[str, dict[str, list[Evaluation]]]:
-    """Of each dataset, each trivial assistant's evaluations."""
+    """Of each dataset, each trivial assistant's evaluations; of the eighty questions on every third."""
     index = open_index()
     found = {}
     for name, path in trivial_assistants.DATASETS.items():
-        questions = load_eval_dataset(path)
+        questions = load_eval_dataset(path)[:: 1 if name == "ten" else 3]
         assistants = trivial_assistants.make_assistants(questions, index)
         found[name] = {who: trivial_assistants.judge_all(questions, given) for who, given in assistants.items()}
     return found
@@ -167,8 +167,9 @@ def test_no_trivial_assistant_passes(trivial: dict[str, dict[str, list[Evaluatio
     for name, evaluations in trivial[dataset].items():
         passed = sum(e.passed for e in evaluations)
         if not name.startswith("("):
-            assert passed < 0.6 * len(evaluations), name  # the pass rule asks for 70 %
-            assert sum(e.average_score for e in evaluations) / len(evaluations) < 70, name
+            # The pass rule asks for 70 %. Who passes 60 % of the eighty passes less than 40 % of a third of them in 1 of 300 draws.
+            assert passed < (0.6 if dataset == "ten" else 0.4) * len(evaluations), name
+            assert sum(e.average_score for e in evaluations) / len(evaluations) < (70 if dataset == "ten" else 60), name
         elif dataset == "ten":
             assert passed >= 8
 

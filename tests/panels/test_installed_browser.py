@@ -90,7 +90,9 @@ def test_report_and_comparison_by_command_say_the_same(installed: Installed) -> 
 
 def test_every_notebook_shows_the_projects_line_and_criteria(installed: Installed, judge: Service) -> None:
     notebooks = sorted((installed.project / "notebooks").glob("0*.ipynb"))
-    shown = {path.name[:2]: _shown_by(path, installed.environment(judge)) for path in notebooks}
+    shown = dict(
+        zip((path.name[:2] for path in notebooks), _shown_by(notebooks, installed.environment(judge)), strict=True)
+    )
     assert len(shown) == 8
     for name, told in shown.items():
         # 08 has an assistant of its own judged.
@@ -103,18 +105,26 @@ def test_every_notebook_shows_the_projects_line_and_criteria(installed: Installe
     assert {run.k for run in runs if run.judge_model == "my-judge"} == {7}
 
 
-def _shown_by(path: Path, environment: dict[str, str]) -> str:
-    """What its cells show in a kernel of their own; notebook 01 may ask the judge."""
+def _shown_by(paths: list[Path], environment: dict[str, str]) -> list[str]:
+    """What the cells of each show; notebook 01 may ask the judge. One after the other in one kernel, emptied in between:
+    nbval runs each in a kernel of its own."""
     import nbformat
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(path, as_version=4)
-    if path.name.startswith("01"):
-        place = next(i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", []))
-        notebook.cells.insert(place + 1, nbformat.v4.new_code_cell("ALLOW_COST = True"))
+    book, told = nbformat.v4.new_notebook(), list[str]()
+    for path in paths:
+        book.cells.append(nbformat.v4.new_code_cell("%reset -f", metadata={"opens": path.name}))
+        for cell in nbformat.read(path, as_version=4).cells:
+            book.cells.append(cell)
+            if path.name.startswith("01") and "parameters" in cell.metadata.get("tags", []):
+                book.cells.append(nbformat.v4.new_code_cell("ALLOW_COST = True"))
     client = NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+        book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(paths[0].parent)}}
     )
     client.execute(env=environment)
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    return " ".join(output.get("text", "") + text(output.get("data", {}).get("text/html", "")) for output in outputs)
+    for cell in book.cells:
+        if "opens" in cell.metadata:
+            told.append("")
+        for output in cell.get("outputs", []):
+            told[-1] += f" {output.get('text', '')}{text(output.get('data', {}).get('text/html', ''))}"
+    return told
