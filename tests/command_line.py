@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import IO
 
 import pytest
 from conftest import ROOT
@@ -28,7 +29,9 @@ def socjudge(*arguments: str, **environment: str) -> subprocess.CompletedProcess
     )  # fmt: skip
 
 
-def socjudge_here(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def socjudge_here(
+    *arguments: str, stdin: IO[str] | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """The same in this process, which has the libraries and the embedder already: for what a command does and says."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), Path(os.devnull).open() as nothing:
@@ -37,7 +40,12 @@ def socjudge_here(*arguments: str, **environment: str) -> subprocess.CompletedPr
         for name, value in {**TERMINAL, **environment}.items():
             patch.setenv(name, value)
         patch.chdir(ROOT)
-        for name, given in {"argv": ["socjudge", *arguments], "stdin": nothing, "stdout": out, "stderr": err}.items():
+        for name, given in {
+            "argv": ["socjudge", *arguments],
+            "stdin": stdin or nothing,
+            "stdout": out,
+            "stderr": err,
+        }.items():
             patch.setattr(sys, name, given)
         warnings.simplefilter("default", UserWarning)  # a line on stderr, as everywhere but under pytest
         project = constants.PROJECT_DIR

@@ -221,10 +221,11 @@ ONE = labels("佐藤")
 def test_two_people_are_two_names_with_eight_answers_in_common(
     second: pd.DataFrame, trusted: bool, with_labels: Callable[[Any], Certificate], tmp_path: Path
 ) -> None:
-    pd.concat([ONE, second]).to_csv(tmp_path / "labels.csv", index=False)
-    for given in (pd.concat([ONE, second]), tmp_path / "labels.csv"):
-        words = with_labels(given).words
-        assert set(words.values()) == {"信頼できる" if trusted else "条件つき"}
+    given, path = pd.concat([ONE, second]), tmp_path / "labels.csv"
+    given.to_csv(path, index=False)
+    from_file, from_frame = (read_labels(each).astype(str).to_dict("list") for each in (path, given))
+    assert from_file == from_frame
+    assert set(with_labels(path).words.values()) == {"信頼できる" if trusted else "条件つき"}
 
 
 @pytest.mark.slow

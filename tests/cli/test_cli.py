@@ -74,7 +74,7 @@ def test_a_prompt_of_ones_own_for_the_assistant_reaches_the_service_and_the_log(
         encoding="utf-8",
     )
     keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    done = socjudge("run", "-y", "-q", "--assistant-prompt", str(prompt), *places, **keys)
+    done = socjudge_here("run", "-y", "-q", "--assistant-prompt", str(prompt), *places, **keys)
     assert done.returncode == 0, done.stderr
     assert sum("三行で答えること。" in json.dumps(r, ensure_ascii=False) for r in service.requests) == 10
     assert json.loads(logs(tmp_path)[0].read_text("utf-8"))["run"]["assistant_prompt_id"] == "terse-1"
@@ -83,15 +83,13 @@ def test_a_prompt_of_ones_own_for_the_assistant_reaches_the_service_and_the_log(
 @pytest.mark.parametrize(("said", "calls"), [("はい", 10), ("y", 10), ("いいえ", 0), ("", 0)])
 def test_a_run_is_agreed_to_in_japanese_too(service: Service, places: list[str], said: str, calls: int) -> None:
     ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "socjudge", "run", "--quiet", "--assistant-model", "offline", *places]
-    environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url, "SOCJUDGE_LANG": "ja"}
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
-    ) as run:
+    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url, "SOCJUDGE_LANG": "ja"}
+    with os.fdopen(theirs, encoding="utf-8") as terminal:
         os.write(ours, f"{said}\n".encode())
-        told = run.communicate()[1].decode()
+        told = socjudge_here(
+            "run", "--quiet", "--assistant-model", "offline", *places, stdin=terminal, **environment
+        ).stderr
     os.close(ours)
-    os.close(theirs)
     assert "実行しますか? [y/N]:" in told
     assert service.judge_calls == calls
     assert ("何も実行していません" in told) == (calls == 0)
@@ -99,7 +97,7 @@ def test_a_run_is_agreed_to_in_japanese_too(service: Service, places: list[str],
 
 def test_exit_code_1_means_not_passed(service: Service, tmp_path: Path, places: list[str]) -> None:
     service.default = lambda request: judgement(60) if is_judge_call(request) else "答え"
-    done = socjudge("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
+    done = socjudge_here("run", "-y", "-q", *places, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=service.base_url)
     assert done.returncode == 1
     assert "**❌ MVP不合格**" in done.stdout
     (log,) = logs(tmp_path)
