@@ -187,6 +187,19 @@ def test_the_same_answer_is_marked_alike_however_it_is_wrapped() -> None:
             assert abs(wrapped.average_score - as_made.average_score) <= 1, (question.id, name)
 
 
+@pytest.mark.parametrize(
+    ("heading", "covers"), [("", False), ("**影響範囲の調査**", False), ("**初動 > 影響範囲の調査のしかた**", True)]
+)
+def test_over_contexts_without_headings_the_answers_own_tell_what_a_step_is_about_unless_they_repeat_a_keypoint(
+    heading: str, covers: bool
+) -> None:
+    step = "SOC当番は、検知ファイルのハッシュを検索し、同じファイルを持つ端末をすべて洗い出す"
+    question = EvalQuestion(1, "正常系", "マルウェアを検知しました。初動は。", ("影響範囲の調査",))
+    answer = AssistantAnswer(question.question, f"{heading}\n\n1. {step}[1]。", f"[1] {step}。")
+    marks = sj.evaluate_answer(question, answer, model="offline")
+    assert (marks.scores["網羅性"] > 70) is covers
+
+
 @pytest.mark.parametrize("damage", ["", *DAMAGES, *BREAKS])
 def test_broken_answers_are_shown_alike_however_they_are_wrapped(damage: str) -> None:
     """Not a letter differs, whoever judges; over Markdown under numbers, only the names."""
