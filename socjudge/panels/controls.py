@@ -278,7 +278,11 @@ OWN = "@"  # begins a choice that is an assistant of somebody's own, and not a l
 
 def own_choices() -> list[tuple[str, str]]:
     """List the assistants in socjudge.toml as choices, and whatever it names as default."""
-    names = dict.fromkeys(filter(None, [default_answers(), *assistant_tables()]))
-    return [
-        (say("panels.own_assistant", name=as_choice(str(shown_path(Path(name))))), f"{OWN}{name}") for name in names
-    ]
+    tables, default = assistant_tables(), default_answers()
+    names = {name: say("panels.own_assistant", name=as_choice(name)) for name in tables}
+    if default and default not in tables:
+        is_asked = ".py:" in default
+        shown = as_choice(str(shown_path(Path(default))))
+        told = say("panels.own_assistant", name=shown) if is_asked else say("panels.own_file", name=shown)
+        names = {default: told} | names
+    return [(label, f"{OWN}{name}") for name, label in names.items()]
