@@ -152,11 +152,10 @@ def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[A
     seconds: list[Any] = []
     for judge in judges:
         judge = open_model(judge) if isinstance(judge, str) and THEN in judge else judge
-        if isinstance(judge, Explained):
-            seconds.append(judge.reasons_from)
-            judge = judge.judge
-        firsts.append(judge.first if isinstance(judge, Cascade) else judge)
-        seconds += [judge.second] if isinstance(judge, Cascade) else []
+        while isinstance(judge, Cascade | Explained):
+            seconds.append(judge.second)
+            judge = judge.first
+        firsts.append(judge)
     return firsts, seconds
 
 
