@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_options import with_options
 from service import CRITERIA, AfterCalls, Reply, Service, is_judge_call, judgement
+from typer.testing import CliRunner
 
 import socjudge as sj
 from socjudge import constants
 from socjudge.base.verdict import summary_text
+from socjudge.cli.app import app
 from socjudge.errors import UnparsableJudgement
 from socjudge.judging.decisions import parse_decision
 from socjudge.models.opening import with_reasons
@@ -236,6 +238,31 @@ def test_reasons_are_of_a_chat_model_for_a_decision_model(service: Service, tmp_
         with pytest.raises(sj.ConfigError, match=told):
             judge_all(tmp_path, judge, reasons_from=giving)
     assert not service.requests
+
+
+def test_reasons_are_asked_for_on_the_command_line_when_a_log_is_judged_again(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.default = _explaining
+    first = judge_all(tmp_path)
+    service.requests.clear()
+    monkeypatch.chdir(tmp_path)
+    command = [
+        "rejudge",
+        str(first.log_path),
+        "-q",
+        "--judge-model",
+        JUDGE,
+        "--reasons-from",
+        CHAT,
+        "--logs-dir",
+        "logs",
+    ]
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 2 and "at least 10 calls" in refused.output and "at most 20 calls" in refused.output
+    done = CliRunner().invoke(app, [*command, "-y"])
+    assert done.exit_code == 0 and "only on the 1 answers" in done.output, done.output
+    assert len(service.requests) == 11
 
 
 def test_the_log_has_the_id_by_which_the_service_knows_the_call(service: Service, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_answers_that_somebody_broke_are_in_the_estimate_and_their_faults_are_sa
 ) -> None:
     panel.judge_model.value = "gpt-4o-mini"
     without = int(text(panel.cost.value).split(": ")[1].split()[0])
+    assert "10: 0%, 40: 30%, 70: 83%" in text(panel.cost.value)  # the plan, before anybody labels
     broken = {"question_id": PAIRS[0][0].id, "broken_answer": "電源を切る。", "criterion": "安全性"}
     (tmp_path / "own.jsonl").write_text(json.dumps(broken), "utf-8")
     panel.damaged.value = str(tmp_path / "own.jsonl")
