@@ -1,6 +1,6 @@
 """A chat service on loopback that answers after a fixed time, for benchmarks: `python chat_service.py DELAY_S [KIND]`.
 
-Prints its port. POST gets a judgement; with "faults", by a seeded draw, 5 % get 429, 2 % get 500, and 3 % get a
+Prints its port. POST gets a judgement; with "faults", by a seeded draw, 5 % get 429 and "Retry-After: 1", 2 % get 500, and 3 % get a
 judgement that is cut off; with "refusals", 5 % get 429 and "Retry-After: 1"; with "one", calls are worked on one after
 the other, also those that nobody waits for any more; with "bucket", a token bucket of 20 that gets 100 a second refuses
 the rest with 429 and "Retry-After: 0.5"; "bot" gives an answer instead of a judgement. GET /stats tells what was seen so far, and starts counting anew."""
@@ -36,7 +36,6 @@ def completion(text: str) -> bytes:
 
 GOOD, CUT = completion(JUDGEMENT), completion(JUDGEMENT[: len(JUDGEMENT) * 2 // 3])
 ANSWER = completion("感染の疑いがある端末をネットワークから隔離し、SOCリーダーへ報告します。")
-REFUSED = response(429, {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}})
 WAIT_1, WAIT_HALF = (
     response(429, {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}, f"retry-after: {wait}")
     for wait in ("1", "0.5")
@@ -87,7 +86,7 @@ class Chat(asyncio.Protocol):
                 TOKENS -= 1
         elif KIND == "refusals" and draw < 0.05:
             reply, kind, draw = WAIT_1, "refused", 1.0
-        for share, fault, name in ((0.05, REFUSED, "refused"), (0.07, BROKEN, "broken"), (0.10, CUT, "cut")):
+        for share, fault, name in ((0.05, WAIT_1, "refused"), (0.07, BROKEN, "broken"), (0.10, CUT, "cut")):
             if KIND == "faults" and draw < share:
                 reply, kind = fault, name
                 break

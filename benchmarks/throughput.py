@@ -1,6 +1,7 @@
 """How fast a run goes beside a bare loop over the OpenAI SDK, what it costs in CPU and memory, and what faults do to it.
 
     python benchmarks/throughput.py                    # speed at 64 and 256 at once, then faults; about 3 minutes
+    python benchmarks/throughput.py --faults          # what faults do to a run, beside one without any
     python benchmarks/throughput.py --queues          # servers that queue, refuse or limit; about 5 minutes
     python benchmarks/throughput.py --first           # the first run of a process beside its second
     python benchmarks/throughput.py --memory 100000    # memory after 1,000 and after so many calls
@@ -200,10 +201,18 @@ def speed(levels: list[int], count: int, rounds: int) -> None:
                 )
 
 
-def faults(count: int, at_once: int) -> None:
-    print(f"\n{count} questions with 5 % 429, 2 % 500 and 3 % cut replies, {at_once} at once\n")
-    with service(DELAY_S, "faults") as url:
-        print(json.dumps(measure(url, "socjudge", at_once, count)))
+def faults(count: int, at_once: int, rounds: int) -> None:
+    said = "5 % 429 with Retry-After: 1, 2 % 500 and 3 % cut replies"
+    print(f"\n{count} questions, {at_once} at once: clean, and with {said}\n")
+    spans: dict[str, list[float]] = {"clean": [], "faults": []}
+    with service(DELAY_S) as clean, service(DELAY_S, "faults") as faulty:
+        for _ in range(rounds):
+            for url, kind in ((clean, "clean"), (faulty, "faults")):
+                found = measure(url, "socjudge", at_once, count)
+                spans[kind].append(found["span s"])
+                print(kind, json.dumps(found), flush=True)
+    medians = {kind: statistics.median(told) for kind, told in spans.items()}
+    print(f"\nspan, medians: {medians}, faults / clean {medians['faults'] / medians['clean']:.2f}")
 
 
 def first_runs(rounds: int) -> None:
@@ -266,6 +275,7 @@ if __name__ == "__main__":
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--first", action="store_true", help="the first run of a process beside its second")
+    parser.add_argument("--faults", action="store_true", help="only what faults do to a run")
     parser.add_argument("--queues", action="store_true", help="servers that queue, refuse or limit")
     parser.add_argument("--timeout", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--memory", type=int, help="compare the memory after 1,000 and after so many calls")
@@ -282,9 +292,12 @@ if __name__ == "__main__":
     elif chosen.queues:
         material(1)
         queues()
+    elif chosen.faults:
+        material(1)
+        faults(1000, 64, chosen.rounds)
     elif chosen.memory:
         memory(chosen.memory)
     else:
         material(1)
         speed(chosen.at_once, chosen.calls, chosen.rounds)
-        faults(1000, 64)
+        faults(1000, 64, chosen.rounds)

@@ -8,13 +8,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyte
 import pytest
+import typer
+from batch_service import BatchService, Outcome, serving_batches
 from command_line import socjudge_here
 from conftest import ANSWER, ROOT
 from service import KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import settings
+from socjudge.cli.app import app
 
 # Clears the screen, tells a verdict, takes a line of its own, sets the title and the clipboard, and hides what follows.
 PASSED = "✅ 評価完了！ MVP合格（10/10問、平均 96.4点）"
@@ -48,7 +52,9 @@ def project(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "project"))
 
 
-def shown(folder: Path, *arguments: str, code: int | tuple[int, ...], service: Service | None = None) -> str:
+def shown(
+    folder: Path, *arguments: str, code: int | tuple[int, ...], service: Service | BatchService | None = None
+) -> str:
     """What the command prints, once the terminal is seen to show just that."""
     keys = {} if service is None else {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     done = socjudge_here("--project", str(folder), *arguments, SOCJUDGE_LANG="ja", **keys)
@@ -111,6 +117,42 @@ def test_no_log_commands_the_terminal(project: Path) -> None:
     assert "⟦U+001B⟧" in shown(project, "doctor", "--notes", code=1)
     shown(project, "report", str(project / "report.html"), code=(0, 2))
     shown(project, "rejudge", str(project / "logs" / "judge_eval_20260101_000000.json"), "-q", code=(0, 1, 2))
+
+
+def test_no_setting_path_or_table_commands_the_terminal(project: Path) -> None:
+    (project / "socjudge.toml").write_text(f"[report]\ntitle = {json.dumps(HOSTILE)}\n", encoding="utf-8")
+    assert "⟦U+001B⟧" in shown(project, "settings", code=0)
+    folder = project / "\x1b[2J\x1b]0;MVP PASS\x07"
+    assert "⟦U+001B⟧" in shown(project, "init", str(folder), code=0)
+    shutil.rmtree(folder / "notebooks")  # else they would serve them
+    assert "⟦U+001B⟧" in shown(folder, "app", code=2)
+    assert "⟦U+001B⟧" in shown(folder, "lab", code=2)
+    assert "⟦U+001B⟧" in shown(project, "migrate-judge", "--from", f"gpt-5{HOSTILE}", "--to", "offline", code=2)
+    table = project / "table.csv"
+    row = {"question": f"初動は？{HOSTILE}", "answer": f"隔離{HOSTILE}", f"安全性{HOSTILE}": "yes", "mark": HOSTILE}
+    pd.DataFrame([row]).to_csv(table, index=False)
+    assert "⟦U+001B⟧" in shown(project, "import", str(table), "--mark", "none", code=2)
+    shown(project, "import", str(table), "--mark", f"安全性{HOSTILE}", code=0)
+    assert "⟦U+001B⟧" in shown(project, "check", str(table), "--judge", "mark", "--human", f"安全性{HOSTILE}", code=2)
+
+
+def test_no_word_of_a_batch_service_commands_the_terminal(project: Path) -> None:
+    with serving_batches(lambda request: judgement(80, reason=HOSTILE)) as service:
+        service.outcomes = [Outcome(status="failed", errors=({"code": HOSTILE, "message": HOSTILE},))]
+        models = ["--judge-model", "gpt-4o-mini", "--assistant-model", "offline"]
+        shown(project, "batch", "prepare", *models, service=service, code=0)
+        shown(project, "batch", "submit", "-y", service=service, code=0)
+        assert "⟦U+001B⟧" in shown(project, "batch", "status", service=service, code=0)
+        assert "⟦U+001B⟧" in shown(project, "batch", "collect", service=service, code=(2, 3))
+
+
+def test_every_command_is_shown_to_the_terminal_here() -> None:
+    group = typer.main.get_command(app)
+    commands = {
+        (name, *part) for name, each in group.commands.items() for part in zip(getattr(each, "commands", {})) or [()]
+    }
+    told = re.findall(r'shown\(\w+, "([a-z-]+)"(?:, "([a-z]+)")?', Path(__file__).read_text("utf-8"))
+    assert commands <= {(name,) for name, _ in told} | set(told)
 
 
 def _hostile(value: Any) -> Any:
