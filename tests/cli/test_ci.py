@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
 from command_line import socjudge_here
 from conftest import ROOT
@@ -31,6 +32,7 @@ from socjudge.certify.certificate import (
     save_certificate,
 )
 from socjudge.cli import shared
+from socjudge.cli.app import app
 from socjudge.runs.load import load_run
 
 pytestmark = pytest.mark.slow
@@ -210,6 +212,8 @@ def test_no_other_certificate_lets_a_run_pass_and_nothing_is_asked(
     for more in ([], ["--fresh"]):
         done = socjudge(*RUN, "--require-certificate", *more, *files(project))
         assert done.returncode == shared.UNCERTIFIED and told in done.stderr
+    log = next((project / "logs").glob("*.json"))
+    assert socjudge("rejudge", str(log), *RUN[1:], "--require-certificate").returncode == shared.UNCERTIFIED
     page = (project / "page.md").read_text("utf-8").split("\n")
     assert page[0] == "## ⚠️ undecided (this judge does not have the certificate that is required)"
     assert "socjudge certify" in page[2] and kinds(project) == ["error"] and service.requests == []
@@ -275,33 +279,101 @@ def test_a_workflow_of_the_docs_does_what_it_says(
     assert (project / "junit.xml").is_file()
 
 
-# By code and first command of a row, the test that shows it.
-_GATE = "cli/test_ci.py::test_what_changed_stands_on_the_page_and_a_regression_ends_with_1"
-SHOWN_BY = {
-    ("0", "`run`"): "cli/test_cli.py::test_a_paid_run_asks_first_and_a_script_must_say_yes",
-    ("0", "`certify`"): "cli/test_certify.py::test_certify_asks_first_keeps_the_certificate_and_check_reads_it",
-    ("0", "`compare`"): _GATE,
-    ("0", "`doctor`"): "history/test_doctor.py::test_the_command_is_content_with_good_logs",
-    ("0", "every other command"): "cli/test_cli.py::test_check_dataset_names_what_to_mend_and_what_is_weak",
-    ("1", "`run`"): "cli/test_cli.py::test_exit_code_1_means_not_passed",
-    ("1", "`certify`"): "cli/test_certify.py::test_a_budget_that_ends_midway_ends_with_unknown_and_exit_code_1",
-    ("1", "`compare --fail-on regression`"): _GATE,
-    ("1", "`doctor`"): "history/test_doctor.py::test_the_command_says_what_to_do",
-    ("2", "`run`"): "cli/test_cli.py::test_exit_code_2_means_could_not_judge",
-    ("2", "`certify --check`"): "cli/test_certify.py::test_certify_asks_first_keeps_the_certificate_and_check_reads_it",
-    ("2", "`compare --fail-on regression`"): _GATE,
-    ("2", "`check-dataset`"): "cli/test_cli.py::test_check_dataset_names_what_to_mend_and_what_is_weak",
-    ("2", "every command"): "cli/test_cli.py::test_errors_say_what_to_do_and_exit_with_2",
-    ("3", "`batch collect`"): "batch/test_batch.py::test_the_commands_from_end_to_end",
-    ("4", "`run`"): "cli/test_ci.py::test_no_other_certificate_lets_a_run_pass_and_nothing_is_asked",
+NEEDS = {  # what a command must be given, here something that is not there
+    "init": ["socjudge.toml/x"], "ask": ["端末の初動は？"], "rejudge": ["none.json"], "import": ["none.csv"],
+    "check": ["none.csv", "--judge", "a", "--human", "b"], "migrate-judge": ["--from", "gpt-5", "--to", "gpt-4o"],
+    "report": ["report.html"], "certify": ["none.json"], "history export": ["export"], "compare": ["a.json", "b.json"],
+}  # fmt: skip
+BY_VERDICT = "cli/test_ci.py::test_run_and_rejudge_end_by_the_verdict"
+OF_COLLECT = "batch/test_batch.py::test_the_commands_from_end_to_end"
+OF_COLLECT_TOO = "batch/test_batch.py::test_exit_codes_of_collect_are_those_of_run"
+OF_CERTIFY = "cli/test_certify.py::test_certify_asks_first_keeps_the_certificate_and_check_reads_it"
+OF_CERTIFY_TOO = "cli/test_certify.py::test_a_budget_that_ends_midway_ends_with_unknown_and_exit_code_1"
+OF_COMPARE = "cli/test_ci.py::test_what_changed_stands_on_the_page_and_a_regression_ends_with_1"
+OF_DOCTOR = "cli/test_ci.py::test_doctor_ends_by_what_it_finds"
+TESTED = {  # each row of the table, and the tests of the commands that it names
+    (0, "`run`, `rejudge`, `batch collect`"): [BY_VERDICT, OF_COLLECT],
+    (0, "`certify` (also `--check`)"): [OF_CERTIFY],
+    (0, "`compare`"): [OF_COMPARE],
+    (0, "`doctor`"): [OF_DOCTOR],
+    (0, "every other command"): [
+        "cli/test_ci.py::test_every_other_command_that_is_done_ends_with_0",
+        OF_COLLECT,
+        "certify/test_migration.py::test_the_command_shows_calls_and_cost_first",
+    ],
+    (1, "`run`, `rejudge`, `batch collect`"): [BY_VERDICT, OF_COLLECT_TOO],
+    (1, "`certify` (also `--check`)"): [OF_CERTIFY_TOO],
+    (1, "`compare --fail-on regression`"): [OF_COMPARE],
+    (1, "`doctor`"): [OF_DOCTOR],
+    (2, "`run`, `rejudge`, `batch collect`"): [BY_VERDICT, OF_COLLECT_TOO],
+    (2, "`certify --check`"): [OF_CERTIFY],
+    (2, "`compare --fail-on regression`"): [OF_COMPARE],
+    (2, "`check-dataset`"): ["cli/test_cli.py::test_check_dataset_names_what_to_mend_and_what_is_weak"],
+    (2, "every command"): ["cli/test_ci.py::test_an_error_of_any_command_ends_with_2_in_one_line"],
+    (3, "`batch collect`"): [OF_COLLECT],
+    (4, "`run`, `rejudge` with `--require-certificate`"): [
+        "cli/test_ci.py::test_no_other_certificate_lets_a_run_pass_and_nothing_is_asked",
+        "cli/test_ci.py::test_a_model_that_answers_under_another_name_is_not_the_certified_one",
+    ],
 }
 
 
-def test_the_table_of_exit_codes_has_every_code_that_commands_end_with_and_a_test_for_each_row() -> None:
-    rows = re.findall(r"^\| (\d) \| ([^|]+) \|", PAGE, re.MULTILINE)
+def names_of_commands() -> list[str]:
+    groups = typer.main.get_command(app).commands.items()
+    return [f"{name} {part}".strip() for name, each in groups for part in getattr(each, "commands", None) or [""]]
+
+
+def test_each_row_of_the_table_of_exit_codes_has_its_tests() -> None:
+    rows = [(int(code), command) for code, command in re.findall(r"^\| (\d) \| (.*?) \|", PAGE, re.MULTILINE)]
+    assert rows == list(TESTED)
+    for path, name in {tuple(test.split("::")) for tests in TESTED.values() for test in tests}:
+        assert f"def {name}(" in (ROOT / "tests" / path).read_text("utf-8")
     names = ("PASSED", "NOT_PASSED", "COULD_NOT_JUDGE", "NOT_FINISHED", "UNCERTIFIED")
-    assert {int(code) for code, _ in rows} == {getattr(shared, name) for name in names}
-    assert [(code, command.split(",")[0].split(" (")[0].strip()) for code, command in rows] == list(SHOWN_BY)
-    for test in SHOWN_BY.values():
-        path, _, name = test.partition("::")
-        assert f"def {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), test
+    assert {code for code, _ in rows} == {getattr(shared, name) for name in names}
+
+
+@pytest.mark.parametrize(("marks", "code"), [(judgement(80), 0), (judgement(60), 1), ("nonsense", 2)])
+def test_run_and_rejudge_end_by_the_verdict(
+    marks: str, code: int, project: Path, socjudge: Command, service: Service
+) -> None:
+    assert socjudge(*RUN, *files(project)).returncode == 0
+    (log,) = (project / "logs").glob("*.json")
+    service.default = marks
+    assert socjudge(*RUN, "--fresh", *files(project)).returncode == code
+    assert socjudge("rejudge", str(log), "--fresh", *RUN[1:]).returncode == code
+
+
+def test_doctor_ends_by_what_it_finds(project: Path, socjudge: Command) -> None:
+    assert socjudge(*RUN, *files(project)).returncode == 0
+    assert socjudge("doctor").returncode == 0
+    (project / "logs" / "judge_eval_20260101_000000.json").write_text("{", "utf-8")
+    assert socjudge("doctor").returncode == 1
+
+
+def test_every_other_command_that_is_done_ends_with_0(project: Path, socjudge: Command, service: Service) -> None:
+    assert socjudge(*RUN, *files(project)).returncode == 0
+    runbook = project / "eval" / "runbooks" / "malware.md"
+    runbook.parent.mkdir()
+    runbook.write_text("# 手順\n\n## 初動\n\n端末を隔離し、SOCリーダーに報告します。\n", "utf-8")
+    (project / "table.csv").write_text("question,answer,判定,人\n初動は？,隔離します。,yes,yes\n", "utf-8")
+    table, pair = str(project / "table.csv"), ["--judge", "判定", "--human", "人"]
+    done = {
+        "init": [str(project / "other"), "--empty"], "settings": [], "unfinished": [], "index": [], "check-dataset": [],
+        "ask": ["端末の初動は？", "--model", "offline"], "report": [str(project / "report.html")],
+        "history export": [str(project / "export")], "import": [table, "--mark", "判定"], "check": [table, *pair],
+    }  # fmt: skip
+    for name, given in done.items():
+        ended = socjudge(*name.split(), *given)
+        assert ended.returncode == 0, (name, ended.stderr)
+    elsewhere = {"app", "lab", "migrate-judge", "run", "rejudge", "compare", "doctor", "certify"}
+    assert {name for name in names_of_commands() if not name.startswith("batch ")} == {*done, *elsewhere}
+
+
+@pytest.mark.parametrize("name", names_of_commands())
+def test_an_error_of_any_command_ends_with_2_in_one_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / "socjudge.toml").touch()
+    given = [each if each.startswith("--") or each.isalpha() else str(tmp_path / each) for each in NEEDS.get(name, [])]
+    place = tmp_path / "none" if name in ("settings", "unfinished", "doctor") else tmp_path
+    done = socjudge_here("--project", str(place), *name.split(), *given)
+    (told,) = done.stderr.splitlines()
+    assert done.returncode == 2 and told.startswith("socjudge: ") and len(told) > 40
