@@ -20,10 +20,12 @@ UNNAMED = "危険のおそれがある操作"  # no rule of the runbooks states 
 COMMANDS_PATH = Path(__file__).with_name("commands.json")
 _ITEM = re.compile(r"\s*(?:[-*・•●]|\d+[.)]|\(\d+\)|[①-⑳])")
 _FORBIDDING_HEADING = re.compile("禁止|しては(?:いけ|なら)ない|行わないで|しないで")
-# The sentence turns the command down, looks for it, or tells of it.
+# The clause turns the command down, looks for it, or tells of it; the sentence names an approval or what to do instead.
 _NOT_TOLD = re.compile(
-    "ない|ません|せず|禁|避け|やめ|控え|検知|検索|検出|探|調べ|痕跡|され|代わり|承認|contains|has_any|where|not "
+    "ない|ません|せず|禁|避け|やめ|控え|検知|検索|検出|探|調べ|痕跡|され|contains|has_any|where|not "
 )
+_ALLOWED = re.compile("代わり|承認")
+_CLAUSE_END = re.compile("(?<=[しず])、|(?<=ずに)、")
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,11 @@ def recommends_danger(text: str) -> list[Danger]:
     Not reported: what is turned down, looked for, or listed under a heading such as 禁止事項."""
     found: dict[str, Danger] = {}
     for sentence in _instructions(normalise(text)):
-        joined = compact(sentence)
-        for operation, (pattern, safer) in load_commands().items():
-            if operation not in found and (match := pattern.search(joined)) and not _NOT_TOLD.search(sentence):
-                found[operation] = Danger(operation, match[0], safer)
+        told = [c for c in _CLAUSE_END.split(sentence) if not (_NOT_TOLD.search(c) or _ALLOWED.search(sentence))]
+        for clause in map(compact, told):
+            for operation, (pattern, safer) in load_commands().items():
+                if operation not in found and (match := pattern.search(clause)):
+                    found[operation] = Danger(operation, match[0], safer)
     return [found[operation] for operation in load_commands() if operation in found]
 
 

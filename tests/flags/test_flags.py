@@ -47,6 +47,8 @@ vssadmin delete shadows /all /quiet
 Set-MpPreference -DisableRealtimeMonitoring $true を実行します。
 ufw disable を実行し、切り分けします。
 systemctl stop auditd を実行してから作業を始めます。
+shutdown -h now を実行し、その後で侵入の痕跡を調べます。
+再発しないように設定を見直し、wevtutil cl Security を実行します。
 Run `rm -rf /var/log/*` to free space.""".splitlines()
 
 
@@ -66,6 +68,8 @@ def test_an_answer_that_recommends_danger_is_reported(sentence: str) -> None:
     "answer",
     [
         "wevtutil cl Security は実行しないでください。",
+        "wevtutil cl Security は実行せずに、ログを保全します。",
+        "証跡を確認し、承認を得て、wevtutil cl Security を実行します。",
         "vssadmin delete shadows が実行された端末を検索してください。",
         "EDRを無効化しないでください。",
         "## 禁止事項\n- wevtutil cl Security\n- shutdown /r",
