@@ -163,7 +163,8 @@ def write_report(
             line=rule.line, rule_words=rule_text(total, rule, lang=tongue), needed=rule.needed(total), reaches=reaches,
             run=run, verdict=verdict, own_verdict=own_verdict, summary=summary, best=best, best_verdict=summary_verdict(best),
             answer_verdicts=list({row["verdict"].outcome: row["verdict"] for row in rows}.values()), gate_verdicts=GATE_VERDICTS, gate=gate, criteria=criteria,
-            is_offline=is_offline, facts=run_facts(run, answers, record),
+            is_offline=is_offline,
+            facts=[*run_facts(run, answers, record), *((say("report.certificate"), each[2].name) for each in certificates if each[2])],
             means=contents.means_of(own), charts=_charts(own, answers, gate),
             trend=_trend(trend),
             failures=[row for row in rows if row["verdict"].outcome != "passed"], most_named=MOST_NAMED, on_paper=ON_PAPER,
@@ -216,7 +217,8 @@ def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
 
 
 def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate | None]:
-    """The judge of a run, what is said of its certificate, and that; what a frame does not tell cannot be certified."""
+    """The judge of a run, what is said of its certificate (its name, with a hash in it, stands under what was run), and that; what
+    a frame does not tell cannot be certified."""
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     criteria = in_order(own["criterion"])
     names = ("judge_service", "judge_settings", "socjudge_version", "mode")
@@ -231,7 +233,8 @@ def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate
         found = certificate_on(binding, started, folder=folder)
     except ConfigError:  # the line says why
         found = None
-    return run["judge_model"], certificate_line(binding, started, folder=folder), found
+    line = certificate_line(binding, started, folder=folder)
+    return run["judge_model"], line.replace(found.name, say("report.certified"), 1) if found else line, found
 
 
 # -- charts

@@ -16,8 +16,11 @@ from ..records import UNKNOWN, RunSummary, is_embedded
 
 FEW = 30  # questions; below, the interval of a pass rate is wider than ±0.16
 _TERMS = (
-    "report.term_mvp", "report.term_judge", "report.term_embedded", "report.term_certificate",
-    "report.term_criterion", "report.term_interval", "report.term_noise", "report.term_adjusted_p",
+    "report.term_mvp", "report.term_judge", "report.term_llm", "report.term_embedded", "report.term_certificate",
+    "report.term_assistant", "report.term_criterion", "report.term_grounding", "report.term_accuracy",
+    "report.term_completeness", "report.term_safety", "report.term_citation", "report.term_brevity",
+    "report.term_usual", "report.term_dangerous", "report.term_unanswerable", "report.term_vague",
+    "report.term_line", "report.term_interval", "report.term_noise", "report.term_adjusted_p",
     "report.term_keypoints", "report.term_passages", "report.term_index", "report.term_k",
     "report.term_quartiles", "report.term_reference", "report.term_undecided",
     "report.term_unscored", "report.term_run", "report.term_prompt", "report.term_token",

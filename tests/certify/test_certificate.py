@@ -612,8 +612,10 @@ def test_every_view_of_a_run_says_whether_its_judge_is_certified(
     made = certified(service, tmp_path)
     assert made.binding.differences(Binding(**{**vars(made.binding), "judge_model_resolved": "unknown"})) == []
     path = save_certificate(made)
-    told = f"Certificate of this judge: {path.stem} ({made.issued_at[:10]}) 根拠性 trusted, "
-    assert all(told in view for view in views())
+    told = f"({made.issued_at[:10]}) 根拠性 trusted, "
+    *others, page = views()
+    assert all(f"Certificate of this judge: {path.stem} {told}" in view for view in others)
+    assert f"Certificate of this judge: there is one {told}" in page and path.stem in page
 
 
 @pytest.mark.slow
@@ -625,7 +627,9 @@ def test_the_examples_show_the_embedded_judges_own_certificate_as_it_is(tmp_path
     assert set(made.words.values()) == {"条件つき", "分からない"}  # nobody's marks: it can be no better
     words = "、".join(f"{criterion} {word}" for criterion, word in made.words.items())
     page = write_report(tmp_path / "report.html", SERIES[-1].parent).read_text("utf-8")
-    assert f"このJudgeの証明書: {path.stem}（{made.issued_at[:10]}）{words}</p>" in page
+    assert f"このJudgeの証明書: あり（{made.issued_at[:10]}）{words}</p>" in page
+    assert path.stem in page.partition('<section id="run"')[2]  # its name has a hash, and is no word for a first page
+    assert path.stem not in page.partition('<section id="scores"')[0]
     for log in SERIES:
         assert words in load_run(log)._repr_html_()
 

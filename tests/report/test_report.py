@@ -25,7 +25,7 @@ from socjudge.certify.certificate import Verdict as Word
 from socjudge.charts.style import judge_colours
 from socjudge.cli.app import app
 from socjudge.history import tables
-from socjudge.records import RunInfo, is_embedded
+from socjudge.records import SPECIFIED_CRITERIA, RunInfo, is_embedded
 from socjudge.report import page as page_module
 from socjudge.report.page import TREND_RUNS, write_report
 from socjudge.report.words import suggestion
@@ -52,6 +52,13 @@ def page(logs: Path) -> str:
 def test_sections_come_in_order_with_the_verdict_first(page: str) -> None:
     assert re.findall(r'<section id="(\w+)"', page) == SECTIONS
     assert page.index("⚠️ 判定保留（採点不能 1 件）</h2>") < page.index('<section id="run"')
+
+
+@pytest.mark.usefixtures("in_japanese")
+def test_terms_that_a_page_uses_are_explained_on_it(logs: Path, tmp_path: Path) -> None:
+    shown = words(report(tmp_path, logs).partition('<section id="terms"')[2].partition("</section>")[0])
+    for term in ("MVP", "Judge", "LLM", "アシスタント", "区間", "四分位", "合格ライン", "証明書", *SPECIFIED_CRITERIA):
+        assert re.search(rf"(?:^|[。\s]){term}\s", shown), term
 
 
 @pytest.mark.parametrize(

@@ -166,3 +166,4 @@ def test_the_head_of_a_long_table_is_repeated_on_paper(browser: Any, tmp_path: P
         sheets = [sheet.get_textpage().get_text_bounded() for sheet in document]
         assert sum("質問45 文章" in sheet or "質問90 文章" in sheet for sheet in sheets) == 2
         assert all("カテゴリ" in sheet for sheet in sheets if re.search(r"質問\d+ 文章", sheet))
+        assert "質問1 文章" in next(sheet for sheet in sheets if "詳細結果" in sheet)  # it begins below its heading
