@@ -83,8 +83,6 @@ _STYLE = """<style>/* symbols */
 .socjudge .muted { color: var(--jp-ui-font-color2, #666); }
 .socjudge table.facts { border-collapse: collapse; margin: .3em 0; } .socjudge .facts th, .socjudge .facts td { text-align: left;
   vertical-align: top; padding: .1em 1em .1em 0; font-weight: normal; } .socjudge .facts th { white-space: nowrap; }
-.socjudge table.dataframe { border-collapse: collapse; margin: .3em 0; } .socjudge .dataframe th, .socjudge .dataframe td { text-align:
-  right; padding: .15em .8em; white-space: nowrap; } .socjudge .dataframe :is(th, td):first-child { text-align: left; }
 .socjudge.warn, .socjudge .warn { border-left: 4px solid var(--jp-warn-color1, #ef6c00); padding-left: .6em; }
 </style>""".replace("/* arrow */", _ARROW)
 

@@ -28,6 +28,8 @@ _NEEDED = ["run_id", "question_id", "criterion", "score"]
 _SHOWN = 20  # questions named in a line; all are in `questions`
 _MOVED = 5.0  # points: so far from before, a question is named though its verdict did not turn
 _MOST_MOVED = 10  # of them
+_NUMBERS = """<style>.socjudge .dataframe :is(th, td) { text-align: right; padding: .15em .8em; white-space: nowrap; }
+.socjudge .dataframe :is(th, td):first-child { text-align: left; }</style>"""
 _DIRECTIONS = {
     (True, True): "合格のまま", (False, False): "不合格のまま", (False, True): "不合格→合格", (True, False): "合格→不合格",
 }  # fmt: skip
@@ -118,7 +120,7 @@ class RunComparison:
             kind,
             f"<b>{escape(title)}</b>",
             *map(escape, self.lines),
-            f'<div style="overflow-x: auto" tabindex="0">{table}</div>',
+            f'{_NUMBERS}<div style="overflow-x: auto" tabindex="0">{table}</div>',
         )
 
 

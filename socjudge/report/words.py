@@ -94,7 +94,7 @@ def suggestion(
 
 def glossary() -> list[tuple[str, str]]:
     """(term, meaning) of what a report says that not every reader knows; the page shows those it uses."""
-    return [(term, meaning) for term, _, meaning in (say(key).partition(": ") for key in _TERMS)]
+    return [(term.strip("「」"), meaning) for term, _, meaning in (say(key).partition(": ") for key in _TERMS)]
 
 
 def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRule) -> str:
