@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 GUARDED = """
 import json, sys
-seen, report, arguments = [], sys.argv[1], sys.argv[2:]
+seen, found, report, commands = [], [], sys.argv[1], json.loads(sys.argv[2])
 
 def write_down(event, values):
     if event == "socket.connect" and isinstance(values[1], tuple):
@@ -30,45 +30,44 @@ def write_down(event, values):
 
 sys.addaudithook(write_down)
 from socjudge.cli.app import app
-try:
-    app(arguments, prog_name="socjudge")
-finally:
-    open(report, "w").write(json.dumps(seen))
+for arguments in commands:
+    try:
+        app(arguments, prog_name="socjudge")
+    except SystemExit as ended:
+        found.append([ended.code or 0, [*seen]])
+    seen.clear()
+open(report, "w").write(json.dumps(found))
 """
 
 
-def contacted(project: Path, *arguments: str, **environment: str) -> set[tuple[str, int]]:
-    """Each host and port that the command looked up, connected to or sent to."""
+def contacted(project: Path, *commands: str, **environment: str) -> list[set[tuple[str, int]]]:
+    """Each host and port that each of the commands, all in one process, looked up, connected to or sent to."""
     report = project.parent / "contacted.json"
     keep = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "LANGSMITH_"))}
     done = subprocess.run(
-        [sys.executable, "-c", GUARDED, str(report), *arguments], capture_output=True, text=True, cwd=project,
+        [sys.executable, "-c", GUARDED, str(report), json.dumps([command.split() for command in commands])], capture_output=True, text=True, cwd=project,
         env={**keep, "PYTHONPATH": str(ROOT), **environment}, stdin=subprocess.DEVNULL,
     )  # fmt: skip
-    assert done.returncode in (0, 1), done.stderr
-    return {(host, port) for host, port in json.loads(report.read_text("utf-8"))}
+    assert done.returncode == 0, done.stderr
+    found = json.loads(report.read_text("utf-8"))
+    assert len(found) == len(commands) and {code for code, _ in found} <= {0, 1}, done.stderr
+    return [{(host, port) for host, port in each} for _, each in found]
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    assert contacted_by_init(tmp_path) == set()
+    (tmp_path / "here").mkdir()
+    assert contacted(tmp_path / "here", f"init {tmp_path / 'mine'}") == [set()]
     return tmp_path / "mine"
 
 
-def contacted_by_init(tmp_path: Path) -> set[tuple[str, int]]:
-    (tmp_path / "here").mkdir()
-    return contacted(tmp_path / "here", "init", str(tmp_path / "mine"))
-
-
 def test_offline_nothing_is_contacted(project: Path) -> None:
-    assert contacted(project, "run", "--quiet") == set()
-    assert contacted(project, "ask", "端末を隔離する手順は？") == set()
-    assert contacted(project, "report", "report.html") == set()
-    assert contacted(project, "doctor") == set()
+    commands = ("run --quiet", "ask 端末を隔離する手順は？", "report report.html", "doctor")
+    assert contacted(project, *commands) == [set()] * 4
 
 
 def test_a_hosted_run_contacts_the_configured_service_alone(project: Path, service: Service) -> None:
     port = int(service.base_url.split(":")[2].split("/")[0])
     hosted = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
-    assert contacted(project, "run", "--yes", "--quiet", **hosted) == {("127.0.0.1", port)}
+    assert contacted(project, "run --yes --quiet", **hosted) == [{("127.0.0.1", port)}]
     assert service.judge_calls == 10, "the guard saw what really was sent"

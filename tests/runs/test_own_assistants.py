@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import socjudge_here
 from run_options import with_options
 
 import socjudge as sj
@@ -447,7 +448,7 @@ def test_a_killed_run_over_a_shaky_service_asks_for_each_answer_once(
         (journal,) = (tmp_path / "logs").glob("*.partial.jsonl")
         kept = journal.read_text(encoding="utf-8")
         before = Counter(answered)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        done = socjudge_here(*command[3:], OPENAI_BASE_URL=judge.base_url, **KEYS, **search)
     assert 0 < sum(before.values()) < 75, done.stderr
     (log,) = (tmp_path / "logs").glob("judge_eval_*.json")
     found = sj.load_run(log)
