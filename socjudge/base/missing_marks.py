@@ -44,11 +44,12 @@ def average(scores: Mapping[str, int | None]) -> float:
 
 def span_of(scores: Mapping[str, int | None], average_score: float, status: str) -> Span:
     """What is known of the mean of one judged answer; of a reply that was not read, nothing."""
-    known = [score for score in scores.values() if score is not None]
+    marks = scores.values()
+    if status == "ok" and scores and None not in marks:
+        return Span(average_score, average_score, average_score)
+    known = [score for score in marks if score is not None]
     if status != "ok" or not known:
         return UNREAD
-    if len(known) == len(scores):
-        return Span(average_score, average_score, average_score)
     given, missing = sum(known), len(scores) - len(known)
     return Span(average_score, given / len(scores), (given + 100 * missing) / len(scores))
 
@@ -62,8 +63,10 @@ def outcome_of(span: Span, status: str, line: float) -> Outcome:
 
 def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, float]:
     """The marks because of which a person must read an answer that passes by its mean."""
-    low = {name: scores.get(name) for name in READ_CRITERIA if outcome == "passed"}
-    return {name: score for name, score in low.items() if score is not None and score < READ_BELOW}
+    if outcome != "passed":
+        return {}
+    low = ((name, scores.get(name)) for name in READ_CRITERIA)
+    return {name: score for name, score in low if score is not None and score < READ_BELOW}
 
 
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:

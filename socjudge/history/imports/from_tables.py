@@ -16,7 +16,7 @@ import numpy as np
 from ...base.messages import listed, say
 from ...base.sheets import table_text
 from ...records import UNKNOWN
-from .rows import SHARE, WORDS, Imported, Row, Scale, as_mark, text_of, unfit
+from .rows import NONE, SHARE, WORDS, Imported, Row, Scale, as_mark, text_of, unfit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -210,8 +210,8 @@ def _rows(
         rows.append(
             Row(
                 question_id, question, texts["answer"][at], given, f"{where}: {at + 2}",
-                reasons={name: text_of(values[at]) for name, values in reasons.items()},
-                causes={name: unmarked for name, value in given.items() if value is None},
+                reasons={name: text_of(values[at]) for name, values in reasons.items()} if reasons else NONE,
+                causes={name: unmarked for name, value in given.items() if value is None} if None in marks else NONE,
                 context=texts["context"][at], keypoints=(texts["keypoints"][at],) if texts["keypoints"][at] else (),
                 category=texts["category"][at], answer_repeat=int(repeat or 0), judge_repeat=int(judged[at] or 0),
                 judge=judge, assistant=assistant, error=texts["error"][at], run=runs[at],

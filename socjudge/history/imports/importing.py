@@ -175,7 +175,8 @@ def _run(rows: Sequence[Row], tool: str, started_at: str) -> EvaluationRun:
 
 def _result(row: Row, rubric: Rubric, no_category: str, unmarked: str) -> EvaluationResult:
     marks: dict[str, Any] = {name.strip(): None if mark is None else _whole(mark) for name, mark in row.marks.items()}
-    known = {name: mark for name, mark in marks.items() if mark is not None} if None in marks.values() else marks
+    is_whole = None not in marks.values()
+    known = marks if is_whole else {name: mark for name, mark in marks.items() if mark is not None}
     question = EvalQuestion(row.question_id, row.category or no_category, row.question, row.keypoints)
     answer = AssistantAnswer(row.question, row.answer, row.context, model=row.assistant)
     if not known:
@@ -185,11 +186,11 @@ def _result(row: Row, rubric: Rubric, no_category: str, unmarked: str) -> Evalua
             usage=UNPAID, attempts=0, error=causes,
         )  # fmt: skip
     else:
-        missing = {name: row.causes.get(name) or unmarked for name in marks if marks[name] is None}
+        missing = {} if is_whole else {name: row.causes.get(name) or unmarked for name in marks if marks[name] is None}
         mean = average(known)
         passed = outcome_of(span_of(marks, mean, "ok"), "ok", rubric.pass_threshold) == "passed"
         evaluation = Evaluation(
-            marks, mean, {name.strip(): reason for name, reason in row.reasons.items()}, "",
+            marks, mean, {name.strip(): reason for name, reason in row.reasons.items()} if row.reasons else {}, "",
             passed, 0.0, model=row.judge, usage=UNPAID, missing=missing,
         )  # fmt: skip
     return EvaluationResult(question, answer, evaluation, row.answer_repeat, row.judge_repeat)

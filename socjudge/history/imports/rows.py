@@ -54,7 +54,7 @@ def as_scale(told: float | tuple[float, float] | None) -> Scale | None:
     return Scale(low, high)
 
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Row(NamedTuple):  # of which there may be 100,000: made three times as fast as a dataclass
@@ -68,8 +68,8 @@ class Row(NamedTuple):  # of which there may be 100,000: made three times as fas
     answer: str
     marks: Mapping[str, float | None]
     place: str
-    reasons: Mapping[str, str] = _NONE
-    causes: Mapping[str, str] = _NONE
+    reasons: Mapping[str, str] = NONE
+    causes: Mapping[str, str] = NONE
     context: str = ""
     keypoints: tuple[str, ...] = ()
     category: str = ""
