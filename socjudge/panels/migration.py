@@ -42,7 +42,7 @@ class MigrationBox(widgets.VBox):  # type: ignore[misc]
         super().__init__(
             [
                 widgets.HTML(block("", escape(say("panels.migrate_hint")))), self.old, self.new, self.size, self.max_cost_usd,
-                self.plan_button, self.cost, self.allow_cost, buttons, self.status, self.result,
+                widgets.HBox([self.plan_button]), self.cost, self.allow_cost, buttons, self.status, self.result,
             ]
         )  # fmt: skip
         self.plan_button.on_click(lambda _: self._foresee())
