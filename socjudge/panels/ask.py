@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,12 @@ from ..base.messages import say
 from ..base.showing import answer_html, block, escape, one_line
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import default_answers
-from .controls import NAMES, OWN, WIDE, Panel, choice_box, heading, model_box, own_choices, told_in, usual_model
+from .controls import NAMES, OWN, WIDE, WorkingPanel, choice_box, heading, model_box, own_choices, told_in, usual_model
 
 MOST_KEPT = 3  # questions of one exchange that a follow-up is read with
 
 
-class AskPanel(Panel):
+class AskPanel(WorkingPanel):
     """Chat with the assistant: question, answer with citations that open the passage, the three warnings. No judge is
     called.
 
@@ -76,7 +75,6 @@ class AskPanel(Panel):
         self.assistant.observe(lambda _: self._choose(), "value")
         self._choose()
         self.start_anew()
-        self._thread: threading.Thread | None = None
 
     def ask(self) -> None:
         """Ask what is in the box, in the background; the answer becomes the newest of `answers`."""
@@ -88,8 +86,7 @@ class AskPanel(Panel):
             return
         self.ask_button.disabled = True
         self.status.value = block("", say("panels.ask_answering"))
-        self._thread = threading.Thread(target=self._answer, args=(question,), name="socjudge-ask", daemon=True)
-        self._thread.start()
+        self._work(self._answer, question)
 
     def _choose(self) -> None:
         self.model.layout.display = "none" if self.assistant.value else ""  # it is what ours speaks with
@@ -103,11 +100,6 @@ class AskPanel(Panel):
         self._follow_on.layout.display = "" if self._asked else "none"
         questions = "」「".join(one_line(question, 40)[1:-1] for question in self._asked)
         self.before.value = block("", escape(say("panels.ask_follow_on", questions=questions)))
-
-    def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until the answer is there, or for so many seconds."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
 
     def _answer(self, question: str) -> None:
         from ..judging.assistant import follows_on

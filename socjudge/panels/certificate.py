@@ -22,7 +22,7 @@ from ..records import RunOptions
 from ..runs.load import load_run
 from .controls import (
     AUTO,
-    Panel,
+    WorkingPanel,
     button,
     choice_box,
     cost_box,
@@ -43,7 +43,7 @@ _TRIED = {
 }  # fmt: skip
 
 
-class CertificatePanel(Panel):
+class CertificatePanel(WorkingPanel):
     """「📜 Judgeの証明書」: choose a log and a judge, see the cost, and read whether the judge's marks can be trusted.
 
     Nothing is asked without a click, and nothing that costs money without a tick. `certificate` is the one that was
@@ -62,7 +62,6 @@ class CertificatePanel(Panel):
         self.outcome: Outcome | None = None
         self._logs_dir = logs_dir or constants.LOGS_DIR
         self._certificates_dir = Path(certificates_dir or constants.CERTIFICATES_DIR)
-        self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._plan: Trials | None = None  # of what the controls say; None where they are unfit
         self.log_file = choice_box(say("certify.panel_log"))
@@ -101,20 +100,10 @@ class CertificatePanel(Panel):
             control.observe(lambda _: self._settle(), "value")
         self._settle()
 
-    def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until the certificate is there, or for so many seconds."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-
     @property
     def _controls(self) -> list[Any]:
         boxes = [self.log_file, self.judge_model, self.judge_prompt, self.only, self.labels, self.damaged]
         return [*boxes, self.budget_usd, self.quick]
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a certificate is being made."""
-        return self._thread is not None and self._thread.is_alive()
 
     def _list_logs(self) -> None:
         logs = log_choices(self._logs_dir)
@@ -192,8 +181,7 @@ class CertificatePanel(Panel):
         self._lock(True)
         self.bar.max, self.bar.value = sum(len(cases) for cases, _ in self._plan.plan.parts), 0
         what = self._what()
-        self._thread = threading.Thread(target=self._certify, args=(what,), name="socjudge-certify", daemon=True)
-        self._thread.start()
+        self._work(self._certify, what)
 
     def _lock(self, is_busy: bool) -> None:
         """Lock the controls while their choice is under way."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,26 @@ class Panel(widgets.VBox):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return say("panels.elsewhere", panel=type(self).__name__)
+
+
+class WorkingPanel(Panel):
+    """Do one thing at a time in a thread, while the page stays alive."""
+
+    _thread: threading.Thread | None = None
+
+    def _work(self, target: Callable[..., None], *args: Any) -> None:
+        self._thread = threading.Thread(target=target, args=args, name=f"socjudge-{type(self).__name__}", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is under way."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Wait until it is done, or for so many seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
 
 
 class SessionPanel(Panel):

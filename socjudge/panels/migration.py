@@ -14,10 +14,10 @@ from ..certify.migration import SIZE, Migration, MigrationPlan, migrate_judge, p
 from ..errors import RunStopped
 from ..records import RunOptions, is_embedded
 from ..report.migration import migration_html, migration_title, plan_line
-from .controls import as_choice, button, choice_box, cost_box, dollar_box, model_box, number_box, told_in
+from .controls import WorkingPanel, as_choice, button, choice_box, cost_box, dollar_box, model_box, number_box, told_in
 
 
-class MigrationBox(widgets.VBox):  # type: ignore[misc]
+class MigrationBox(WorkingPanel):
     """Compare two judges on stored answers. Nothing is read without a click on 「費用を見る」 and nothing is asked without a
     tick. `found` is the last result.
     """
@@ -26,7 +26,6 @@ class MigrationBox(widgets.VBox):  # type: ignore[misc]
         self.logs_dir = logs_dir
         self.plan: MigrationPlan | None = None
         self.found: Migration | None = None
-        self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self.old = choice_box(say("panels.migrate_old"))
         self.new = model_box(say("panels.migrate_new"), "")
@@ -56,11 +55,6 @@ class MigrationBox(widgets.VBox):  # type: ignore[misc]
         before, hosted = self.old.value, [name for name in judges if not is_embedded(name)]
         self.old.options = [(as_choice(name), name) for name in hosted]
         self.old.value = before if before in hosted else next(iter(hosted), None)
-
-    def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until both have judged, or for so many seconds."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
 
     @property
     def _controls(self) -> list[Any]:
@@ -97,8 +91,7 @@ class MigrationBox(widgets.VBox):  # type: ignore[misc]
         self.result.value, self.found = "", None
         self._lock(True)
         how = self.plan, self.max_cost_usd.value or float("inf")
-        self._thread = threading.Thread(target=self._judge, args=how, name="socjudge-migrate", daemon=True)
-        self._thread.start()
+        self._work(self._judge, *how)
 
     def _lock(self, is_busy: bool) -> None:
         for control in [*self._controls, self.max_cost_usd, self.allow_cost, self.plan_button]:
