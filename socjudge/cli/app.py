@@ -30,7 +30,6 @@ from .shared import (
     PLAIN_SYMBOLS,
     Explained,
     ask_to_run,
-    cap_of,
     confirm,
     cost_text,
     echo,
@@ -72,22 +71,18 @@ AssistantPrompt = Annotated[str | None, typer.Option(help=say("cli.assistant_pro
 Answers = Annotated[str | None, typer.Option(help=say("cli.answers_option"))]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=say("cli.quiet_option"))]
-MaxCost = Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))]
-NoCap = Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))]
 
 
 @app.command(help=say("cli.index_help"))
+@grouped
 def index(
+    *,
     runbooks: Runbooks = None,
     index_dir: IndexDir = None,
     embeddings: Annotated[str, typer.Option(help=say("cli.embeddings_option"))] = "use",
-    write_questions: Annotated[
-        bool,
-        typer.Option("--write-questions", help=say("cli.write_questions_option")),
-    ] = False,
+    write_questions: Annotated[bool, typer.Option("--write-questions", help=say("cli.write_questions_option"))] = False,
     model: Annotated[str | None, typer.Option(help=say("cli.write_questions_model"))] = None,
-    max_cost_usd: MaxCost = None,
-    no_cap: NoCap = False,
+    money: Money,
     yes: Yes = False,
 ) -> None:
     """Build the search index of the runbooks; only what changed is embedded again."""
@@ -96,7 +91,7 @@ def index(
     from tqdm.auto import tqdm
 
     if write_questions:
-        _write_questions(runbooks, model, cap_of(max_cost_usd, no_cap), yes)
+        _write_questions(runbooks, model, money.cap, yes)
 
     from ..runbooks.index import build_index
 

@@ -12,7 +12,8 @@ import typer
 from .. import constants
 from ..base.messages import say
 from ..base.showing import shown_path
-from .shared import COSTS_MONEY, NOT_FINISHED, ask_to_run, cap_of, echo, estimate_text, report_run, stop
+from .groups import Money, grouped
+from .shared import COSTS_MONEY, NOT_FINISHED, ask_to_run, echo, estimate_text, report_run, stop
 
 if TYPE_CHECKING:
     from ..batch.jobs import BatchJob
@@ -63,11 +64,12 @@ def prepare(
 
 
 @app.command(help=say("cli.batch_submit_help"))
+@grouped
 def submit(
+    *,
     job: Job = None,
     logs_dir: LogsDir = None,
-    max_cost_usd: Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))] = None,
-    no_cap: Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))] = False,
+    money: Money,
     yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.batch_yes"))] = False,
 ) -> None:
     """Send the prepared files of a job to the service; nothing is sent twice."""
@@ -80,7 +82,7 @@ def submit(
     if waiting.estimate.calls:
         echo(COSTS_MONEY + _price(waiting.estimate), err=True)
         ask_to_run(yes, question="cli.confirm_submit", declined="cli.nothing_submitted")
-    _show(submit_batch(folder, max_cost_usd=cap_of(max_cost_usd, no_cap)))
+    _show(submit_batch(folder, max_cost_usd=money.cap))
 
 
 @app.command(help=say("cli.batch_status_help"))

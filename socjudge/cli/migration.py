@@ -10,16 +10,18 @@ import typer
 from ..base.messages import say
 from ..base.showing import shown_path
 from ..records import RunOptions
-from .shared import cap_of, confirm, echo
+from .groups import Money, grouped
+from .shared import confirm, echo
 
 
+@grouped
 def migrate_judge(
+    *,
     old: Annotated[str, typer.Option("--from", help=say("cli.migrate_from"))],
     new: Annotated[str, typer.Option("--to", help=say("cli.migrate_to"))],
     size: Annotated[int, typer.Option(min=8, help=say("cli.migrate_size"))] = 40,
     page: Annotated[Path | None, typer.Option(help=say("cli.migrate_page"))] = None,
-    max_cost_usd: Annotated[float | None, typer.Option(min=0, help=say("cli.max_cost_option"))] = None,
-    no_cap: Annotated[bool, typer.Option("--no-cap", help=say("cli.no_cap_option"))] = False,
+    money: Money,
     logs_dir: Annotated[str | None, typer.Option(help=say("cli.logs_read_option"))] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help=say("cli.fresh_option"))] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help=say("cli.yes_option"))] = False,
@@ -36,7 +38,7 @@ def migrate_judge(
     echo(plan_line(plan), err=True)
     confirm(plan.estimate, yes)
     found = migration.migrate_judge(
-        plan, max_cost_usd=cap_of(max_cost_usd, no_cap), progress=not quiet,
+        plan, max_cost_usd=money.cap, progress=not quiet,
         options=RunOptions(fresh=fresh),
     )  # fmt: skip
     echo("\n".join([migration_title(found), *migration_lines(found)]))
