@@ -121,7 +121,7 @@ class PromptLab(SessionPanel):
 
     @property
     def effect(self) -> Any:
-        """Return what the shown trial changed (`comparison`, `flips`, `questions`), or None."""
+        """Return what the shown trial changed (`comparison`, `questions`), or None."""
         return self.session.effect
 
     @property
