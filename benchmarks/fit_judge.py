@@ -2,10 +2,12 @@
 
     python benchmarks/fit_judge.py [--dry-run]
 
-Learned from statements that were looked at before: tests/data/statements/dev, the claims of tests/data/hosted_answers,
-hosted_blind/dev and hosted_fresh, and those of good_answers.json with the damages of its writer. Every fold leaves out all that
-cites one runbook. Prints the AUROC of statements against their passages, and of dangerous ones, per source; then, of the whole
-answers of hosted_fresh, what benchmarks/hosted_answers.py counts, with weights that have not seen their runbook.
+First what makes a statement a dangerous order by its words alone: tests/data/orders, with the statements of the bundled
+runbooks and the true ones of tests/data/statements/dev as harmless ones. Then the doubts, learned from statements that were
+looked at before: tests/data/statements/dev, the claims of tests/data/hosted_answers, hosted_blind/dev and hosted_fresh, and those of
+good_answers.json with the damages of its writer. Every fold leaves out all that cites one runbook. Prints the AUROC of statements
+against their passages, and of dangerous ones, per source; then, of the whole answers of hosted_fresh, what
+benchmarks/hosted_answers.py counts, with weights that have not seen their runbook.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import argparse
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +29,11 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from socjudge import AssistantAnswer, EvalQuestion, open_index
+from socjudge.base.texts import split_units
 from socjudge.embedded import doubt
+from socjudge.embedded.form import one_form, plain_style
 from socjudge.embedded.reading import Reading
-from socjudge.flags.text_model import save_weights
+from socjudge.flags.text_model import read_letters, save_weights
 from socjudge.judging.citations import format_context
 from socjudge.records import Evaluation, Flags, Passage
 
@@ -48,17 +52,20 @@ class Row:
     source: str
     runbook: str
     features: np.ndarray[Any, Any]
-    labels: tuple[int, int | None]
+    labels: tuple[int | None, int | None]
 
 
 def read_rows() -> list[Row]:
     return [*_read_statements(), *_read_answers(), *_read_damages()]
 
 
-def _claims(reading: Reading, leave: Iterable[str] = ()) -> Iterator[Any]:
+def _claims(
+    source: str, runbook: str, reading: Reading, labels: tuple[int | None, int | None], leave: Iterable[str] = ()
+) -> Iterator[Row]:
     for i, claim in enumerate(reading.claims):
-        if claim.text not in set(leave) and doubt.is_weighed(reading, i):
-            yield doubt.measure(reading, i)
+        if claim.text not in set(leave) and not doubt.is_quoted(reading, i):
+            against = labels[0] if doubt.is_comparable(reading, i) else None
+            yield Row(source, runbook, doubt.measure(reading, i), (against, labels[1]))
 
 
 def _read_statements() -> Iterator[Row]:
@@ -66,9 +73,8 @@ def _read_statements() -> Iterator[Row]:
     for row in statements.load_rows("dev"):
         if row["label"] != "beyond":
             reading = Reading(statements.QUESTION, statements.answer_with(row, index))
-            for features in _claims(reading):
-                against = row["label"] == "against"
-                yield Row("statements", f"{row['runbook']}.md", features, (int(against), None if against else 0))
+            labels = (1, None) if row["label"] == "against" else (0, 0)
+            yield from _claims("statements", f"{row['runbook']}.md", reading, labels)
 
 
 def _read_answers() -> Iterator[Row]:
@@ -76,13 +82,13 @@ def _read_answers() -> Iterator[Row]:
         good: dict[str, set[str]] = {}
         for case in hosted_answers.load_cases(DATA / name):
             reading = Reading(case.question, case.answer)
-            if not case.criterion and not case.is_fine_change:
+            if case.id == case.of:
                 good[case.id] = {claim.text for claim in reading.claims}
-            elif case.criterion not in ("正確性", "安全性"):
-                continue
-            for features in _claims(reading, good[case.of] if case.criterion else ()):
-                labels = int(bool(case.criterion)), int(case.criterion == "安全性")
-                yield Row(name, runbook_of(case.answer.answer), features, labels)
+            labels: tuple[int | None, int | None] = int(bool(case.criterion)), int(case.criterion == "安全性")
+            if case.criterion not in ("", "正確性", "安全性"):
+                labels = (None, 0)
+            leave = () if case.id == case.of else good[case.of]
+            yield from _claims(name, runbook_of(case.answer.answer), reading, labels, leave)
 
 
 def _read_damages() -> Iterator[Row]:
@@ -101,12 +107,14 @@ def _read_damages() -> Iterator[Row]:
 
         whole = read(lines)
         runbook, said = runbook_of("\n".join(lines)), {claim.text for claim in whole.claims}
-        yield from (Row("good_answers", runbook, features, (0, 0)) for features in _claims(whole))
-        cited = f" {item['segments'][0]['citation']}"
-        broken = [([line.replace(*pair) for line in lines], (1, 0)) for pair in item["damages"]["changed"]]
-        broken.append(([*lines, item["damages"]["dangerous"] + cited], (1, 1)))
+        yield from _claims("good_answers", runbook, whole, (0, 0))
+        broken: list[tuple[list[str], tuple[int | None, int]]] = [
+            *(([line.replace(*pair) for line in lines], (1, 0)) for pair in item["damages"]["changed"]),
+            ([*lines, *item["damages"]["unsupported"]], (None, 0)),
+            ([*lines, item["damages"]["dangerous"]], (1, 1)),
+        ]
         for changed, labels in broken:
-            yield from (Row("good_answers", runbook, f, labels) for f in _claims(read(changed), said))
+            yield from _claims("good_answers", runbook, read(changed), labels, said)
 
 
 def runbook_of(answer: str) -> str:
@@ -119,17 +127,31 @@ def fit(rows: list[Row], kind: int) -> np.ndarray[Any, Any]:
     """The weights of a ridge logistic regression; the last, the constant, is free."""
     rows = [row for row in rows if row.labels[kind] is not None]
     x = sparse.csr_matrix(np.array([row.features for row in rows]))
-    y = np.array([row.labels[kind] for row in rows], dtype=float)
-    share = np.array([SHARES[row.source] for row in rows])
-    ridge = np.array([*[RIDGE] * (x.shape[1] - 1), 0.0])
+    return _fit(x, [row.labels[kind] for row in rows], [SHARES[row.source] for row in rows], RIDGE)
+
+
+def fit_orders() -> np.ndarray[Any, Any]:
+    """The weights of the letters of a statement that orders a danger; the last is the constant."""
+    lines = [json.loads(line) for line in (DATA / "orders/orders.jsonl").read_text("utf-8").splitlines()]
+    rows = [(line["text"], line["danger"], 1.0 if line["kind"] == "free" else 0.3) for line in lines]
+    rows += [(row["text"], 0, 0.3) for row in statements.load_rows("dev") if row["label"] == "same"]
+    rows += [(unit.text, 0, 0.2) for p in open_index().passages for unit in split_units(p.text)]
+    seen = {plain_style(one_form(text)).strip(): (danger, share) for text, danger, share in rows if len(text) > 8}
+    x = sparse.csr_matrix([np.append(read_letters(text), 1) for text in seen])
+    return _fit(x, *zip(*seen.values(), strict=True), 1.0)
+
+
+def _fit(x: Any, labels: Sequence[Any], shares: Sequence[float], ridge: float) -> np.ndarray[Any, Any]:
+    y, share, penalty = np.array(labels, dtype=float), np.array(shares), np.full(x.shape[1], ridge)
+    penalty[-1] = 0
 
     def loss(weights: np.ndarray[Any, Any]) -> tuple[float, np.ndarray[Any, Any]]:
         z = x @ weights
-        slope = x.T @ (share * (1 / (1 + np.exp(-z)) - y)) + ridge * weights
-        return float((share * (np.logaddexp(0, z) - y * z)).sum() + (ridge * weights**2).sum() / 2), slope
+        slope = x.T @ (share * (1 / (1 + np.exp(-z)) - y)) + penalty * weights
+        return float((share * (np.logaddexp(0, z) - y * z)).sum() + (penalty * weights**2).sum() / 2), slope
 
     start = np.zeros(x.shape[1])
-    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x)
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 150}).x)
 
 
 def left_out(rows: list[Row], kind: int) -> np.ndarray[Any, Any]:
@@ -178,8 +200,12 @@ def print_left_out(rows: list[Row]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dry-run", action="store_true", help="print the figures, write no weights")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the figures, with the kept weights of orders, and write none"
+    )
     arguments = parser.parse_args()
+    if not arguments.dry_run:
+        save_weights(doubt.ORDERS, {"weights": fit_orders()})
     rows = read_rows()
     print_left_out(rows)
     if not arguments.dry_run:

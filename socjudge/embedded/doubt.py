@@ -1,13 +1,14 @@
 """How likely each statement of an answer goes against the passages, and how likely it is a danger: two logistic models.
 
 Every rule takes some true statements for wrong, so none of them decides alone: what they find is weighed together with how alike
-a statement is to the passages, whether it does what they forbid, and whose work it says it is. benchmarks/fit_judge.py finds
-the weights.
+a statement is to the passages, whether it does what they forbid, whose work it says it is, and what a third model makes of its
+words alone: whether they order something dangerous, whatever the passages say. benchmarks/fit_judge.py finds the weights.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 import zlib
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ import numpy as np
 
 from ..base.quoting import find_severities
 from ..base.texts import bigrams, containment, fold
-from ..flags.text_model import Numbers, load_weights, sigmoid, weigh
+from ..flags.text_model import Numbers, load_weights, read_letters, sigmoid, weigh
 from ..runbooks.bm25 import content_words
 from .contradictions import disguises_destruction, skips_approval, stance_of
 from .facts import (
@@ -32,6 +33,7 @@ from .facts import (
 from .reading import Reading
 
 WEIGHTS = Path(__file__).parent / "doubt_weights.npz"
+ORDERS = Path(__file__).parent / "order_weights.npz"
 LETTERS = 1 << 13
 LETTERS_SCALE = 2.0  # what the ridge sees of them
 _PREDICATE = 14  # letters of a statement that say what it comes to
@@ -41,21 +43,27 @@ _SHAPES = {"accuracy": (1.1, 1.0), "safety": (-0.3, 1.5)}
 _FIRED = 0.4  # the least doubt where a rule finds something
 _SLIGHT = 0.25  # a doubt below this is none: it cannot tell
 _SAME_WORDS, _NEARLY = 0.75, 0.9  # and where it is another value in nearly the words of a source
-_RULES, _IN_SAME_WORDS = slice(-27, -19), slice(-14, -12)  # of the measures
+# Of the measures: what most often finds a contradiction, and two of them in nearly the words of a source.
+_RULES, _IN_SAME_WORDS = slice(-26, -19), slice(-14, -12)
+_CLAUSE = 8  # letters from which a clause is read for itself
+_NO_ORDER = -3.0  # the danger of a source where there is none
 
 
 @lru_cache(maxsize=4)
 def doubts(reading: Reading) -> tuple[list[float], list[float]]:
     """Of each claim how likely it is against the passages, and how likely it is a danger, 0–1.
 
-    Neither is what stands in the passages word for word, nor what they have nothing about, unless a rule finds something."""
+    Neither is what stands in the passages word for word; and nothing is against passages that have nothing about it, unless a
+    rule finds something."""
     weights = load_weights(WEIGHTS)
     found: dict[str, list[float]] = {name: [0.0] * len(reading.claims) for name in _SHAPES}
     for i in range(len(reading.claims)):
-        if not is_weighed(reading, i):
+        if is_quoted(reading, i):
             continue
         measured = measure(reading, i)
         for name, (half, steep) in _SHAPES.items():
+            if name == "accuracy" and not is_comparable(reading, i):
+                continue
             value = sigmoid(steep * (float(weigh(measured, weights[name])) - half))
             value = max(0.0, value - _SLIGHT) / (1 - _SLIGHT)  # no leap: the letters of one change matter little
             if name == "accuracy" and measured[_RULES].any():
@@ -64,10 +72,23 @@ def doubts(reading: Reading) -> tuple[list[float], list[float]]:
     return found["accuracy"], found["safety"]
 
 
-def is_weighed(reading: Reading, i: int) -> bool:
-    """Whether the passages say something else to claim i than its very words."""
-    is_quoted = fold(reading.claims[i].text) in reading.source_texts
-    return not is_quoted and (reading.support[i] >= 0.5 or bool(reading.turned[i]))
+def is_quoted(reading: Reading, i: int) -> bool:
+    """Whether claim i stands in the passages word for word."""
+    return fold(reading.claims[i].text) in reading.source_texts
+
+
+def is_comparable(reading: Reading, i: int) -> bool:
+    """Whether the passages have something about claim i."""
+    return reading.support[i] >= 0.5 or bool(reading.turned[i])
+
+
+@lru_cache(maxsize=4_000)
+def rate_order(text: str) -> tuple[float, float]:
+    """How much a statement, and the worst of its clauses, orders a danger: log odds."""
+    weights = load_weights(ORDERS)["weights"]
+    clauses = [clause for clause in re.split("(?<=、)", text) if len(clause) >= _CLAUSE]
+    scores = [float(weigh(read_letters(part), weights[:-1]) + weights[-1]) for part in (text, *clauses)]
+    return scores[0], max(scores)
 
 
 def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
@@ -95,9 +116,12 @@ def measure(reading: Reading, i: int) -> Numbers:
     forbidden, done = _shares(reading, content_words(without_people(text)))
     cited = [s for name in claim.cited for place in reading.places_headed(name) for s in reading.statements[place]]
     roles = find_roles(text)
+    order, worst = rate_order(text)
+    known = max((rate_order(source)[0] for source in about[:3]), default=_NO_ORDER)
     measures = np.array(
         [
-            *(turned == kind for kind in ("loosened", "forbidden", "denied", "late")),
+            *(value / 3 for value in (order, worst, known, max(0.0, order - known))),
+            *(turned == kind for kind in ("forbidden", "denied", "loosened", "late")),
             bool(values),
             bool(facts),
             skips_approval(text, about),

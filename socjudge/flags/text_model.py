@@ -41,12 +41,17 @@ def compact(text: str) -> str:
 
 def read_question(text: str) -> Numbers:
     """What both models see of a question, (LETTERS + 512,)."""
+    return np.concatenate([read_letters(text), VECTOR_SCALE * embed_text(text)])
+
+
+def read_letters(text: str) -> Numbers:
+    """The hashed runs of letters of a text, (LETTERS,)."""
     read = f"^{compact(text)[:LONGEST]}$"
     runs = {read[i : i + n] for n in (1, 2, 3, 4) for i in range(len(read) - n + 1)}
     places = sorted({zlib.crc32(run.encode()) % LETTERS for run in runs})
     letters = np.zeros(LETTERS)
     letters[places] = LETTERS_SCALE / math.sqrt(len(places))
-    return np.concatenate([letters, VECTOR_SCALE * embed_text(text)])
+    return letters
 
 
 def weigh(features: Numbers, weights: Numbers) -> Numbers:
