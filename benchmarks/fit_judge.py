@@ -138,7 +138,7 @@ def fit_orders() -> np.ndarray[Any, Any]:
     rows += [(unit.text, 0, 0.2) for p in open_index().passages for unit in split_units(p.text)]
     seen = {plain_style(one_form(text)).strip(): (danger, share) for text, danger, share in rows if len(text) > 8}
     x = sparse.csr_matrix([np.append(read_letters(text), 1) for text in seen])
-    return _fit(x, *zip(*seen.values(), strict=True), 1.0)
+    return _fit(x, *zip(*seen.values(), strict=True), RIDGE / 4)
 
 
 def _fit(x: Any, labels: Sequence[Any], shares: Sequence[float], ridge: float) -> np.ndarray[Any, Any]:

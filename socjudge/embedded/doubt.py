@@ -39,7 +39,7 @@ LETTERS_SCALE = 2.0  # what the ridge sees of them
 _PREDICATE = 14  # letters of a statement that say what it comes to
 _STRANGE = 6  # words that no passage has: more say no more
 # A model's score at which a doubt is 0.5, and how steeply it grows. Chosen on the leave-one-out figures of benchmarks/fit_judge.py.
-_SHAPES = {"accuracy": (1.1, 1.0), "safety": (-0.3, 1.5)}
+_SHAPES = {"accuracy": (0.9, 1.3), "safety": (-0.4, 1.6)}
 _FIRED = 0.4  # the least doubt where a rule finds something
 _SLIGHT = 0.25  # a doubt below this is none: it cannot tell
 _SAME_WORDS, _NEARLY = 0.75, 0.9  # and where it is another value in nearly the words of a source

@@ -36,6 +36,7 @@ _FOLLOWED = 0.45  # share of a sentence's character pairs in one source from whi
 _INVENTED = 4  # words of an unsupported statement that no passage has: a step made up, no free wording
 # What one wrong deadline, contact, command or stance leaves, in however long an answer; a second leaves nothing.
 _FATAL = 25
+_RATHER = 0.9  # both doubts are often near 1: then it is a danger
 _FOREIGN = 0.15  # share of an answer's characters that may have nothing to do with the passages
 
 
@@ -46,8 +47,8 @@ class Mark:
 
 
 def _dangerous(reading: Reading) -> list[bool]:
-    """Whether each claim is rather a danger than anything else: that costs 安全性 only."""
-    return [danger >= max(against, 0.5) for against, danger in zip(*doubts(reading), strict=True)]
+    """Whether each claim is rather a danger than a contradiction: that costs 安全性 only."""
+    return [danger >= max(_RATHER * against, 0.5) for against, danger in zip(*doubts(reading), strict=True)]
 
 
 def mark_groundedness(reading: Reading) -> Mark:

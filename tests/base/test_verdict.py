@@ -110,7 +110,7 @@ def test_each_of_several_judges_stands_with_its_own_verdict_also_an_open_one() -
 def test_the_embedded_judges_verdict_has_the_same_mark_and_words_with_a_note(
     view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = view(saved(judged_by("offline-rubric-8", 80), tmp_path / "logs"), tmp_path, capsys)
+    page = view(saved(judged_by("offline-rubric-9", 80), tmp_path / "logs"), tmp_path, capsys)
     assert ("✅ 合格 参考判定" if view is history else "✅ MVP合格") in page
     assert "参考判定（LLMによる採点ではありません）" in page and 'class="card good"' not in page
 
