@@ -77,7 +77,8 @@ def test_a_person_judges_and_asks_an_assistant_of_their_own(tmp_path: Path) -> N
             assert not bot.asked
             panel.get_by_role("button", name="評価を実行").click()
             panel.get_by_text("評価完了！結果を").wait_for(timeout=120_000)
-            assert [asked["q"] for asked in bot.asked] == [question for question, _ in QUESTIONS]
+            first, *others = (asked["q"] for asked in bot.asked)  # alone; the others at once, in whatever order
+            assert (first, sorted(others)) == (QUESTIONS[0][0], sorted(question for question, _ in QUESTIONS[1:]))
             panel.get_by_text("📋 詳細結果を見る").click()
             panel.get_by_text("503").first.wait_for(timeout=10_000)
             assert HOSTILE in panel.inner_text()
