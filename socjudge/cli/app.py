@@ -159,10 +159,8 @@ def run(
     """Answer and judge every question, print the verdict, leave a log.
 
     A run that was broken off is taken up where it stopped; `socjudge unfinished` lists such runs. Exit codes: docs/ci.md."""
-    from ..certify.issue import binding_of_judge
     from ..judging.dataset import load_eval_dataset
     from ..prompts.saved import judge_prompt_of
-    from ..runbooks.index import open_index
     from ..runs.certainty import most_repeats
     from ..runs.estimate import estimate_run
     from ..runs.given_answers import needs_index, open_answers
@@ -187,13 +185,19 @@ def run(
         "judge_repeats": most_repeats(judging.judge_repeats, judging.until_certain),
     }
     if job.require_certificate:
+        from ..certify.issue import binding_of_judge  # pandas and scipy: as long as the rest of a run's start
+
         prompt, rubric = marking["judge_prompt"], marking["rubric"]
         need_certificates(binding_of_judge(judge, prompt, rubric=rubric) for judge in judges)
     given = open_answers(answering.answers or default_answers() or None, questions)
     asking: dict[str, Any] = asdict(answering) | {"answers": given}
     how = {**marking, **asking, "judge_model": judges, "until_certain": judging.until_certain}
     estimate = estimate_run(questions, **how)
-    index = open_index(runbooks, index_dir=index_dir) if needs_index(given) else None
+    index = None
+    if needs_index(given):
+        from ..runbooks.index import open_index
+
+        index = open_index(runbooks, index_dir=index_dir)
     if estimate.calls and not pace.fresh:
         what: dict[str, Any] = {"judging": marking, "answering": asking}
         assignments, over = assign_judges(questions, judges, index=index, **what)
@@ -251,7 +255,6 @@ def rejudge(
 
     Example: socjudge rejudge logs/judge_eval_20260101_090000.json --judge-model gpt-4o"""
     from ..base.conditions import rubric_changes
-    from ..certify.issue import binding_of_judge
     from ..prompts.saved import judge_prompt_of
     from ..runs import suite
     from ..runs.assignment import assign_rejudging, rubric_to_judge
@@ -268,6 +271,8 @@ def rejudge(
     if told := rubric_changes(project_rubric(), rubric):
         echo(say("cli.rubric_of_log", told=told), err=True)
     if job.require_certificate:
+        from ..certify.issue import binding_of_judge
+
         need_certificates([binding_of_judge(judge, prompt, rubric=rubric)])
     estimate = estimate_run(
         [r.question for r in stored], answers=[r.answer for r in stored],

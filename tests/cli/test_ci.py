@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from command_line import socjudge as in_own_process
 from command_line import socjudge_here
 from conftest import ROOT
 from service import KEY, Service, error, judgement
@@ -101,6 +102,14 @@ def test_code_page_and_junit_say_the_same(
     assert (project / "page.md").read_text("utf-8").startswith(f"## {verdict}")
     assert kinds(project) == told
     assert KEY not in (project / "page.md").read_text("utf-8") + (project / "j.xml").read_text("utf-8")
+
+
+def test_a_run_loads_no_library_that_it_does_not_use(project: Path, service: Service) -> None:
+    keys = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url, "PYTHONPROFILEIMPORTTIME": "1"}
+    done = in_own_process("--project", str(project), *RUN, "--answers", str(project / "answers.csv"), **keys)
+    loaded = set(re.findall(r"^import time:.*\| +(\w+)$", done.stderr, re.MULTILINE))
+    assert done.returncode == 0 and "openai" in loaded
+    assert not loaded & {"pandas", "scipy", "pyarrow", "matplotlib", "langchain_core", "faiss"}
 
 
 def test_nothing_of_an_earlier_job_is_left_when_one_ends_early(project: Path, socjudge: Command) -> None:
