@@ -44,7 +44,8 @@ def heading(title: str, *lines: str) -> Any:
     ours = '[class*=" socjudge-"]'
     gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(say("panels.kernel_gone"), ensure_ascii=False)};
       display: block; margin: .3em 0; padding: .4em .8em; border-left: 4px solid var(--jp-error-color1, #c62828);
-      color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6; }}"""
+      color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6; }}
+{ours} .widget-html-content {{ min-width: 0; }}"""  # wide things scroll within themselves, not the panel
     return widgets.HTML(f"<style>{gone}</style>" + block("", f"<h2>{title}</h2>", *lines))
 
 

@@ -28,7 +28,7 @@ _NEEDED = ["run_id", "question_id", "criterion", "score"]
 _SHOWN = 20  # questions named in a line; all are in `questions`
 _MOVED = 5.0  # points: so far from before, a question is named though its verdict did not turn
 _MOST_MOVED = 10  # of them
-_NUMBERS = """<style>.socjudge .dataframe :is(th, td) { text-align: right; padding: .15em .8em; white-space: nowrap; }
+_NUMBERS = """<style>.socjudge .dataframe :is(th, td) { text-align: right; padding: .15em .5em; }
 .socjudge .dataframe :is(th, td):first-child { text-align: left; }</style>"""
 _DIRECTIONS = {
     (True, True): "合格のまま", (False, False): "不合格のまま", (False, True): "不合格→合格", (True, False): "合格→不合格",

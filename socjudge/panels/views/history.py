@@ -23,7 +23,6 @@ DOWNLOAD_BYTES = 20 * 2**20  # a larger report is not put into the page
 # Wide things scroll within themselves, not the page. Charts are drawn for white paper; in a dark theme light and dark
 # change places and hues stay (every colour keeps a contrast of 3:1: tests/charts/test_charts.py).
 _STYLE = """<style>
-.socjudge-history-explorer .widget-html-content { min-width: 0; }
 .socjudge-history-explorer option:checked { background: #1565c0 linear-gradient(#1565c0, #1565c0);
   -webkit-text-fill-color: #fff; }
 [data-jp-theme-light="false"] .socjudge-history-explorer input { color-scheme: dark; }
