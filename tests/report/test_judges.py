@@ -24,7 +24,7 @@ from socjudge import (
 )
 from socjudge.base.messages import say
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 QUESTIONS = [EvalQuestion(i, "正常系", f"質問{i}", ("要点",)) for i in (1, 2, 3)]
 STORED = [AssistantAnswer(q.question, f"回答{q.id}", "文脈") for q in QUESTIONS]

@@ -37,6 +37,12 @@ def report(folder: Path, logs: Path, **options: str) -> str:
     return write_report(folder / "report.html", logs, **options).read_text(encoding="utf-8")
 
 
+@pytest.fixture(autouse=True)
+def _drawn_where_charts_are_looked_at(request: pytest.FixtureRequest) -> None:
+    if not request.node.name.startswith(("test_texts_are_escaped", "test_no_address_leaves")):
+        request.getfixturevalue("undrawn")
+
+
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ten questions, eight with 80 points, one with 50, one reply that could not be read."""
