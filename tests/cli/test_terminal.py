@@ -24,7 +24,7 @@ from socjudge.cli.app import app
 PASSED = "✅ 評価完了！ MVP合格（10/10問、平均 96.4点）"
 HOSTILE = f"\x1b[2J\x1b[H{PASSED}\r\n\x1b]0;MVP PASS\x07\x1b]52;c;Y3Vy\x07\x9b8m\u202e\x1b[8m"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 
 
 @pytest.fixture(scope="module")
