@@ -182,5 +182,6 @@ def explain_anchoring(moves: pd.DataFrame) -> str:
             )
             for r in known.to_dict("records")
         ]
+        told += [say("certify.anchoring_no_mark", criterion=name) for name in rows.loc[rows["n"] == 0, "criterion"]]
         lines.append(say("certify.anchoring_told", variant=title, criteria=listed(told)))
     return "\n".join(lines)
