@@ -1,4 +1,4 @@
-"""Frames in, frames out: intervals, comparisons, agreement, noise, gates and bridges."""
+"""Compute intervals, comparisons, agreement, noise, gates and bridges: each function takes frames and returns frames."""
 
 from ..base.public import public_names
 

@@ -1,4 +1,4 @@
-"""How far several judges or people agree: on the points, and on who passes."""
+"""Measure how far several judges or people agree: on the points, and on who passes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ _VARIES = 1e-12  # squared points; less is rounding
 
 
 def krippendorff_alpha(ratings: ArrayLike) -> float:
-    """Krippendorff's alpha for interval data: 1 is perfect, 0 what chance gives.
+    """Compute Krippendorff's alpha for interval data: 1 is perfect agreement, 0 is what chance gives.
 
     ratings: one row per answer, one column per rater, NaN where not rated; rows with a single rating do not count.
-    NaN where nothing can be paired or nothing varies. Source: Krippendorff (2011), Computing Krippendorff's
-    Alpha-Reliability, section D, https://repository.upenn.edu/asc_papers/43."""
+    Returns NaN if nothing can be paired or nothing varies. Source: Krippendorff (2011), Computing Krippendorff's
+    Alpha-Reliability, section D, https://repository.upenn.edu/asc_papers/43.
+    """
     x = np.asarray(ratings, dtype=float)
     x = x[np.isfinite(x).sum(axis=1) >= 2]
     counts = np.isfinite(x).sum(axis=1)
@@ -52,11 +53,12 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
 
 
 def icc_agreement(ratings: ArrayLike) -> float:
-    """ICC(A,1): the reliability of one rater's points, a difference in level between raters counting as error.
+    """Compute ICC(A,1), the reliability of one rater's points; a difference in level between raters counts as error.
 
-    ratings: one row per answer, one column per rater, complete. NaN with fewer than two rows or raters, or where
-    nothing varies. Equal to ICC(2,1). Sources: McGraw and Wong (1996), Psychol. Methods 1, 30-46, table 4; Shrout and
-    Fleiss (1979), Psychol. Bull. 86, 420-428."""
+    ratings: one row per answer, one column per rater, without missing values. Returns NaN with fewer than two rows or
+    raters, or if nothing varies. Equal to ICC(2,1). Sources: McGraw and Wong (1996), Psychol. Methods 1, 30-46, table
+    4; Shrout and Fleiss (1979), Psychol. Bull. 86, 420-428.
+    """
     x = np.asarray(ratings, dtype=float)
     n, k = x.shape
     if n < 2 or k < 2:
@@ -70,9 +72,10 @@ def icc_agreement(ratings: ArrayLike) -> float:
 
 
 def fleiss_kappa(labels: ArrayLike) -> float:
-    """Fleiss' kappa of labels: one row per answer, one column per rater, complete. NaN where all labels are the same.
+    """Compute Fleiss' kappa of labels: one row per answer, one column per rater, without missing values.
 
-    Source: Fleiss (1971), Psychol. Bull. 76, 378-382."""
+    Returns NaN if all labels are the same. Source: Fleiss (1971), Psychol. Bull. 76, 378-382.
+    """
     x = np.asarray(labels)
     kinds = np.unique(x)
     if len(kinds) < 2 or x.shape[1] < 2:
@@ -85,9 +88,11 @@ def fleiss_kappa(labels: ArrayLike) -> float:
 
 
 def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
-    """Cohen's kappa of two raters' labels. NaN where both give one and the same label throughout.
+    """Compute Cohen's kappa of two raters' labels. Returns NaN if both raters give the same single label to every
+    answer.
 
-    Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46."""
+    Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46.
+    """
     a, b = np.asarray(first), np.asarray(second)
     kinds = np.union1d(a, b)
     if len(kinds) < 2:
@@ -99,7 +104,8 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
 def judge_agreement(
     scores: pd.DataFrame, labels: pd.DataFrame | None = None, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Agreement of all judges (and people) at once, one row per criterion and one (総合) for the mean over criteria.
+    """Measure the agreement of all judges (and people) together, one row per criterion and one (総合) for the mean over
+    criteria.
 
     Parameters
     ----------
@@ -110,7 +116,7 @@ def judge_agreement(
     by
         The column whose values are the raters.
     level
-        Of the intervals.
+        Confidence level of the intervals, 0–1.
 
     Returns
     -------
@@ -120,7 +126,7 @@ def judge_agreement(
         - n: answers with two raters or more
         - n_questions
         - n_complete: answers with all raters, which ICC and verdicts use
-        - n_missing: marks that could not be read
+        - n_missing: marks that are missing
         - alpha, alpha_low, alpha_high: Krippendorff, interval data
         - icc_a1, icc_low, icc_high: ICC(A,1)
         - verdict_agreement: share of rater pairs with the same verdict at the pass line
@@ -131,12 +137,12 @@ def judge_agreement(
     Raises
     ------
     ConfigError
-        With fewer than two raters or no common answer.
+        If there are fewer than two raters or no common answer.
 
     Notes
     -----
-    Intervals leave out one question at a time (`socjudge.stats.basics.jackknife_interval`); the sources are at
-    `krippendorff_alpha`, `icc_agreement` and `fleiss_kappa` in `socjudge.stats.agreement`.
+    The intervals come from leaving out one question at a time (`socjudge.stats.basics.jackknife_interval`); the sources
+    are named in `krippendorff_alpha`, `icc_agreement` and `fleiss_kappa` in `socjudge.stats.agreement`.
 
     Examples
     --------
@@ -161,7 +167,7 @@ def judge_agreement(
 def pairwise_agreement(
     scores: pd.DataFrame, labels: pd.DataFrame | None = None, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Agreement of each two judges (or people), one row per pair and criterion.
+    """Measure the agreement of each pair of judges (or people), one row per pair and criterion.
 
     Parameters
     ----------
@@ -172,26 +178,27 @@ def pairwise_agreement(
     -------
     DataFrame
         - first, second, criterion
-        - n: answers both rated
+        - n: answers that both rated
         - n_questions
-        - n_missing: marks that could not be read
+        - n_missing: marks that are missing
         - bias: second - first, points, mean over questions; bias_low, bias_high: t interval
         - loa_low, loa_high: limits of agreement, between which 95 % of single differences lie: bias ± 1.96 sd
         - rank_agreement: Spearman over answers
         - icc_a1
-        - verdict_agreement; agreement_low, agreement_high: Wilson, too narrow where a question has several answers
-        - base_rate_first, base_rate_second: share that passes
+        - verdict_agreement; agreement_low, agreement_high: Wilson interval, too narrow if a question has several
+          answers
+        - base_rate_first, base_rate_second: share of answers that each passes
         - kappa: Cohen
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        With fewer than two raters, or no answer of which two have readable marks.
+        If there are fewer than two raters, or no answer has marks of two raters that could be parsed.
 
     Notes
     -----
-    Source of the limits: Bland and Altman (1986), Lancet 327, 307-310.
+    Source of the limits of agreement: Bland and Altman (1986), Lancet 327, 307-310.
 
     Examples
     --------
@@ -225,8 +232,9 @@ def pairwise_agreement(
 
 
 def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: str) -> pd.DataFrame:
-    """One row per rater, answer and criterion (and 総合): columns rater, question, answer (numbers), criterion, score,
-    missing (how many marks could not be read)."""
+    """Return one row per rater, answer and criterion (and 総合): columns rater, question, answer (numbers), criterion,
+    score, missing (how many marks are missing).
+    """
     need_columns(scores, [by, *_UNIT, "criterion", "score"], who, "load_scores")
     parts = [same_raters(scores) if by == "rater" else scores.assign(rater=scores[by])]
     if labels is not None:
@@ -282,7 +290,9 @@ def _framed(rows: list[dict[str, Any]], ratings: pd.DataFrame) -> pd.DataFrame:
 
 
 def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
-    """A criterion's scores, one row per answer and one column per rater, NaN where there is none; each row's question."""
+    """Return a criterion's scores (one row per answer, one column per rater, NaN if there is none), and each row's
+    question.
+    """
     answer, answers = pd.factorize(part["answer"])
     table, question = np.full((len(answers), len(raters)), math.nan), np.zeros(len(answers), dtype=np.int64)
     table[answer, part["rater"].cat.set_categories(raters).cat.codes] = part["score"]
@@ -291,13 +301,13 @@ def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
 
 
 def _chosen(rows: ArrayLike, table: Floats, question: Whole) -> tuple[Floats, Whole]:
-    """Some rows of a table, and their questions numbered anew: 0, 1, …"""
+    """Return the chosen rows of a table, and their questions numbered again from 0: 0, 1, …"""
     kept = np.asarray(rows)
     return table[kept], pd.factorize(question[kept])[0]
 
 
 class _Moments(NamedTuple):
-    """Of some values, or of each column of a table: how many, their mean, the sum of squares around it."""
+    """Hold the count, the mean and the sum of squares around the mean, of some values or of each column of a table."""
 
     n: Floats
     mean: Floats
@@ -305,10 +315,12 @@ class _Moments(NamedTuple):
 
 
 def _without_each(values: Floats, question: Whole) -> _Moments:
-    """The moments of each column with each question left out in turn, one row per question, in its numbers' order.
+    """Return the moments of each column with each question left out in turn, one row per question, in the order of
+    their numbers.
 
-    Nothing is subtracted, so that what one question dominates keeps its digits: what comes before a question is joined
-    with what comes after it. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247."""
+    The moments of the questions before it and of those after it are joined. Nothing is subtracted, because subtraction
+    would lose digits if one question dominates. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247.
+    """
     values = values - values.mean(axis=0)
     count = np.bincount(question).astype(float)[:, None]
     mean = _sums(values, question) / count
@@ -322,7 +334,7 @@ def _sums(values: Floats, question: Whole) -> Floats:
 
 
 def _running(count: Floats, mean: Floats, squares: Floats) -> _Moments:
-    """The moments of the first 0, 1, 2, … of some groups together."""
+    """Return the joint moments of the first 0, 1, 2, … groups."""
     counts = np.vstack([np.zeros((1, 1)), count.cumsum(axis=0)])
     means = np.vstack([np.zeros((1, mean.shape[1])), (count * mean).cumsum(axis=0) / counts[1:]])
     grown = squares + counts[:-1] * count / counts[1:] * (mean - means[:-1]) ** 2
@@ -337,7 +349,10 @@ def _joined(a: _Moments, b: _Moments) -> _Moments:
 
 
 def alphas_without_each(table: Floats, question: Whole) -> Floats:
-    """`krippendorff_alpha` of a table with each question left out in turn. question: that of each row, 0, 1, …"""
+    """Compute `krippendorff_alpha` of a table with each question left out in turn.
+
+    question: the number of each row's question, 0, 1, …
+    """
     if not len(table):
         return np.empty(0)
     is_rated = np.isfinite(table)
@@ -353,7 +368,10 @@ def alphas_without_each(table: Floats, question: Whole) -> Floats:
 
 
 def iccs_without_each(table: Floats, question: Whole) -> Floats:
-    """`icc_agreement` of a complete table with each question left out in turn. question: as above."""
+    """Compute `icc_agreement` of a table without missing values with each question left out in turn.
+
+    question: the number of each row's question, 0, 1, …
+    """
     if not len(table):
         return np.empty(0)
     k = table.shape[1]

@@ -1,8 +1,8 @@
-"""Intervals, tests and correlations of plain arrays, and the summary of a frame of scores.
+"""Compute intervals, tests and correlations of plain arrays, and the summary of a frame of scores.
 
-Questions are the unit everywhere: repeats are averaged within their question first. Missing is not zero: what has no
-score is left out and counted. docs/statistics.md tells when each number can be believed, and benchmarks/calibration.py
-how often it was right in simulations.
+Questions are the unit everywhere, because repeats of one question are not independent: repeats are averaged within
+their question first. Missing is not zero: a mark without a score is left out and counted. docs/statistics.md tells when
+each number can be believed, and benchmarks/calibration.py how often it was right in simulations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _TINY = 1e-9
 
 
 def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str) -> None:
-    """ConfigError if `frame` lacks a column, or has a criterion of the mean's name. who: the function that needs it; maker: the one that makes such frames."""
+    """Raise ConfigError if `frame` lacks a column, or has a criterion with the name of the mean (総合).
+
+    who: the function that needs the columns; maker: the function that makes such frames.
+    """
     missing = [name for name in dict.fromkeys(names) if name not in frame.columns]
     if missing:
         lacking, found = ", ".join(map(repr, missing)), ", ".join(map(str, frame.columns))
@@ -44,7 +47,7 @@ def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str
 
 
 def in_order(column: pd.Series) -> list[Any]:
-    """The values that occur: in the order of the categories, or else in which they occur."""
+    """Return the values that occur, in the order of the categories, or else in the order of their first occurrence."""
     present = column.dropna().unique().tolist()
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return present
@@ -52,38 +55,40 @@ def in_order(column: pd.Series) -> list[Any]:
 
 
 def plain_floats(values: pd.Series) -> pd.Series:
-    """The values as float64, NaN where missing."""
+    """Return the values as float64, NaN where missing."""
     return values.astype("Float64").astype("float64")
 
 
 def mean_interval(
     values: ArrayLike, *, method: str = "hall", level: float = 0.95, seed: int = 0, low: float = 0, high: float = 100
 ) -> tuple[float, float]:
-    """Interval for the mean of independent values between `low` and `high`, as (low, high) in the values' unit.
+    """Compute an interval for the mean of independent values between `low` and `high`, as (low, high) in the values'
+    unit.
 
     Parameters
     ----------
     values
-        One per question.
+        One number per question.
     method
         "t"; "bca"; or "hall": a t interval whose ends are moved for skewness by Hall's monotone cubic transformation.
     level
-        Of the interval.
+        Confidence level of the interval, 0–1.
     seed
-        For "bca".
+        Random seed of "bca".
     low, high
-        The ends of the scale.
+        The ends of the scale, in the values' unit.
 
     Returns
     -------
     tuple[float, float]
-        NaN with fewer than two values, and where all are equal: ten equal marks do not say how far the next would be.
+        NaN with fewer than two values, and if all are equal: ten equal marks do not say how far away the next mark
+        would be.
 
     Notes
     -----
-    Ten values cannot tell their skewness, so that of "hall" is the skewness of a beta distribution on the range with
-    the same mean and sd: none in the middle, strong when the mean is near an end and the sd is large, and 1 at most (in
-    simulations of marks near 100 more gave intervals that were too wide).
+    Ten values are too few to estimate their skewness, so "hall" uses the skewness of a beta distribution on the range
+    with the same mean and sd: none in the middle, strong when the mean is near an end and the sd is large, and at most
+    1 (in simulations of marks near 100, a larger limit gave intervals that were too wide).
 
     Sources: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat. Assoc. 73, 536-544;
     Efron (1987), J. Am. Stat. Assoc. 82, 171-185.
@@ -111,15 +116,15 @@ def mean_interval(
 
 
 def difference_interval(differences: ArrayLike, *, level: float = 0.95) -> tuple[float, float]:
-    """Interval for the mean of paired differences of marks, as (low, high) in points, -100 to 100.
+    """Compute an interval for the mean of paired differences of marks, as (low, high) in points, -100 to 100.
 
-    NaN with fewer than two, and where all are equal.
+    Returns NaN with fewer than two differences, and if all are equal.
 
     Notes
     -----
-    A t interval with a continuity correction: marks come in steps, so that the mean of n differences moves in steps
+    It is a t interval with a continuity correction: marks come in steps, so the mean of n differences moves in steps
     too, and half a step is added at each end. The step is the smallest distance between two of the differences, over n:
-    1 point for ten differences in tens, next to nothing for means of many marks.
+    1 point for ten differences that are multiples of ten, almost nothing for means of many marks.
 
     Source: Cox (1970), Biometrika 57, 217-219.
     """
@@ -131,19 +136,21 @@ def difference_interval(differences: ArrayLike, *, level: float = 0.95) -> tuple
 
 
 def beta_skewness(mean: float, sd: float) -> float:
-    """The skewness of a beta distribution on 0-1 with this mean and sd, between -1 and 1."""
+    """Compute the skewness of a beta distribution on 0–1 with this mean and sd, limited to -1 to 1."""
     return float(np.clip(2 * (1 - 2 * mean) * sd / (mean * (1 - mean) + sd * sd), -1, 1))
 
 
 def hall_ends(reach: float, skewness: float, n: int) -> tuple[float, float]:
-    """Hall's ends of a t interval: mean - sd times the first is the lower, times the second the upper one.
+    """Compute Hall's ends of a t interval: mean - sd times the first is the lower end, mean - sd times the second the
+    upper end.
 
-    reach: the t quantile over the root of n."""
+    reach: the t quantile divided by the square root of n.
+    """
     return _untransformed(reach, skewness, n), _untransformed(-reach, skewness, n)
 
 
 def _untransformed(y: float, skewness: float, n: int) -> float:
-    """The w with y = w + a w² + a² w³ / 3 + skewness / 6n, where a = skewness / 3 (Hall's g1, w = (mean - mu) / sd)."""
+    """Solve y = w + a w² + a² w³ / 3 + skewness / 6n for w, where a = skewness / 3 (Hall's g1, w = (mean - mu) / sd)."""
     if abs(skewness) < _TINY:
         return y
     a = skewness / 3
@@ -151,10 +158,11 @@ def _untransformed(y: float, skewness: float, n: int) -> float:
 
 
 def pass_rate_interval(passed: int, total: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson interval for a pass rate, as (low, high) fractions between 0 and 1.
+    """Compute the Wilson interval for a pass rate, as (low, high) fractions between 0 and 1.
 
-    Counts are questions, not criteria. ValueError if total < 1 or passed > total.
-    Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212."""
+    Counts are questions, not criteria. Raises ValueError if total < 1 or passed > total. Source: Wilson (1927), J. Am.
+    Stat. Assoc. 22, 209-212.
+    """
     if total < 1 or not 0 <= passed <= total:
         raise ValueError(say("stats.pass_rate", passed=passed, total=total))
     interval = scipy.stats.binomtest(passed, total).proportion_ci(level, method="wilson")
@@ -164,32 +172,32 @@ def pass_rate_interval(passed: int, total: int, level: float = 0.95) -> tuple[fl
 def jackknife_interval(
     estimate: float, left_out: ArrayLike, *, level: float = 0.95, scale: str = "plain", raters: int = 2
 ) -> tuple[float, float]:
-    """Interval for a statistic from its values with each question left out in turn.
+    """Compute an interval for a statistic from its values with each question left out in turn.
 
     Parameters
     ----------
     estimate
-        The statistic of all questions.
+        The statistic over all questions.
     left_out
         The statistic without each question.
     level
-        Of the interval.
+        Confidence level of the interval, 0–1.
     scale
         "plain", or "agreement" for a coefficient of `raters` raters, which is then put on Fisher's scale
         z = ½ ln((1 + (raters - 1) r) / (1 - r)) and back.
     raters
-        How many, for "agreement".
+        How many raters, for "agreement".
 
     Returns
     -------
     tuple[float, float]
-        NaN with fewer than three questions or where a value is not finite.
+        NaN with fewer than three questions or if a value is not finite.
 
     Notes
     -----
-    The squared standard error is the sum of squared distances of `left_out` from the estimate, n / (n - 1) times the
-    usual one, with t of n - 2 degrees of freedom: with ten questions it covered the agreement of two or three judges in
-    93-97 % of our simulations, the usual one in 91-96 %.
+    The squared standard error is the sum of squared distances of `left_out` from the estimate, that is n / (n - 1)
+    times the usual one, with t of n - 2 degrees of freedom. With ten questions the interval covered the agreement of
+    two or three judges in 93-97 % of our simulations, the usual interval in 91-96 %.
 
     Sources: Efron and Stein (1981), Ann. Stat. 9, 586-596; Fisher (1925), Statistical Methods, section 38.
     """
@@ -216,13 +224,14 @@ def jackknife_interval(
 
 
 def sign_flip_p(differences: ArrayLike, *, samples: int = 9_999, seed: int = 0) -> float:
-    """Two-sided p that paired differences have mean zero, from flipping their signs; never 0, NaN without differences.
+    """Compute the two-sided p that paired differences have mean zero, by flipping their signs; never 0, NaN without
+    differences.
 
     Notes
     -----
-    Exact (every pattern) up to 16 differences: then p is a multiple of 2 / 2ⁿ, so five differences cannot come below
-    0.0625. Beyond, (b + 1) / (m + 1) for m = `samples` random patterns. Assumes that a difference is as likely d as -d
-    when nothing differs, which holds for two readings of one judge.
+    Up to 16 differences the test is exact (every pattern of signs): then p is a multiple of 2 / 2ⁿ, so five differences
+    cannot give a p below 0.0625. With more, p is (b + 1) / (m + 1) for m = `samples` random patterns. The test assumes
+    that a difference is as likely d as -d when nothing differs, which holds for two readings of one judge.
 
     Sources: Fisher (1935), The Design of Experiments, section 21; Phipson and Smyth (2010), doi
     10.2202/1544-6115.1585.
@@ -247,9 +256,10 @@ def sign_flip_p(differences: ArrayLike, *, samples: int = 9_999, seed: int = 0) 
 
 
 def holm_adjust(p_values: ArrayLike) -> Floats:
-    """The p-values adjusted for their number by Holm's step-down method; NaN stays NaN and does not count.
+    """Adjust p-values for their number by Holm's step-down method; NaN stays NaN and does not count.
 
-    Source: Holm (1979), Scand. J. Stat. 6, 65-70."""
+    Source: Holm (1979), Scand. J. Stat. 6, 65-70.
+    """
     p = np.asarray(p_values, dtype=float)
     adjusted = np.full(p.shape, math.nan)
     order = np.argsort(p)[: int(np.isfinite(p).sum())]  # NaN sorts last
@@ -259,12 +269,13 @@ def holm_adjust(p_values: ArrayLike) -> Floats:
 
 
 def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The smallest true mean difference that `n` paired differences with this sd show with probability `power`.
+    """Compute the smallest true mean difference that `n` paired differences with this sd show with probability `power`.
 
-    Same unit as sd. From the noncentral t distribution, at the largest level up to alpha that the sign-flip test can
-    reach with n questions (n = 10, alpha = 0.05 / 6: 8 / 1024). NaN where it can reach none, and if sd is 0:
-    differences that do not vary say nothing about what would be seen. Source: Cohen (1988), Statistical Power
-    Analysis, chapter 2."""
+    The result has the unit of sd. It comes from the noncentral t distribution, at the largest level up to alpha that
+    the sign-flip test can reach with n questions (n = 10, alpha = 0.05 / 6: 8 / 1024). Returns NaN if the test can
+    reach no such level, and if sd is 0: differences that do not vary do not say what could be detected. Source: Cohen
+    (1988), Statistical Power Analysis, chapter 2.
+    """
     if n < 2 or not sd > _TINY:
         return math.nan
     if n <= ENUMERATED:
@@ -281,7 +292,7 @@ def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: floa
 
 
 def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Spearman's rank correlation; NaN with fewer than three pairs or where one side is all equal."""
+    """Compute Spearman's rank correlation; NaN with fewer than three pairs or if one side is all equal."""
     ranks = [scipy.stats.rankdata(side) for side in (first, second)]
     if len(ranks[0]) < 3 or any(np.ptp(side) == 0 for side in ranks):
         return math.nan
@@ -289,10 +300,11 @@ def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def question_means(scores: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """One row per group and question: columns `by`, question_id and score (0–100, NaN if nothing was scored).
+    """Return one row per group and question: columns `by`, question_id and score (0–100, NaN if nothing was scored).
 
-    Repeats of the judge are averaged within their answer, answers within question and criterion, and criteria last, so
-    that each weighs the same however often it was asked for."""
+    Repeats of the judge are averaged within their answer first, then answers within question and criterion, then
+    criteria, so that each weighs the same however often it was judged.
+    """
     question = list(dict.fromkeys([*by, "question_id"]))
     cell = list(dict.fromkeys([*question, "criterion"]))
     kept_apart = ("run_id", "judge_model", "prompt_id", "answer_sha256", "answer_repeat")
@@ -311,30 +323,31 @@ def summarise_scores(
     level: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Mean scores with their intervals, one row per group.
+    """Compute mean scores with their intervals, one row per group.
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`; columns used: those of `by`, question_id, score.
     by
-        One column or several, such as "criterion", "category", ["run_id", "criterion"]; () for one row over everything.
+        One column name or several, such as "criterion", "category", ["run_id", "criterion"]; () for one row over
+        everything.
     method
-        Of the interval: "hall", "t" or "bca", see `socjudge.stats.basics.mean_interval`.
+        Method of the interval: "hall", "t" or "bca", see `socjudge.stats.basics.mean_interval`.
     level
-        Of the interval.
+        Confidence level of the interval, 0–1.
     seed
-        For "bca".
+        Random seed of "bca".
 
     Returns
     -------
     DataFrame
-        Where nothing was scored, n is 0 and the numbers are missing.
+        If nothing was scored, n is 0 and the numbers are missing.
 
         - the columns of `by`
         - n: questions
         - n_scores: marks
-        - n_missing: marks that could not be read
+        - n_missing: marks that are missing
         - mean: 0–100; repeats are averaged within their question first
         - sd: between questions
         - ci_low, ci_high: 0–100
@@ -342,7 +355,7 @@ def summarise_scores(
 
     Notes
     -----
-    The interval is about all questions like these, not about these questions asked once more.
+    The interval is about all questions like these, not about asking these questions once more.
 
     Examples
     --------
@@ -401,8 +414,11 @@ def _summary_note(x: Floats, missing: int, method: str) -> str:
 
 
 def same_raters(labels: pd.DataFrame) -> pd.DataFrame:
-    """Labels of whatever origin with one name for each person, the first of its spellings: blanks, punctuation, width, case,
-    characters that nobody sees and さん make no second person. None where there is no name."""
+    """Return the labels, of whatever origin, with one name for each person: the first of its spellings.
+
+    Names that differ only in blanks, punctuation, width, case, invisible characters or さん are one person. The name is
+    None if there is none.
+    """
     spelt: dict[str, str] = {}
     names: dict[Any, str | None] = {}
     for name in labels["rater"].dropna().unique():

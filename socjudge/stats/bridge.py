@@ -1,4 +1,4 @@
-"""From an old judge's scale to a new one's, for the day the old model is shut down."""
+"""Convert an old judge's scale to a new judge's scale, for the day when the old model is shut down."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jack
 
 
 def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
-    """How the new judge's points follow from the old one's, one row per criterion and one (総合) for their mean.
+    """Compute how the new judge's points follow from the old one's, one row per criterion and one (総合) for their mean.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     old, new
         Values of `by` that judged the same stored answers.
     by
-        What names a judge.
+        The column that names a judge.
 
     Returns
     -------
@@ -46,27 +46,27 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
         - criterion
         - n: questions
         - n_answers
-        - n_missing: marks that could not be read
+        - n_missing: marks that are missing
         - shift: mean new - old, points; shift_low, shift_high: t interval
         - slope, slope_low, slope_high, intercept: new = intercept + slope × old
-        - pass_line, pass_line_low, pass_line_high: the new scale's points that correspond to the pass line, 70, on the
-          old
+        - pass_line, pass_line_low, pass_line_high: the points on the new scale that correspond to the pass line, 70, on
+          the old scale
         - correlation
-        - verdict_changes: answers that cross 70 with the new judge
+        - verdict_changes: answers that are on the other side of 70 with the new judge
         - verdict_changes_bridged: answers whose verdict differs when the new judge's line is pass_line
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        Below 8 common questions, or for different answers.
+        With fewer than 8 common questions, or if the two judged different answers.
 
     Notes
     -----
-    The line carries the old points' mean and sd over the answers to those of the new points (linear equating, the same
-    both ways). It is errors-in-variables regression for judges of equal reliability; ordinary regression would take
-    the old marks as exact, and flatten the slope. slope, intercept and pass_line are missing where the correlation is
-    not surely above 0: then the two do not measure the same thing.
+    The line maps the mean and sd of the old points over the answers to those of the new points (linear equating, which
+    gives the same line in both directions). It is errors-in-variables regression for judges of equal reliability;
+    ordinary regression would treat the old marks as exact, and flatten the slope. slope, intercept and pass_line are
+    missing if the correlation is not surely above 0: then the two do not measure the same thing.
 
     Sources: Kolen and Brennan (2014), Test Equating, 2.4; Ricker (1973), J. Fish. Res. Board Can. 30, 409-434.
 
@@ -92,7 +92,7 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 
 
 def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
-    """One trend over both judges' runs on the new judge's scale, one row per run, oldest first.
+    """Compute one trend over both judges' runs on the new judge's scale, one row per run, oldest first.
 
     Parameters
     ----------
@@ -108,11 +108,11 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
         - n_missing
         - own_mean: as judged, 0–100
         - mean: on the new scale
-        - ci_low, ci_high: for the old judge's runs with the uncertainty of the bridge added
-        - bridged: the run was moved by the bridge
-        - overlap: a run of the new judge on answers that the old one had judged; it measures the bridge, not a later
-          state
-        - seam: the first run of the new judge
+        - ci_low, ci_high: interval of mean; for the old judge's runs it includes the uncertainty of the bridge
+        - bridged: whether the bridge converted the run's points
+        - overlap: whether the run is the new judge's, on answers that the old judge had judged; it measures the bridge,
+          not a later state
+        - seam: whether the run is the first one of the new judge
         - pass_threshold: the pass line of the run
         - method, note (in the language of the messages)
 
@@ -175,11 +175,15 @@ def bridged_trend(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 
 
 def questions_missing(reach: float, n: int, enough: float) -> int:
-    """How many more questions would bring an interval to `enough` points to either side, where n have brought it to `reach`; 0 if
-    it is surely there. An interval is as wide as one over the root of their number.
+    """Return how many more questions would narrow an interval to `enough` points on either side.
 
-    Surely: of few questions some are alike by chance, and their interval is too short. So its upper limit counts (95 %, chi-squared
-    with n - 1): without it a line that was called known was off by more than that in 31 % with twenty answers."""
+    reach: the interval's half-length now, with n questions, points. An interval is as wide as one over the square root
+    of the number of questions. The result is 0 if the interval is surely narrow enough.
+
+    "Surely" means that the upper limit of the half-length counts (95 %, chi-squared with n - 1), because a few
+    questions may be alike by chance, and their interval is then too short. Without that upper limit, a line that was
+    called known was off by more than `enough` in 31 % of the cases with twenty answers.
+    """
     sure = reach * math.sqrt((n - 1) / scipy.stats.chi2.ppf(0.05, n - 1))
     return max(math.ceil(n * (sure / enough) ** 2) - n, 0)
 
@@ -203,9 +207,12 @@ def _answers(scores: pd.DataFrame) -> set[tuple[Any, str]]:
 
 
 def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floats:
-    """(intercept, slope) of new = intercept + slope x old: of all answers first, then with each question left out.
+    """Compute (intercept, slope) of new = intercept + slope x old: first over all answers, then with each question left
+    out.
 
-    One value per answer. A single row of NaN where old and new are not surely correlated (95 %, Fisher's z)."""
+    old, new, questions: one value per answer. Returns a single row of NaN if old and new are not surely correlated (95
+    %, Fisher's z).
+    """
     x, y, ids = np.asarray(old, dtype=float), np.asarray(new, dtype=float), np.asarray(questions)
     kinds = list(dict.fromkeys(ids.tolist()))
     r = _correlation(x, y)
@@ -219,19 +226,21 @@ def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floa
 
 
 def _correlation(x: Floats, y: Floats) -> float:
-    """0 where one side does not vary."""
+    """Compute the correlation of two arrays; 0 if one side does not vary."""
     return float(np.corrcoef(x, y)[0, 1]) if len(x) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0 else 0.0
 
 
 def _at(lines: Floats, old: float) -> Floats:
-    """The new points that correspond to `old`, one for each line."""
+    """Return the new points that correspond to `old`, one for each line."""
     return np.asarray(lines[:, 0] + lines[:, 1] * old)
 
 
 def _together(first: float, second: float, first_freedom: int, second_freedom: int) -> float:
-    """Half-length of the interval of a sum from those of its two parts, which are t intervals and independent.
+    """Return the half-length of the interval of a sum, from the half-lengths of its two independent parts, both t
+    intervals.
 
-    NaN where the first is. Source: Welch (1947), Biometrika 34, 28-35."""
+    Returns NaN if the first is NaN. Source: Welch (1947), Biometrika 34, 28-35.
+    """
     if math.isnan(first):
         return first
     a, b = (reach / _t(freedom) for reach, freedom in ((first, first_freedom), (second, second_freedom)))

@@ -1,4 +1,6 @@
-"""Changes of a mark: from where on one is more than noise, how often they happen, and whether two sets are the same."""
+"""Tell when a change of a mark is more than noise, how often such changes happen, and whether two sets of marks are
+equal.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,23 @@ from numpy.typing import ArrayLike
 
 
 def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95) -> float:
-    """How far a single mark is from the mean of `repeats` others of the same answer, at most, in `level` of the cases.
+    """Return the largest distance of a single mark from the mean of `repeats` others of its answer, in `level` of the
+    cases.
 
-    sd: of single marks, points, estimated with that many degrees of freedom. NaN without any: then nobody knows. It is
-    the prediction interval of one more observation, t · sd · sqrt(1 + 1 / repeats)."""
+    sd: of single marks, points, estimated with `freedom` degrees of freedom. Returns NaN if freedom is below 1, because
+    then nobody knows the noise. It is the prediction interval of one more observation, t · sd · sqrt(1 + 1 / repeats).
+    """
     if freedom < 1:
         return math.nan
     return float(scipy.stats.t.ppf(0.5 + level / 2, freedom)) * sd * math.sqrt(1 + 1 / repeats)
 
 
 def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval for a mean share of n answers, as (low, high), 0–1; NaN for none.
+    """Compute Wilson's interval for a mean share of n answers, as (low, high), 0–1; NaN for no answers.
 
-    Unlike `pass_rate_interval` it takes a share between two counts: of answers in which only some places moved.
-    Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212."""
+    Unlike `pass_rate_interval` it accepts a share between two counts, which occurs if only some places of an answer
+    moved. Source: Wilson (1927), J. Am. Stat. Assoc. 22, 209-212.
+    """
     if not n:
         return math.nan, math.nan
     z2 = float(scipy.stats.norm.ppf(0.5 + level / 2)) ** 2
@@ -33,10 +38,12 @@ def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float,
 
 
 def equivalence_p(differences: ArrayLike, margin: float) -> float:
-    """The larger p of two one-sided t tests that the mean of paired differences lies within `margin` points of 0.
+    """Return the larger p of two one-sided t tests that the mean of paired differences lies within `margin` points of
+    0.
 
-    NaN with fewer than two, and where all are equal: they do not say how far the next would be.
-    Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680."""
+    Returns NaN with fewer than two differences, and if all are equal: they do not say how far away the next would be.
+    Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680.
+    """
     d = np.asarray(differences, dtype=float)
     if len(d) < 2 or np.ptp(d) == 0:
         return math.nan
@@ -49,10 +56,11 @@ def equivalence_p(differences: ArrayLike, margin: float) -> float:
 
 
 def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
-    """The one-sided lower and upper ends, each of level 1 - alpha, of a mean share over n answers.
+    """Compute the one-sided lower and upper ends, each of level 1 - alpha, of a mean share over n answers.
 
     Clopper and Pearson (1934), Biometrika 26, 404-413, with the sum of the shares in place of the count: shares between
-    0 and 1 scatter no more than counts do (Hoeffding 1963, J. Am. Stat. Assoc. 58, 13-30)."""
+    0 and 1 vary no more than counts do (Hoeffding 1963, J. Am. Stat. Assoc. 58, 13-30).
+    """
     x = share * n
     low = float(scipy.stats.beta.ppf(alpha, x, n - x + 1)) if x > 0 else 0.0
     high = float(scipy.stats.beta.ppf(1 - alpha, x + 1, n - x)) if x < n else 1.0
@@ -60,13 +68,18 @@ def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
 
 
 def share_power(share: float, n: int, alpha: float, above: float) -> float:
-    """How likely n answers, of which each counts with this chance, show by `share_ends` that the share is above a limit."""
+    """Compute how likely n answers show by `share_ends` that the share is above the limit `above`.
+
+    share: the chance of each answer to count.
+    """
     counts = [k for k in range(n + 1) if share_ends(k / n, n, alpha)[0] > above]
     return float(scipy.stats.binom.pmf(counts, n, share).sum())
 
 
 def sd_ends(sd: float, freedom: float, alpha: float) -> tuple[float, float]:
-    """The one-sided lower and upper ends, each of level 1 - alpha, of an sd with that many degrees of freedom, by
-    chi-squared: of normal noise."""
+    """Compute the one-sided lower and upper ends, each of level 1 - alpha, of the sd of normal noise, by chi-squared.
+
+    freedom: the degrees of freedom with which sd was estimated.
+    """
     low, high = (sd * math.sqrt(freedom / float(scipy.stats.chi2.ppf(p, freedom))) for p in (1 - alpha, alpha))
     return low, high

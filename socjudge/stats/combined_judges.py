@@ -1,4 +1,4 @@
-"""Several judges' marks of the same answers taken together, beside each single mark."""
+"""Combine several judges' marks of the same answers, and show the combination beside each single mark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRIMMED_FROM = 3  # judges: of fewer nothing is left without the lowest and the 
 
 
 def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFrame:
-    """The same rows, each a single mark, with what all judges of that answer say together beside it.
+    """Return the same rows, each a single mark, and beside it what all judges of that answer say together.
 
     Parameters
     ----------
@@ -22,29 +22,30 @@ def combine_judges(marks: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFr
         One row per criterion score (`load_scores`, `run.scores_frame()`) or per judged answer (`load_results`,
         `run.results_frame()`), with answers that several judges marked.
     by
-        What names a judge.
+        The column that names a judge.
 
     Returns
     -------
     DataFrame
         The rows of `marks`, in their order, with further columns; points are 0–100:
 
-        - judges_n: judges with a readable mark of this answer (and criterion); judges_unread: those without
+        - judges_n: judges with a mark of this answer (and criterion) that could be parsed; judges_unread: judges
+          without
         - judges_mean, judges_median: of the judges' marks; repeats of a judge are averaged first
         - judges_trimmed: the mean without the lowest and the highest; missing for fewer than three judges
         - judges_low, judges_high: the lowest and the highest mark
-        - judges_majority: whether more than half of those who marked reach the pass line; missing where they are split
-          in half, or nobody marked
+        - judges_majority: whether more than half of those who marked reach the pass line; missing if they are split in
+          half, or nobody marked
 
     Raises
     ------
     ConfigError
-        Where a column is missing, or there is no row.
+        If a column is missing, or there is no row.
 
     Notes
     -----
-    An answer is known by question_id and answer_sha256. Judges often err alike, so that a median of three is no proof: how far
-    they agree says `judge_agreement`, how far they are people's `judge_vs_people`.
+    An answer is known by question_id and answer_sha256. Judges often make the same errors, so a median of three is no
+    proof: `judge_agreement` says how far they agree, `judge_vs_people` how close they are to people.
 
     Examples
     --------

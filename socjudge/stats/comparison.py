@@ -1,4 +1,4 @@
-"""Two judges (prompts, runs) on the same stored answers, question by question."""
+"""Compare two judges (prompts, runs) on the same stored answers, question by question."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ LEVEL = 0.95  # of the intervals; its complement is the level of the tests
 
 
 def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
-    """The runs that judged the same stored answers as one of them, by the answers' hash; that one is among them.
+    """Return the runs that judged the same stored answers as one given run, by the answers' hash; that run is among
+    them.
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`; columns used: run_id, answer_sha256.
     run_id
-        The run whose answers are meant; unless given the latest whose answers another run judged too, else the latest.
+        The run whose answers are meant. If not given: the latest run whose answers another run judged too, or else the
+        latest run.
 
     Returns
     -------
     list
-        Values of run_id, in the order of the frame. A run that judged only some of the answers counts.
+        Values of run_id, in the order of the frame. A run that judged only some of the answers is included.
 
     Examples
     --------
@@ -63,7 +65,7 @@ def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
 
 
 def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
-    """Whether two runs judged a same stored answer, for each question that both asked (its index)."""
+    """Return, for each question that both runs asked (the index), whether they judged a same stored answer."""
     sides = []
     for run in (first, second):
         side = scores[scores["run_id"] == run]
@@ -75,23 +77,23 @@ def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
 
 
 def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: str) -> pd.DataFrame:
-    """The marks of two cohorts for the answers that both judged.
+    """Pair the marks of two cohorts for the answers that both judged.
 
     Returns
     -------
     DataFrame
-        One row per question, answer and criterion, and one with criterion 総合 for the mean over the criteria that both
-        use.
+        One row per question, answer and criterion, and one row with criterion 総合 for the mean over the criteria that
+        both use.
 
         - question_id, answer_sha256, criterion (ordered)
-        - first, second: 0–100, repeats averaged, missing where one has no score
-        - missing: marks that could not be read
+        - first, second: 0–100, repeats averaged, missing if one has no score
+        - missing: number of missing marks
 
     Raises
     ------
     ConfigError
-        Naming `who`, if a column or a cohort is missing, or where both judged a question but never the same answer to
-        it.
+        With `who` in the message, if a column or a cohort is missing, or if both judged a question but never the same answer
+        to it.
     """
     need_columns(scores, [by, "question_id", "answer_sha256", "criterion", "score"], who, "load_scores")
     sides = [_one_side(scores, value, by, who) for value in (first, second)]
@@ -122,7 +124,7 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
 
 
 def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFrame:
-    """One cohort's mean mark per question, answer and criterion."""
+    """Return one cohort's mean mark per question, answer and criterion."""
     side = scores[scores[by] == value]
     if side.empty:
         found = ", ".join(map(repr, scores[by].dropna().unique()))
@@ -137,7 +139,7 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
 
 
 def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
-    """The two cohorts' means per question (index question_id, columns first and second), answers averaged."""
+    """Return the two cohorts' means per question (index question_id, columns first and second), averaged over answers."""
     part = pairs[pairs["criterion"] == criterion].dropna(subset=["first", "second"])
     return part.groupby("question_id", observed=True)[["first", "second"]].mean()
 
@@ -145,9 +147,9 @@ def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
 def compare_judges(
     scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model", samples: int = 9_999, seed: int = 0
 ) -> pd.DataFrame:
-    """How far each judge's marks lie from the baseline's on the same stored answers, per criterion and overall.
+    """Measure how far each judge's marks are from the baseline's on the same stored answers, per criterion and overall.
 
-    It compares prompts, runs and whatever else `by` names as well.
+    It also compares prompts, runs and anything else that `by` names.
 
     Parameters
     ----------
@@ -158,7 +160,7 @@ def compare_judges(
     by
         "judge_model", "prompt_id", "run_id" or any other column.
     samples, seed
-        For the sign flips, beyond 16 questions.
+        Number of random sign patterns and their random seed, used with more than 16 questions.
 
     Returns
     -------
@@ -168,27 +170,27 @@ def compare_judges(
         - the column of `by`, baseline, criterion
         - n: questions
         - n_answers
-        - n_missing: marks that could not be read
-        - n_unpaired: answers only one of them judged, left out
+        - n_missing: marks that are missing
+        - n_unpaired: answers that only one of them judged; they are left out
         - baseline_mean, mean: 0–100
         - mean_difference: mean - baseline_mean; ci_low, ci_high: its 95 % interval
-        - p_value: sign flips; p_holm: adjusted
+        - p_value: by sign flips; p_holm: adjusted by Holm's method
         - detectable_difference: points, 80 % power at the adjusted level
         - rank_agreement: Spearman
         - flips_to_pass, flips_to_fail: questions that cross the pass line (`verdict_flips` names them)
         - flipped_questions: their ids, as text
-        - cost_usd_per_question, seconds_per_question and the baseline's: of one judgement, missing where not known
+        - cost_usd_per_question, seconds_per_question and the baseline's: of one judgement, missing if not known
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        Where the two judged different answers: `rejudge` is the way to judge the same ones.
+        If the two judged different answers: use `rejudge` to judge the same ones.
 
     Notes
     -----
-    Holm's family is all criteria of all rows; the rows of 総合 are a family of their own, as the question asked first.
-    Sources are at `difference_interval` and `sign_flip_p` in `socjudge.stats.basics`.
+    Holm's family is all criteria of all rows; the rows of 総合 are a family of their own, because they answer the main
+    question. The sources are named in `difference_interval` and `sign_flip_p` in `socjudge.stats.basics`.
 
     Examples
     --------
@@ -242,7 +244,7 @@ def compare_judges(
 
 
 def _lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
-    """The pass line of each cohort: its own verdicts are by its own line."""
+    """Return the pass line of each cohort, because its own verdicts are by its own line."""
     return {value: frame_rule(scores[scores[by] == value]).line for value in scores[by].dropna().unique()}
 
 
@@ -279,7 +281,9 @@ def _row(pairs: pd.DataFrame, criterion: str, was_line: float, line: float, samp
 
 
 def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str) -> dict[str, Any]:
-    """Cost and time of one judgement, averaged over the common answers and then over questions; what else differs."""
+    """Return cost and time of one judgement, averaged over the common answers and then over questions, and what else
+    differs.
+    """
     found: dict[str, Any] = {}
     answers = pairs[["question_id", "answer_sha256"]].drop_duplicates()
     sides = [
@@ -346,7 +350,7 @@ def _difference_told(row: Mapping[Any, Any]) -> list[str]:
 
 
 def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model") -> pd.DataFrame:
-    """The questions that pass with one judge and fail with another, on the same stored answers.
+    """List the questions that pass with one judge and fail with another, on the same stored answers.
 
     Parameters
     ----------
@@ -369,7 +373,7 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
     Raises
     ------
     ConfigError
-        Where the two judged different answers.
+        If the two judged different answers.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What people would say of many answers, from a judge's marks of all of them and people's marks of a few."""
+"""Estimate what people would say of many answers, from a judge's marks of all of them and people's marks of a few."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ _TINY = 1e-9
 
 
 class Corrected(NamedTuple):
-    """An estimate with its interval, beside that of the labels alone. weight: of the judge's marks, 0 where they do not
-    help (then both are the same); correlation: of labels and the judge's marks, NaN where one side does not vary."""
+    """Hold an estimate with its interval, and the interval of the labels alone.
+
+    weight: of the judge's marks, 0 if they do not help (then both intervals are equal); correlation: of labels and the
+    judge's marks, NaN if one side does not vary.
+    """
 
     estimate: float
     low: float
@@ -47,33 +50,35 @@ def corrected_mean(
     low: float = 0,
     high: float = 100,
 ) -> Corrected:
-    """The mean that people would give to all units, from the few that they marked and the judge's marks of all.
+    """Estimate the mean that people would give to all units, from the few that they marked and the judge's marks of
+    all.
 
     Parameters
     ----------
     labels, judged
-        People's and the judge's marks of the same labelled units (questions): drawn at random from all.
+        People's and the judge's marks of the same labelled units (questions), which were drawn at random from all
+        units.
     all_judged
-        The judge's marks of all units, the labelled ones among them.
+        The judge's marks of all units, including the labelled ones.
     level
-        Of the interval.
+        Confidence level of the interval, 0–1.
     low, high
-        The ends of the scale.
+        The ends of the scale, in the marks' unit.
 
     Returns
     -------
     Corrected
-        The labels alone (`mean_interval`, "hall") below 8 labels, where the judge's correlation is below 1 / √(n - 2),
-        or where the interval would be more than 1.25 times as wide as theirs.
+        The estimate of the labels alone (`mean_interval`, "hall") with fewer than 8 labels, if the judge's correlation
+        is below 1 / √(n - 2), or if the interval would be more than 1.25 times as wide as that of the labels alone.
 
     Notes
     -----
     Estimate: mean label + w (mean of all the judge's marks - mean of those of the labelled units), with the weight w of
-    least variance; when the labelled units are among all, that is the slope of labels on marks. The variance is that of
-    the residuals with each unit's own weight from the other units (cross-fitting), or, if larger, the one that they
-    imply over all the judge's marks when the variance goes with p (1 - p) + 0.05 of the fitted mark; plus w² times the
-    variance of the mean of all. Student's t with n - 2 degrees of freedom, its ends moved for skewness as in
-    `mean_interval`.
+    least variance; when all units include the labelled ones, w is the slope of labels on marks. The variance has two
+    parts. The first is the variance of the residuals, with each unit's own weight from the other units (cross-fitting);
+    or, if larger, the variance that the residuals imply over all the judge's marks if variance is proportional to p (1
+    - p) + 0.05 of the fitted mark. The second is w² times the variance of the mean of all. The interval is Student's t
+    with n - 2 degrees of freedom, with its ends moved for skewness as in `mean_interval`.
 
     Sources: Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv 2311.01453 (the weight); arXiv 2505.20178 (2025:
     when it helps); MacKinnon and White (1985), J. Econom. 29, 305-325 (residuals left out);
@@ -105,9 +110,11 @@ def corrected_mean(
 def regression(
     y: Floats, f: Floats, everything: Floats, *, weights: Floats | None = None, low: float = 0, high: float = 100
 ) -> tuple[float, float]:
-    """The slope of labels on the judge's marks, and the variance of a label about the line that speaks of all units.
+    """Return the slope of labels on the judge's marks, and the variance of a label about the regression line over all
+    units.
 
-    weights: of the labelled units, 1 on average; each 1 unless given."""
+    weights: of the labelled units, 1 on average; 1 for each unit if not given.
+    """
     n = len(y)
     v = np.ones(n) if weights is None else weights
     mean = float((v * y).mean())
@@ -123,7 +130,9 @@ def regression(
 
 
 def _binomial_shape(marks: Floats, low: float, high: float) -> Floats:
-    """How the variance goes with the mark: like that of a share, which is least at the ends of the scale."""
+    """Return how the variance depends on the mark: like the variance of a share, which is least at the ends of the
+    scale.
+    """
     p = ((marks - low) / (high - low)).clip(0, 1)
     return np.asarray(p * (1 - p) + _FLOOR)
 
@@ -135,31 +144,33 @@ def _correlation(x: Floats, y: Floats) -> float:
 
 
 def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, *, level: float = 0.95) -> Corrected:
-    """The share that people would pass, from their verdicts of a few units and the judge's verdicts of all.
+    """Estimate the share that people would pass, from their verdicts of a few units and the judge's verdicts of all.
 
     Parameters
     ----------
     labels, judged
-        Whether people and the judge pass the same labelled units: drawn at random, or at random among those that the
-        judge passes and among those that it fails (as `next_labels` does).
+        Whether people and the judge pass the same labelled units. The units are drawn at random, or at random among
+        those that the judge passes and among those that it fails (as `next_labels` does).
     all_judged
-        Whether the judge passes each of all units, the labelled ones among them.
+        Whether the judge passes each of all units, including the labelled ones.
     level
-        Of the interval.
+        Confidence level of the interval, 0–1.
 
     Returns
     -------
     Corrected
-        Fractions. The labels alone (Wilson) below 8 labels, where all units that were labelled have one and the same
-        verdict of the judge, where the correlation is below 1 / √(n - 2), or where the interval would be more than 1.25
-        times as wide as theirs. weight: people's rate among what the judge passes less that among what it fails.
+        Fractions. It is the estimate of the labels alone (Wilson) with fewer than 8 labels, if the judge gives all
+        labelled units the same verdict, if the correlation is below 1 / √(n - 2), or if the interval would be more than
+        1.25 times as wide as that of the labels alone. weight: people's pass rate among what the judge passes minus
+        their pass rate among what it fails.
 
     Notes
     -----
-    Estimate: people's rate among what the judge passes and among what it fails, weighted by the judge's shares of all.
-    It is the mean of `corrected_mean` for verdicts. The interval joins Jeffreys intervals of the two rates and the
-    variance of the judge's share (MOVER), because with few labels a rate of 0 or 1 has no variance of its own. Where 20
-    labels or more all have the judge's verdict, likelihood ratio intervals take their place: Jeffreys' are too wide there.
+    Estimate: people's pass rate among what the judge passes and among what it fails, weighted by the judge's shares of
+    all. It is the mean of `corrected_mean` for verdicts. The interval joins Jeffreys intervals of the two rates and the
+    variance of the judge's share (MOVER), because with few labels a rate of 0 or 1 has no variance of its own. If 20
+    labels or more all have the judge's verdict, likelihood ratio intervals are used instead, because Jeffreys intervals
+    are too wide then.
 
     Sources: Brown, Cai and DasGupta (2001), Stat. Sci. 16, 101-133; Zou and Donner (2008), Stat. Med. 27, 1693-1702.
     Rogan and Gladen's formula (1978, Am. J. Epidemiol. 107, 71-76), which arXiv 2511.21140 builds on, divides by tpr +
@@ -196,7 +207,7 @@ def _jeffreys(hits: int, total: int, level: float) -> tuple[float, float]:
 
 
 def _unanimous(hits: int, total: int, level: float) -> tuple[float, float]:
-    """The likelihood ratio interval of none or all."""
+    """Compute the likelihood ratio interval of a rate if none or all of the units are hits."""
     reach = math.exp(-float(scipy.stats.chi2.ppf(level, 1)) / 2 / total)
     return (reach, 1.0) if hits else (0.0, 1 - reach)
 
@@ -204,43 +215,44 @@ def _unanimous(hits: int, total: int, level: float) -> tuple[float, float]:
 def corrected_means(
     scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """People's mean of all the judged answers, estimated from labels of a few, one row per judge and criterion (and 総合).
+    """Estimate people's mean of all the judged answers from labels of a few, one row per judge and criterion (and 総合).
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`: the labelled answers and many more.
     labels
-        People's marks, from `load_labels`; of answers that were drawn at random, 10 to 40 of them.
+        People's marks, from `load_labels`, of 10 to 40 answers that were drawn at random.
     by
-        What names a judge.
+        The column that names a judge.
     level
-        Of the intervals.
+        Confidence level of the intervals, 0–1.
 
     Returns
     -------
     DataFrame
         - the column of `by`, criterion
         - n: labelled questions; n_judged: questions with the judge's marks; n_missing: answers it left unmarked
-        - judge_mean: 0–100, over all; label_mean: over the labelled
+        - judge_mean: 0–100, over all questions; label_mean: people's, over the labelled ones
         - mean, ci_low, ci_high: 0–100, people's mean
         - labels_low, labels_high: the interval of the labels alone
         - correlation: of people and judge over labelled questions
-        - weight: of the judge's marks; 0: labels alone
+        - weight: of the judge's marks; 0 if the estimate is that of the labels alone
         - uses_judge
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        Where no criterion has 8 labelled questions, or labels are of other answers or criteria.
+        If no criterion has 8 labelled questions, or labels are of other answers or criteria.
 
     Notes
     -----
-    The unit is the question: answers of one question are averaged, labelled and judged ones apart. The interval speaks
-    of all questions like these. The formula and its sources: `socjudge.stats.correction.corrected_mean`; how often it
-    is right: docs/validation.md. Labels of answers that were picked for their marks bias the mean. `note` says where fewer than
-    60 labels are mostly one mark: rare failures are not among them, and `corrected_pass_rate` is right there too.
+    The unit is the question: answers of one question are averaged, labelled and judged ones separately. The interval
+    speaks of all questions like these. The formula and its sources: `socjudge.stats.correction.corrected_mean`; how
+    often it is right: docs/validation.md. Labels of answers that were chosen by their marks bias the mean. `note` says
+    if there are fewer than 60 labels and most are one mark: then rare failures are not among them, and
+    `corrected_pass_rate` is right in this case too.
 
     Examples
     --------
@@ -260,7 +272,8 @@ def corrected_means(
 def corrected_pass_rate(
     scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """The share of all judged answers that people would pass, from labels of a few, one row per judge and criterion.
+    """Estimate the share of all judged answers that people would pass from labels of a few, one row per judge and
+    criterion.
 
     Parameters
     ----------
@@ -272,22 +285,23 @@ def corrected_pass_rate(
     DataFrame
         - the column of `by`, criterion: 総合 is the mean over criteria, by which an answer passes
         - n: labelled answers; n_judged: answers with the judge's marks; n_missing: answers it left unmarked
-        - judge_rate, label_rate: shares that pass, over all and over the labelled
+        - judge_rate, label_rate: shares that pass, of all answers and of the labelled ones
         - rate, ci_low, ci_high: the share that people would pass
-        - labels_low, labels_high: Wilson, of the labels alone
+        - labels_low, labels_high: Wilson interval of the labels alone
         - correlation: of the verdicts
-        - weight: how much more often people pass what the judge passes than what it fails; 0: labels alone
+        - weight: how much more often people pass what the judge passes than what it fails; 0 if the estimate is that of
+          the labels alone
         - uses_judge
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        Where no criterion has 8 labelled answers, or labels are of other answers or criteria.
+        If no criterion has 8 labelled answers, or labels are of other answers or criteria.
 
     Notes
     -----
-    The unit is the answer; the interval is too narrow where a question has several. Formula and sources:
+    The unit is the answer; the interval is too narrow if a question has several answers. Formula and sources:
     `socjudge.stats.correction.corrected_rate`.
 
     Examples
@@ -344,7 +358,7 @@ def _mean_row(side: Beside, criterion: str, line: float, level: float) -> dict[s
 
 
 def _ceiling(labels: pd.Series) -> str:
-    """That few labels, most of them one mark, do not show rare other ones; docs/validation.md has how often."""
+    """Say that few labels, most of them one mark, do not show rare other marks; docs/validation.md says how often."""
     n, same = len(labels), int(labels.value_counts().max()) if len(labels) else 0
     return say("stats.corrected_ceiling", n=n, same=same) if n < MANY_LABELS and 2 * same > n else ""
 
@@ -413,22 +427,23 @@ def next_labels(
     count: int = 10,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Which answers people should label next, the one that helps most first; the same every time.
+    """Choose the answers that people should label next, the one that helps most first; the choice is the same every
+    time.
 
     Parameters
     ----------
     scores
         One row per judged answer and criterion, from `load_scores`.
     labels
-        The labels so far, from `load_labels`; none at first.
+        The labels so far, from `load_labels`; None at first.
     judge
-        The value of `by` that is to be certified; may be left out where there is one only.
+        The value of `by` that is to be certified; not needed if there is only one.
     by
-        What names a judge.
+        The column that names a judge.
     count
-        How many answers.
+        How many answers to choose.
     seed
-        For the choice among answers that help alike.
+        Random seed for the choice among answers that help equally.
 
     Returns
     -------
@@ -437,21 +452,21 @@ def next_labels(
 
         - rank: 1 first
         - question_id, answer_sha256
-        - judge_mean: 0–100; judge_passed: at the pass line
+        - judge_mean: 0–100; judge_passed: whether the judge passes it, by the pass line
         - gain: by how much the label should lower the standard error of the corrected pass rate, percentage points
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        Where no answer has all its marks, or it is not said which of several judges.
+        If no answer has all its marks, or `judge` is not given although there are several judges.
 
     Notes
     -----
-    A label is spent where it lowers the variance of `corrected_pass_rate` most: among what the judge passes or among
-    what it fails, by share and by how much people disagreed there so far (Neyman 1934, J. R. Stat. Soc. 97, 558-625).
-    Within the two groups the choice does not look at the marks, so that the estimate stays right; questions with fewer
-    labels go first.
+    Each label goes where it lowers the variance of `corrected_pass_rate` most: to what the judge passes or to what it
+    fails, by the share of each and by how much people disagreed there so far (Neyman 1934, J. R. Stat. Soc. 97,
+    558-625). Within the two groups the choice does not look at the marks, so the estimate stays right; questions with
+    fewer labels go first.
 
     Examples
     --------
@@ -512,7 +527,7 @@ def next_labels(
 def _overall_marks(
     scores: pd.DataFrame, labels: pd.DataFrame | None, judge: Any, by: str, who: str
 ) -> tuple[pd.Series, pd.Series]:
-    """The judge's and people's marks over all criteria of each answer."""
+    """Return the judge's marks and people's marks over all criteria of each answer."""
     has_labels = labels is not None and len(labels) > 0
     own = scores[scores[by] == judge].assign(rater="judge")
     side = beside_people(scores, labels if has_labels and labels is not None else own, judge, by=by, who=who)
@@ -523,10 +538,10 @@ def _overall_marks(
 
 
 def _fall(weight: float, n: int) -> float:
-    """By how much one label more lowers the variance of a group's part."""
+    """Return by how much one more label lowers the variance of a group's part."""
     return weight / (n + 1) - weight / (n + 2)
 
 
 def lot(key: tuple[Any, Any], seed: int = 0) -> str:
-    """What a question and answer draw: the same each time, whatever its marks."""
+    """Return the lot that a question and answer draw: the same each time, whatever its marks."""
     return hashlib.sha256(f"{seed} {key[0]} {key[1]}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""How sure the verdict of a run is: would it pass again, and does its true quality pass?"""
+"""Measure how sure the verdict of a run is: whether it would pass again, and whether its true quality passes."""
 
 from __future__ import annotations
 
@@ -24,41 +24,42 @@ _METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 
 
 
 def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
-    """How sure each run's MVP verdict is, one row per run.
+    """Measure how sure each run's MVP verdict is, one row per run.
 
     Parameters
     ----------
     results
         One row per judged answer, from `load_results`; with the columns pass_threshold and pass_rate_required each run
-        is judged by its own rule, without them by today's.
+        is judged by its own rule, without them by today's rule.
     noise
-        Sd in points of a question's mean score when it is answered and judged once more, where you know it; else it is
-        taken from the repeats, pooled over questions. Without either the probabilities are missing.
+        Sd in points of a question's mean score when it is answered and judged once more, if you know it. If not given,
+        it is estimated from the repeats, pooled over questions; without repeats the probabilities are missing.
     seed
-        For the draws.
+        Random seed of the draws.
 
     Returns
     -------
     DataFrame
         - run_id: if the frame has it
         - n: questions with a score
-        - n_missing: judged answers without one
-        - passed, needed: questions; passed as the log has it
-        - mvp_passed: as the log has it, an answer without a score, and a mark that is missing, being 0 points
-        - pass_rate; pass_rate_low, pass_rate_high: Wilson, about all questions like these
+        - n_missing: judged answers without a score
+        - passed, needed: questions; passed as the log counts them
+        - mvp_passed: whether the run passes as the log counts it: an answer without a score, and a missing mark, are 0
+          points
+        - pass_rate; pass_rate_low, pass_rate_high: Wilson interval, about all questions like these
         - mean, mean_low, mean_high: 0–100
         - repeat_sd: points
-        - p_rerun: the gate passes when the same questions are answered and judged again as often
-        - p_true: the gate passes on the scores that endless repeats would give these questions
-        - verdict: 合格 if p_true is at least 0.95, 不合格 if at most 0.05, else 判定保留; where scores are missing it must
-          hold, in the log too, whether those were 0 or 100
+        - p_rerun: probability that the gate passes when the same questions are answered and judged again as often
+        - p_true: probability that the gate passes on the scores that endless repeats would give these questions
+        - verdict: 合格 if p_true is at least 0.95, 不合格 if at most 0.05, else 判定保留; if scores are missing, the verdict
+          must hold, in the log too, both with 0 and with 100 for them
         - deciding_questions: their ids as text, the most decisive first (see `gate_questions`)
         - method, note (in the language of the messages)
 
     Notes
     -----
-    The model: a question's true score is normal around the run's mean, a repeat normal around the true score, with one
-    noise for all questions; the noise's own uncertainty is drawn too.
+    The model: a question's true score is normal around the run's mean, and a repeat is normal around the true score,
+    with one noise for all questions; the noise's own uncertainty is drawn too.
 
     Source: Morris (1983), J. Am. Stat. Assoc. 78, 47-55.
 
@@ -77,7 +78,8 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
 
 
 def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
-    """How far each question lies from the pass line, and which decide the verdict; one row per run and question.
+    """Measure how far each question is from the pass line, and find which decide the verdict; one row per run and
+    question.
 
     Parameters
     ----------
@@ -91,12 +93,13 @@ def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: i
         - n: scored repeats
         - n_missing
         - mean: 0–100
-        - noise_sd: points, sd of that mean when the run is repeated
-        - distance: mean to the pass line in units of noise_sd
-        - p_pass_rerun, p_pass_true: the question passes
-        - pivotal: share of re-runs whose verdict would turn if this question alone passed instead of failed or the
+        - noise_sd: sd of that mean when the run is repeated, points
+        - distance: from the pass line to the mean, in units of noise_sd
+        - p_pass_rerun, p_pass_true: probability that the question passes, in a re-run and by its true score
+        - pivotal: share of re-runs whose verdict would change if this question alone passed instead of failed, or the
           reverse
-        - decides: its own verdict is open, between 0.05 and 0.95, and it is pivotal in 1 of 20 re-runs or more
+        - decides: whether its own verdict is open (p_pass_rerun between 0.05 and 0.95) and it is pivotal in 1 of 20
+          re-runs or more
         - pass_threshold: the pass line
         - method, note (in the language of the messages)
 
@@ -128,9 +131,10 @@ def _by_run(results: pd.DataFrame, rows_of: Any, who: str) -> pd.DataFrame:
 
 
 def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """One row per question and repeat (columns question_id, repeat, score, missing), and what repeats are.
+    """Return one row per question and repeat (columns question_id, repeat, score, missing), and what the repeats are.
 
-    An answer is one repeat, the judge's repeats averaged: a re-run answers again and judges as often."""
+    An answer is one repeat, with the judge's repeats averaged, because a re-run answers again and judges as often.
+    """
     keys = [name for name in ("answer_repeat", "judge_repeat") if name in part.columns and part[name].nunique() > 1]
     repeat = part[keys[0]] if keys else pd.Series(range(len(part)), index=part.index)
     marks = pd.DataFrame(
@@ -146,10 +150,12 @@ def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.DataFrame, float, float, str]:
-    """The run's questions, the sd between repeats of one question (points), its degrees of freedom and its source.
+    """Return the run's questions, the sd between repeats of one question (points), its degrees of freedom and its
+    source.
 
-    The questions: index question_id, columns score (mean of the repeats, NaN if none was scored), repeats (how many
-    were scored), missing (judged answers without a score)."""
+    The frame of questions: index question_id, columns score (mean of the repeats, NaN if none was scored), repeats (how
+    many were scored), missing (judged answers without a score).
+    """
     if noise is not None and not noise > 0:
         raise ConfigError(say("stats.noise", who=who, noise=noise))
     each, source = _repeats(part)
@@ -165,7 +171,7 @@ def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.Dat
 
 
 def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> tuple[Floats, Floats]:
-    """True scores and scores of a re-run of the scored questions, one draw per row, points."""
+    """Draw true scores and scores of a re-run of the scored questions, one draw per row, points."""
     rng = np.random.default_rng(seed)
     scored = table[table["repeats"] > 0]
     score, repeats = scored["score"].to_numpy(), scored["repeats"].to_numpy()
@@ -188,12 +194,12 @@ def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> t
 
 
 def _gate(scores: Floats, rule: PassRule) -> Bools:
-    """Whether the gate passes, for each row of scores."""
+    """Return whether the gate passes, for each row of scores."""
     return np.asarray(rule.is_met(reaches(scores, rule.line).sum(axis=1), scores.shape[1], scores.mean(axis=1)))
 
 
 def _share(hits: Bools) -> Floats:
-    """The share of draws (rows), never quite 0 or 1: draws cannot show that."""
+    """Return the share of draws (rows) that hit, never exactly 0 or 1, because draws cannot show that."""
     return np.asarray((hits.sum(axis=0) + 1) / (len(hits) + 2))
 
 
@@ -268,7 +274,7 @@ def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
 
 
 def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -> pd.DataFrame:
-    """What `gate_questions` says of each scored question from the draws; index question_id."""
+    """Return the columns of `gate_questions` that come from the draws, for each scored question; index question_id."""
     passes = reaches(again, rule.line)
     # The verdict of each draw if one question's own verdict were turned; the mean stays what it is.
     turned = passes.sum(axis=1, keepdims=True) + np.where(passes, -1, 1) >= rule.needed(passes.shape[1])

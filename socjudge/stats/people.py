@@ -1,4 +1,6 @@
-"""A judge beside people: how far its marks and verdicts are theirs, and whether it could stand in for one of them."""
+"""Compare a judge with people: how close its marks and verdicts are to theirs, and whether it could replace one of
+them.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,11 @@ _OF_POINTS = ["bias", "bias_low", "bias_high", "mae", "loa_low", "loa_high", "ra
 
 
 class Beside(NamedTuple):
-    """A judge's marks and people's, one row per judged answer (index question_id, answer_sha256) and one column per
-    common criterion and 総合: points, NaN where not marked. strangers: labelled answers that the judge did not mark."""
+    """Hold a judge's marks and people's marks, one row per judged answer and one column per common criterion and 総合.
+
+    judge, people: points, NaN where not marked; index question_id, answer_sha256. strangers: number of labelled answers
+    that the judge did not mark.
+    """
 
     judge: pd.DataFrame
     people: pd.DataFrame
@@ -33,12 +38,15 @@ class Beside(NamedTuple):
 
 
 def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by: str, who: str) -> Beside:
-    """The marks of one judge beside the mean of people's; 総合 is the mean of an answer whose criteria are all marked.
+    """Return the marks of one judge and the mean of people's marks; 総合 is the mean of an answer whose criteria are all
+    marked.
 
     Raises
     ------
     ConfigError
-        Naming `who`, if a column is missing, there are no labels, or they are of other answers or criteria."""
+        With `who` in the message, if a column is missing, there are no labels, or they are of other answers or
+        criteria.
+    """
     need_columns(scores, [by, *_ANSWER, "criterion", "score"], who, "load_scores")
     need_columns(labels, ["rater", *_ANSWER, "criterion", "score"], f"{who}, labels", "load_labels")
     labels = same_raters(labels)
@@ -59,7 +67,7 @@ def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by:
 
 
 def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
-    """The judges in a frame of scores, in its order; ConfigError if it has no such column or no row."""
+    """Return the judges in a frame of scores, in its order; raise ConfigError if it has no column `by` or no row."""
     need_columns(scores, [by], who, "load_scores")
     if not (judges := in_order(scores[by])):
         raise ConfigError(say("stats.no_row_with", who=who, by=by))
@@ -67,7 +75,7 @@ def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
 
 
 def _wide(marks: pd.DataFrame) -> pd.DataFrame:
-    """One row per answer, one column per criterion; repeats of a rater and several raters are averaged."""
+    """Return one row per answer and one column per criterion, averaged over repeats of a rater and over raters."""
     marks = marks.dropna(subset=[*_ANSWER, "criterion"])
     rater = [name for name in ("rater",) if name in marks.columns]
     names = dict.fromkeys(["answer_sha256", "criterion"], object)  # categories of two frames differ
@@ -84,10 +92,11 @@ def judge_vs_people(
     lengths: Mapping[str, float] | None = None,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """How far each judge's marks and verdicts are people's, one row per judge and criterion; two trivial judges beside.
+    """Measure how close each judge's marks and verdicts are to people's, one row per judge and criterion; two trivial
+    judges are added.
 
-    People's mark of an answer is the mean over raters. How far they agree among themselves comes first: that is
-    `judge_agreement(labels, by="rater")`. Put the embedded judge's scores into `scores` to have it beside the others.
+    People's mark of an answer is the mean over raters. First look at how far people agree among themselves:
+    `judge_agreement(labels, by="rater")`. To see the embedded judge beside the others, put its scores into `scores`.
 
     Parameters
     ----------
@@ -96,40 +105,42 @@ def judge_vs_people(
     labels
         People's marks, from `load_labels`.
     by
-        What names a judge.
+        The column that names a judge.
     lengths
-        Characters of each answer by answer_sha256, for the judge "長いほど良い": the longest answer gets people's best
-        mark, and so on.
+        Number of characters of each answer by answer_sha256, for the judge "長いほど良い": the longest answer gets people's
+        best mark, and so on.
     level
-        Of the intervals.
+        Confidence level of the intervals, 0–1.
 
     Returns
     -------
     DataFrame
         - the column of `by`: "常に合格" and "長いほど良い" are the trivial judges
-        - trivial, criterion
+        - trivial: whether it is one of these; criterion
         - n: answers that both marked; n_questions; n_missing: labelled answers without the judge's mark
-        - n_raters: people
+        - n_raters: number of people
         - bias: judge - people, points; bias_low, bias_high: t interval over questions
         - mae: mean distance, points
         - loa_low, loa_high: limits of agreement
         - rank_agreement: Spearman; alpha: Krippendorff; icc_a1
-        - true_pass, false_pass, false_fail, true_fail: answers, people's verdict at the pass line being the truth
-        - tpr, tpr_low, tpr_high: of what people pass, the share that the judge passes; Wilson
-        - tnr, tnr_low, tnr_high: of what people fail, the share that the judge fails
+        - true_pass, false_pass, false_fail, true_fail: answers; people's verdict by the pass line is the truth
+        - tpr, tpr_low, tpr_high: the share of what people pass that the judge passes; Wilson interval
+        - tnr, tnr_low, tnr_high: the share of what people fail that the judge fails; Wilson interval
         - base_rate, judge_rate: shares that people and the judge pass
-        - verdict_agreement, agreement_low, agreement_high: Wilson; kappa: Cohen
-        - method, note (in the language of the messages); how steady the raters are is in it, where they marked answers twice
+        - verdict_agreement, agreement_low, agreement_high: Wilson interval; kappa: Cohen
+        - method, note (in the language of the messages); if raters marked answers twice, the note says how steady they
+          are
 
     Raises
     ------
     ConfigError
-        Without labels, or where they are of other answers or criteria.
+        If there are no labels, or they are of other answers or criteria.
 
     Notes
     -----
     Sources: Bland and Altman (1986), Lancet 327, 307-310; Wilson (1927), J. Am. Stat. Assoc. 22, 209-212; and those of
-    `judge_agreement`. Wilson's intervals take answers as independent: too narrow where a question has several.
+    `judge_agreement`. Wilson's intervals treat answers as independent, so they are too narrow if a question has several
+    answers.
 
     Examples
     --------
@@ -174,7 +185,7 @@ def judge_vs_people(
 
 
 def _by_length(people: pd.DataFrame, lengths: Mapping[str, float]) -> pd.DataFrame:
-    """People's marks dealt out again by length, per criterion; NaN where a length is not known."""
+    """Distribute people's marks again in the order of length, per criterion; NaN where a length is not known."""
     length = pd.Series([lengths.get(sha, math.nan) for sha in people.index.get_level_values(1)], people.index, float)
     dealt = {}
     for criterion, marks in people.items():
@@ -207,7 +218,7 @@ def _judge_rows(judge: Any, side: Beside, line: float, level: float) -> list[dic
 
 
 def _vs_row(table: Floats, question: NDArray[np.int64], missing: int, line: float, level: float) -> dict[str, Any]:
-    """What `judge_vs_people` says of two columns, people's marks and the judge's."""
+    """Return the row of `judge_vs_people` for two columns, people's marks and the judge's."""
     found = pair_row(table, question, missing, line, level)
     people, judge = reaches(table[:, 0], line), reaches(table[:, 1], line)
     cells = {

@@ -1,4 +1,4 @@
-"""One judge beside one column of people's verdicts, in any table: how far it passes and fails what they do."""
+"""Compare one judge with one column of people's verdicts, in any table: how often it passes and fails what they do."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ Verdict = bool | float | None
 
 
 def check_judge(judge: Sequence[Verdict], human: Sequence[Verdict], *, line: float | None = None) -> pd.DataFrame:
-    """How often a judge gives people's verdict: of what they pass, of what they fail, and of all.
+    """Measure how often a judge gives people's verdict: on what they pass, on what they fail, and on all answers.
 
     Parameters
     ----------
     judge, human
-        A verdict or mark per answer, in the same order: yes or no, 0 or 1, or points with `line`; None where there is none.
+        A verdict or mark per answer, in the same order: True or False, 0 or 1, or points with `line`; None if there is
+        none.
     line
-        The mark from which on an answer passes; needed where there are others than 0 and 1.
+        The lowest mark with which an answer passes; needed if there are marks other than 0 and 1.
 
     Returns
     -------
     DataFrame
         - of: "passed", "failed" (by people), "all"
-        - n: answers with both verdicts; n_same: the judge's is theirs; n_missing: answers without one of the two
-        - share, low, high: n_same of n and its 95 % interval (Wilson, as if answers were independent); missing below MIN_LABELS
-        - n_more: labels of this kind that are missing for a statement
+        - n: answers with both verdicts; n_same: answers whose two verdicts are equal; n_missing: answers without one of
+          the two
+        - share, low, high: n_same / n and its 95 % interval (Wilson, as if answers were independent); missing with
+          fewer than MIN_LABELS answers
+        - n_more: how many more labels of this kind are needed before a share can be given
 
     Raises
     ------
     ConfigError
-        For columns of different length, and for marks without a line.
+        If the columns have different lengths, or there are points but no line.
 
     Notes
     -----
@@ -70,7 +73,7 @@ def check_judge(judge: Sequence[Verdict], human: Sequence[Verdict], *, line: flo
 
 
 def check_text(table: pd.DataFrame) -> str:
-    """What the table of `check_judge` says, in a sentence for each kind of answer."""
+    """Say in words what the table of `check_judge` shows, one sentence for each kind of answer."""
     passed, failed, _ = table.itertuples(index=False)
     told = []
     for row, enough, few in (
@@ -87,7 +90,7 @@ def check_text(table: pd.DataFrame) -> str:
 
 
 def _verdicts(marks: Sequence[Verdict], line: float | None) -> list[bool | None]:
-    """Marks as verdicts; ConfigError for points without a line."""
+    """Convert marks to verdicts; raise ConfigError for points without a line."""
     found: list[bool | None] = []
     for row, mark in enumerate(marks, start=1):
         if mark is None or isinstance(mark, bool):

@@ -1,4 +1,4 @@
-"""How steady a person marks: the same answers marked a second time."""
+"""Measure how steadily a person marks, from answers that were marked a second time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ FEW = 5  # answers marked twice, below which the note says that they are few
 
 
 def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """How far each rater agrees with themselves on answers that they marked twice, one row per rater and criterion.
+    """Measure how far each rater agrees with themselves on answers that they marked twice, one row per rater and
+    criterion.
 
     Parameters
     ----------
     labels
         People's marks, from `load_labels`; `LabelPanel(repeats=5)` has five answers marked a second time.
     level
-        Of the intervals.
+        Confidence level of the intervals, 0–1.
 
     Returns
     -------
@@ -31,10 +32,11 @@ def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
         - rater, criterion (ordered, with 総合)
         - n: answers marked twice; n_questions
         - shift, shift_low, shift_high: second - first, points; t interval over questions
-        - within_sd: sd of one mark around the rater's own mean, points; missing for one answer
+        - within_sd: sd of one mark around the rater's own mean, points; missing if there is only one answer
         - alpha, alpha_low, alpha_high: Krippendorff, interval data; jackknife over questions
         - icc_a1, icc_low, icc_high: ICC(A,1)
-        - verdict_agreement, agreement_low, agreement_high: share with the same verdict at the pass line; Wilson
+        - verdict_agreement, agreement_low, agreement_high: share with the same verdict by the pass line; Wilson
+          interval
         - method, note (in the language of the messages)
 
         No row for a rater who marked nothing twice.
@@ -42,12 +44,12 @@ def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
     Raises
     ------
     ConfigError
-        Where no answer was marked twice.
+        If no answer was marked twice.
 
     Notes
     -----
-    No judge can be expected to agree with a rater better than the rater with themselves. within_sd is the sd of the
-    differences over the root of 2: Bland and Altman (1986), Lancet 327, 307-310.
+    No judge can be expected to agree with a rater better than the rater agrees with themselves. within_sd is the sd of
+    the differences divided by the square root of 2: Bland and Altman (1986), Lancet 327, 307-310.
 
     Examples
     --------
@@ -94,7 +96,7 @@ def _rater(labels: pd.DataFrame, rater: str, level: float) -> pd.DataFrame | Non
 
 
 def steadiness(labels: pd.DataFrame) -> dict[str, str]:
-    """In words, how steady the raters are on each criterion; empty where nothing was marked twice."""
+    """Say in words how steady the raters are on each criterion; empty if nothing was marked twice."""
     try:
         found = rater_consistency(labels)
     except ConfigError:  # labels of a CSV without the column, too

@@ -1,4 +1,6 @@
-"""When to stop judging the same answers again: the verdict is sure, or no further repeat could make it so."""
+"""Decide when to stop judging the same answers again: when the verdict is sure, or no further repeat could make it
+sure.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,13 @@ _WIDTH = 1.5  # sd of the mixture over distances from the line, in units of the 
 
 
 class Progress(NamedTuple):
-    """How far repeated judgements have come.
+    """Show how far repeated judgements have come.
 
-    verdict: 合格 or 不合格 where it is sure, else 判定保留. passes: what the means so far say. ask: questions of which another
-    judgement could turn that, the most decisive first; empty when there is no sense in going on. may_turn: the chance
-    that all repeats up to the cap would turn it. for_pass, for_fail: the evidence (e-values; sure from `needed`). noise:
-    sd of a repeat, points. calls: judgements so far."""
+    verdict: 合格 or 不合格 if it is sure, else 判定保留. passes: whether the run passes by the means so far. ask: questions for
+    which another judgement could change that, the most decisive first; empty if it is useless to go on. may_turn: the
+    chance that all repeats up to the cap would change it. for_pass, for_fail: the evidence (e-values; sure from
+    `needed`). noise: sd of a repeat, points. calls: judgements so far.
+    """
 
     verdict: str
     passes: bool
@@ -49,50 +52,52 @@ def gate_progress(
     alpha: float = ALPHA,
     cap: int = CAP,
 ) -> Progress:
-    """Whether the gate's verdict on the same answers is sure by now, and else which question to judge again.
+    """Tell whether the gate's verdict on the same answers is sure by now, and if not, which question to judge again.
 
     Parameters
     ----------
     marks
-        For each question its mean scores (0–100) of the judgements so far; None for a reply that could not be read.
+        For each question its mean scores (0–100) of the judgements so far; None for a reply that could not be parsed.
     rule
-        The project's, as it stands now, unless given.
+        The pass rule; if not given, the project's rule as it is now.
     noise
-        The sd of a repeat in points where it is known; else that of the marks, pooled over questions.
+        The sd of a repeat in points, if it is known; if not given, that of the marks, pooled over questions.
     alpha
-        How often a firm verdict may be wrong, at whatever moment one looks or stops.
+        How often a firm verdict may be wrong (0–1), whenever you look or stop.
     cap
-        Judgements of one question at most, unread ones counted.
+        The highest number of judgements of one question, including those that could not be parsed.
 
     Returns
     -------
     Progress
-        Where a question is unread, or where the noise is not given and cannot be told, the verdict stays 判定保留.
+        If no reply for a question could be parsed, or the noise is not given and cannot be estimated, the verdict stays
+        判定保留.
 
     Raises
     ------
     ConfigError
-        Without questions, for marks outside 0–100 and for a noise, alpha or cap out of range.
+        If there are no questions, marks are outside 0–100, or noise, alpha or cap is out of range.
 
     Notes
     -----
     The verdict is about what endless judgements of these answers would say. Repeats do not replace questions: whether
-    the next ten questions would pass is another matter (`gate_confidence`, pass_rate_low).
+    the next ten questions would pass is another question (see pass_rate_low of `gate_confidence`).
 
-    One stops when the verdict is sure, or when half of all repeats up to the cap are spent and the other half would turn
-    it with a chance below 0.005: then it stays 判定保留, and so it would with all of them, mostly.
+    Judging stops when the verdict is sure, or when half of all repeats up to the cap are used and the other half would
+    change the verdict so far with a chance below 0.005. Then it stays 判定保留, as it mostly would with all repeats.
 
-    The evidence of one question is a one-sided normal mixture over its distance from the line, with the noise integrated
-    out; where the question is on the line it is a martingale, so that one may look after every judgement. That `needed`
-    of n questions are above the line is refuted by the least sure group of n - needed + 1: the mean of its evidence and
-    their product, halved each. A pass needs the same of the overall mean. Noise is taken as normal and the same for all
-    questions (docs/validation.md: where it is not).
+    The evidence of one question is a one-sided normal mixture over its distance from the line, with the noise
+    integrated out. If the question is on the line, the evidence is a martingale, so you may look after every judgement.
+    The evidence that k of n questions (as many as the rule needs) are above the line comes from the least sure n - k +
+    1 questions: half the mean of their evidence plus half its product. A pass needs this, and also enough evidence that
+    the overall mean is above the line. Noise is assumed normal and equal for all questions (docs/validation.md: if it
+    is not).
 
     Sources: Robbins (1970), Ann. Math. Stat. 41, 1397-1409, and Lai (1976), Ann. Stat. 4, 265-280 (mixtures, also with
     unknown noise); Vovk and Wang (2021), Ann. Stat. 49, 1736-1754 (means and products of e-values); Lan, Simon and
-    Halperin (1982), Commun. Stat. C 1, 207-219 (stopping when the rest would not turn it). The betting of Waudby-Smith
-    and Ramdas (2024, J. R. Stat. Soc. B 86, 1-27) needs no normal noise, but more than ten marks: one mark of 85
-    multiplies the evidence against 70 by 1.2 at most.
+    Halperin (1982), Commun. Stat. C 1, 207-219 (stopping when the rest would not turn it). The betting method of
+    Waudby-Smith and Ramdas (2024, J. R. Stat. Soc. B 86, 1-27) needs no normal noise, but more than ten marks: one mark
+    of 85 multiplies the evidence against 70 by at most 1.2.
 
     Examples
     --------
@@ -141,10 +146,11 @@ def gate_progress(
 
 
 def evidence(mean: Any, count: Any, squares: float, freedom: float) -> Floats:
-    """The evidence (an e-value) that a true mean is above 0, from the mean of `count` marks with normal noise.
+    """Compute the evidence (an e-value) that a true mean is above 0, from the mean of `count` marks with normal noise.
 
-    squares: the sum of squares that tells the noise, with so many degrees of freedom. The mixture is half-normal over
-    the true mean in units of the noise, the noise has its invariant prior (Lai 1976)."""
+    squares: the sum of squares from which the noise is estimated, with `freedom` degrees of freedom. The mixture is
+    half-normal over the true mean in units of the noise, and the noise has its invariant prior (Lai 1976).
+    """
     x, k = np.asarray(mean, dtype=float), np.asarray(count, dtype=float)
     spread = 1 + k * _WIDTH**2
     rest = squares + k * x**2 / spread
@@ -154,7 +160,7 @@ def evidence(mean: Any, count: Any, squares: float, freedom: float) -> Floats:
 
 
 def _at_least(values: Floats, must: int) -> float:
-    """Evidence that at least `must` of the hypotheses are false, from their e-values."""
+    """Compute the evidence that at least `must` of the hypotheses are false, from their e-values."""
     if must <= 0:
         return math.inf
     if must > len(values):
@@ -164,7 +170,9 @@ def _at_least(values: Floats, must: int) -> float:
 
 
 def _holding_back(values: Floats, must: int) -> Floats:
-    """Of the e-values by which `_at_least` falls short: the surest first, as it is the next to leave them."""
+    """Return weights of the e-values that keep `_at_least` low: the largest of them weighs most, because it will be the
+    first to leave that group.
+    """
     weight = np.zeros(len(values))
     weakest = np.argsort(values, kind="stable")[: len(values) - must + 1]
     weight[weakest] = np.arange(1, len(weakest) + 1)
@@ -172,8 +180,9 @@ def _holding_back(values: Floats, must: int) -> Floats:
 
 
 def _noise(read: list[Floats], noise: float | None, line: float) -> tuple[float, float]:
-    """The sum of squares that tells the noise of a repeat near the line, and its degrees of freedom; 0 where too little
-    was read."""
+    """Return the sum of squares that estimates the noise of a repeat near the line, and its degrees of freedom; 0 if
+    too few marks could be read.
+    """
     if noise is not None:
         return noise**2 * 1e6, 1e6  # as good as known
     freedom = float(sum(max(len(values) - 1, 0) for values in read))
@@ -201,7 +210,9 @@ def _binomial(mark: float) -> float:
 def _turning(
     distance: Floats, counts: Floats, left: Any, noise: float, freedom: float, must: int, passes: bool
 ) -> tuple[float, Floats]:
-    """The chance that the repeats that are left turn the verdict (at most), and each question's part in it."""
+    """Return an upper limit for the chance that the remaining repeats change the verdict, and each question's part in
+    it.
+    """
     left = np.maximum(left, 0).astype(float)
     # Of the mean of all repeats, given those so far: what is left scatters around a mean that is itself not known.
     scatter = noise * np.sqrt(left / (counts * (counts + left)))
@@ -220,7 +231,9 @@ def _turning(
 
 
 def _counted(chances: Floats) -> Floats:
-    """The chances that 0, 1, 2, … of independent events happen: row i without the i-th, the last row of all."""
+    """Compute the chances that 0, 1, 2, … of independent events happen: row i without the i-th event, the last row with
+    all.
+    """
     n = len(chances)
     found = np.zeros((n + 1, n + 1))
     found[:, 0] = 1.0

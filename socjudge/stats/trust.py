@@ -1,5 +1,7 @@
-"""What is wrong with a judge, and which of its criteria may be trusted: tests against people's marks, with their number
-paid for."""
+"""Find what is wrong with a judge, and which of its criteria may be trusted, by tests against people's marks.
+
+The p-values are adjusted for the number of tests, because with many tests some would find a flaw by chance.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ def judge_flaws(
     lengths: Mapping[str, float] | None = None,
     flags: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Which known flaws each judge shows against people's marks, one row per judge, flaw and criterion.
+    """Find which known flaws each judge shows against people's marks, one row per judge, flaw and criterion.
 
     Parameters
     ----------
@@ -74,11 +76,11 @@ def judge_flaws(
     labels
         People's marks, from `load_labels`.
     by
-        What names a judge.
+        The column that names a judge.
     lengths
-        Characters of each answer by answer_sha256, for the preference for long answers.
+        Number of characters of each answer by answer_sha256, to test the preference for long answers.
     flags
-        How many flags the assistant raised, by answer_sha256, for marks that follow the flags.
+        How many flags the assistant raised, by answer_sha256, to test whether marks follow the flags.
 
     Returns
     -------
@@ -87,26 +89,26 @@ def judge_flaws(
         - flaw: bias, leniency, compression, noise, length, flags, blindness, halo, unread
         - criterion; 総合 for halo and unread
         - n: questions (leniency: verdicts that differ; noise: degrees of freedom; unread: marks)
-        - estimate: bias, noise in points; leniency the share of differing verdicts that pass wrongly; compression the
-          judge's sd over people's; length, flags, blindness correlations; halo the mean correlation between criteria
-          less people's; unread a share
+        - estimate: for bias and noise points; for leniency the share of differing verdicts that pass wrongly; for
+          compression the judge's sd divided by people's; for length, flags and blindness a correlation; for halo the
+          judge's mean correlation between criteria minus people's; for unread a share
         - p_value; p_holm: adjusted over all rows of the judge
-        - found: p_holm is below 0.05
+        - found: whether p_holm is below 0.05
         - method, note (in the language of the messages)
 
-        What cannot be tested (too few labels, no repeats, no lengths) has no row.
+        A flaw that cannot be tested (too few labels, no repeats, no lengths) has no row.
 
     Raises
     ------
     ConfigError
-        With fewer than 8 labelled questions, or where labels are of other answers or criteria.
+        If there are fewer than 8 labelled questions, or labels are of other answers or criteria.
 
     Notes
     -----
-    Not found is not absent: docs/validation.md says which sizes are found how often. Questions are the unit. Tests:
-    Student's t (bias; length and flags as the correlation with judge - people); McNemar (1947), Psychometrika 12,
-    153-157 (leniency); Pitman and Morgan (1939), Biometrika 31, 9-19 (compression); chi-squared (noise); Fisher's z
-    (blindness); jackknife over questions (halo); binomial (unread); Holm (1979).
+    A flaw that is not found may still be there: docs/validation.md says how often flaws of each size are found.
+    Questions are the unit. Tests: Student's t (bias; length and flags as the correlation with judge - people); McNemar
+    (1947), Psychometrika 12, 153-157 (leniency); Pitman and Morgan (1939), Biometrika 31, 9-19 (compression);
+    chi-squared (noise); Fisher's z (blindness); jackknife over questions (halo); binomial (unread); Holm (1979).
 
     Examples
     --------
@@ -153,51 +155,57 @@ def judge_trust(
     correlation: float = CORRELATION,
     alpha: float = _ALPHA,
 ) -> pd.DataFrame:
-    """Whether each criterion's marks of a judge may be trusted, by people's marks alone; one row per judge and criterion.
+    """Decide whether each criterion's marks of a judge may be trusted, from people's marks alone; one row per judge and
+    criterion.
 
     Parameters
     ----------
     scores, labels, by
         As in `judge_flaws`.
     margin
-        Points that the judge may lie from people on average.
+        How many points the judge may differ from people on average.
     correlation
-        With people that it must exceed.
+        The correlation with people that the judge must exceed.
     alpha
-        The chance of a wrong 信頼できる, over all criteria, for this one look. Whoever will look again when there are more
-        labels pays for each look: alpha=0.05 / len(LOOKS) at each of at most that many.
+        The chance of a wrong 信頼できる, over all criteria, for this one look. If you will look again when there are more
+        labels, divide it: alpha=0.05 / len(LOOKS) at each of at most len(LOOKS) looks.
 
     Returns
     -------
     DataFrame
         - the column of `by`, criterion
         - n: labelled questions
-        - bias, bias_low, bias_high: judge - people, points, over all judged answers; the interval is simultaneous over criteria
-        - correlation, correlation_low, correlation_high: the same, over the labelled
-        - p_value, p_holm: that the judge is not to be trusted
-        - more_low, more_high: how many labels more would decide, an 80 % interval (two digits): high is infinite where it
-          may be that no number does; missing where it is said already, or cannot be told
-        - advice: what more to label, in words; empty where nothing
-        - verdict: 信頼できる (surely within the margin and above the correlation), 信頼できない (surely not), 条件つき (surely
-          above the correlation, the bias not surely small: use corrected_means), else 分からない
+        - bias, bias_low, bias_high: judge - people, points, over all judged answers; the intervals hold for all
+          criteria together
+        - correlation, correlation_low, correlation_high: of judge and people, over the labelled questions; these
+          intervals too hold for all criteria together
+        - p_value, p_holm: of the hypothesis that the judge cannot be trusted
+        - more_low, more_high: how many more labels would decide, an 80 % interval (two digits): more_high is infinite
+          if possibly no number decides; both are missing if the verdict is already decided, or cannot be estimated
+        - advice: what more to label, in words; empty if nothing
+        - verdict: 信頼できる (surely within the margin and above the correlation), 信頼できない (surely not), 条件つき (surely above
+          the correlation, the bias not surely small: use corrected_means), or 分からない
         - method, note (in the language of the messages)
 
     Raises
     ------
     ConfigError
-        With fewer than 8 labelled questions, where labels are of other answers or criteria, or a limit out of range.
+        If there are fewer than 8 labelled questions, labels are of other answers or criteria, or a limit is out of
+        range.
 
     Notes
     -----
-    All of a criterion's conditions must be shown (intersection-union), so that its p is the largest of theirs: two
+    All of a criterion's conditions must be shown (intersection-union), so its p is the largest of their p-values: two
     one-sided t tests for the bias (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15, 657-680), Fisher's z for the
-    correlation, taken no nearer than the jackknife over questions has it. Holm (1979) over the criteria keeps the chance
-    of a wrong 信頼できる on any of them at alpha. Probes and injections are not in it.
+    correlation, with a standard error at least as large as that of the jackknife over questions. Holm (1979) over the
+    criteria keeps the chance of a wrong 信頼できる on any of them at alpha. Probes and injections are not part of the
+    verdict.
 
-    The bias is that over all judged answers, from the judge's marks of all and people's of a few, as in `corrected_mean`
-    (judge's mean - corrected mean). Labels are drawn at random, or at random among what the judge passes and among what it
-    fails, as `next_labels` does: each is weighted by what it stands for (post-stratification; Holt and Smith 1979,
-    J. R. Stat. Soc. A 142, 33-46). more_low, more_high: n = (t s / gap)^2 at the ends of the 80 % interval of the gap.
+    The bias is the one over all judged answers, from the judge's marks of all and people's of a few, as in
+    `corrected_mean` (judge's mean - corrected mean). Labels are drawn at random, or at random among what the judge
+    passes and among what it fails, as `next_labels` does: each is weighted by what it stands for (post-stratification;
+    Holt and Smith 1979, J. R. Stat. Soc. A 142, 33-46). more_low, more_high: n = (t s / gap)^2 at the ends of the 80 %
+    interval of the gap.
 
     Examples
     --------
@@ -232,16 +240,18 @@ def judge_trust(
 
 
 def _needed_text(low: float, high: float) -> str:
-    """How many labels more would decide, in words."""
+    """Say in words how many more labels would decide."""
     if math.isnan(low):
         return ""
     return say("stats.trust_endless" if math.isinf(high) else "stats.trust_needed", low=low, high=high)
 
 
 def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float, least: float) -> str:
-    """That good answers alone show no correlation, and which to label beside them; empty where there are bad ones or it is shown.
+    """Say that good answers alone show no correlation, and which answers to label too; empty if there are bad answers
+    or a correlation is shown.
 
-    Which: at random among what the judge fails, so that `_weights` can tell what they stand for."""
+    The answers are chosen at random among what the judge fails, so that `_weights` can tell what they stand for.
+    """
     people, judge = side.people[criterion].dropna(), side.judge[criterion].dropna()
     bad = int((~reaches(people, line)).sum())
     if row["correlation_low"] > least or bad >= FEW_BAD * len(people):
@@ -253,10 +263,13 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
 
 
 def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
-    """How likely a judge so near to people is to show it on one criterion, with n labelled questions at one of LOOKS.
+    """Compute how likely a judge this close to people is to show it on one criterion, with n labelled questions at one
+    of LOOKS.
 
-    criteria: of the rubric. sd: of people's marks and of the judge's. Normal approximations of the two tests of `judge_trust`,
-    taken as independent; benchmarks/validation.py compares them with simulations."""
+    criteria: number of criteria of the rubric. sd: of people's marks and of the judge's, points. Uses normal
+    approximations of the two tests of `judge_trust`, treated as independent; benchmarks/validation.py compares them
+    with simulations.
+    """
     if n < MIN_QUESTIONS:
         return 0.0
     reach = float(scipy.stats.t.isf(_ALPHA / len(LOOKS) / criteria / 2, n - 2))
@@ -275,7 +288,7 @@ def _enough(side: Beside, who: str) -> Beside:
 
 
 def _pairs(side: Beside, criterion: str) -> tuple[Floats, Floats]:
-    """People's and the judge's mark of each question that both marked, answers averaged."""
+    """Return people's mark and the judge's mark of each question that both marked, averaged over answers."""
     both = pd.DataFrame({"people": side.people[criterion], "judge": side.judge[criterion]}).dropna()
     means = both.groupby(level=0).mean()
     return means["people"].to_numpy(), means["judge"].to_numpy()
@@ -310,7 +323,7 @@ def _against_people(
 
 
 def _following(side: Beside, criterion: str, flaw: str, known: Mapping[str, float], tail: str) -> Iterator[_Test]:
-    """Whether judge - people goes with something known of the answers."""
+    """Test whether judge - people depends on something known about the answers."""
     values = pd.Series(
         [known.get(sha, math.nan) for sha in side.judge.index.get_level_values(1)], side.judge.index, float
     )
@@ -342,13 +355,13 @@ def _halo(side: Beside, criteria: list[str]) -> Iterator[_Test]:
 
 
 def _linked(marks: Floats) -> float:
-    """The mean correlation between columns."""
+    """Compute the mean correlation between columns."""
     table = np.atleast_2d(np.corrcoef(marks.T))
     return float(table[np.triu_indices(len(table), 1)].mean())
 
 
 def _alone(part: pd.DataFrame, side: Beside) -> Iterator[_Test]:
-    """What the judge's own marks show: noise between repeats, and replies that could not be read."""
+    """Test what the judge's own marks show: noise between repeats, and marks that are missing."""
     score = plain_floats(part["score"])
     criterion = part["criterion"].astype(object)
     keys = [part["question_id"], part["answer_sha256"].astype(object), criterion]
@@ -373,7 +386,7 @@ def _t_test(values: Floats) -> float:
 
 
 def _narrower(x: Floats, y: Floats) -> float:
-    """One-sided p that paired x scatter less than y (Pitman and Morgan)."""
+    """Compute the one-sided p that paired x vary less than y (Pitman and Morgan)."""
     sums, differences = x + y, x - y
     if np.ptp(sums) == 0 or np.ptp(differences) == 0:
         return math.nan
@@ -381,8 +394,9 @@ def _narrower(x: Floats, y: Floats) -> float:
 
 
 class _Sample(NamedTuple):
-    """People's and the judge's marks of the labelled questions, what each label stands for (1 on average), and the
-    judge's marks of all questions."""
+    """Hold people's and the judge's marks of the labelled questions, how many each label stands for (1 on average), and
+    the judge's marks of all questions.
+    """
 
     people: Floats
     judge: Floats
@@ -391,8 +405,11 @@ class _Sample(NamedTuple):
 
 
 def _weights(side: Beside, line: float) -> pd.Series:
-    """What each labelled answer stands for: the share of its verdict among all that were judged over that among the
-    labelled, so that labels which `next_labels` chose do not count double."""
+    """Return the weight of each labelled answer, so that labels which `next_labels` chose do not count double.
+
+    The weight is the share of the answer's verdict (by the judge) among all judged answers, divided by its share among
+    the labelled ones.
+    """
     overall = side.judge[OVERALL]
     labelled = side.people[OVERALL].notna() & overall.notna()
     passed = reaches(overall, line)
@@ -416,9 +433,11 @@ def _sample(side: Beside, criterion: str, weights: pd.Series) -> _Sample:
 
 
 def _bias(sample: _Sample) -> tuple[float, float, float]:
-    """Judge - people over all questions, its standard error and degrees of freedom; NaN where it cannot be told.
+    """Return judge - people over all questions, its standard error and degrees of freedom; NaN if it cannot be
+    estimated.
 
-    By the judge's marks of all where they help, as in `corrected_mean`; else by the labelled alone."""
+    It uses the judge's marks of all questions if they help, as in `corrected_mean`; else the labelled questions alone.
+    """
     y, f, v, everything = sample
     n = len(y)
     freedom = float(v.sum() ** 2 / (v**2).sum()) - 1  # of weighted values there are as good as fewer
@@ -433,7 +452,9 @@ def _bias(sample: _Sample) -> tuple[float, float, float]:
 
 
 def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
-    """0 where the judge gives one mark throughout: it cannot tell answers apart."""
+    """Compute the correlation; 0 if the judge gives the same mark to every answer, because then it cannot tell answers
+    apart.
+    """
     if not (np.ptp(x) > 0 and np.ptp(y) > 0):
         return 0.0
     table = np.cov(x, y, aweights=weights)
@@ -441,7 +462,7 @@ def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
 
 
 def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """`_correlation` of all but one, for each one."""
+    """Compute `_correlation` with each value left out in turn."""
     x, y = x - x.mean(), y - y.mean()  # so that little is lost in the differences below
     terms = weights * np.array([np.ones_like(x), x, y, x * x, y * y, x * y])
     one, sx, sy, xx, yy, xy = terms.sum(axis=1, keepdims=True) - terms
@@ -451,7 +472,7 @@ def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[str, Any]:
-    """The tests of one criterion, each at alpha."""
+    """Run the tests of one criterion, each at alpha."""
     y, f, v, _ = sample
     n = len(y)
     row: dict[str, Any] = {"n": n, "bias": float((v * (f - y)).mean()) if n else math.nan}
@@ -486,7 +507,9 @@ def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[s
 
 
 def _labels_needed(row: dict[str, Any], margin: float, least: float, alpha: float) -> tuple[float, float]:
-    """Between how many labels more the tests would decide if nothing but their number changed; NaN where none is to be said."""
+    """Return the range of how many more labels the tests need to decide, if only their number changed; NaN if there is
+    nothing to say.
+    """
     if row["verdict"] not in ("条件つき", "分からない") or math.isnan(row["bias_low"]):
         return math.nan, math.nan
     n = row["n"]
