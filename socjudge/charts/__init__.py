@@ -1,4 +1,4 @@
-"""Frames as matplotlib axes."""
+"""Draw frames as matplotlib axes."""
 
 from ..base.public import public_names
 

@@ -1,4 +1,4 @@
-"""Judges side by side as charts: the frames of comparison.py and agreement.py."""
+"""Draw several judges side by side: charts of the frames of stats/comparison.py and stats/agreement.py."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ from .style import (
 
 
 def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """How far each judge's points lie from the baseline's, per criterion and overall, as a forest plot.
+    """Draw how far each judge's points are from the baseline's, per criterion and overall, as a forest plot.
 
-    Drawn per criterion and judge: the mean paired difference with its interval, filled where the adjusted p is below
-    0.05; a grey band around 0 of what was too small to detect; beside it n (questions), and 差あり or 検出できず with the p.
+    Drawn per criterion and judge: the mean paired difference with its interval, filled if the adjusted p is below 0.05;
+    a grey band around 0 that shows which differences were too small to detect; beside it n (questions), and 差あり or
+    検出できず with the p.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
         From `compare_judges`; columns used: the compared one (left of baseline), baseline, criterion, n,
         mean_difference, ci_low, ci_high, p_holm, detectable_difference.
     ax
-        The axes to draw on, new ones unless given.
+        The axes to draw on; new ones if not given.
 
     Returns
     -------
@@ -106,7 +107,7 @@ def _draw_difference(ax: Axes, place: float, height: float, row: dict[Any, Any],
 
 
 def _compared(frame: pd.DataFrame) -> str:
-    """The column whose values were compared: compare_judges and verdict_flips put it left of the baseline."""
+    """Return the column whose values were compared: compare_judges and verdict_flips put it left of the baseline."""
     return str(frame.columns[list(frame.columns).index("baseline") - 1])
 
 
@@ -115,10 +116,11 @@ def _names(values: pd.Series) -> str:
 
 
 def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """From the baseline's points to another judge's for each question whose verdict differs, across the pass line.
+    """Draw each question whose verdict differs, from the baseline's points to another judge's points, across the pass
+    line.
 
-    The baseline's points are a hollow circle, the other judge's its own marker. Without a flip the axes say so in
-    words, so this never raises for an empty frame.
+    The baseline's points are a hollow circle, the other judge's points have that judge's own marker. If no verdict
+    differs, the axes say so in words, so an empty frame never raises an error.
 
     Parameters
     ----------
@@ -126,7 +128,7 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         From `verdict_flips`; columns used: the compared one (left of baseline), baseline, question_id, category (if
         there is one), baseline_mean, mean, direction.
     ax
-        The axes to draw on, new ones unless given.
+        The axes to draw on; new ones if not given.
 
     Returns
     -------
@@ -171,7 +173,7 @@ def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 
 def _say(ax: Axes | None, words: str) -> Axes:
-    """Axes that hold a sentence only."""
+    """Return axes that hold only a sentence."""
     with japanese_axes(ax, 9, 1.2) as ax:
         ax.text(0.5, 0.5, words, ha="center", va="center", transform=ax.transAxes)
         ax.set_axis_off()
@@ -181,11 +183,11 @@ def _say(ax: Axes | None, words: str) -> Axes:
 def plot_cost_agreement(
     comparison: pd.DataFrame, agreement: pd.DataFrame, *, reference: Any = None, ax: Axes | None = None
 ) -> Axes:
-    """What each judge costs per question against how often its verdicts agree with a reference.
+    """Draw what each judge costs per question against how often its verdicts agree with a reference.
 
     Drawn: one labelled point per judge with the interval of its agreement and n (answers), the offline judge at 0; a
     dotted line at the reference's own cost; judges of unknown cost in a strip of their own on the right (費用不明). The
-    cost is on a logarithmic scale (linear near 0) where the dearest costs over 10 times the cheapest.
+    cost axis is logarithmic (linear near 0) if the most expensive judge costs over 10 times the cheapest.
 
     Parameters
     ----------
@@ -196,10 +198,10 @@ def plot_cost_agreement(
         From `pairwise_agreement` of the same scores; columns used: first, second, criterion, n, verdict_agreement,
         agreement_low, agreement_high. Only rows of 総合 count.
     reference
-        A judge, or a rater of the labels such as "佐藤"; the baseline unless given. With a person the baseline becomes a
-        point of its own.
+        A judge, or a rater of the labels such as "佐藤"; the baseline if not given. If it is a person, the baseline
+        becomes a point of its own.
     ax
-        The axes to draw on, new ones unless given.
+        The axes to draw on; new ones if not given.
 
     Returns
     -------
@@ -255,7 +257,7 @@ def plot_cost_agreement(
 
 
 def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any) -> pd.DataFrame:
-    """One row per judge (index): cost (NaN if unknown), y, low, high, n."""
+    """Return one row per judge (index): cost (NaN if unknown), y, low, high, n."""
     costs = dict(zip(overall["baseline"], plain_floats(overall["baseline_cost_usd_per_question"]), strict=True))
     costs |= dict(zip(overall[_compared(overall)], plain_floats(overall["cost_usd_per_question"]), strict=True))
     rows = {}
@@ -271,7 +273,7 @@ def _cost_points(overall: pd.DataFrame, agreement: pd.DataFrame, reference: Any)
 
 
 def _own_cost(overall: pd.DataFrame, reference: Any) -> float:
-    """What the reference costs per question; NaN where that is unknown or it is no judge."""
+    """Return what the reference costs per question; NaN if that is unknown or the reference is no judge."""
     own = plain_floats(overall.loc[overall["baseline"] == reference, "baseline_cost_usd_per_question"])
     return float(own.iloc[0]) if len(own) else math.nan
 
@@ -293,7 +295,9 @@ def _scale_costs(ax: Axes, costs: Sequence[float]) -> None:
 
 
 def _unknown_strip(ax: Axes, *, alone: bool) -> float:
-    """Room on the right for judges of unknown cost, all of it where no cost is known; returns the cost at its middle."""
+    """Make room on the right for judges of unknown cost, or use the whole width if no cost is known; return the cost at
+    its middle.
+    """
     left, right = ax.get_xlim()
     if alone:
         ax.set_xticks([])
@@ -312,7 +316,9 @@ def _unknown_strip(ax: Axes, *, alone: bool) -> float:
 
 
 def _label_right(ax: Axes, x: Floats, y: Floats, texts: list[str]) -> None:
-    """A column of labels right of the axes, with a thin line to each point, moved apart where they would overlap."""
+    """Draw a column of labels to the right of the axes, with a thin line to each point; move them apart where they
+    would overlap.
+    """
     low, high = ax.get_ylim()
     gap = 2.6 * SMALL / size(ax)[1]  # of two lines of text
     for place, text, point in zip(_apart((y - low) / (high - low), gap), texts, zip(x, y, strict=True), strict=True):
@@ -322,7 +328,7 @@ def _label_right(ax: Axes, x: Floats, y: Floats, texts: list[str]) -> None:
 
 
 def _apart(values: Floats, gap: float) -> Floats:
-    """The values moved as little as needed to lie `gap` apart, in the same order."""
+    """Move the values as little as needed so that they are `gap` apart, in the same order."""
     order = np.argsort(values, kind="stable")
     moved = values[order].astype(float)
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""What probes did to a judge's marks, as a matrix: the frame of `summarise_probes`."""
+"""Draw what probes did to a judge's marks, as a matrix: the frame of `summarise_probes`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from .style import SMALL, japanese_axes, label, need_marks
 
 
 def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """How far each probe moved each criterion: where it belongs (framed) against everywhere else.
+    """Draw how far each probe moved each criterion: the criterion that it should move (framed) and all others.
 
-    Drawn: a row per probe, a column per criterion, in each cell the mean change in points, darker the further it fell;
-    a frame where it must fall, brackets around a change that is allowed, a triangle where a mark moved as it must not,
-    nothing where there is no mark. At the right the change where it must fall, the share of answers in which that was
-    seen, with its interval and n, the mean change where it must stay, and how many marks moved as they must not.
+    Drawn: a row per probe, a column per criterion, in each cell the mean change in points, darker the further the mark
+    fell; a frame where the mark must fall, brackets around a change that is allowed, a triangle where a mark moved
+    although it must not, nothing where there is no mark. At the right: the change where the mark must fall, the share
+    of answers in which that fall was seen, with its interval and n, the mean change where the mark must stay, and how
+    many marks moved although they must not.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ def plot_probe_matrix(summary: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         From `summarise_probes`; columns used: title, criterion, expected, n, n_no_room, mean_change, detected,
         detected_low, detected_high, n_forbidden.
     ax
-        The axes to draw on, new ones unless given.
+        The axes to draw on; new ones if not given.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Runs over time as charts."""
+"""Draw runs over time."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _ROW = 5.5  # points of score that a line of words takes above 100
 
 
 def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Mean per criterion of each run, oldest first, with 95 % intervals over questions and the pass line.
+    """Draw the mean per criterion of each run, oldest first, with 95 % intervals over questions and the pass line.
 
     Runs are evenly spaced, labelled with their start in this machine's time zone, n (questions) and the number of
     missing marks; a run without a score is a gap. A dotted line before a run says in words what changed since the runs
-    before: such as Judge: a→b, 抜粋の数 k: 3→5, 手順書: 追加 x.md; what a log does not say is no change. The number in
-    the legend is the latest mean.
+    before, such as Judge: a→b, 抜粋の数 k: 3→5, 手順書: 追加 x.md; if a log does not say something, that counts as no change.
+    The number in the legend is the latest mean.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
         One row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
         criterion, score, and whatever is known of the conditions of a run (base/conditions.py).
     ax
-        The axes to draw on, new ones unless given.
+        The axes to draw on; new ones if not given.
 
     Returns
     -------
@@ -96,11 +96,11 @@ def plot_criterion_trend(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axe
 
 
 def plot_criterion_multiples(scores: pd.DataFrame) -> Figure:
-    """The same as `plot_criterion_trend` in a small chart per criterion, the mean of all first, on one scale.
+    """Draw the trend of `plot_criterion_trend` in one small chart per criterion, the mean of all first, on one scale.
 
-    A filled dot is a mean on or above the pass line, a hollow one below it; whiskers are 95 % intervals over questions.
-    Dotted lines with a number say what changed before a run; the numbers are explained below. The title names the
-    criteria that are below the line in the latest run.
+    A filled dot is a mean on or above the pass line, a hollow one a mean below it; whiskers are 95 % intervals over
+    questions. Dotted lines with a number mark what changed before a run; the text below explains the numbers. The title
+    names the criteria that are below the line in the latest run.
 
     Parameters
     ----------
@@ -168,7 +168,10 @@ def _draw_small(
     numbers: dict[int, int],
     told: Mapping[Any, dict[str, str]],
 ) -> bool:
-    """One of the small charts; whether its latest mean is below its line. told: the conditions of the runs."""
+    """Draw one of the small charts; return whether its latest mean is below its line.
+
+    told: the conditions of the runs.
+    """
     mean, places, own = part["mean"], np.arange(len(part)), list(lines.values())
     known = mean.dropna()
     passed = reaches(mean.fillna(0.0) - own, 0).to_numpy()
@@ -205,7 +208,7 @@ def _draw_small(
 
 
 def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
-    """The pass line, dashed; of each run its own where they have several."""
+    """Draw the pass line, dashed; if runs have different lines, draw each run's own."""
     look: dict[str, Any] = {"color": palette().ink, "linestyle": "--", "linewidth": width, "zorder": 1}
     if len(set(lines)) == 1:
         ax.axhline(lines[0], label=pass_text(*lines), **look)
@@ -215,7 +218,7 @@ def _draw_line(ax: Axes, lines: Sequence[float], width: float) -> None:
 
 
 def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
-    """At most five runs by their day; of one day, by their clock."""
+    """Label at most five runs by their day; if all are of one day, by their clock time."""
     local = [time.to_pydatetime().astimezone() for time in started]
     is_one_day = len({time.date() for time in local}) == 1
     places = range(0, len(local), math.ceil(len(local) / 5))
@@ -226,7 +229,9 @@ def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
 
 
 def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:
-    """From which overall mean to which, of the runs that have one; only the latest where the first cannot be compared."""
+    """Say from which overall mean to which the runs with a mean went; only the latest mean if the first cannot be
+    compared with it.
+    """
     means = summarise_scores(scores.astype({"run_id": object}), by="run_id").set_index("run_id")["mean"]
     known = means.reindex(runs["run_id"]).dropna()
     first, last = f"{known.iloc[0]:.1f}", f"{known.iloc[-1]:.1f}"
@@ -256,7 +261,7 @@ def _draw_trend(ax: Axes, part: pd.DataFrame, criterion: str, number: int, shift
 
 
 def _runs(scores: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, the oldest first."""
+    """Return one row per run, the oldest first."""
     return scores.drop_duplicates("run_id").sort_values("started_at", kind="stable").astype({"run_id": object})
 
 
@@ -270,7 +275,9 @@ def _count_text(n: int, missing: int) -> str:
 
 
 def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] = (), below: str = "") -> None:
-    """The x axis: each run's local time and day, and `more`; every second, third … run where there are many."""
+    """Label the x axis with each run's local time and day, and `more`; only every second, third … run if there are
+    many.
+    """
     # The day and the clock as this machine shows them, whatever zone the frame is in.
     local = [time.to_pydatetime().astimezone() for time in started]
     texts = [f"{time:%H:%M}\n{time.month}/{time.day}" for time in local]
@@ -285,7 +292,10 @@ def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] =
 
 
 def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 48) -> list[tuple[int, str]]:
-    """(place of the run, words of at most about that width) for each thing that differs from the latest run that says what it had."""
+    """Return (place of the run, words of at most about `width` characters) for each change of a condition.
+
+    A run is compared with the latest earlier run whose log has that condition.
+    """
     found, told, conditions = [], dict[str, str](), conditions_of(scores)
     for place, run_id in enumerate(runs["run_id"]):
         now = conditions[run_id]
@@ -314,7 +324,7 @@ def _changed(change: Difference) -> str:
 
 
 def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
-    """Draws the dotted lines and, in as many rows above 100 as they need, their words; returns where the rows end."""
+    """Draw the dotted lines and, above 100, their words in as many rows as they need; return where the rows end."""
     scale = runs / size(ax)[0]  # runs per typographic point
     rows: list[float] = []  # where each row of words ends
     for place, words in changes:
@@ -331,15 +341,15 @@ def _mark_changes(ax: Axes, changes: list[tuple[int, str]], runs: int) -> float:
 
 
 def _width(text: str) -> float:
-    """About how many typographic points the words take at the small size."""
+    """Estimate how many typographic points the words take at the small size."""
     return SMALL * sum(1 if unicodedata.east_asian_width(c) in "WFA" else 0.58 for c in text)
 
 
 def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Each question's mean over criteria in each run: one row per question, one column per run, oldest first.
+    """Draw each question's mean over criteria in each run: one row per question, one column per run, oldest first.
 
-    A cell shows ○ (the pass line or more) or × and points, with * where some of its marks are missing; it is hatched
-    where all are (未採点), and empty where the run did not ask the question. With more than 24 runs the cells show only ○
+    A cell shows ○ (the pass line or more) or × and points, with * if some of its marks are missing; it is hatched if
+    all are missing (未採点), and empty if the run did not ask the question. With more than 24 runs the cells show only ○
     and ×.
 
     Parameters
@@ -348,7 +358,7 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         One row per judged answer and criterion, from `load_scores`; columns used: run_id, started_at, question_id,
         criterion, score, and category if there is one. Repeats are averaged.
     ax
-        The axes to draw on, new ones unless given.
+        The axes to draw on; new ones if not given.
 
     Returns
     -------
@@ -385,20 +395,20 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
 
 
 def _lines(scores: pd.DataFrame) -> dict[Any, float]:
-    """The pass line of each run, the oldest first."""
+    """Return the pass line of each run, the oldest first."""
     runs = _runs(scores)
     return dict(zip(runs["run_id"], row_lines(runs), strict=True))
 
 
 def _on_one_line(means: pd.DataFrame, lines: dict[Any, float]) -> pd.DataFrame:
-    """Means as they lie to the pass line of their own run, on the scale of the latest run's: for colours alone."""
+    """Convert means from the scale with their own run's pass line to the scale with the latest run's; for colours only."""
     latest = list(lines.values())[-1]
     scaled = {name: np.interp(means[name], [0, line, 100], [0, latest, 100]) for name, line in lines.items()}
     return pd.DataFrame(scaled, means.index)
 
 
 def _strip_finding(means: pd.DataFrame, lines: dict[Any, float], told: Mapping[Any, dict[str, str]]) -> str:
-    """How many questions fail in the latest run, and how many that passed or failed in the run before."""
+    """Say how many questions fail in the latest run, and how many changed to fail or to pass since the run before."""
     known = {name: means[name].dropna() for name in lines}
     now, latest = list(known.items())[-1]
     if latest.empty:
@@ -433,11 +443,11 @@ def _draw_cell(ax: Axes, row: int, column: int, mean: float, missing: float, lin
 
 
 def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """One trend over an old and a new judge's runs on the new judge's scale, with the seam between them.
+    """Draw one trend over an old and a new judge's runs on the new judge's scale, with the seam between them.
 
-    Drawn: the mean with its 95 % interval, hollow where it was converted from the old judge's points (the small
-    crosses) and filled where the new judge gave it; runs that only judge old answers again (overlap) are squares off
-    the line. A dotted line stands where the new judge begins.
+    Drawn: the mean with its 95 % interval, hollow if it was converted from the old judge's points (the small crosses)
+    and filled if the new judge gave it; runs that only judge old answers again (overlap) are squares off the line. A
+    dotted line shows where the new judge begins.
 
     Parameters
     ----------
@@ -445,7 +455,7 @@ def plot_bridged_trend(trend: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         One row per run, from `bridged_trend`; columns used: run_id, started_at, judge, n, n_missing, own_mean, mean,
         ci_low, ci_high, bridged, overlap, seam.
     ax
-        The axes to draw on, new ones unless given.
+        The axes to draw on; new ones if not given.
 
     Returns
     -------

@@ -1,6 +1,7 @@
-"""The scores of a run as charts: each function takes a frame and perhaps axes, and returns the axes.
+"""Draw the scores of a run: each function takes a frame and perhaps axes, and returns the axes.
 
-Charts of several runs are in chart_runs.py, charts of several judges in chart_judges.py."""
+Charts of several runs are in runs.py, charts of several judges in judges.py.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ _MARK_HEIGHT = 2.0  # points of score that a mark covers
 
 
 def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Mean score per category and criterion as a heat map, with the number of judged answers in each cell.
+    """Draw the mean score per category and criterion as a heat map, with the number of judged answers in each cell.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         criterion, score. Unscored rows are left out of the means and of n; a cell without any score is empty, and
         a category without any says 未採点.
     ax
-        The axes to draw on, new ones unless given.
+        The axes to draw on; new ones if not given.
 
     Returns
     -------
@@ -100,11 +101,10 @@ def _cells_finding(means: pd.DataFrame, line: float) -> str:
 
 
 def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Every mark of every criterion as a point, filled on the pass line and above, hollow below, over a box of the
-    quartiles and the median.
+    """Draw every mark of every criterion as a point over a box of the quartiles and the median.
 
-    Equal marks lie side by side. Below each criterion stand the numbers of marks and questions, and of marks that are
-    missing (未採点).
+    A point is filled if the mark is on or above the pass line, hollow if it is below. Equal marks are drawn side by
+    side. Below each criterion are the numbers of marks and questions, and of missing marks (未採点).
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         score, question_id, and judge_model if there is one (several judges get their colours and markers, and one box
         together).
     ax
-        The axes to draw on, new ones unless given.
+        The axes to draw on; new ones if not given.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def _draw_box(ax: Axes, place: float, values: Floats) -> None:
 
 
 def _side_by_side(values: list[float]) -> Floats:
-    """How far each point moves sideways (within ±0.4) so that none hides another of nearly the same height."""
+    """Return how far each point moves sideways (within ±0.4), so that no point hides another of nearly the same height."""
     highest: list[float] = []  # of each column of points, from the middle outwards
     column = {}
     for place in sorted(range(len(values)), key=values.__getitem__):
@@ -205,21 +205,21 @@ def _counted(criterion: object, part: pd.DataFrame) -> str:
 def plot_gate_confidence(
     questions: pd.DataFrame, *, confidence: pd.DataFrame | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Each question's mean of one run around the pass line, with its noise and the chance to pass again.
+    """Draw each question's mean of one run around the pass line, with its noise and the chance to pass again.
 
-    Drawn: the mean ± noise_sd (the sd of that mean when the run is repeated; cut at 0 and 100), filled where it passes;
-    a diamond and ◆ where the question decides the verdict; p_pass_rerun as text. Unscored questions are named 未採点.
+    Drawn: the mean ± noise_sd (the sd of that mean when the run is repeated; cut at 0 and 100), filled if it passes; a
+    diamond and ◆ if the question decides the verdict; p_pass_rerun as text. Unscored questions are marked 未採点.
 
     Parameters
     ----------
     questions
-        The rows of one run from `gate_questions`; columns used: question_id, category and run_id (if there are), mean,
-        noise_sd, p_pass_rerun, decides.
+        The rows of one run from `gate_questions`; columns used: question_id, category and run_id (if the frame has
+        them), mean, noise_sd, p_pass_rerun, decides.
     confidence
         The frame of `gate_confidence`, for the title (passed questions, interval of the pass rate, verdict); columns
         used: run_id (if there is one), pass_rate_low, pass_rate_high, verdict.
     ax
-        The axes to draw on, new ones unless given.
+        The axes to draw on; new ones if not given.
 
     Returns
     -------

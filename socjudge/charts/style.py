@@ -1,4 +1,4 @@
-"""What all charts share: the Japanese font, labels that cannot break a chart, and one look per judge."""
+"""Provide what all charts share: the Japanese font, labels that cannot break a chart, and one look per judge."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ SMALL = 8  # points: notes and numbers beside the marks
 
 @dataclass(frozen=True)
 class Palette:
-    """The colours of a chart. ink: lines and text; paper: behind hollow marks; grey: what matters less; band: areas."""
+    """Hold the colours of a chart.
+
+    ink: of lines and text; paper: behind hollow marks; grey: of what matters less; band: of areas.
+    """
 
     ink: str
     paper: str
@@ -62,7 +65,7 @@ _lock = threading.RLock()  # settings of matplotlib are global: two threads woul
 
 
 def palette() -> Palette:
-    """The colours for the style of matplotlib that is in force: it is a dark one where its text is light."""
+    """Return the colours for matplotlib's current style, which counts as dark if its text is light."""
     ink, paper = plt.rcParams["text.color"], plt.rcParams["axes.facecolor"]
     if _luminance(ink) > 0.5:
         return Palette(ink, paper, "#a6a6a6", "#242424", _ON_DARK)
@@ -70,21 +73,21 @@ def palette() -> Palette:
 
 
 def _luminance(colour: Any) -> float:
-    """About WCAG's relative luminance, from 0 (black) to 1."""
+    """Compute approximately WCAG's relative luminance, from 0 (black) to 1."""
     red, green, blue = to_rgb(colour)
     return float(0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2)
 
 
 def band() -> dict[str, Any]:
-    """The look of an area behind the marks; the thin edge stands out from any paper."""
+    """Return the look of an area behind the marks; its thin edge is visible on any paper."""
     return {"facecolor": palette().band, "edgecolor": palette().grey, "linewidth": 0.5, "zorder": 0}
 
 
 def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
-    """A colour for each judge, the same whichever others are on the chart; offline is grey.
+    """Choose a colour for each judge, the same whichever others are on the chart; offline is grey.
 
-    Chosen by a hash of the name, so of many judges two may share a colour; charts then tell them apart by markers. In a
-    dark style of matplotlib grey and blue are lighter, and wine red is yellow.
+    The colour is chosen by a hash of the name, so of many judges two may share a colour; charts then tell them apart by
+    markers. In a dark style of matplotlib grey and blue are lighter, and yellow replaces wine red.
 
     Examples
     --------
@@ -97,10 +100,12 @@ def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
 
 
 def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
-    """A marker for each judge on a chart, for print in grey and for judges that share a colour.
+    """Choose a marker for each judge on a chart, for print in grey and for judges that share a colour.
 
-    Chosen by a hash of the name, and the next one where another judge of the chart has it: up to ten judges beside
-    offline have ten markers, and more repeat one only in another colour, as long as that is possible."""
+    The marker is chosen by a hash of the name, or the next one if another judge of the chart has it: up to ten judges
+    besides offline have ten markers; with more, a marker is repeated only in another colour, as long as that is
+    possible.
+    """
     colours = judge_colours(names)
     found: dict[Any, str] = {}
     for name in sorted(colours, key=str):
@@ -121,7 +126,7 @@ def _number(name: Any) -> int:
 
 @contextmanager
 def japanese_text() -> Iterator[None]:
-    """Within it, charts render Japanese with the bundled IPAexGothic; global settings stay as they are.
+    """Render the Japanese of charts with the bundled IPAexGothic inside the block; global settings stay as they are.
 
     Another thread that draws waits meanwhile.
 
@@ -149,11 +154,12 @@ def _settings(settings: dict[Any, Any]) -> Iterator[None]:
 
 
 def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
-    """The chart that `plot` draws of the frame, as the data URL of an SVG; it needs no font where it is shown.
+    """Draw the frame with `plot` and return the chart as the data URL of an SVG; it needs no font where it is shown.
 
-    In any thread, and apart from pyplot: of a figure that pyplot knows, a notebook makes the output of whichever cell
-    ends next. On white paper, whatever style matplotlib has: a report is to be printed, and a panel turns the colours
-    of its charts with the theme of the page."""
+    It works in any thread, and without pyplot, because a notebook shows a figure that pyplot knows as output of
+    whichever cell ends next. The paper is white, whatever style matplotlib has, because a report is printed, and a
+    panel changes the colours of its charts with the theme of the page.
+    """
     buffer = io.BytesIO()
     light = {name: rcParamsDefault[name] for name in plt.style.library["dark_background"]}
     with _settings({**light, "svg.fonttype": "path", "svg.hashsalt": "socjudge"}):
@@ -167,7 +173,7 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
 
 
 class _Figure(Figure):
-    """A figure whose small Japanese text is not drawn by the hints of the font, which fill 書 at 8 points with black."""
+    """Draw small Japanese text without the hints of the font, because they fill 書 at 8 points with black."""
 
     def draw(self, renderer: Any) -> None:
         with _settings({"text.hinting": "force_autohint"}):
@@ -175,7 +181,7 @@ class _Figure(Figure):
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of that size in inches, which pyplot shows unless `chart_url` asked for it."""
+    """Make a figure of that size in inches, which pyplot shows unless `chart_url` asked for it."""
     if _apart.get():
         return Figure(figsize=(width, height), layout="constrained")
     return plt.figure(figsize=(width, height), layout="constrained", FigureClass=_Figure)
@@ -183,7 +189,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 @contextmanager
 def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
-    """The axes to draw on, new ones (size in inches) unless given, within `japanese_text`."""
+    """Provide the axes to draw on (new ones, of that size in inches, if not given), inside `japanese_text`."""
     with japanese_text():
         ax = new_figure(width, height).subplots() if ax is None else ax
         yield ax
@@ -191,7 +197,7 @@ def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes
 
 
 def use_japanese(ax: Axes) -> None:
-    """Texts that were made before `japanese_text`, and tick labels, which are made when drawn, get the font too."""
+    """Set the font for texts that were made before `japanese_text`, and for tick labels, which are made when drawn."""
     for text in ax.findobj(Text):
         text.set_fontfamily(font_family())  # type: ignore[attr-defined]
     ax.tick_params(which="both", labelfontfamily=font_family())
@@ -220,9 +226,10 @@ def _glyphs() -> frozenset[int]:
 
 
 def label(text: object, width: int = 40) -> str:
-    """A name from a model, a log or a dataset as one plain line of at most `width` characters.
+    """Return a name from a model, a log or a dataset as one plain line of at most `width` characters.
 
-    A $ stays a $ instead of starting a formula; what the font lacks becomes 〓."""
+    A $ stays a $ instead of starting a formula; a character that the font lacks becomes 〓.
+    """
     line = " ".join(str(text).split())
     line = line if len(line) <= width else line[: width - 1].rstrip() + "…"
     line = re.sub("^_", "＿", line)  # a legend passes over names that start with an underscore
@@ -230,29 +237,35 @@ def label(text: object, width: int = 40) -> str:
 
 
 def pass_text(*lines: float) -> str:
-    """The pass line in words, for titles and legends; of runs with several, from which to which."""
+    """Return the pass line in words, for titles and legends; if runs have several, the lowest and the highest."""
     low, high = min(lines), max(lines)
     return say("charts.pass_line", line=high) if low == high else say("charts.pass_lines", low=low, high=high)
 
 
 def points(mean: float, line: float) -> str:
-    """A mean without decimals, rounded but never up to the pass line."""
+    """Return a mean without decimals, rounded but never up to the pass line."""
     return f"{math.floor(mean) if not reaches(mean, line) and reaches(round(mean), line) else mean:.0f}"
 
 
 def reach(mean: Any, low: Any, high: Any) -> Floats:
-    """The lengths of the whiskers, as errorbar takes them; an end may lie beyond its mean in the last bit."""
+    """Return the lengths of the whiskers in the form that errorbar takes.
+
+    Negative lengths become 0, because by rounding an end may be on the wrong side of its mean in the last bit.
+    """
     return np.array([mean - low, high - mean], dtype=float).clip(0).reshape(2, -1)
 
 
 def size(ax: Axes) -> tuple[float, float]:
-    """Width and height of the axes in typographic points, before the layout is settled."""
+    """Return width and height of the axes in typographic points, before the layout is settled."""
     extent = ax.get_window_extent()
     return extent.width / ax.figure.dpi * 72, extent.height / ax.figure.dpi * 72
 
 
 def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str, maker: str = "load_scores") -> None:
-    """ConfigError if a column is missing, ValueError if `column` has no value to draw. who, maker: of `need_columns`."""
+    """Raise ConfigError if a column is missing, ValueError if `column` has no value to draw.
+
+    who, maker: as for `need_columns`.
+    """
     need_columns(frame, [column, *others], who, maker)
     if frame.empty:
         raise ValueError(say("charts.no_row", who=who))
@@ -261,12 +274,12 @@ def need_marks(frame: pd.DataFrame, column: str, others: Iterable[str], who: str
 
 
 def known_category(categories: pd.Series) -> pd.Series:
-    """The categories as text, and the words for none where there is none, so that no chart leaves such a question out."""
+    """Return the categories as text, with words in place of a missing one, so that no chart leaves such a question out."""
     return categories.astype(object).where(categories.notna(), say("charts.no_category"))
 
 
 def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
-    """The label of each question (id and category) by its id, in the order of categories and then of ids."""
+    """Return the label of each question (id and category) by its id, in the order of categories and then of ids."""
     rows = frame.drop_duplicates("question_id")
     if "category" not in rows:
         return {question: label(question) for question in sorted(rows["question_id"], key=_natural)}
@@ -278,12 +291,12 @@ def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
 
 
 def _natural(question: Any) -> list[Any]:
-    """q2 before q10."""
+    """Return a sort key that puts q2 before q10."""
     return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", str(question)))]
 
 
 def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
-    """Means (0–100) as cells whose colour turns at the pass line, with a colour bar; missing cells stay empty."""
+    """Draw means (0–100) as cells whose colour changes at the pass line, with a colour bar; missing cells stay empty."""
     image = ax.imshow(means.astype(float), cmap=_cell_colours(line), vmin=0, vmax=100, aspect="auto")
     bar = ax.figure.colorbar(image, ax=ax, label=say("charts.mean_score"))
     bar.set_ticks(sorted({0, 50, 100, line}))
@@ -293,10 +306,11 @@ def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
 
 @cache
 def _cell_colours(line: float) -> LinearSegmentedColormap:
-    """Orange, the darker the lower, below the line; blue, the darker the higher, on it and above.
+    """Return orange below the line, darker for lower means, and blue on and above it, darker for higher means.
 
-    The two are told apart with any colour vision, and the deepest of each by the points written on them in grey print.
-    None is so dark that black text on it would be hard to read."""
+    The two colours can be told apart with any colour vision; in grey print the darkest of each are told apart by the
+    points written on them. No colour is so dark that black text on it would be hard to read.
+    """
     edge = min(max(line / 100, 0.0), 1.0)
     below, above = ("#f2954f", "#fde3c8"), ("#e3eef8", "#74a9dc")
     steps = 1000  # so that a mean just below the line is not drawn on it
@@ -306,14 +320,14 @@ def _cell_colours(line: float) -> LinearSegmentedColormap:
 
 
 def judge_key(ax: Axes, names: Iterable[Any], *, below: float = 40) -> None:
-    """A legend of judges, `below` points under the axes."""
+    """Draw a legend of judges, `below` points under the axes."""
     colours, markers = judge_colours(names), judge_markers(names)
     handles = [Line2D([], [], color=colours[name], marker=markers[name], linestyle="") for name in colours]
     legend_below(ax, below, handles, [label(name) for name in colours])
 
 
 def legend_below(ax: Axes, below: float, *entries: Any) -> None:
-    """A legend under the axes, `below` points down so that it is clear of their labels."""
+    """Draw a legend under the axes, `below` typographic points down so that it does not overlap their labels."""
     under = offset_copy(ax.transAxes, cast(Figure, ax.figure), y=-below, units="points")
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": under}
     ax.legend(*entries, ncols=2, frameon=False, borderaxespad=0, **place)

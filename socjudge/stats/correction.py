@@ -76,9 +76,9 @@ def corrected_mean(
     Estimate: mean label + w (mean of all the judge's marks - mean of those of the labelled units), with the weight w of
     least variance; when all units include the labelled ones, w is the slope of labels on marks. The variance has two
     parts. The first is the variance of the residuals, with each unit's own weight from the other units (cross-fitting);
-    or, if larger, the variance that the residuals imply over all the judge's marks if variance is proportional to p (1
-    - p) + 0.05 of the fitted mark. The second is w² times the variance of the mean of all. The interval is Student's t
-    with n - 2 degrees of freedom, with its ends moved for skewness as in `mean_interval`.
+    or, if larger, the variance that the residuals imply over all the judge's marks if variance is proportional to
+    p (1 - p) + 0.05 of the fitted mark. The second is w² times the variance of the mean of all. The interval is
+    Student's t with n - 2 degrees of freedom, with its ends moved for skewness as in `mean_interval`.
 
     Sources: Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv 2311.01453 (the weight); arXiv 2505.20178 (2025:
     when it helps); MacKinnon and White (1985), J. Econom. 29, 305-325 (residuals left out);

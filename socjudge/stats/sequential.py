@@ -88,10 +88,10 @@ def gate_progress(
 
     The evidence of one question is a one-sided normal mixture over its distance from the line, with the noise
     integrated out. If the question is on the line, the evidence is a martingale, so you may look after every judgement.
-    The evidence that k of n questions (as many as the rule needs) are above the line comes from the least sure n - k +
-    1 questions: half the mean of their evidence plus half its product. A pass needs this, and also enough evidence that
-    the overall mean is above the line. Noise is assumed normal and equal for all questions (docs/validation.md: if it
-    is not).
+    The evidence that k of n questions (as many as the rule needs) are above the line comes from the least sure
+    n - k + 1 questions: half the mean of their evidence plus half its product. A pass needs this, and also enough
+    evidence that the overall mean is above the line. Noise is assumed normal and equal for all questions
+    (docs/validation.md: if it is not).
 
     Sources: Robbins (1970), Ann. Math. Stat. 41, 1397-1409, and Lai (1976), Ann. Stat. 4, 265-280 (mixtures, also with
     unknown noise); Vovk and Wang (2021), Ann. Stat. 49, 1736-1754 (means and products of e-values); Lan, Simon and

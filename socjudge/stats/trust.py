@@ -184,7 +184,7 @@ def judge_trust(
           if possibly no number decides; both are missing if the verdict is already decided, or cannot be estimated
         - advice: what more to label, in words; empty if nothing
         - verdict: 信頼できる (surely within the margin and above the correlation), 信頼できない (surely not), 条件つき (surely above
-          the correlation, the bias not surely small: use corrected_means), or 分からない
+          the correlation, the bias not surely small: use corrected_means), 分からない otherwise
         - method, note (in the language of the messages)
 
     Raises
