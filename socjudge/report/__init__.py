@@ -1,1 +1,1 @@
-"""Frames and charts as one self-contained page."""
+"""Write frames and charts as one self-contained page."""

@@ -1,4 +1,6 @@
-"""A certificate as one HTML page: a word for each criterion, the evidence behind it, the rules, and what was not tried."""
+"""Write a certificate as one HTML page: a word for each criterion, the evidence behind it, the rules, and what was not
+tried.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ _MARKS = {"shown": "○", "ranked": "△", "open": "△", "against": "×", "untr
 
 
 def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
-    """Write a certificate as a self-contained HTML file that explains itself, and return where it is.
+    """Write a certificate as a self-contained HTML file that explains itself, and return its path.
 
     Parameters
     ----------
     path
-        The file; its folder must exist, and only a page of ours is replaced.
+        The file; its folder must exist, and an existing file is replaced only if socjudge wrote it.
     certificate
         From `certify_judge` or `load_certificate`.
 
@@ -38,7 +40,7 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     Raises
     ------
     ConfigError
-        If the folder is missing, or the file is there already and none of ours.
+        If the folder is missing, or the file exists and socjudge did not write it.
 
     Examples
     --------
@@ -87,7 +89,7 @@ def _facts(certificate: Certificate) -> list[tuple[str, str]]:
 
 
 def _people(tables: Any) -> list[tuple[str, list[Any]]]:
-    """(judge, its rows by criterion) of the table beside people."""
+    """Return (judge, its rows by criterion) for each judge in the table that compares it with people."""
     found: dict[str, list[Any]] = {}
     for row in tables["people"]:
         found.setdefault(str(row["judge_model"]), []).append(row)

@@ -1,4 +1,6 @@
-"""What a report shows, from the frames of the loaders: the run, its verdict, means, questions, and the run before."""
+"""Collect what a report shows, from the frames of the loaders: the run, its verdict, means, questions, and the run
+before.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ FLAGS = {
 
 
 def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
-    """The name, if a run has it; None for None."""
+    """Return the name if a run has it, and None for None; raise ConfigError for an unknown name."""
     column = "log" if what == "log" else "run_id"
     if name is not None and name not in set(runs[column]):
         latest = ", ".join(map(str, runs[column].iloc[-5:]))
@@ -36,7 +38,7 @@ def known(name: str | None, runs: pd.DataFrame, what: str) -> str | None:
 
 
 def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
-    """The rows of the run; ConfigError if there are none."""
+    """Return the rows of the run; raise ConfigError if there are none."""
     need_columns(frame, ["run_id"], f"write_report, {what}", f"load_{what}")
     rows = frame[frame["run_id"] == run_id]
     if rows.empty:
@@ -45,14 +47,14 @@ def rows_of(frame: pd.DataFrame, run_id: str, what: str) -> pd.DataFrame:
 
 
 def run_of(scores: pd.DataFrame, run_id: str) -> dict[str, Any]:
-    """What the rows of the run say of it; of the judge, all models that answered."""
+    """Return what the rows of the run say about it; for the judge, all models that answered."""
     own = scores.loc[scores["run_id"] == run_id, list(RUN_NAMES)]
     judges = [name for name in dict.fromkeys(own["judge_model_resolved"]) if name not in ("", UNKNOWN)]
     return {**dict(zip(RUN_NAMES, own.iloc[0], strict=True)), "judge_model_resolved": ", ".join(judges) or UNKNOWN}
 
 
 def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
-    """The latest run before the last of `history` with the same dataset and a question in common."""
+    """Return the latest run before the last of `history` with the same dataset and a question in common."""
     questions = scores.groupby("run_id", observed=True)["question_id"].agg(set)
     run_id, dataset = history[["run_id", "dataset_sha256"]].iloc[-1]
     same = history[history["dataset_sha256"] == dataset]["run_id"].iloc[-2::-1]
@@ -60,7 +62,7 @@ def previous(scores: pd.DataFrame, history: pd.DataFrame) -> str | None:
 
 
 def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> pd.DataFrame:
-    """One row per judged answer of the run, with average_score and whatever else `results` has."""
+    """Return one row per judged answer of the run, with average_score and whatever else `results` has."""
     if results is None:
         kept = ["run_id", "category", "status", "pass_threshold", "pass_rate_required"]
         columns = {name: (name, "first") for name in kept if name in own.columns}
@@ -84,7 +86,9 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
 
 
 def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, RunSummary]:
-    """The specification's summary (unread replies as zeros), and what it would be with full marks for them."""
+    """Return the specification's summary (replies that could not be parsed count as zeros), and the summary with full
+    marks for them.
+    """
     tally = Tally()
     spans = frame_spans(answers).fillna({"mean": 0.0}).itertuples(index=False, name=None)
     for question, status, span in zip(answers["question_id"], answers["status"], spans, strict=True):
@@ -93,13 +97,13 @@ def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, Run
 
 
 def means_of(own: pd.DataFrame) -> list[dict[Any, Any]]:
-    """The mean of each criterion, and over all of them."""
+    """Return the mean of each criterion, and the mean over all of them."""
     rows = [*summarise_scores(own).to_dict("records"), *summarise_scores(own, by=()).to_dict("records")]
     return [{"criterion": OVERALL, **row} for row in rows]
 
 
 def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> dict[str, Any] | None:
-    """The run beside the one to compare with: what differs, and the means in pairs or, for other answers, side by side."""
+    """Compare the run with the baseline: what differs, and the means in pairs or, for other answers, side by side."""
     if baseline is None:
         return None
     pair = scores[scores["run_id"].isin([baseline, run_id])]
@@ -122,8 +126,11 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
 
 
 def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
-    """What the table of questions shows, one entry per judged answer: failed ones first, then the unscored, then the rest
-    as an appendix. verdict: of the answer."""
+    """Return the rows of the table of questions, one per judged answer: failed answers first, then unscored, then open,
+    then passed ones, which are an appendix.
+
+    verdict: of the answer.
+    """
     marks: dict[Any, dict[Any, Any]] = {}
     columns = [*ANSWER, "criterion", "score"]
     reasons, causes = (

@@ -1,4 +1,6 @@
-"""Two runs of the same questions: did a change of the assistant help, or, on the same answers, how far are two judges apart?"""
+"""Compare two runs of the same questions: whether a change of the assistant helped, or, on the same answers, how far
+two judges are apart.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,12 @@ _DIRECTIONS = {
 
 @dataclass(frozen=True, eq=False)
 class RunComparison:
-    """What `compare_runs` found; it shows itself in a cell and in a terminal.
+    """Hold what `compare_runs` found; it shows itself in a cell and in a terminal.
 
     before, after: the ids of the two runs. differences, questions, conditions: its frames. finding: in one sentence.
-    notes: what was left out, and what cannot be told. judging: what differs in how the same answers were judged; nothing where
-    the assistant was compared. verdicts: on either run as a whole, by its own rule."""
+    notes: what was left out, and what cannot be told. judging: what differs in how the same answers were judged; empty
+    if the assistant was compared. verdicts: on each run as a whole, by its own rule.
+    """
 
     before: str
     after: str
@@ -55,7 +58,9 @@ class RunComparison:
 
     @property
     def regressions(self) -> list[str]:
-        """What became worse, in words: a verdict that turned, an interval of the mean or of a criterion below zero."""
+        """Return what became worse, in words: a verdict that changed to fail, or an interval of the mean or of a
+        criterion below zero.
+        """
         was, now = self.verdicts
         found: list[str] = []
         if self.judging:
@@ -71,7 +76,7 @@ class RunComparison:
 
     @property
     def doubt(self) -> str:
-        """Why it cannot be told whether it became worse; empty where it can."""
+        """Say why it cannot be told whether the assistant became worse; empty if it can."""
         was, now = self.verdicts
         row = _overall(self.differences)
         is_known = math.isfinite(row["ci_high"]) or self.is_unchanged or row["mean_difference"] >= 0
@@ -92,7 +97,9 @@ class RunComparison:
 
     @property
     def lines(self) -> list[str]:
-        """What there is to say, a line each: the questions that turned first; one line where nothing changed."""
+        """Return the result in words, one line for each fact: first the questions whose verdict changed; one line if
+        nothing changed.
+        """
         if self.is_unchanged:
             turned = _turned(self.questions)  # by another pass line
             return [self.finding, *(turned if len(turned) > 1 else []), *self.notes]
@@ -130,28 +137,28 @@ def compare_runs(
     *,
     logs_dir: Path | str | None = None,
 ) -> RunComparison:
-    """Did the change help? Two runs of the same questions, paired by question.
+    """Compare two runs of the same questions, paired by question, to see whether the change helped.
 
-    By the same judge and prompt the answers may differ, as they do after a change of runbooks, model, prompt or k: that is what
-    is compared. Where judge, prompt or criteria differ, the runs must have judged the same stored answers (`rejudge`): then the
-    judging is compared, answer by answer.
+    If judge and prompt are the same, the answers may differ, as they do after a change of runbooks, model, prompt or k:
+    then the assistant is compared. If judge, prompt or criteria differ, the runs must have judged the same stored
+    answers (`rejudge`): then the judging is compared, answer by answer.
 
     Parameters
     ----------
     before, after
-        Each a run, the name or path of a log, or its rows of `load_scores`; or, as `before` alone, a frame of
-        `load_scores` with two runs, of which the one that started first is the one before.
+        Each is a run, the name or path of a log, or its rows of `load_scores`. Or pass only `before`, a frame of
+        `load_scores` with two runs: the one that started first is the one before.
     logs_dir
-        Where logs given by name are; the project's own unless given.
+        The folder of logs that are given by name; the project's own if not given.
 
     Returns
     -------
     RunComparison
         - differences: a row per criterion and one (総合) for their mean, with the columns of `compare_judges` (baseline_mean:
           before; mean: after)
-        - questions: question_id, category, before, after, difference (0–100, over criteria and repeats, missing where
-          one has no mark), direction (合格→不合格, 不合格→合格, 合格のまま, 不合格のまま, or 比較対象外), largest_move (of a
-          single criterion, points)
+        - questions: question_id, category, before, after, difference (0–100, over criteria and repeats, missing if one
+          has no mark), direction (合格→不合格, 不合格→合格, 合格のまま, 不合格のまま, or 比較対象外), largest_move (of a single criterion,
+          points)
         - conditions: column (of the frames: prompt_id), condition (its name), before, after, phrase: what differs between
           the runs, in the language of the messages
         - finding, notes: in words
@@ -159,13 +166,14 @@ def compare_runs(
     Raises
     ------
     ConfigError
-        Where both the judging and the answers differ, for then nobody can tell which of them moved the marks; where the runs
-        share no question; where there are not two runs.
+        If both the judging and the answers differ, because then nobody can tell which of them moved the marks; if the
+        runs share no question; if there are not two runs.
 
     Notes
     -----
-    Intervals, tests and detectable differences are those of `compare_judges`; all of a question's answers are averaged first.
-    They are about questions like these, and one run each: that asking again gives other answers is part of the scatter.
+    Intervals, tests and detectable differences are those of `compare_judges`; all of a question's answers are averaged
+    first. They are about questions like these, and one run each: the variation between answers when you ask again is
+    part of the noise.
 
     Examples
     --------
@@ -239,7 +247,7 @@ def _sides(before: Any, after: Any, logs_dir: Path | str | None) -> list[tuple[p
 
 
 def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[Any, EvalQuestion]]:
-    """The scores of one run, and its questions where they are known."""
+    """Return the scores of one run, and its questions if they are known."""
     if isinstance(given, pd.DataFrame):
         need_columns(given, _NEEDED, "compare_runs", "load_scores")
         return given, {}
@@ -251,7 +259,7 @@ def _side(given: Any, logs_dir: Path | str | None) -> tuple[pd.DataFrame, dict[A
 
 
 def named_run(name: Path | str, logs_dir: Path | str | None) -> EvaluationRun:
-    """The run of a log, by its path or its name in the folder."""
+    """Return the run of a log, by its path or its name in the folder."""
     path = find_log(name, logs_dir)
     if not path.is_file():
         raise ConfigError(say("report.no_such_run", name=name, folder=logs_dir or constants.LOGS_DIR))
@@ -266,7 +274,7 @@ def _run_id(scores: pd.DataFrame) -> str:
 
 
 def _judging(changed: list[Difference]) -> str:
-    """What differs of judge, prompt and criteria, in words."""
+    """Say in words what differs in judge, prompt and criteria."""
     judging = [each for each in changed if each.condition.group in _JUDGING]
     columns = {each.condition.column for each in judging}
     # A prompt that was only given another name is the same one.
@@ -276,7 +284,7 @@ def _judging(changed: list[Difference]) -> str:
 
 
 def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdict, Verdict], same: bool) -> str:
-    """What another line or rate did to the verdict of the whole run; "" where both are the same."""
+    """Say what another pass line or pass rate did to the verdict of the whole run; "" if both are the same."""
     rules = [frame_rule(side) for side in (first, second)]
     lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
     moved = {"report.line_moved": lines, "report.rate_moved": rates}
@@ -289,7 +297,7 @@ def _rule_words(first: pd.DataFrame, second: pd.DataFrame, verdicts: tuple[Verdi
 
 
 def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
-    """The verdict on one run, by its own rule."""
+    """Return the verdict on one run, by its own rule."""
     marks, tally = plain_floats(side["score"]), Tally()
     keys = [name for name in ("question_id", "answer_repeat", "judge_repeat", "answer_sha256") if name in side.columns]
     ends = side.assign(mean=marks, low=marks.fillna(0.0), high=marks.fillna(100.0))
@@ -300,13 +308,13 @@ def _verdict(side: pd.DataFrame, rule: PassRule) -> Verdict:
 
 
 def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
-    """Whether two questions of one id are not the same; a bare log does not know the key points."""
+    """Return whether two questions of one id differ; key points that a bare log does not know are not compared."""
     points = (one.expected_keypoints, other.expected_keypoints)
     return one.question != other.question or (all(points) and points[0] != points[1])
 
 
 def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd.DataFrame:
-    """A row per question of either run, in their order."""
+    """Return a row per question of either run, in their order."""
     rows = scores.drop_duplicates("question_id")[[name for name in ("question_id", "category") if name in scores]]
     rows = rows.reset_index(drop=True)
     pairs = pair_scores(pooled, *ids, by="run_id", who="compare_runs")
@@ -357,13 +365,13 @@ def _finding(found: pd.DataFrame, questions: pd.DataFrame, conditions: pd.DataFr
 
 
 def _is_seen(row: dict[Any, Any]) -> bool:
-    """Whether a row shows a difference: test and interval both say so, for at the edge the two can disagree."""
+    """Whether a row shows a difference; both test and interval must say so, because at the edge they can disagree."""
     beyond = row["ci_low"] > 0 or row["ci_high"] < 0 or not math.isfinite(row["ci_low"])
     return bool(row["p_holm"] < 1 - LEVEL and beyond)
 
 
 def _criteria_seen(found: pd.DataFrame) -> list[str]:
-    """A line for the criteria that differ, as one can fall while the mean stays."""
+    """Return a line about the criteria that differ, because a criterion can fall while the mean stays."""
     rows = [row for row in found.to_dict("records") if row["criterion"] != OVERALL and _is_seen(row)]
     moved = [say("report.one_criterion", criterion=row["criterion"], difference=row["mean_difference"]) for row in rows]
     return [say("report.criteria_moved", criteria=listed(moved))] if moved else []
@@ -374,14 +382,14 @@ def _condition_words(conditions: pd.DataFrame) -> str:
 
 
 def _whole(finding: str, found: pd.DataFrame) -> list[str]:
-    """The finding, and where none is seen, what that does not mean."""
+    """Return the finding, and if no difference is seen, what that does not mean."""
     row = _overall(found)
     meant = [say("report.not_seen_means")] if row["n"] and not _is_seen(row) else []
     return [say("report.whole", finding=finding), *meant]
 
 
 def _turned(questions: pd.DataFrame) -> list[str]:
-    """A line for the questions won and one for those lost, or one for both where there is none."""
+    """Return a line for the questions won and one for those lost, or one line for both if there are none."""
     rows = questions.to_dict("records")
     won, lost = ([row for row in rows if row["direction"] == way] for way in ("不合格→合格", "合格→不合格"))
     if not won and not lost:
@@ -393,7 +401,7 @@ def _turned(questions: pd.DataFrame) -> list[str]:
 
 
 def _moved(questions: pd.DataFrame) -> list[str]:
-    """A line for the questions that moved far and stayed on their side of the pass line, the largest move first."""
+    """Return a line for the questions that moved far but stayed on their side of the pass line, the largest move first."""
     far = questions["difference"].abs().round(6) >= _MOVED  # 66.8 to 61.8 is a hair less than 5 to a computer
     kept = questions[far & questions["direction"].isin(["合格のまま", "不合格のまま"])]
     rows = kept.sort_values("difference", key=abs, ascending=False, kind="stable").to_dict("records")
@@ -403,7 +411,7 @@ def _moved(questions: pd.DataFrame) -> list[str]:
 
 
 def _marks(rows: list[dict[Any, Any]], most: int) -> str:
-    """The questions with their marks before and after, at most so many and the count of the rest."""
+    """List the questions with their marks before and after: at most `most` of them, and the number of the rest."""
     named = [
         say("report.one_question", question=row["question_id"], before=row["before"], after=row["after"])
         for row in rows[:most]
@@ -417,7 +425,7 @@ def _names(questions: set[Any]) -> str:
 
 
 def _table(found: pd.DataFrame) -> pd.DataFrame:
-    """The differences as they are read: rounded, with their columns in words."""
+    """Return the differences as people read them: rounded, with the names of the columns in words."""
     columns = {
         "criterion": say("report.column_criterion"), "n": say("report.column_n"), "baseline_mean": say("report.column_before"),
         "mean": say("report.column_after"), "mean_difference": say("report.column_difference"),

@@ -1,4 +1,6 @@
-"""What a CI job shows of a run: a page of Markdown, of which the first three lines are enough, and JUnit for its view of tests."""
+"""Write what a CI job shows of a run: a Markdown page whose first three lines are enough, and JUnit for its view of
+tests.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,12 @@ _NO_XML = re.compile("[\ufffe\uffff]")  # the rest that XML cannot hold, `visibl
 
 
 def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertified: str = "") -> str:
-    """A run as Markdown of at most 60 lines: the verdict, why, what to do; then the answers that did not pass or must be read.
+    """Write a run as Markdown of at most 60 lines: the verdict, why, what to do; then the answers that did not pass or
+    must be read.
 
-    against: what changed since the run before, or why it cannot be told. uncertified: why no certificate stands for the judge,
-    where one is required: then there is no verdict."""
+    against: what changed since the run before, or why it cannot be told. uncertified: why the judge has no valid
+    certificate, if one is required: then there is no verdict.
+    """
     runs = (run, *run.others)
     verdict, why, next_step = _head(run, uncertified)
     rows = sorted(
@@ -91,7 +95,7 @@ def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertifi
 
 
 def _head(run: EvaluationRun, uncertified: str) -> tuple[Verdict, str, str]:
-    """The verdict, why, and what to do."""
+    """Return the verdict, why, and what to do."""
     verdict = run_verdict(run)
     if uncertified:
         return Verdict("open", say("report.job_uncertified")), uncertified, say("report.job_next_uncertified")
@@ -108,7 +112,7 @@ def _head(run: EvaluationRun, uncertified: str) -> tuple[Verdict, str, str]:
 
 
 def _rows(run: EvaluationRun) -> Iterator[tuple[Verdict, EvaluationResult, str]]:
-    """Each answer with its verdict, and why it did not pass or must be read all the same."""
+    """Yield each answer with its verdict, and why it did not pass or must be read although it passed."""
     for result in run.results:
         verdict = answer_verdict(result.evaluation, run.rubric.pass_threshold)
         reason = verdict.warning if verdict.outcome == "passed" else _reason(result, verdict)
@@ -116,7 +120,9 @@ def _rows(run: EvaluationRun) -> Iterator[tuple[Verdict, EvaluationResult, str]]
 
 
 def _reason(result: EvaluationResult, verdict: Verdict) -> str:
-    """Why an answer did not pass: its lowest mark with the judge's reason, what is missing, or why it was not scored."""
+    """Say why an answer did not pass: its lowest mark with the judge's reason, what is missing, or why it was not
+    scored.
+    """
     marks = result.evaluation
     if marks.status != "ok":
         return marks.error or say("report.job_unread")
@@ -149,14 +155,14 @@ def _facts(run: EvaluationRun, outcomes: list[Outcome]) -> list[str]:
 
 
 def stopped_page(reason: str, *, is_uncertified: bool = False) -> str:
-    """The page of a job that ended before there was a run to show."""
+    """Write the page of a job that ended before there was a run to show."""
     verdict = Verdict("open", say("report.job_uncertified" if is_uncertified else "report.job_stopped"))
     next_step = say("report.job_next_uncertified" if is_uncertified else "report.job_next_stopped")
     return f"## {verdict.headline}\n{_text(reason, 1000)}  \n{next_step}\n\n{_MARK}\n"
 
 
 def _text(text: str, most: int = _LONGEST) -> str:
-    """A text of anybody as one line that Markdown takes for nothing but text."""
+    """Return any text as one line that Markdown treats as plain text."""
     line = " ".join(visible(text).split())
     line = line if len(line) <= most else f"{line[:most]}…"
     return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", line)
@@ -166,9 +172,10 @@ def _text(text: str, most: int = _LONGEST) -> str:
 
 
 def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
-    """A run as JUnit's XML: a suite for the verdict and one for each judge, a case for each judged answer.
+    """Write a run as JUnit's XML: a suite for the verdict and one for each judge, a case for each judged answer.
 
-    failure: not passed; error: no answer, or a reply that was not read; skipped: 判定保留."""
+    failure: not passed; error: no answer, or a reply that could not be parsed; skipped: 判定保留.
+    """
     verdict, why, next_step = _head(run, uncertified)
     kind = {"passed": "", "failed": "failure", "open": "skipped", "unscored": "error"}
     root = _root()
@@ -202,7 +209,7 @@ def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
 
 
 def stopped_junit(reason: str) -> bytes:
-    """The same of a job that ended before there was a run: one error."""
+    """Write JUnit's XML of a job that ended before there was a run: one error."""
     root = _root()
     counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0", "time": "0.000"}
     root.attrib |= counts
@@ -221,7 +228,10 @@ def _suite(root: ET.Element, name: str) -> ET.Element:
 
 
 def _case(suite: ET.Element, group: str, name: str, seconds: float, kind: str, message: str, body: str) -> None:
-    """A case; kind: what its body is, nothing where it passed."""
+    """Add a case to a suite.
+
+    kind: the tag of its body (failure, error or skipped), empty if it passed.
+    """
     names = {"classname": _xml_text(group), "name": _xml_text(" ".join(name.split())), "time": f"{seconds:.3f}"}
     case = ET.SubElement(suite, "testcase", names)
     if kind:
@@ -246,7 +256,9 @@ def _xml(root: ET.Element) -> bytes:
 
 
 def write_job_file(path: Path, content: bytes) -> None:
-    """Write one of the two, whole or not at all; ConfigError if it cannot be, or would replace what is none of ours."""
+    """Write the page or the JUnit file, whole or not at all; raise ConfigError if that fails, or would replace a file
+    that socjudge did not write.
+    """
     with explained("report.cannot_write", path=path):
         if path.is_file() and (old := path.read_bytes()) and not any(mark in old for mark in _OURS):
             raise ConfigError(say("report.job_not_ours", path=path))

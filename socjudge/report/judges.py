@@ -1,4 +1,4 @@
-"""What several judges say of the same answers, side by side: their means, their verdicts, and each single mark."""
+"""Show what several judges say of the same answers, side by side: their means, their verdicts, and each single mark."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ _ANSWER = ["question_id", "answer_repeat", "answer_sha256"]
 
 @dataclass(frozen=True)
 class JudgesBeside:
-    """The judges of the same answers, oldest run first; the lists follow `names`.
+    """Hold the judges of the same answers, oldest run first; the lists follow `names`.
 
-    verdicts: of each judge alone; summaries: what they come from. rows: per criterion, 総合 last, its name, the `means`
-    (rows of `means_of`), the `gap` between the highest and the lowest, and on what share of the answers all are on the
-    same side of the pass line (`agreed`, of those that all could mark). split: the questions with an answer on which they
-    are not. marks: {(question, answer repeat): [(judge, row of `rows_shown`)]} of the judges that the page is not about."""
+    verdicts: of each judge alone; summaries: what the verdicts come from. rows: per criterion, 総合 last: its name, the
+    `means` (rows of `means_of`), the `gap` between the highest and the lowest mean, and the share of the answers
+    (`agreed`, among those that all judges could mark) for which all judges are on the same side of the pass line.
+    split: the questions with an answer for which they are not. marks: {(question, answer repeat): [(judge, row of
+    `rows_shown`)]} of the judges that the page is not about.
+    """
 
     names: list[str]
     run_ids: list[str]
@@ -40,9 +42,11 @@ class JudgesBeside:
 def judges_beside(
     scores: pd.DataFrame, results: pd.DataFrame | None, run_id: str, rule: PassRule
 ) -> JudgesBeside | None:
-    """The run beside the other judges' runs over the very same answers, with the same prompt; None where there are none.
+    """Compare the run with the other judges' runs over exactly the same answers, with the same prompt; None if there
+    are none.
 
-    Of a judge that marked them in several runs the latest counts. scores, results: as `write_report` takes them."""
+    If a judge marked them in several runs, the latest counts. scores, results: as `write_report` takes them.
+    """
     runs = _same_answers(scores, run_id)
     if len(runs) < 2:
         return None
@@ -79,7 +83,7 @@ def judges_beside(
 
 
 def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
-    """{run_id: judge} of this run and the latest of each other judge over these answers, oldest first."""
+    """Return {run_id: judge} of this run and the latest run of each other judge over these answers, oldest first."""
     own = scores[scores["run_id"] == run_id]
     judge, prompt = own[["judge_model", "prompt_sha256"]].iloc[0]
     mine = set(own[_ANSWER].itertuples(index=False, name=None))
@@ -95,7 +99,9 @@ def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
 
 
 def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """One row per judged answer with what `combine_judges` needs; where marks are missing there is no mean to compare."""
+    """Return one row per judged answer with what `combine_judges` needs; if marks are missing there is no mean to
+    compare.
+    """
     told = own.drop_duplicates(contents.ANSWER)[[*contents.ANSWER, "judge_model", "answer_sha256"]]
     spans = frame_spans(answers)
     marks = answers[contents.ANSWER].assign(average_score=spans["mean"].where(spans["low"] == spans["high"]))
@@ -103,7 +109,9 @@ def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sides(marks: pd.DataFrame, judges: int, rule: PassRule) -> pd.DataFrame:
-    """The answers that all judges could mark, once each: question_id, and whether all are on the same side of the line."""
+    """Return the answers that all judges could mark, once each: question_id, and whether all are on the same side of
+    the line.
+    """
     found = combine_judges(marks).drop_duplicates(["question_id", "answer_sha256"])
     found = found[found["judges_n"] == judges]
     low, high = (reaches(found[name].astype(float), rule.line) for name in ("judges_low", "judges_high"))

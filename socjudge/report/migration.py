@@ -1,4 +1,4 @@
-"""What another judge changes (`certify/migration.py`), in words and as one page."""
+"""Describe what another judge changes (`certify/migration.py`), in words and as one page."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _SHOWN = 30  # answers that turn
 
 
 def plan_line(plan: MigrationPlan) -> str:
-    """What is about to be judged, in a sentence."""
+    """Say in one sentence what will be judged."""
     questions = len({case.question_id for case in plan.cases})
     names: dict[str, Any] = {"old": plan.old, "new": plan.new}
     return say("certify.migrate_plan", n=len(plan.cases), stored=plan.stored, questions=questions, **names)
 
 
 def migration_title(found: Migration) -> str:
-    """From which judge to which."""
+    """Say from which judge to which the migration goes."""
     return say("certify.migrate_title", old=found.plan.old, new=found.plan.new)
 
 
 def migration_lines(found: Migration) -> list[str]:
-    """What changes, whether enough was judged to know, and what to do, as sentences."""
+    """Say what changes, whether enough was judged to know, and what to do, one sentence each."""
     plan, row, line = found.plan, found.overall, found.plan.rubric.pass_threshold
     names: dict[str, Any] = {"old": plan.old, "new": plan.new}
     passed = int(found.turned["old_passed"].sum())
@@ -69,7 +69,7 @@ def migration_lines(found: Migration) -> list[str]:
 
 
 def migration_html(found: Migration) -> str:
-    """The same with its tables, as HTML; everything in it is escaped."""
+    """Return the sentences of `migration_lines` with their tables, as HTML; everything in it is escaped."""
     line = found.plan.rubric.pass_threshold
     head = [
         say("certify.column_criterion"), say("certify.migrate_shift"), say("certify.migrate_interval"),
@@ -94,12 +94,12 @@ def migration_html(found: Migration) -> str:
 
 
 def write_migration_page(path: Path | str, found: Migration) -> Path:
-    """Write what another judge changes as a self-contained HTML file, and return where it is.
+    """Write what another judge changes as a self-contained HTML file, and return its path.
 
     Parameters
     ----------
     path
-        The file; its folder must exist, and only a page of ours is replaced.
+        The file; its folder must exist, and an existing file is replaced only if socjudge wrote it.
     found
         From `migrate_judge`.
 
@@ -110,7 +110,7 @@ def write_migration_page(path: Path | str, found: Migration) -> Path:
     Raises
     ------
     ConfigError
-        If the folder is missing, or the file is there already and none of ours.
+        If the folder is missing, or the file exists and socjudge did not write it.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""A run as one HTML file that explains itself: frames and figures go in, nothing is fetched when it is read."""
+"""Write a run as one HTML file that explains itself: it is made from frames and figures, and fetches nothing when it is
+read.
+"""
 
 from __future__ import annotations
 
@@ -57,29 +59,30 @@ def write_report(
     baseline: str | None = None,
     lang: str = "ja",
 ) -> Path:
-    """Write the report of one run as a self-contained HTML file, and return where it is.
+    """Write the report of one run as a self-contained HTML file, and return its path.
 
-    Where other judges marked the very same answers with the same prompt, their marks stand beside the run's own, and there
-    is no verdict unless all give the same.
+    If other judges marked exactly the same answers with the same prompt, their marks are shown beside the run's own,
+    and there is no verdict unless all judges give the same one.
 
     Parameters
     ----------
     path
-        The file; its folder must exist, and only a report of ours is replaced. Of more than 200 judged answers, failed
-        ones first, the rest goes into a second file beside it, such as report_rest.html.
+        The file; its folder must exist, and an existing file is replaced only if socjudge wrote it. With more than 200
+        judged answers, failed ones first, the rest goes into a second file beside it, such as report_rest.html.
     scores
-        A folder of logs (the project's own unless given), a run (`run.write_report(path)` is the same) or what
-        `load_history(text=True)` gives, which is all that is needed; or a frame from `load_scores(text=True)`. Of further
-        runs in it, the latest are drawn as a trend.
+        A folder of logs (the project's own if not given), a run (`run.write_report(path)` does the same) or what
+        `load_history(text=True)` returns, which is all that is needed; or a frame from `load_scores(text=True)`. If it
+        has more runs, the latest are drawn as a trend.
     results
-        From `load_results(text=True)`, for questions, answers, contexts and warnings. The page names what it lacks
-        without.
+        From `load_results(text=True)`, for questions, answers, contexts and warnings. Without it, the page names what
+        it lacks.
     runs
-        From `load_runs`, for k, time, tokens and cost. The page names what it lacks without.
+        From `load_runs`, for k, time, tokens and cost. Without it, the page names what it lacks.
     run_id
-        The run, of a folder the name of its log; the latest unless given.
+        The run_id, or for a folder the name of the run's log; the latest run if not given.
     baseline
-        The run_id, or of a folder the log, to compare with, unless given the one before with the same dataset.
+        The run_id, or for a folder the name of the log, to compare with; if not given, the run before with the same
+        dataset.
     lang
         "ja" or "en" (criteria and categories stay Japanese).
 
@@ -90,8 +93,8 @@ def write_report(
     Raises
     ------
     ConfigError
-        If the folder, a log, a run or a column is missing, scores and results are not of the same answers, or the file is
-        there already and no report.
+        If the folder, a log, a run or a column is missing, scores and results are not of the same answers, or the file
+        exists and socjudge did not write it.
 
     Examples
     --------
@@ -190,8 +193,10 @@ def write_report(
 
 
 def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> tuple[History, str, str | None]:
-    """What a folder has for the report of a log, the ids of its run and of the baseline: that run, those before it and those
-    over the same answers."""
+    """Return what a folder has for the report of a log, and the ids of its run and of the baseline.
+
+    The history holds that run, the runs before it and those over the same answers.
+    """
     runs = load_runs(logs_dir).sort_values("started_at", kind="stable", na_position="first")
     if runs.empty:
         raise ConfigError(say("report.no_log", folder=logs_dir))
@@ -207,7 +212,7 @@ def _of_folder(logs_dir: Path | str, log: str | None, baseline: str | None) -> t
 
 
 def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
-    """The logs of all runs over the answers of this one: whoever judged them may have been judged again in turn."""
+    """Return the logs of all runs over the answers of this run, also if they were judged again several times in turn."""
     found, known = set[str](), {run_id}
     while known != found:
         found = known
@@ -217,8 +222,11 @@ def _logs_beside(runs: pd.DataFrame, run_id: str) -> list[str]:
 
 
 def _certified(scores: pd.DataFrame, run_id: str) -> tuple[str, str, Certificate | None]:
-    """The judge of a run, what is said of its certificate (its name, with a hash in it, stands under what was run), and that; what
-    a frame does not tell cannot be certified."""
+    """Return the judge of a run, the line about its certificate, and the certificate, None if there is none.
+
+    The certificate's name, which has a hash in it, is replaced in the line, because it is shown under what was run. If
+    the frame lacks what a certificate names, the run cannot be certified.
+    """
     own, run = scores[scores["run_id"] == run_id], contents.run_of(scores, run_id)
     criteria = in_order(own["criterion"])
     names = ("judge_service", "judge_settings", "socjudge_version", "mode")
@@ -285,7 +293,9 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 
 @functools.cache  # a template takes longer to compile than a report to fill
 def page_environment() -> Environment:
-    """Everything that the template puts out is escaped, and what cannot be seen is made visible."""
+    """Return the environment of the templates, which escapes all that a template puts out and makes invisible
+    characters visible.
+    """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
@@ -304,14 +314,16 @@ def page_environment() -> Environment:
 
 
 def page_asset(name: str) -> dict[str, Any]:
-    """A style sheet or script of ours, with the hash that allows it and nothing else."""
+    """Return one of our style sheets or scripts, with the hash that allows it and nothing else."""
     text = (symbols() if name == "report.css" else "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return {"text": Markup(text), "csp": f"'sha256-{digest}'"}
 
 
 def checked_page(path: Path | str) -> Path:
-    """The path of a page to be written; ConfigError if it has no folder, or must not be replaced."""
+    """Return the path of a page to be written; raise ConfigError if its folder is missing, or the file must not be
+    replaced.
+    """
     path = Path(path)
     if not path.parent.is_dir():
         raise ConfigError(say("report.no_folder", path=path, folder=path.parent))
@@ -322,7 +334,7 @@ def checked_page(path: Path | str) -> Path:
 
 
 def check_replaceable(path: Path) -> None:
-    """ConfigError if there is something at the path that is no report of ours, and so must not be replaced."""
+    """Raise ConfigError if there is something at the path that socjudge did not write, and so must not be replaced."""
     try:
         with path.open("rb") as file:
             is_ours = _MARK in file.read(4096)

@@ -1,4 +1,4 @@
-"""What the report says in words: what was run, and what the numbers cannot tell."""
+"""Say in words what the report shows: what was run, and what the numbers cannot tell."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ def conclusion(
     gate: pd.Series,
     rule: PassRule,
 ) -> list[str]:
-    """What the verdict comes to and what to do next, in two or three lines; it gives no verdict of its own.
+    """Say what the verdict comes to and what to do next, in two or three lines; it gives no verdict of its own.
 
-    own: the scores of the run; answers: one row each; verdict: of all judges; own_verdict: of the run's alone."""
+    own: the scores of the run; answers: one row each; verdict: of all judges; own_verdict: of the run's judge alone.
+    """
     weak = _weak(own, answers, rule)
     if verdict.outcome != "open":
         after = "report.next_passed" if verdict.outcome == "passed" else "report.next_failed"
@@ -65,10 +66,11 @@ def conclusion(
 def suggestion(
     verdict: Verdict, certificates: Sequence[Certificate | None], gate: pd.Series, rule: PassRule
 ) -> tuple[str, str]:
-    """The key of what a person may decide (one of BOXES, or that it is too early), and why in one sentence.
+    """Return the key of what a person may decide (one of BOXES, or that it is too early), and why in one sentence.
 
-    It never says more than the verdict does, and yes only where every judge's certificate trusts every criterion.
-    certificates: of each judge, None where there is none that can be used."""
+    It never says more than the verdict does, and says yes only if every judge's certificate trusts every criterion.
+    certificates: one of each judge, None if a judge has none that can be used.
+    """
     if verdict.outcome == "failed":
         return "report.decision_no", say("report.decide_failed")
     if verdict.outcome != "passed":
@@ -93,7 +95,7 @@ def suggestion(
 
 
 def glossary() -> list[tuple[str, str]]:
-    """(term, meaning) of what a report says that not every reader knows; the page shows those it uses."""
+    """Return (term, meaning) for the terms of a report that not every reader knows; the page shows those it uses."""
     return [(term.strip("「」"), meaning) for term, _, meaning in (say(key).partition(": ") for key in _TERMS)]
 
 
@@ -110,7 +112,7 @@ def _ended(summary: RunSummary, verdict: Verdict, gate: pd.Series, rule: PassRul
 
 
 def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]:
-    """A line for the questions that were scored and failed, the lowest first, each with its weakest criterion."""
+    """Return a line about the questions that were scored and failed, the lowest first, each with its weakest criterion."""
     spans = frame_spans(answers)
     means = spans.groupby(answers["question_id"], observed=True, sort=False).mean().sort_values("mean", kind="stable")
     failed = means.loc[means["mean"].notna() & ~reaches(means["high"], rule.line), "mean"]
@@ -127,7 +129,10 @@ def _weak(own: pd.DataFrame, answers: pd.DataFrame, rule: PassRule) -> list[str]
 
 
 def run_facts(run: Mapping[str, Any], answers: pd.DataFrame, record: pd.Series | None) -> list[tuple[str, str]]:
-    """(name, value) of what was run. run: its columns in the scores; answers: one row each; record: its row of load_runs."""
+    """Return (name, value) for each fact of what was run.
+
+    run: its columns in the scores; answers: one row each; record: its row of load_runs.
+    """
     unknown = say("report.unknown")
 
     def known(value: Any, text: str = "{}") -> str:
@@ -172,7 +177,7 @@ def cautions(
     gate: pd.Series,
     record: pd.Series | None,
 ) -> list[str]:
-    """What a reader must not conclude from this run, as sentences; the arguments are those of the page."""
+    """Say in sentences what a reader must not conclude from this run; the arguments are those of the page."""
     judge = run["judge_model_resolved"]
     offline, unread = is_embedded(judge), summary.n_unscored
     found = []
