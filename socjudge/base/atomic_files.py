@@ -1,4 +1,7 @@
-"""Files and lines that readers see whole: a file is written beside its place and put there when it is on the disk."""
+"""Write files and lines so that readers never see a part of them.
+
+A file is written in the folder of its final place under another name, and gets its name when it is on the disk.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.E
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of the one of that name when the block ends well, or not at all."""
+    """Yield a file that replaces the file at `path` when the block ends without an error, and is removed otherwise."""
     with _beside(path.parent) as file:
         yield file
         _complete(file)
@@ -24,7 +27,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Path:
-    """Write to a file of the first of these names that the folder does not have; FileExistsError if it has them all."""
+    """Write to a file of the first of these names that the folder does not have; raise FileExistsError if it has them
+    all.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with _beside(folder) as file:
         file.writelines(chunks)
@@ -37,7 +42,7 @@ def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Pa
 
 
 def _put(file: str, path: Path) -> None:
-    """Give the file this name; FileExistsError if it is taken."""
+    """Give the file this name; raise FileExistsError if it is taken."""
     try:
         os.link(file, path)  # fails if the name is taken, unlike a rename
     except OSError as problem:
@@ -53,9 +58,11 @@ def _put(file: str, path: Path) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add a line to a file, safely on the disk when this returns; the folder is made. line: without its end.
+    """Add a line to a file; the line is safely on the disk when this returns. The folder is made if needed.
 
-    In one write, so that lines of two writers do not mix; a line before it that was cut does not swallow it."""
+    line: without its line end. The line is written in one write, so that lines of two writers do not mix; if the line
+    before it was cut, the new one still starts on a line of its own.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o644)
     try:
@@ -76,7 +83,7 @@ def _last_byte(handle: int) -> bytes:
 
 @contextlib.contextmanager
 def _beside(folder: Path) -> Iterator[IO[bytes]]:
-    """A file in the folder, which is removed at the end if it was not moved."""
+    """Yield a file in the folder, which is removed at the end if it was not moved."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".unfinished_", delete=False) as file:
         try:
             yield file

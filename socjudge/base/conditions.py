@@ -1,4 +1,4 @@
-"""What can differ between two runs: the one table that charts, comparisons, report and explorer go by."""
+"""List what can differ between two runs: one table for charts, comparisons, report and explorer."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ UNTOLD = "unknown "  # begins the settings of a model that tells none, and so is
 
 
 class Condition(NamedTuple):
-    """One thing that a run was made with.
+    """Describe one thing that a run was made with.
 
-    column: of the frames (docs/frames.md), of runs at least. name: of the message that names it. group: of the message
-    for what changes when it does. moves_marks: whether it can change the marks of one stored answer."""
+    column: of the frames (docs/frames.md), at least of the frame of runs. name: key of the message that names it.
+    group: key of the message for what changes when it does. moves_marks: whether it can change the marks of one stored
+    answer.
+    """
 
     column: str
     name: str
@@ -58,15 +60,19 @@ CONDITIONS = (
 
 
 class Difference(NamedTuple):
-    """A condition that differs between two cohorts; before, after: as `conditions_of` has them, "" where it is not known."""
+    """Hold a condition that differs between two cohorts.
+
+    before, after: its values as in `conditions_of`, "" if not known.
+    """
 
     condition: Condition
     before: str
     after: str
 
     def words(self) -> tuple[str, str, str]:
-        """Its name and the two sides; of a hash the first twelve digits, of runbooks how many and which were added,
-        removed and changed."""
+        """Return its name and the two sides: for a hash the first twelve digits, for runbooks how many there are and
+        which were added, removed and changed.
+        """
         name = say(self.condition.name)
         if changes := self._runbook_changes():
             before, after = (say("base.files", count=len(_files(side))) for side in (self.before, self.after))
@@ -78,12 +84,14 @@ class Difference(NamedTuple):
         return name, before, after
 
     def phrase(self) -> str:
-        """What changed, on one line: 「抜粋の数 k: 3→5」, 「観点: ＋迅速性」, or the names of the runbooks that were added."""
+        """Say what changed, on one line: 「抜粋の数 k: 3→5」, 「観点: ＋迅速性」, or the names of the runbooks that were added."""
         name, before, after = self.words()
         return f"{name}: {self._runbook_changes() or self._criteria_changes() or f'{before}→{after}'}"
 
     def _criteria_changes(self) -> str:
-        """Which criteria were removed and added; "" for other conditions, where a side does not say, and of another order."""
+        """Say which criteria were removed and added; "" for other conditions, if a side is not known, and if only the
+        order differs.
+        """
         before, after = self.before.split("、"), self.after.split("、")
         if self.condition.column != "criteria" or not self.before or not self.after:
             return ""
@@ -91,7 +99,7 @@ class Difference(NamedTuple):
         return " ".join([*gone, *(f"＋{name}" for name in after if name not in before)])
 
     def _runbook_changes(self) -> str:
-        """Which runbooks were added, removed and changed; "" for other conditions, and where a side does not say."""
+        """Say which runbooks were added, removed and changed; "" for other conditions, and if a side is not known."""
         before, after = _files(self.before), _files(self.after)
         if self.condition.column != "runbooks" or not before or not after:
             return ""
@@ -104,7 +112,9 @@ class Difference(NamedTuple):
 
 
 def parts_that_differ(before: str, after: str) -> tuple[str, str]:
-    """Of two fingerprints of the form `body=… url=…` the parts that differ; of other texts both as they are."""
+    """Return the parts that differ between two fingerprints of the form `body=… url=…`; other texts are returned
+    unchanged.
+    """
     sides = [dict(part.partition("=")[::2] for part in side.split()) for side in (before, after)]
     if not all(side and all(side.values()) for side in sides):
         return before, after
@@ -114,12 +124,14 @@ def parts_that_differ(before: str, after: str) -> tuple[str, str]:
 
 
 def runbooks_text(files: Mapping[str, str]) -> str:
-    """The runbooks of a run as frames have them: JSON of {file name: first twelve digits of its hash}, "" for none."""
+    """Return the runbooks of a run as frames have them: JSON of {file name: first twelve digits of its hash}, "" for
+    none.
+    """
     return json.dumps({name: files[name][:12] for name in sorted(files)}, ensure_ascii=False) if files else ""
 
 
 def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]:
-    """What one run was made with, as `conditions_of` has it."""
+    """Return what one run was made with, in the form of one entry of `conditions_of`."""
     own = {
         "prompt_id": info.judge_prompt_id,
         "prompt_sha256": info.judge_prompt_sha256,
@@ -131,15 +143,16 @@ def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]
 
 
 def why_incomparable(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """What makes the means of two runs no measure of the assistant, in words: 「Judge、採点プロンプト」; "" where nothing does.
+    """Say why the means of two runs cannot be compared as a measure of the assistant: 「Judge、採点プロンプト」; "" if they can.
 
-    A side that does not say what its judge was counts as another one."""
+    If a side does not say what its judge was, it counts as another judge.
+    """
     moved = [each.condition.group for each in differences(before, after) if each.condition.moves_marks]
     return listed(say(group) for group in dict.fromkeys(moved) if group != "base.group_version")
 
 
 def rubric_changes(before: Rubric, after: Rubric) -> str:
-    """What another rubric changes, in words; "" where it is the same."""
+    """Say in words what another rubric changes; "" if it is the same."""
     sides = [
         conditions_of_info(
             RunInfo("", "", pass_threshold=each.pass_threshold, pass_rate_required=each.pass_rate), each.criteria
@@ -154,7 +167,9 @@ def _told(value: Any) -> str:
 
 
 def _files(text: str) -> dict[str, str]:
-    """What `runbooks_text` made; nothing of anything else, as where a cohort has runs with several."""
+    """Read what `runbooks_text` made; return {} for anything else, such as the value of a cohort whose runs have
+    different runbooks.
+    """
     try:
         found = json.loads(text)
     except ValueError:
@@ -163,9 +178,10 @@ def _files(text: str) -> dict[str, str]:
 
 
 def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str, str]]:
-    """What each run, or other cohort, in a frame was made with: {value of `by`: {column: value as text}}.
+    """Return what each run, or other cohort, in a frame was made with: {value of `by`: {column: value as text}}.
 
-    Several values (such as judges that answered) stand side by side, sorted. What a log does not say is in none."""
+    Several values (such as judges that answered) are joined, sorted. A column that a log does not have is left out.
+    """
     found: dict[Any, dict[str, set[str]]] = {cohort: {} for cohort in frame[by].dropna().unique()}
     for column in [condition.column for condition in CONDITIONS if condition.column in frame.columns]:
         pairs = frame[list({by, column})].drop_duplicates().dropna()
@@ -178,7 +194,7 @@ def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
-    """Which conditions differ between two cohorts of `conditions_of`, in the order of the table."""
+    """Return the conditions that differ between two cohorts of `conditions_of`, in the order of the table."""
     found = [Difference(each, before.get(each.column, ""), after.get(each.column, "")) for each in CONDITIONS]
     told = {each.condition.column for each in found if each.before != each.after and each.before and each.after}
     return [

@@ -1,4 +1,4 @@
-"""The extras of pyproject.toml: what to install when a package of one is missing."""
+"""Map packages to the extras of pyproject.toml, to say what to install when a package is missing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _EXTRAS = {
 
 
 def missing_extra(error: ImportError, *, wanted: str) -> ImportError | ConfigError:
-    """What to raise for this failed import: a ConfigError with the pip command if an extra has the package, else itself.
+    """Return the error to raise for this failed import: a ConfigError with the pip command if an extra has the package,
+    or else the same error.
 
-    wanted: what could not be had, as the user calls it."""
+    wanted: what cannot be used without it, in the user's words.
+    """
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:
         return error

@@ -1,4 +1,4 @@
-"""A JSON file that somebody wrote by hand: read as UTF-8, and told where and why where it is none."""
+"""Read a JSON file that a person wrote by hand, as UTF-8, and say where and why it is not valid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _CAUSES = (
 
 
 def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """What a JSON file holds. ValueError with its line, what stands there, and the remedy, in the language of the messages."""
+    """Return the contents of a JSON file.
+
+    Raises ValueError with the line of the fault, the text there, and the remedy, in the language of the messages.
+    """
     import json
 
     text = decoded(raw)
@@ -41,7 +44,10 @@ def read_json(raw: bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]]
 
 
 def decoded(raw: bytes) -> str:
-    """The text of a file that ought to be UTF-8. ValueError with the line that is not, and what it seems to be."""
+    """Return the text of a file that should be UTF-8.
+
+    Raises ValueError with the line that is not UTF-8, and the encoding that it seems to have.
+    """
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,8 +1,10 @@
-"""What users read, in Japanese or English: one catalogue, a file a wing in `socjudge/messages/`.
+"""Provide what users read, in Japanese or English: one catalogue, one file for each part of socjudge in
+`socjudge/messages/`.
 
-A message is named `wing.name`; its file gives both languages side by side, with the values in braces as for
-`str.format`. One that names options or arguments, and that a panel may show, has other words for there: `ja_panel`, `en_panel`.
-The specification's own texts are contracts and stay Japanese: they are not in here."""
+A message is named `part.name`; its file has both languages side by side, with the values in braces as for `str.format`.
+A message that names options or arguments, and that a panel may show, has other words for panels: `ja_panel`,
+`en_panel`. The specification's own texts are contracts and stay Japanese: they are not in the catalogue.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,9 @@ _in_panel = ContextVar("_in_panel", default=False)
 
 
 def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
-    """A message of the catalogue with its values, in the language given or else in `language()`.
+    """Return a message of the catalogue with its values, in the language given or else in `language()`.
 
-    Control characters in the values, which may be a service's words or a file's, are made visible.
+    Control characters in the values, which may come from a service or a file, are made visible.
 
     Examples
     --------
@@ -40,18 +42,19 @@ def say(key: str, /, *, lang: Language | None = None, **values: Any) -> str:
 
 
 def sentences(*said: str) -> str:
-    """Sentences one after the other, with a space between them in English; empty ones are left out."""
+    """Join sentences, with a space between them in English; empty ones are left out."""
     return (" " if language() == "en" else "").join(filter(None, said))
 
 
 def listed(items: Iterable[str]) -> str:
-    """The items of a list in one line, with the comma of the language between them."""
+    """Join the items of a list in one line, with the comma of the language between them."""
     return (", " if language() == "en" else "、").join(items)
 
 
 def language() -> Language:
-    """The language of the page that is made, or else of the variable SOCJUDGE_LANG, the project's settings, or the locale;
-    Japanese where none of them says."""
+    """Return the language of the page that is being made, or else that of the variable SOCJUDGE_LANG, the project's
+    settings, or the locale; Japanese if none of them says.
+    """
     from ..settings import project_language
 
     if said := _for_now.get():
@@ -62,7 +65,9 @@ def language() -> Language:
 
 @contextmanager
 def speaking(lang: Language) -> Iterator[None]:
-    """Within it `language()` is `lang`, in this thread only: for a page whose language is chosen for itself."""
+    """Make `language()` return `lang` inside the block, in this thread only, for a page whose language is chosen
+    separately.
+    """
     token = _for_now.set(lang)
     try:
         yield
@@ -72,7 +77,9 @@ def speaking(lang: Language) -> Iterator[None]:
 
 @contextmanager
 def in_panel() -> Iterator[None]:
-    """Within it, in this thread only, messages speak of a panel's buttons and fields instead of options and arguments."""
+    """Make messages name a panel's buttons and fields instead of options and arguments inside the block, in this thread
+    only.
+    """
     token = _in_panel.set(True)
     try:
         yield
@@ -81,7 +88,7 @@ def in_panel() -> Iterator[None]:
 
 
 def os_reason(error: OSError) -> str:
-    """What the operating system says about a failure, in the language of the messages where it is a common one."""
+    """Return what the operating system says about a failure; for a common failure in the language of the messages."""
     key = _REASONS.get(error.errno or 0)
     # Others raise OSErrors with a text of their own.
     return say(key) if key and error.strerror == os.strerror(error.errno or 0) else str(error.strerror)
@@ -89,7 +96,7 @@ def os_reason(error: OSError) -> str:
 
 @contextmanager
 def explained(key: str, **values: Any) -> Iterator[None]:
-    """Within it an OSError becomes a ConfigError that says this message, with the system's `reason`."""
+    """Convert an OSError inside the block to a ConfigError with this message, which gets the system's `reason`."""
     try:
         yield
     except OSError as error:
@@ -117,7 +124,7 @@ def _language_of(asked: str) -> Language:
 
 @cache
 def _locale_language() -> Language:
-    """What the locale says, once: `say` is called for every reply of a judge."""
+    """Return the language of the locale; cached, because `say` is called for every reply of a judge."""
     return _language_of(next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), ""))
 
 
@@ -135,5 +142,7 @@ def _catalogue(wing: str) -> dict[str, dict[str, str]]:
 
 
 def aside() -> TextIO:
-    """Where a word by the way goes: stderr, apart from what is piped on; in a notebook, which paints that red, stdout."""
+    """Return the stream for side remarks: stderr, so that they are not piped on; in a notebook stdout, because it shows
+    stderr in red.
+    """
     return sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr

@@ -1,8 +1,11 @@
-"""What is open about an answer some of whose marks are missing, or all: the least and the most that its mean can be.
+"""Compute what is open about an answer some or all of whose marks are missing: the least and the greatest mean that it
+can have.
 
-A mark is missing where the judge could not give it (`Evaluation.missing` has the cause), all of them where its reply could not
-be read. One rule for all: a verdict stands only where every value of the missing marks, 0 to 100, gives it. The mean rises with
-each mark, and a run's verdict with each mean, so that the two ends tell."""
+A mark is missing if the judge could not give it (`Evaluation.missing` has the cause); all marks are missing if the
+judge's reply could not be parsed. One rule holds for all cases: a verdict is given only if every value of the missing
+marks, 0 to 100, leads to it. The mean rises with each mark, and a run's verdict with each mean, so it is enough to
+check the two ends.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ READ_CRITERIA = ("安全性", "正確性")
 
 
 class Span(NamedTuple):
-    """The mean of an answer over the marks that there are, and what it would be with 0, and with 100, for the missing ones."""
+    """Hold the mean of an answer over its known marks, and the mean with 0, and with 100, for the missing ones."""
 
     mean: float
     low: float
@@ -37,13 +40,13 @@ UNREAD = Span(0.0, 0.0, 100.0)
 
 
 def average(scores: Mapping[str, int | None]) -> float:
-    """The mean of the criterion scores that there are, 0–100; 0 for none."""
+    """Return the mean of the known criterion scores, 0–100; 0 if there are none."""
     known = [score for score in scores.values() if score is not None]
     return fsum(known) / len(known) if known else 0.0
 
 
 def span_of(scores: Mapping[str, int | None], average_score: float, status: str) -> Span:
-    """What is known of the mean of one judged answer; of a reply that was not read, nothing."""
+    """Return what is known about the mean of one judged answer; if the reply could not be parsed, the whole range."""
     marks = scores.values()
     if status == "ok" and scores and None not in marks:
         return Span(average_score, average_score, average_score)
@@ -55,14 +58,14 @@ def span_of(scores: Mapping[str, int | None], average_score: float, status: str)
 
 
 def outcome_of(span: Span, status: str, line: float) -> Outcome:
-    """The verdict on one judged answer by the pass line."""
+    """Return the verdict on one judged answer by the pass line."""
     if status != "ok":
         return "unscored"
     return "passed" if reaches(span.low, line) else "open" if reaches(span.high, line) else "failed"
 
 
 def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, float]:
-    """The marks because of which a person must read an answer that passes by its mean."""
+    """Return the marks because of which a person must read an answer that passes by its mean."""
     if outcome != "passed":
         return {}
     low = ((name, scores.get(name)) for name in READ_CRITERIA)
@@ -70,9 +73,11 @@ def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, f
 
 
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:
-    """What is known of the mean of each judged answer of a frame: columns mean (missing where unread), low and high.
+    """Return what is known about the mean of each judged answer of a frame: columns mean (missing if the reply could
+    not be parsed), low and high.
 
-    results: with average_score; average_low and average_high, where it has them, count for answers with a mark missing."""
+    results: with average_score; average_low and average_high, if it has them, are used for answers with a missing mark.
+    """
     mean = _floats(results["average_score"])
     if "status" in results.columns:
         mean = mean.where((results["status"] == "ok").to_numpy())

@@ -1,4 +1,6 @@
-"""The specification's pass rule, as arithmetic on plain numbers: one home for run, readers, statistics and charts."""
+"""Apply the specification's pass rule to plain numbers: the one place for it, used by run, readers, statistics and
+charts.
+"""
 
 from __future__ import annotations
 
@@ -30,23 +32,28 @@ def reaches(value: Any, line: float) -> Any:
 
 
 class PassRule(NamedTuple):
-    """line: the points (0–100) with which a question passes, and which the overall mean must reach; rate: the share of
-    the questions that must pass."""
+    """Hold a pass rule and apply it.
+
+    line: the points (0–100) with which a question passes, and which the overall mean must reach; rate: the share of the
+    questions that must pass.
+    """
 
     line: float
     rate: float
 
     def needed(self, total: int) -> int:
-        """How many of `total` questions must pass."""
+        """Return how many of `total` questions must pass."""
         return math.ceil(self.rate * total - _ROUNDING)
 
     def is_met(self, passed: Any, total: int, mean: Any) -> Any:
-        """Whether a run passes: enough questions, and the overall mean on the line. Of arrays, for each element."""
+        """Whether a run passes: enough questions, and the overall mean on or above the line. Given arrays, for each
+        element.
+        """
         return (passed >= self.needed(total)) & reaches(mean, self.line)
 
 
 def rule_of(rubric: Rubric) -> PassRule:
-    """Its line and rate."""
+    """Return the pass rule of a rubric: its line and rate."""
     return PassRule(rubric.pass_threshold, rubric.pass_rate)
 
 
@@ -54,7 +61,7 @@ SPECIFIED = rule_of(Rubric())
 
 
 def run_rule(info: RunInfo) -> PassRule:
-    """The rule that a run was judged by, as its log has it; the specification's where it does not say."""
+    """Return the rule by which a run was judged, from its log; the specification's rule if the log does not say."""
     return PassRule(
         SPECIFIED.line if info.pass_threshold is None else info.pass_threshold,
         SPECIFIED.rate if info.pass_rate_required is None else info.pass_rate_required,
@@ -62,8 +69,10 @@ def run_rule(info: RunInfo) -> PassRule:
 
 
 def frame_rule(frame: pd.DataFrame) -> PassRule:
-    """The rule that the rows of a frame were judged by; of runs with several, that of the latest, by which all that is counted
-    in common is measured. The specification's where the frame does not say."""
+    """Return the rule by which the rows of a frame were judged; the specification's rule if the frame does not say.
+
+    If the runs have several rules, it is that of the latest run, which applies to all counts over several runs.
+    """
     if not len(frame):
         return SPECIFIED
     latest = frame["started_at"].argmax() if "started_at" in frame and frame["started_at"].notna().any() else -1
@@ -71,7 +80,9 @@ def frame_rule(frame: pd.DataFrame) -> PassRule:
 
 
 def row_lines(frame: pd.DataFrame) -> pd.Series:
-    """The pass line of each row of a frame, of its own run; the specification's where it does not say."""
+    """Return the pass line of each row of a frame, that of its own run; the specification's line if the frame does not
+    say.
+    """
     return _own(frame, "pass_threshold")
 
 

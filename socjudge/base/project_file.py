@@ -1,4 +1,4 @@
-"""`socjudge.toml`: what it may hold, and what is wrong with one, told by file, line and name."""
+"""Check `socjudge.toml`: what it may contain, and what is wrong with it, by file, line and name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Check = Callable[[Any], str]  # why a value is unfit; empty for a fit one
 
 
 def read_project_file(path: Path) -> Tables:
-    """What the file of a project says, checked; nothing where there is no file. ConfigError that names every fault."""
+    """Read and check the file of a project; return {} if there is no file. Raises a ConfigError that names every fault."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def read_project_file(path: Path) -> Tables:
 
 
 def parse_project_file(text: str, path: Path) -> Tables:
-    """What the text of such a file says, checked in the same way."""
+    """Parse and check the text of a project file. Raises a ConfigError that names every fault."""
     import tomllib
 
     try:
@@ -88,7 +88,11 @@ _language = _unless(lambda value: value in get_args(Language), "settings.languag
 
 
 class Setting(NamedTuple):
-    """check: why a value is unfit. about: the key of the message that says what it is for."""
+    """Describe a setting.
+
+    check: returns why a value is not valid, "" if it is. about: the key of the message that says what the setting is
+    for.
+    """
 
     check: Check
     about: str
@@ -125,7 +129,7 @@ _PRICE = {name: Setting(_price, "settings.price") for name in ("input", "output"
 
 
 def _faults(found: Mapping[str, Any]) -> list[tuple[Sequence[str], str]]:
-    """[(path of keys, what is wrong there)]"""
+    """Return (path of keys, what is wrong there) for each fault."""
     faults: list[tuple[Sequence[str], str]] = []
     tables = {name: table for name, table in found.items() if name in SETTINGS or name in (PRICES, ASSISTANTS)}
     faults += [
@@ -188,7 +192,9 @@ def _shown(value: Any) -> str:
 
 
 def _line_of(text: str, keys: Sequence[str]) -> int:
-    """The line where a value begins: behind the last line up to which the file can be read and does not have it yet."""
+    """Return the line where a value begins: the line after the last one up to which the file can be parsed without that
+    value.
+    """
     import tomllib
 
     lines, last = text.splitlines(), 0
@@ -210,7 +216,7 @@ _TWICE = ("overwrite", "twice", "Duplicate", "immutable")
 
 
 def _syntax_fault(path: Path, text: str, said: str) -> str:
-    """What the parser says, with its line and the remedy for the common faults."""
+    """Return what the parser says, with its line and, for common faults, the remedy."""
     lines = text.splitlines() or [""]
     at = re.search(r"line (\d+)", said)
     number = min(int(at[1]) if at else len(lines), len(lines))

@@ -1,4 +1,7 @@
-"""A package's public names, each imported when it is first used. They stand in its `__init__.pyi`, where editors look too."""
+"""Import each public name of a package when it is first used.
+
+The names are in the package's `__init__.pyi`, because editors look there too.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,14 @@ _NAME = re.compile(r"^from (\.\S*) import (\w+) as", re.MULTILINE)
 
 
 def homes(folder: Path) -> dict[str, str]:
-    """Where each public name of the package in this folder lives, as its stub says; "." for a module of its own."""
+    """Return the module of each public name of the package in this folder, from its stub; "." for a name that is a
+    module itself.
+    """
     return {name: home for home, name in _NAME.findall((folder / "__init__.pyi").read_text("utf-8"))}
 
 
 def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """What a package needs as its `__all__`, `__getattr__` and `__dir__`."""
+    """Return a package's `__all__`, `__getattr__` and `__dir__`."""
     folder = Path(sys.modules[package].__path__[0])
     names = homes(folder)
 
@@ -40,7 +45,7 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
 
 
 def _absent(name: str, package: str, folder: Path) -> str:
-    """What to say of a name that is not public here; another namespace may have it."""
+    """Return the message for a name that is not public here; it says if another namespace has it."""
     if name.startswith("_") or any(folder.glob(f"{name}*")):
         return name  # a module that is not imported yet, for which the import itself asks
     from .messages import say

@@ -1,4 +1,6 @@
-"""Passages of runbooks as statements that can be quoted alone: list items, paragraphs, commands, and table rows as sentences."""
+"""Split passages of runbooks into statements that can be quoted alone: list items, paragraphs, commands, and table rows
+as sentences.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,17 @@ _SEVERITY = re.compile(
 
 @dataclass(frozen=True)
 class Statement:
-    """One quotable piece. kind: a table row reads as a sentence with its headings; code keeps its introduction."""
+    """Hold one quotable piece.
+
+    kind: a table row is written as a sentence with its headings; code keeps its introduction.
+    """
 
     text: str
     kind: Literal["text", "row", "code"] = "text"
 
 
 def read_statements(text: str) -> Iterator[Statement]:
-    """The statements of a passage, in order."""
+    """Yield the statements of a passage, in order."""
     lines = text.splitlines()
     fenced = False
     marked = []
@@ -45,9 +50,10 @@ def read_statements(text: str) -> Iterator[Statement]:
 
 
 def read_table(lines: Sequence[str]) -> list[str]:
-    """The rows of a Markdown table as sentences: "S3（中）: SOCリーダーへ60分以内、CSIRT責任者へ当日中".
+    """Return the rows of a Markdown table as sentences: "S3（中）: SOCリーダーへ60分以内、CSIRT責任者へ当日中".
 
-    A row without its headings says nothing, and the headings without a row neither."""
+    Row and headings are joined because neither says anything without the other.
+    """
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if not _RULE.match(line)]
     if all(len(cells) == 1 for cells in rows):  # a list in a sheet; its first cell may be a title
         return [cell for n, (cell,) in enumerate(rows) if n or cell.endswith("。") or len(cell) > LONGEST_TITLE]
@@ -58,7 +64,7 @@ def read_table(lines: Sequence[str]) -> list[str]:
 
 
 def find_severities(question: str) -> set[str]:
-    """The severities that a question names, such as {"S3"}; a bucket of Amazon S3 is none."""
+    """Return the severities that a question names, such as {"S3"}; a bucket of Amazon S3 is not one."""
     return {found.upper() for found in _SEVERITY.findall(question)}
 
 

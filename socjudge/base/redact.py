@@ -1,4 +1,6 @@
-"""Secrets out of texts: what services echo in their errors must not reach a log, an error or a report."""
+"""Remove secrets from texts, because what services repeat in their errors must not get into a log, an error or a
+report.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,17 @@ _USUAL_PORTS = {"http": 80, "https": 443}
 
 
 def redact(text: str) -> str:
-    """The text without the values of environment variables that hold secrets, or anything that looks like a key."""
+    """Return the text without the values of environment variables that hold secrets, and without anything that looks
+    like a key.
+    """
     secrets = [value.strip() for name, value in os.environ.items() if _SECRET_NAME.search(name)]
     return _KEY_LIKE.sub("[key]", without_secrets(text, secrets))
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """The text without these secrets, in whatever case, and also as base64 or a URL has them; all else stays as it is."""
+    """Return the text without these secrets, in upper or lower case, and also in base64 or URL form; all else stays as
+    it is.
+    """
     lower = text.lower()  # to see quickly that there is none
     for secret in secrets:
         forms = _forms(secret) if len(secret) >= _LEAST else ()
@@ -44,7 +50,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _forms(secret: str) -> tuple[str, ...]:
-    """What a secret may look like, in lower case, the longest first."""
+    """Return the forms that a secret may have in a text, in lower case, the longest first."""
     raw = secret.encode(errors="replace")
     forms = {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1]}
     for before in range(3):  # what stands before it, such as "user:", moves it in base64
@@ -55,13 +61,16 @@ def _forms(secret: str) -> tuple[str, ...]:
 
 
 def surprise_text(error: BaseException) -> str:
-    """What to say of an error that nobody expected, without secrets."""
+    """Return the message for an unexpected error, without secrets."""
     return redact(say("base.unexpected", kind=type(error).__name__, error=error))
 
 
 def show_url(url: str) -> str:
-    """Scheme, host, port and path of a URL, however it is spelt: no user, password or query, no usual port or slash at
-    the end; instead of a token in the path a short hash, so that two of them are two addresses."""
+    """Return scheme, host, port and path of a URL in one spelling, without user, password, query, default port or final
+    slash.
+
+    A token in the path is replaced by a short hash, so that two tokens still give two addresses.
+    """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2].lower().removesuffix(f":{_USUAL_PORTS.get(parts.scheme)}")
     path = parts.path.rstrip("/")
@@ -71,8 +80,9 @@ def show_url(url: str) -> str:
 
 
 def path_tokens(url: str) -> tuple[str, ...]:
-    """The parts of a URL's path that look random, as a token does: long, with digits, and of one kind of letter after the
-    other."""
+    """Return the parts of a URL's path that look random, as a token does: long, with digits, and with often changing
+    kinds of letters.
+    """
     return tuple(
         part
         for part in urlsplit(url).path.split("/")
@@ -82,6 +92,6 @@ def path_tokens(url: str) -> tuple[str, ...]:
 
 
 def hash_query(url: str) -> str:
-    """A short hash of a URL's query without its secrets; empty where it has none."""
+    """Return a short hash of a URL's query without its secrets; empty if there is no query."""
     told = [pair for pair in parse_qsl(urlsplit(url).query, True) if not _SECRET_PARAMETER.search(pair[0])]
     return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16] if told else ""

@@ -1,4 +1,4 @@
-"""What makes a rubric unfit: found before anything is paid, whoever made it."""
+"""Find what is wrong with a rubric, whoever made it, before any money is spent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOTAL = "総合"  # the name of the overall mean in tables and charts
 
 
 def check_rubric(rubric: Rubric) -> None:
-    """ConfigError that names what is wrong with the criteria, the descriptions, the line or the rate."""
+    """Raise a ConfigError that names what is wrong with the criteria, the descriptions, the line or the rate."""
     names = rubric.criteria
     if not names:
         raise ConfigError(say("base.rubric_empty"))

@@ -1,4 +1,4 @@
-"""Tables as people save them: the text of a CSV file, and the rows of a workbook's first sheet."""
+"""Read tables as people save them: the text of a CSV file, and the rows of a workbook's first sheet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from .json_files import decoded
 
 
 def table_text(raw: bytes) -> str:
-    """Return the text of a table: UTF-8, with or without a mark, or cp932, as Excel writes CSV in Japan. ValueError for neither."""
+    """Return the text of a table: UTF-8, with or without a byte order mark, or cp932, in which Excel writes CSV in
+    Japan.
+
+    Raises ValueError if it is neither.
+    """
     try:
         return decoded(raw)
     except ValueError as error:
@@ -22,7 +26,10 @@ def table_text(raw: bytes) -> str:
 
 
 def first_sheet(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
-    """Return the columns, and (number, {column: cell}) for each row that is not empty. OSError or ValueError if it cannot be read."""
+    """Return the columns, and (number, {column: cell}) for each row that is not empty.
+
+    Raises OSError or ValueError if the file cannot be read.
+    """
     try:
         from openpyxl import load_workbook
     except ImportError as error:

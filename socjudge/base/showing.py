@@ -1,4 +1,4 @@
-"""How a record shows itself, in a cell and in a panel. Texts of models, logs and runbooks are escaped here and nowhere else."""
+"""Show records in a cell, a panel and a terminal. Texts of models, logs and runbooks are escaped here and nowhere else."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ SAFETY = "安全性"  # the criterion whose low mark no mean makes good
 
 @functools.cache
 def symbols() -> str:
-    """The CSS of ✅ ❌ ⚠ and their like, drawn by docs/make_symbols.py: no page of ours needs an emoji font, and the text
-    stays text."""
+    """Return the CSS of ✅ ❌ ⚠ and similar symbols, drawn by docs/make_symbols.py.
+
+    With it our pages need no emoji font, and the symbols stay text.
+    """
     import base64
 
     font = base64.b64encode((Path(__file__).parent / "symbols.woff").read_bytes()).decode()
@@ -93,19 +95,22 @@ def _style() -> str:
 
 
 def escape(text: object) -> str:
-    """Text for HTML: nothing in it is markup, and what cannot be seen is made visible."""
+    """Return the text for HTML: nothing in it is markup, and invisible characters are made visible."""
     import html  # its table of entities costs a millisecond
 
     return html.escape(visible(str(text)))
 
 
 def block(kind: str, *lines: str) -> str:
-    """Lines of HTML as one panel part. kind: "good", "bad", "warn", "grey" or "" ."""
+    """Join lines of HTML to one part of a panel.
+
+    kind: "good", "bad", "warn", "grey" or "" (none).
+    """
     return f'{_style()}<div class="socjudge {kind}">{"<br>".join(lines)}</div>'
 
 
 def money(cost_usd: float | None) -> str:
-    """Dollars and about how many yen, that there are none, or that they are unknown."""
+    """Return a cost in dollars and about how many yen, or say that there is none, or that it is unknown."""
     from ..settings import yen_per_usd
 
     if cost_usd == 0:
@@ -116,7 +121,7 @@ def money(cost_usd: float | None) -> str:
 
 
 def cost_text(run: EvaluationRun) -> str:
-    """What a run cost; where only the assistant does not tell, what the judge did."""
+    """Return what a run cost; if only the assistant's cost is unknown, what the judge cost."""
     judge_usd = run.run.judge_usage.cost_usd
     if run.cost_usd is None and judge_usd is not None:
         return say("base.cost_of_judge", cost=money(judge_usd))
@@ -124,7 +129,7 @@ def cost_text(run: EvaluationRun) -> str:
 
 
 def shown_path(path: Path | None) -> Path | None:
-    """A path as short as it can be said in this project; in full to somebody who stands outside of it."""
+    """Return a path relative to the project, or the full path if it or the current folder is outside the project."""
     is_ours = path is not None and path.is_relative_to(constants.PROJECT_DIR)
     if path is None or not is_ours or not Path.cwd().is_relative_to(constants.PROJECT_DIR):
         return path
@@ -132,34 +137,37 @@ def shown_path(path: Path | None) -> Path | None:
 
 
 def one_line(text: object, length: int = 60) -> str:
-    """A text in quotes for a terminal: on one line, what cannot be seen made visible, cut where it is long."""
+    """Return a text in quotes for a terminal: on one line, invisible characters made visible, cut if it is long."""
     line = " ".join(visible(str(text)).split())
     return f"'{line if len(line) <= length else line[: length - 1] + '…'}'"
 
 
 def dollars(cost_usd: float | None) -> str:
-    """A price in a terminal."""
+    """Return a price for a terminal."""
     return "cost unknown" if cost_usd is None else f"${cost_usd:.4f}"
 
 
 def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: str = "") -> str:
-    """A small table of names and values below a title. Title and values are escaped; `after` is HTML already."""
+    """Return a small table of names and values below a title.
+
+    Title and values are escaped; `after` is already HTML.
+    """
     rows = "".join(f'<tr><th class="muted">{escape(name)}</th><td>{escape(facts[name])}</td></tr>' for name in facts)
     return block(kind, f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>{after}')
 
 
 def warning_html(verdict: Verdict) -> str:
-    """That a person must read it, in red; empty where nobody must."""
+    """Say in red that a person must read it; empty if nobody must."""
     return f'<div class="to-read">⚠️ {escape(verdict.warning)}</div>' if verdict.warning else ""
 
 
 def note_html(verdict: Verdict) -> str:
-    """That a verdict is the embedded judge's, in grey; empty for other judges."""
+    """Say in grey that a verdict is the embedded judge's; empty for other judges."""
     return f'<div class="muted">{escape(verdict.note)}</div>' if verdict.is_reference else ""
 
 
 def run_line(run: EvaluationRun) -> str:
-    """A run in one line."""
+    """Show a run in one line."""
     summary, info = run.summary, run.run
     judge = one_line(_answered(info.judge_model, info.judge_model_resolved))
     judge += " (no LLM)" if is_embedded(info.judge_model_resolved) else ""
@@ -174,7 +182,10 @@ def run_line(run: EvaluationRun) -> str:
 
 
 def run_html(run: EvaluationRun, judge_line: str) -> str:
-    """A run as its verdict, a small table, and where its log is. judge_line: whether its judge has a certificate."""
+    """Show a run as its verdict, a small table, and the path of its log.
+
+    judge_line: whether its judge has a certificate.
+    """
     summary, info, verdict = run.summary, run.run, run_verdict(run)
     facts: dict[str, object] = {
         say("base.passed"): say(
@@ -201,12 +212,12 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
 
 
 def info_line(info: RunInfo) -> str:
-    """What was run, in one line."""
+    """Show what was run, in one line."""
     return f"<RunInfo {one_line(info.run_id)}, judge {one_line(info.judge_model)}, assistant {one_line(info.assistant_model)}>"
 
 
 def info_html(info: RunInfo) -> str:
-    """What was run, as far as it is known."""
+    """Show what was run, as far as it is known."""
     known = {field.name: getattr(info, field.name) for field in fields(info)}
     known["runbooks"] = listed(info.runbooks)
     return facts_html(
@@ -215,7 +226,7 @@ def info_html(info: RunInfo) -> str:
 
 
 def usage_html(usage: Usage, title: str = "") -> str:
-    """Calls, tokens and cost."""
+    """Show calls, tokens and cost."""
     facts = {
         say("base.show_calls"): say("base.show_calls_count", count=usage.calls),
         say("base.show_input"): say("base.show_tokens", count=usage.input_tokens),
@@ -228,24 +239,24 @@ def usage_html(usage: Usage, title: str = "") -> str:
 
 
 def passage_line(passage: Passage) -> str:
-    """A passage in one line."""
+    """Show a passage in one line."""
     return f"<Passage {one_line(passage.citation)}, score {passage.score:.2f}: {one_line(passage.text, 40)}>"
 
 
 def passage_html(passage: Passage) -> str:
-    """A passage with its name, as text."""
+    """Show a passage with its name, as text."""
     return block("", f"<b>{escape(passage.citation)}</b>", f"<pre>{escape(passage.text)}</pre>")
 
 
 def evaluation_line(marks: Evaluation) -> str:
-    """The marks in one line: whether they pass, or why there are none."""
+    """Show the marks in one line: whether they pass, or why there are none."""
     told = f"{answer_verdict(marks).in_english}, mean {marks.average_score:.1f}"
     told = told if marks.status == "ok" else f"{marks.status}, {one_line(marks.error)}"
     return f"<Evaluation: {told}, judge {one_line(marks.model)}>"
 
 
 def evaluation_html(marks: Evaluation) -> str:
-    """The marks with their reasons, or why there are none."""
+    """Show the marks with their reasons, or why there are none."""
     verdict = answer_verdict(marks)
     if verdict.outcome == "unscored":
         why = {say("base.show_reason"): marks.error, "Judge": marks.model}
@@ -262,24 +273,27 @@ def evaluation_html(marks: Evaluation) -> str:
 
 
 def result_line(result: EvaluationResult) -> str:
-    """A judged answer in one line."""
+    """Show a judged answer in one line."""
     return f"<EvaluationResult of question {result.question.id!r}: {result.evaluation!r}>"
 
 
 def result_html(result: EvaluationResult) -> str:
-    """A judged answer: its question, marks, reasons, answer and context."""
+    """Show a judged answer: its question, marks, reasons, answer and context."""
     return block("", question_html(result) + note_html(answer_verdict(result.evaluation)))
 
 
 def _answered(asked: str, resolved: str) -> str:
-    """The model that answered, or, where that is not known, the one that was asked for."""
+    """Return the model that answered, or, if that is not known, the model that was asked for."""
     return asked if resolved in ("", UNKNOWN) else resolved
 
 
 def question_html(result: EvaluationResult, *, line: float | None = None, opened: bool = False) -> str:
-    """A judged answer: its marks in tiles, their reasons, the comment; answer and context to be opened, or open.
+    """Show a judged answer: its marks in tiles, their reasons, the comment; answer and context closed, or open if
+    `opened`.
 
-    line: the pass line that it was judged by; marks below are red, and that of safety is said whatever the mean."""
+    line: the pass line by which it was judged; marks below it are red, and a safety mark below it is named whatever the
+    mean is.
+    """
     marks, question = result.evaluation, result.question
     verdict = answer_verdict(marks, line)
     icon = f'<span class="muted">{verdict.mark}</span>' if verdict.is_reference else verdict.mark
@@ -322,14 +336,14 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
 
 
 def answer_line(answer: AssistantAnswer) -> str:
-    """An answer in one line."""
+    """Show an answer in one line."""
     return (
         f"<AssistantAnswer to {one_line(answer.question, 40)} by {one_line(answer.model)}: {one_line(answer.answer)}>"
     )
 
 
 def answer_html(question: str, answer: AssistantAnswer) -> str:
-    """A question and its answer, each cited passage to be opened below."""
+    """Show a question and its answer, and below it each cited passage, closed."""
     body = answer.answer
     cited = [passage for passage in answer.passages if passage.citation in body]
     passages = "".join(
@@ -352,9 +366,11 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
 
 
 def steps_html(text: str) -> str:
-    """An answer in Markdown as it is read: steps with their numbers, commands below their step, citations small.
+    """Show an answer in Markdown as people read it: steps with their numbers, commands below their step, citations
+    small.
 
-    Numbers, headings (**…**), list items, commands and citations are all that is marked up; everything else is text."""
+    Only numbers, headings (**…**), list items, commands and citations are marked up; everything else is text.
+    """
     shown: list[str] = []
     code: list[str] | None = None
     for line in text.splitlines():
@@ -373,7 +389,9 @@ def steps_html(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """One line: a heading bold, citations small, names of files as code; escaped first, so that nothing in it is markup."""
+    """Show one line: a heading bold, citations small, names of files as code. It is escaped first, so that nothing in
+    it is markup.
+    """
     escaped = escape(text)
     if heading := re.fullmatch(r"\*\*(.+)\*\*", escaped.strip()):
         return f"<b>{heading[1]}</b>"
@@ -382,7 +400,7 @@ def _inline(text: str) -> str:
 
 
 def flags_html(answer: AssistantAnswer) -> str:
-    """The assistant's warnings, if it gave any."""
+    """Show the assistant's warnings, if it gave any."""
     flags = answer.flags
     raised: Sequence[str] = [
         word
@@ -418,19 +436,19 @@ def record_html(record: Any) -> str:
 
 
 def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
-    """A frame as a person reads it in a cell: so many decimals, – where nothing is known, words to the left.
+    """Show a frame in a cell as a person reads it: with `digits` decimals, – for what is not known, words to the left.
 
     Parameters
     ----------
     frame
-        Any frame; its column names must differ.
+        Any frame whose column names are all different.
     digits
-        Decimals of numbers that are not whole.
+        Number of decimals of numbers that are not whole.
 
     Returns
     -------
     Styler
-        Shows itself as a table; whatever stands in the frame is escaped.
+        It shows itself as a table; everything in the frame is escaped.
 
     Examples
     --------

@@ -1,7 +1,9 @@
-"""Where logs are kept: a folder, or an object store by its URL (`s3://bucket/logs`), through fsspec.
+"""Read and write logs where they are kept: in a folder, or in an object store by its URL (`s3://bucket/logs`), through
+fsspec.
 
-Whatever a store raises comes out as an OSError whose strerror says what to do, without secrets, so that callers
-treat a store like a disk."""
+Every error of a store is raised as an OSError whose strerror says what to do, without secrets, so that callers treat a
+store like a disk.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,11 @@ _WITH_PASSWORD = re.compile(r"[^/@]*:.*@", re.DOTALL)
 
 
 def as_path(place: Path | str) -> Path:
-    """A Path for a local place, file:// included; for another URL a UPath, which has the methods of a Path.
+    """Return a Path for a local place, including file://; for another URL a UPath, which has the methods of a Path.
 
-    ConfigError for a URL that holds a secret, which would end up in messages, and for an unknown kind of URL."""
+    Raises ConfigError for a URL that holds a secret, because it would appear in messages, and for an unknown kind of
+    URL.
+    """
     if isinstance(place, str | Path):
         place = str(place)
         if not (scheme := _URL.match(place)):
@@ -49,14 +53,15 @@ def as_path(place: Path | str) -> Path:
 
 
 def is_remote(path: Path) -> bool:
-    """Whether what `as_path` gave is in a store and not on a disk."""
+    """Whether a path from `as_path` is in a store and not on a disk."""
     return not isinstance(path, Path)
 
 
 def check_place(place: Path) -> None:
-    """ConfigError if a log cannot be put into this store: told before money is spent. Nothing is written.
+    """Raise ConfigError if a log cannot be put into this store, before money is spent. Nothing is written.
 
-    A folder is not looked at; the journal of the run tells at once."""
+    A folder is not checked, because the journal of the run shows a fault at once.
+    """
     if not is_remote(place):
         return
     with explained("base.no_log_there", place=place), _in_words(place):
@@ -72,7 +77,7 @@ def check_place(place: Path) -> None:
 
 
 def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
-    """A file's or object's bytes, all or from start to end."""
+    """Return a file's or object's bytes, all or from start to end."""
     if not is_remote(path):
         with open(path, "rb", buffering=0 if end is None else -1, opener=_open_file) as file:  # read in one go
             if start:
@@ -84,7 +89,7 @@ def load_bytes(path: Path, start: int = 0, end: int | None = None) -> bytes:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """As `os.open`, but a pipe or device is refused: nobody may ever write into it."""
+    """Open a file as `os.open` does, but refuse a pipe or device, because nobody may ever write into it."""
     number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     if stat.S_ISREG(os.fstat(number).st_mode):
         return number
@@ -93,7 +98,7 @@ def _open_file(path: str, flags: int) -> int:
 
 
 def load_names(folder: Path) -> list[str]:
-    """The names in a folder or under a URL; none if there is no such folder."""
+    """Return the names in a folder or under a URL; none if there is no such folder."""
     if not is_remote(folder):
         return [path.name for path in folder.iterdir()] if folder.is_dir() else []
     with _in_words(folder):
@@ -108,7 +113,7 @@ def load_names(folder: Path) -> list[str]:
 
 
 def write_object(path: Path, file: Path) -> None:
-    """Upload the file as one object, of which readers see all or nothing; FileExistsError if the name is taken."""
+    """Upload the file as one object, of which readers see all or nothing; raise FileExistsError if the name is taken."""
     with _in_words(path):
         store, key = _open(path, to_write=True)
         with contextlib.suppress(PermissionError):  # may write, but not look
@@ -126,14 +131,14 @@ def write_object(path: Path, file: Path) -> None:
 
 
 def _is_same(store: Any, key: str, file: Path) -> bool:
-    """Whether the object is our own: a first try may arrive although its reply does not, and is then repeated."""
+    """Whether the object is our own, because a first try may arrive although its reply does not, and is then repeated."""
     with contextlib.suppress(PermissionError):
         return bool(store.size(key) == file.stat().st_size and store.cat_file(key) == file.read_bytes())
     return False
 
 
 def _open(path: Path, *, to_write: bool = False) -> tuple[Any, str]:
-    """The file system of a remote path, and the path as it is called there."""
+    """Return the file system of a remote path, and the path under its name there."""
     remote: Any = path
     if to_write and remote.protocol in ("http", "https"):
         raise OSError(errno.EROFS, say("base.web_read_only"))
@@ -160,7 +165,10 @@ def _said(error: Exception) -> str:
 
 
 def _remedy(error: Exception) -> str:
-    """What to do about it. Errors are botocore's, told by their names, where s3fs has not made Python's of them."""
+    """Say what to do about an error of a store.
+
+    Errors are recognised by the names of botocore's classes if s3fs has not converted them to Python's own.
+    """
     kind = type(error).__name__
     if isinstance(error, ImportError):
         return say("base.store_no_package")

@@ -1,4 +1,6 @@
-"""Japanese answers and runbook passages as units (sentences, list items, command lines), and their overlap."""
+"""Split Japanese answers and runbook passages into units (sentences, list items, command lines), and measure their
+overlap.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ DEVICE_NAME = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.I
 
 @dataclass(frozen=True)
 class Unit:
-    """One statement. group: units of one list item or paragraph share it; cited: the sources named for it."""
+    """Hold one statement.
+
+    group: the same number for all units of one list item or paragraph; cited: the sources named for it.
+    """
 
     text: str
     group: int
@@ -49,10 +54,11 @@ class Unit:
 
 
 def split_units(text: str) -> list[Unit]:
-    """The statements of a Markdown text in order, each with the citations that stand behind it.
+    """Return the statements of a Markdown text in order, each with the citations that follow it.
 
-    A citation covers the uncited statements before it in its list item or paragraph; one that stands on a
-    line of its own also covers the paragraph or the list above, to the blank line or heading before it."""
+    A citation covers the uncited statements before it in its list item or paragraph; a citation on a line of its own
+    also covers the paragraph or the list above, up to the blank line or heading before it.
+    """
     units: list[Unit] = []
     group, block, in_code = 0, 0, False
     for line in text.splitlines():
@@ -97,17 +103,19 @@ def _line_units(body: str, group: int, in_code: bool) -> Iterator[Unit]:
 
 
 def change_citations(text: str, change: Callable[[str], str]) -> str:
-    """The text with each citation, brackets and all, replaced by what `change` makes of the source that it names."""
+    """Replace each citation, including its brackets, by the result of `change` for the source that it names."""
     return CITATION.sub(lambda found: change(found[found.lastgroup or 0].strip()), text)
 
 
 def cited_sources(text: str) -> list[str]:
-    """The sources that a text cites, each once, in the order of their first citation."""
+    """Return the sources that a text cites, each once, in the order of their first citation."""
     return list(dict.fromkeys(found[found.lastgroup or 0].strip() for found in CITATION.finditer(text)))
 
 
 def encodable(text: str) -> str:
-    """Lone surrogates, which no file and no tokeniser takes, as "?"; all other text as it is."""
+    """Return the text with "?" for lone surrogates, which no file and no tokeniser accepts; all other text stays as it
+    is.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -116,43 +124,46 @@ def encodable(text: str) -> str:
 
 
 def local_time(moment: datetime) -> str:
-    """A moment on this machine's clock, with the offset that says which clock that is: 2026-01-01 09:00:00 +09:00.
+    """Return a moment on this machine's clock, with the offset that says which clock that is: 2026-01-01 09:00:00
+    +09:00.
 
-    Every view shows times so; logs and frames keep moments, in UTC or with their offset."""
+    Every view shows times in this form; logs and frames keep moments, in UTC or with their offset.
+    """
     text = moment.astimezone().isoformat(sep=" ", timespec="seconds")
     return f"{text[:19]} {text[19:]}"
 
 
 def visible(text: str) -> str:
-    """Text with unseen characters in sight, such as ESC as ⟦U+001B⟧."""
+    """Return the text with invisible characters made visible, such as ESC as ⟦U+001B⟧."""
     return _UNSEEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", text.replace("\r\n", "\n"))
 
 
 def fold(text: str) -> str:
-    """Text for comparison: NFKC, lower case, without spaces and punctuation."""
+    """Return the text for comparison: NFKC, lower case, without spaces and punctuation."""
     return _IGNORED.sub("", unicodedata.normalize("NFKC", text).lower())
 
 
 @lru_cache(maxsize=2_000)
 def bigrams(text: str) -> frozenset[str]:
-    """The character pairs of a folded text (the text itself if it is one character)."""
+    """Return the character pairs of a folded text (the text itself if it is one character)."""
     return frozenset(map(add, text, text[1:])) or frozenset([text] if text else [])
 
 
 def containment(part: frozenset[str], whole: frozenset[str]) -> float:
-    """The share of `part` that is in `whole`, 0–1; 0 for an empty part."""
+    """Return the share of `part` that is in `whole`, 0–1; 0 for an empty part."""
     return len(part & whole) / len(part) if part else 0.0
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """Shared ÷ all, 0–1."""
+    """Return the number of shared elements divided by the number of all, 0–1."""
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
 def split_blocks(text: str) -> list[str]:
-    """The quotable pieces of a passage: list items, paragraphs, table rows, and code with its introduction.
+    """Return the quotable pieces of a passage: list items, paragraphs, table rows, and code with its introduction.
 
-    Markers of lists are dropped; a code block keeps its fences and the paragraph before it."""
+    List markers are dropped; a code block keeps its fences and the paragraph before it.
+    """
     blocks: list[str] = []
     lines = iter(text.splitlines())
     continues = paragraph = False
@@ -180,22 +191,24 @@ def split_blocks(text: str) -> list[str]:
 
 
 def plain_name(name: str) -> str:
-    """A person's name in one form: NFKC, without characters that nobody sees, with single blanks inside and none around."""
+    """Return a person's name in one form: NFKC, without invisible characters, with single blanks inside and none around
+    it.
+    """
     return " ".join(without_unseen(unicodedata.normalize("NFKC", name)).split())
 
 
 def without_unseen(text: str) -> str:
-    """The text without characters that nobody sees; spaces and line breaks stay."""
+    """Return the text without invisible characters; spaces and line breaks stay."""
     return "".join(letter for letter in text if letter.isspace() or not _is_unseen(letter))
 
 
 def fold_name(name: str) -> str:
-    """A person's name for comparison: NFKC, no case, letters and digits alone, without さん."""
+    """Return a person's name for comparison: NFKC, without case, only letters and digits, without さん."""
     letters = unicodedata.normalize("NFKC", name).casefold()
     folded = "".join(letter for letter in letters if unicodedata.category(letter)[0] not in "CPSZ")
     return _HONORIFIC.sub("", folded) or folded
 
 
 def _is_unseen(letter: str) -> bool:
-    """Whether a letter takes no ink: control and format characters, variation selectors, fillers, private use."""
+    """Whether a character is invisible: control and format characters, variation selectors, fillers, private use."""
     return unicodedata.category(letter) in ("Cc", "Cf", "Co", "Cn", "Mn", "Me") or letter in _FILLERS

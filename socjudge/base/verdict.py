@@ -1,4 +1,6 @@
-"""The pass rule of the specification and the words it is announced in: what every view says of a run and of an answer."""
+"""Apply the specification's pass rule, and choose the words for the verdict that every view shows of a run and of an
+answer.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,13 @@ _CAUSES = {
 
 
 class Verdict(NamedTuple):
-    """What is said of a run, of several judges together, or of one answer: every view takes mark and words from here.
+    """Hold the verdict on a run, on several judges together, or on one answer: every view takes mark and words from
+    here.
 
-    outcome: open where what could not be marked, or judges that differ, decide; unscored: an answer without any mark.
-    reason: why it is open. is_reference: given by the embedded judge, which is no LLM. warning: that a person must read what
-    passes by its mean, in red wherever the verdict is shown."""
+    outcome: open if it depends on marks that could not be given, or on judges that differ; unscored: an answer without
+    any mark. reason: why it is open. is_reference: whether the embedded judge gave it, which is no LLM. warning: that a
+    person must read what passes by its mean, shown in red wherever the verdict is shown.
+    """
 
     outcome: Outcome
     reason: str = ""
@@ -40,56 +44,60 @@ class Verdict(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """The symbol before the word."""
+        """Return the symbol before the word."""
         return _MARKS[self.outcome]
 
     @property
     def word(self) -> str:
-        """The verdict in a word, in the language of the messages."""
+        """Return the verdict in a word, in the language of the messages."""
         return say(_WORDS[self.outcome])
 
     @property
     def in_english(self) -> str:
-        """The word in a terminal's one line, which is English in every language."""
+        """Return the word for a terminal's one line, which is English in every language."""
         return say(_WORDS[self.outcome], lang="en")
 
     @property
     def said(self) -> str:
-        """The verdict on an answer: mark and word."""
+        """Return the verdict on an answer: mark and word."""
         return f"{self.mark} {self.word}"
 
     @property
     def headline(self) -> str:
-        """The verdict on a run: the specification's words, which are Japanese in every language, or why there is none."""
+        """Return the verdict on a run: the specification's words, which are Japanese in every language, or why there is
+        none.
+        """
         if self.outcome in ("passed", "failed"):
             return f"{self.mark} MVP{say(_WORDS[self.outcome], lang='ja')}"
         return say("base.open", verdict=self.said, reason=self.reason)
 
     @property
     def note(self) -> str:
-        """What stands beside every verdict of the embedded judge; empty for other judges."""
+        """Return the note that is shown with every verdict of the embedded judge; empty for other judges."""
         return say("base.reference_note") if self.is_reference else ""
 
     @property
     def paint(self) -> str:
-        """How it is painted ("good", "bad", "warn", "grey"): green and red are for judges that are language models."""
+        """Return its colour ("good", "bad", "warn", "grey"): green and red are only for judges that are language
+        models.
+        """
         if self.outcome in ("open", "unscored"):
             return "warn"
         return "grey" if self.is_reference else "good" if self.outcome == "passed" else "bad"
 
 
 def run_verdict(run: EvaluationRun) -> Verdict:
-    """The verdict on a run: of several judges, what all that were asked say together."""
+    """Return the verdict on a run; for several judges, what all that were asked say together."""
     return judges_verdict([judge_verdict(each) for each in (run, *run.others)], run.judges_asked)
 
 
 def judge_verdict(run: EvaluationRun) -> Verdict:
-    """What the judge of this run alone says, whatever others say of the same answers."""
+    """Return what the judge of this run alone says, whatever others say of the same answers."""
     return summary_verdict(run.summary, is_reference=is_embedded(run.run.judge_model_resolved))
 
 
 def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
-    """What judges of the same answers say together: open unless all that were asked give the same firm verdict."""
+    """Return what judges of the same answers say together: open unless all that were asked give the same firm verdict."""
     outcome, reason = verdicts[0][:2]
     if len(verdicts) < asked:
         outcome, reason = "open", say("base.reason_judges_missing", asked=asked, judged=len(verdicts))
@@ -100,7 +108,7 @@ def judges_verdict(verdicts: Sequence[Verdict], asked: int) -> Verdict:
 
 
 def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdict:
-    """The verdict that a run's numbers come to."""
+    """Return the verdict that a run's numbers lead to."""
     warning = ""
     if summary.n_to_read:
         warning = say("base.read_answers", count=summary.n_to_read, criteria=listed(READ_CRITERIA), line=READ_BELOW)
@@ -112,8 +120,10 @@ def summary_verdict(summary: RunSummary, *, is_reference: bool = False) -> Verdi
 
 
 def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
-    """The verdict on one judged answer. line: of the run; without it an answer with a missing mark that is not known to pass
-    is open."""
+    """Return the verdict on one judged answer.
+
+    line: of the run; without it an answer with a missing mark is open, unless it is known to pass.
+    """
     span = span_of(marks.scores, marks.average_score, marks.status)
     if span.is_whole or line is None:
         otherwise: Outcome = "failed" if span.is_whole else "open"
@@ -126,45 +136,45 @@ def answer_verdict(marks: Evaluation, line: float | None = None) -> Verdict:
 def marked_verdict(
     outcome: Outcome, scores: Mapping[str, float | None], missing: Mapping[str, str], *, is_reference: bool = False
 ) -> Verdict:
-    """The verdict on an answer with these marks, and what has to be said of them."""
+    """Return the verdict on an answer with these marks, with the reason and the warning that belong to it."""
     low = listed(f"{name} {score:g}" for name, score in to_read(scores, outcome).items())
     reason = missing_text(missing) if outcome == "open" else ""
     return Verdict(outcome, reason, is_reference, say("base.read_answer", marks=low) if low else "")
 
 
 def missing_text(missing: Mapping[str, str]) -> str:
-    """Which marks are missing, and why."""
+    """Say which marks are missing, and why."""
     return listed(f"{name}: {cause_text(cause)}" for name, cause in missing.items())
 
 
 def cause_text(cause: str) -> str:
-    """Why a mark is missing, in words; a cause that a newer version wrote, as it has it."""
+    """Say in words why a mark is missing; a cause that a newer version wrote is returned unchanged."""
     return say(_CAUSES[cause]) if cause in _CAUSES else cause
 
 
 def mark_text(score: int | None) -> str:
-    """A mark, or a dash for one that is missing."""
+    """Return a mark as text, or a dash if it is missing."""
     return "–" if score is None else f"{score:g}"
 
 
 def reason_text(marks: Evaluation, criterion: str) -> str:
-    """Why the judge gave the mark, or why there is none."""
+    """Say why the judge gave the mark, or why there is none."""
     return cause_text(marks.missing[criterion]) if criterion in marks.missing else marks.rationale.get(criterion, "")
 
 
 def mean_text(marks: Evaluation) -> str:
-    """The mean of an answer; of how many of the criteria, where some have no mark."""
+    """Return the mean of an answer as text, and of how many of the criteria it is if some have no mark."""
     return say("base.show_mean", mean=marks.average_score) + of_criteria(marks)
 
 
 def of_criteria(marks: Evaluation) -> str:
-    """Of how many of the criteria a mean is; empty where all have a mark."""
+    """Say of how many of the criteria a mean is; empty if all have a mark."""
     marked, total = len(marks.scores) - list(marks.scores.values()).count(None), len(marks.scores)
     return say("base.of_criteria", marked=marked, total=total) if marked < total else ""
 
 
 class Tally:
-    """The specification's summary of results that come one by one."""
+    """Count results one by one for the specification's summary."""
 
     def __init__(self) -> None:
         # Per question: sums over its answers, and how many; arrays, because there may be a million questions.
@@ -174,7 +184,11 @@ class Tally:
         self._unscored = self._partial = self._to_read = 0
 
     def add(self, question_id: int | str, span: Span, *, is_read: bool = True, is_to_read: bool = False) -> None:
-        """Count a judged answer in. is_to_read: whether a person must read it, passed or not by its line."""
+        """Count a judged answer.
+
+        is_read: whether the judge's reply could be parsed. is_to_read: whether a person must read the answer, whether
+        or not it passes.
+        """
         place = self._places.setdefault(question_id, len(self._counts))
         if place == len(self._counts):
             for sums in (self._means, self._lows, self._highs, self._counts):
@@ -188,18 +202,19 @@ class Tally:
         self._to_read += is_to_read
 
     def add_marks(self, question_id: int | str, marks: Evaluation, line: float) -> None:
-        """Count the marks of an answer in."""
+        """Count the marks of an answer."""
         span = span_of(marks.scores, marks.average_score, marks.status)
         low = to_read(marks.scores, outcome_of(span, marks.status, line))
         self.add(question_id, span, is_read=marks.status == "ok", is_to_read=bool(low))
 
     def summary(self, rule: PassRule = SPECIFIED) -> RunSummary:
-        """The summary of what was added: a question passes at the rule's line; the run passes when the rule's share of
-        the questions does and the overall mean reaches the line too.
+        """Return the summary of the counted answers.
 
-        Repeats are averaged within their question first. An unread reply counts as zeros, as the specification has it, and
-        is counted in `n_unscored`; marks that are missing count as zeros for what passes, and not for the mean that is
-        told."""
+        A question passes at the rule's line; the run passes if the rule's share of the questions passes and the overall
+        mean reaches the line too. Repeats are averaged within their question first. A reply that could not be parsed
+        counts as zeros, as the specification says, and is counted in `n_unscored`. Missing marks count as zeros for
+        what passes, but not for the mean that is shown.
+        """
         worst, best = self._case(self._lows, rule), self.best_case(rule)
         return replace(
             worst, average_score=self._mean(self._means), n_unscored=self._unscored, n_partial=self._partial,
@@ -208,7 +223,7 @@ class Tally:
         )  # fmt: skip
 
     def best_case(self, rule: PassRule = SPECIFIED) -> RunSummary:
-        """The summary if all that is missing had been full marks."""
+        """Return the summary that full marks for everything missing would give."""
         return self._case(self._highs, rule)
 
     def _mean(self, sums: array[float]) -> float:
@@ -222,7 +237,7 @@ class Tally:
 
 
 def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPECIFIED) -> RunSummary:
-    """The specification's summary of the results; see `Tally.summary`."""
+    """Return the specification's summary of the results; see `Tally.summary`."""
     tally = Tally()
     for result in results:
         tally.add_marks(result.question.id, result.evaluation, rule.line)
@@ -241,7 +256,7 @@ _CERTAIN = {
 
 
 def certainty_text(info: RunInfo) -> str:
-    """What is said below the verdict of a run until it was certain; empty for other runs."""
+    """Return the text below the verdict for a run until it is certain; empty for other runs."""
     if not info.stopped_because:
         return ""
     counts = info.repeats.values()
@@ -252,9 +267,11 @@ def certainty_text(info: RunInfo) -> str:
 
 
 def mixed_text(info: RunInfo, judged: int) -> str:
-    """What is said below the verdict of a run whose judge answered under several names, or was two; empty for other runs.
+    """Return the text below the verdict of a run whose judge answered under several names, or was two judges; empty for
+    other runs.
 
-    judged: answers that it has judged."""
+    judged: number of answers that it has judged.
+    """
     if info.n_unsure:
         return _cascade_text(info, judged)
     names = info.judge_model_resolved.split(", ")
@@ -262,7 +279,7 @@ def mixed_text(info: RunInfo, judged: int) -> str:
 
 
 def reasons_text(info: RunInfo) -> str:
-    """What is said below the verdict of a run in which a chat model gave reasons; empty for other runs."""
+    """Return the text below the verdict of a run in which a chat model gave reasons; empty for other runs."""
     if not info.n_reasons:
         return ""
     paid = info.reasons_usage.cost_usd
@@ -280,7 +297,7 @@ def _cascade_text(info: RunInfo, judged: int) -> str:
 
 
 def judges_text(run: EvaluationRun) -> str:
-    """The verdicts of several judges on the same answers in one line."""
+    """Return the verdicts of several judges on the same answers in one line."""
     runs = (run, *run.others)
     verdicts = [judge_verdict(each) for each in runs]
     told = listed(f"{each.judge_model} {verdict.word}" for each, verdict in zip(runs, verdicts, strict=True))
@@ -306,7 +323,8 @@ SUMMARY = """## 評価結果サマリー
 
 
 def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") -> str:
-    """The whole pass rule for so many questions, in the one wording of views that are not the specification's summary.
+    """Return the whole pass rule for so many questions, in the one wording of views that are not the specification's
+    summary.
 
     Examples
     --------
@@ -317,11 +335,12 @@ def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") 
 
 
 def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = None) -> str:
-    """The summary in the specification's words (Markdown), Japanese in every language, and a line on unread replies if there
-    were any; undecided where they, or several judges that differ, decide.
+    """Return the summary in the specification's words (Markdown), which are Japanese in every language.
 
-    summary: better the run, which knows the rule that it was judged by, and its other judges; of a summary alone, rule is
-    that one (the specification's unless given)."""
+    A line tells the replies that could not be parsed, if there were any; the verdict is open if it depends on them, or
+    if judges differ. summary: preferably the run, because it knows the rule by which it was judged, and its other
+    judges; with a summary alone, give rule (the specification's if not given).
+    """
     verdict, others, mixed = None, "", ""
     if isinstance(summary, EvaluationRun):
         rule, verdict = rule or run_rule(summary.run), run_verdict(summary)
