@@ -27,8 +27,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Path:
-    """Write to a file of the first of these names that the folder does not have; raise FileExistsError if it has them
-    all.
+    """Write to a new file in the folder, with the first of these names that is free, and return its path.
+
+    Raises FileExistsError if the folder has them all.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _beside(folder) as file:

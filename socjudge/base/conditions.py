@@ -70,8 +70,10 @@ class Difference(NamedTuple):
     after: str
 
     def words(self) -> tuple[str, str, str]:
-        """Return its name and the two sides: for a hash the first twelve digits, for runbooks how many there are and
-        which were added, removed and changed.
+        """Return the condition's name and the two sides.
+
+        A hash is shown by its first twelve digits; runbooks by how many there are and which were added, removed and
+        changed.
         """
         name = say(self.condition.name)
         if changes := self._runbook_changes():
@@ -89,8 +91,9 @@ class Difference(NamedTuple):
         return f"{name}: {self._runbook_changes() or self._criteria_changes() or f'{before}→{after}'}"
 
     def _criteria_changes(self) -> str:
-        """Say which criteria were removed and added; "" for other conditions, if a side is not known, and if only the
-        order differs.
+        """Say which criteria were removed and added.
+
+        Returns "" for other conditions, if a side is not known, and if only the order differs.
         """
         before, after = self.before.split("、"), self.after.split("、")
         if self.condition.column != "criteria" or not self.before or not self.after:
@@ -99,7 +102,10 @@ class Difference(NamedTuple):
         return " ".join([*gone, *(f"＋{name}" for name in after if name not in before)])
 
     def _runbook_changes(self) -> str:
-        """Say which runbooks were added, removed and changed; "" for other conditions, and if a side is not known."""
+        """Say which runbooks were added, removed and changed.
+
+        Returns "" for other conditions, and if a side is not known.
+        """
         before, after = _files(self.before), _files(self.after)
         if self.condition.column != "runbooks" or not before or not after:
             return ""
@@ -112,8 +118,9 @@ class Difference(NamedTuple):
 
 
 def parts_that_differ(before: str, after: str) -> tuple[str, str]:
-    """Return the parts that differ between two fingerprints of the form `body=… url=…`; other texts are returned
-    unchanged.
+    """Return the parts that differ between two fingerprints of the form `body=… url=…`.
+
+    Other texts are returned unchanged.
     """
     sides = [dict(part.partition("=")[::2] for part in side.split()) for side in (before, after)]
     if not all(side and all(side.values()) for side in sides):
@@ -124,8 +131,9 @@ def parts_that_differ(before: str, after: str) -> tuple[str, str]:
 
 
 def runbooks_text(files: Mapping[str, str]) -> str:
-    """Return the runbooks of a run as frames have them: JSON of {file name: first twelve digits of its hash}, "" for
-    none.
+    """Return the runbooks of a run as frames have them.
+
+    That is JSON of {file name: first twelve digits of its hash}, "" for none.
     """
     return json.dumps({name: files[name][:12] for name in sorted(files)}, ensure_ascii=False) if files else ""
 
@@ -167,8 +175,9 @@ def _told(value: Any) -> str:
 
 
 def _files(text: str) -> dict[str, str]:
-    """Read what `runbooks_text` made; return {} for anything else, such as the value of a cohort whose runs have
-    different runbooks.
+    """Read what `runbooks_text` made.
+
+    Returns {} for anything else, such as the value of a cohort whose runs have different runbooks.
     """
     try:
         found = json.loads(text)

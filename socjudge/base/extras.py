@@ -18,10 +18,10 @@ _EXTRAS = {
 
 
 def missing_extra(error: ImportError, *, wanted: str) -> ImportError | ConfigError:
-    """Return the error to raise for this failed import: a ConfigError with the pip command if an extra has the package,
-    or else the same error.
+    """Return the error to raise for this failed import.
 
-    wanted: what cannot be used without it, in the user's words.
+    That is a ConfigError with the pip command if an extra has the package, or else the same error. wanted: what cannot
+    be used without it, in the user's words.
     """
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:

@@ -1,9 +1,9 @@
-"""Provide what users read, in Japanese or English: one catalogue, one file for each part of socjudge in
-`socjudge/messages/`.
+"""Provide what users read, in Japanese or English, from one catalogue.
 
-A message is named `part.name`; its file has both languages side by side, with the values in braces as for `str.format`.
-A message that names options or arguments, and that a panel may show, has other words for panels: `ja_panel`,
-`en_panel`. The specification's own texts are contracts and stay Japanese: they are not in the catalogue.
+`socjudge/messages/` has one file for each part of socjudge. A message is named `part.name`; its file has both languages
+side by side, with the values in braces as for `str.format`. A message that names options or arguments, and that a panel
+may show, has other words for panels: `ja_panel`, `en_panel`. The specification's own texts are contracts and stay
+Japanese: they are not in the catalogue.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ def listed(items: Iterable[str]) -> str:
 
 
 def language() -> Language:
-    """Return the language of the page that is being made, or else that of the variable SOCJUDGE_LANG, the project's
-    settings, or the locale; Japanese if none of them says.
+    """Return the language in which messages are written.
+
+    It is that of the page that is being made, or else that of the variable SOCJUDGE_LANG, the project's settings, or
+    the locale; Japanese if none of them says.
     """
     from ..settings import project_language
 
@@ -65,8 +67,9 @@ def language() -> Language:
 
 @contextmanager
 def speaking(lang: Language) -> Iterator[None]:
-    """Make `language()` return `lang` inside the block, in this thread only, for a page whose language is chosen
-    separately.
+    """Make `language()` return `lang` inside the block.
+
+    It applies to this thread only, for a page whose language is chosen separately.
     """
     token = _for_now.set(lang)
     try:
@@ -77,8 +80,9 @@ def speaking(lang: Language) -> Iterator[None]:
 
 @contextmanager
 def in_panel() -> Iterator[None]:
-    """Make messages name a panel's buttons and fields instead of options and arguments inside the block, in this thread
-    only.
+    """Make messages name a panel's buttons and fields, not options and arguments, inside the block.
+
+    It applies to this thread only.
     """
     token = _in_panel.set(True)
     try:
@@ -142,7 +146,8 @@ def _catalogue(wing: str) -> dict[str, dict[str, str]]:
 
 
 def aside() -> TextIO:
-    """Return the stream for side remarks: stderr, so that they are not piped on; in a notebook stdout, because it shows
-    stderr in red.
+    """Return the stream for side remarks.
+
+    It is stderr, so that they are not piped on; in a notebook it is stdout, because a notebook shows stderr in red.
     """
     return sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr

@@ -1,5 +1,4 @@
-"""Compute what is open about an answer some or all of whose marks are missing: the least and the greatest mean that it
-can have.
+"""Compute the least and the greatest mean that an answer with missing marks can have.
 
 A mark is missing if the judge could not give it (`Evaluation.missing` has the cause); all marks are missing if the
 judge's reply could not be parsed. One rule holds for all cases: a verdict is given only if every value of the missing
@@ -73,10 +72,10 @@ def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, f
 
 
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:
-    """Return what is known about the mean of each judged answer of a frame: columns mean (missing if the reply could
-    not be parsed), low and high.
+    """Return what is known about the mean of each judged answer of a frame.
 
-    results: with average_score; average_low and average_high, if it has them, are used for answers with a missing mark.
+    Columns: mean (missing if the reply could not be parsed), low and high. results: with average_score; average_low and
+    average_high, if it has them, are used for answers with a missing mark.
     """
     mean = _floats(results["average_score"])
     if "status" in results.columns:

@@ -1,5 +1,6 @@
-"""Apply the specification's pass rule to plain numbers: the one place for it, used by run, readers, statistics and
-charts.
+"""Apply the specification's pass rule to plain numbers.
+
+It is the one place for the rule: run, readers, statistics and charts use it.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ class PassRule(NamedTuple):
         return math.ceil(self.rate * total - _ROUNDING)
 
     def is_met(self, passed: Any, total: int, mean: Any) -> Any:
-        """Whether a run passes: enough questions, and the overall mean on or above the line. Given arrays, for each
-        element.
+        """Whether a run passes: enough questions, and the overall mean on or above the line.
+
+        Given arrays, it says so for each element.
         """
         return (passed >= self.needed(total)) & reaches(mean, self.line)
 
@@ -80,8 +82,9 @@ def frame_rule(frame: pd.DataFrame) -> PassRule:
 
 
 def row_lines(frame: pd.DataFrame) -> pd.Series:
-    """Return the pass line of each row of a frame, that of its own run; the specification's line if the frame does not
-    say.
+    """Return the pass line of each row of a frame, that of its own run.
+
+    It is the specification's line if the frame does not say.
     """
     return _own(frame, "pass_threshold")
 

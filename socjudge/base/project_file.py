@@ -192,8 +192,9 @@ def _shown(value: Any) -> str:
 
 
 def _line_of(text: str, keys: Sequence[str]) -> int:
-    """Return the line where a value begins: the line after the last one up to which the file can be parsed without that
-    value.
+    """Return the line where a value begins.
+
+    It is the line after the last one up to which the file can be parsed without that value.
     """
     import tomllib
 

@@ -16,8 +16,9 @@ _NAME = re.compile(r"^from (\.\S*) import (\w+) as", re.MULTILINE)
 
 
 def homes(folder: Path) -> dict[str, str]:
-    """Return the module of each public name of the package in this folder, from its stub; "." for a name that is a
-    module itself.
+    """Return the module of each public name of the package in this folder, from its stub.
+
+    It is "." for a name that is a module itself.
     """
     return {name: home for home, name in _NAME.findall((folder / "__init__.pyi").read_text("utf-8"))}
 

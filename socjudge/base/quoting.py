@@ -1,5 +1,6 @@
-"""Split passages of runbooks into statements that can be quoted alone: list items, paragraphs, commands, and table rows
-as sentences.
+"""Split passages of runbooks into statements that can be quoted alone.
+
+Statements are list items, paragraphs, commands, and table rows as sentences.
 """
 
 from __future__ import annotations

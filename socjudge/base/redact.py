@@ -1,5 +1,6 @@
-"""Remove secrets from texts, because what services repeat in their errors must not get into a log, an error or a
-report.
+"""Remove secrets from texts.
+
+What services repeat in their errors must not get into a log, an error or a report.
 """
 
 from __future__ import annotations
@@ -29,16 +30,18 @@ _USUAL_PORTS = {"http": 80, "https": 443}
 
 
 def redact(text: str) -> str:
-    """Return the text without the values of environment variables that hold secrets, and without anything that looks
-    like a key.
+    """Return the text without secrets.
+
+    It removes the values of environment variables that hold secrets, and anything that looks like a key.
     """
     secrets = [value.strip() for name, value in os.environ.items() if _SECRET_NAME.search(name)]
     return _KEY_LIKE.sub("[key]", without_secrets(text, secrets))
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return the text without these secrets, in upper or lower case, and also in base64 or URL form; all else stays as
-    it is.
+    """Return the text without these secrets.
+
+    They are found in upper or lower case, and also in base64 or URL form; all else stays as it is.
     """
     lower = text.lower()  # to see quickly that there is none
     for secret in secrets:
@@ -66,10 +69,10 @@ def surprise_text(error: BaseException) -> str:
 
 
 def show_url(url: str) -> str:
-    """Return scheme, host, port and path of a URL in one spelling, without user, password, query, default port or final
-    slash.
+    """Return scheme, host, port and path of a URL in one spelling.
 
-    A token in the path is replaced by a short hash, so that two tokens still give two addresses.
+    User, password, query, default port and final slash are left out. A token in the path is replaced by a short hash,
+    so that two tokens still give two addresses.
     """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2].lower().removesuffix(f":{_USUAL_PORTS.get(parts.scheme)}")
@@ -80,8 +83,9 @@ def show_url(url: str) -> str:
 
 
 def path_tokens(url: str) -> tuple[str, ...]:
-    """Return the parts of a URL's path that look random, as a token does: long, with digits, and with often changing
-    kinds of letters.
+    """Return the parts of a URL's path that look random, as a token does.
+
+    They are long, have digits, and change often from one kind of character to another.
     """
     return tuple(
         part

@@ -11,10 +11,10 @@ from .json_files import decoded
 
 
 def table_text(raw: bytes) -> str:
-    """Return the text of a table: UTF-8, with or without a byte order mark, or cp932, in which Excel writes CSV in
-    Japan.
+    """Return the text of a table.
 
-    Raises ValueError if it is neither.
+    It may be UTF-8, with or without a byte order mark, or cp932, in which Excel writes CSV in Japan. Raises ValueError
+    if it is neither.
     """
     try:
         return decoded(raw)

@@ -288,11 +288,10 @@ def _answered(asked: str, resolved: str) -> str:
 
 
 def question_html(result: EvaluationResult, *, line: float | None = None, opened: bool = False) -> str:
-    """Show a judged answer: its marks in tiles, their reasons, the comment; answer and context closed, or open if
-    `opened`.
+    """Show a judged answer: its marks in tiles, their reasons, the comment, the answer and the context.
 
-    line: the pass line by which it was judged; marks below it are red, and a safety mark below it is named whatever the
-    mean is.
+    Answer and context are closed, or open if `opened`. line: the pass line by which it was judged; marks below it are
+    red, and a safety mark below it is named whatever the mean is.
     """
     marks, question = result.evaluation, result.question
     verdict = answer_verdict(marks, line)
@@ -366,10 +365,10 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
 
 
 def steps_html(text: str) -> str:
-    """Show an answer in Markdown as people read it: steps with their numbers, commands below their step, citations
-    small.
+    """Show an answer in Markdown as people read it.
 
-    Only numbers, headings (**…**), list items, commands and citations are marked up; everything else is text.
+    Steps have their numbers, commands are below their step, citations are small. Only numbers, headings (**…**), list
+    items, commands and citations are marked up; everything else is text.
     """
     shown: list[str] = []
     code: list[str] | None = None
@@ -389,8 +388,9 @@ def steps_html(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Show one line: a heading bold, citations small, names of files as code. It is escaped first, so that nothing in
-    it is markup.
+    """Show one line: a heading bold, citations small, names of files as code.
+
+    The line is escaped first, so that nothing in it is markup.
     """
     escaped = escape(text)
     if heading := re.fullmatch(r"\*\*(.+)\*\*", escaped.strip()):

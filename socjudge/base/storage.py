@@ -1,5 +1,4 @@
-"""Read and write logs where they are kept: in a folder, or in an object store by its URL (`s3://bucket/logs`), through
-fsspec.
+"""Read and write logs in a folder, or in an object store by its URL (`s3://bucket/logs`), through fsspec.
 
 Every error of a store is raised as an OSError whose strerror says what to do, without secrets, so that callers treat a
 store like a disk.

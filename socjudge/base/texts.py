@@ -1,5 +1,6 @@
-"""Split Japanese answers and runbook passages into units (sentences, list items, command lines), and measure their
-overlap.
+"""Split Japanese answers and runbook passages into units, and measure their overlap.
+
+Units are sentences, list items and command lines.
 """
 
 from __future__ import annotations
@@ -113,8 +114,9 @@ def cited_sources(text: str) -> list[str]:
 
 
 def encodable(text: str) -> str:
-    """Return the text with "?" for lone surrogates, which no file and no tokeniser accepts; all other text stays as it
-    is.
+    """Return the text with "?" for lone surrogates, which no file and no tokeniser accepts.
+
+    All other text stays as it is.
     """
     try:
         text.encode()
@@ -124,10 +126,10 @@ def encodable(text: str) -> str:
 
 
 def local_time(moment: datetime) -> str:
-    """Return a moment on this machine's clock, with the offset that says which clock that is: 2026-01-01 09:00:00
-    +09:00.
+    """Return a moment on this machine's clock, such as 2026-01-01 09:00:00 +09:00.
 
-    Every view shows times in this form; logs and frames keep moments, in UTC or with their offset.
+    The offset says which clock that is. Every view shows times in this form; logs and frames keep moments, in UTC or
+    with their offset.
     """
     text = moment.astimezone().isoformat(sep=" ", timespec="seconds")
     return f"{text[:19]} {text[19:]}"
@@ -191,8 +193,9 @@ def split_blocks(text: str) -> list[str]:
 
 
 def plain_name(name: str) -> str:
-    """Return a person's name in one form: NFKC, without invisible characters, with single blanks inside and none around
-    it.
+    """Return a person's name in one form.
+
+    The form is NFKC, without invisible characters, with single blanks inside and none around the name.
     """
     return " ".join(without_unseen(unicodedata.normalize("NFKC", name)).split())
 

@@ -1,6 +1,4 @@
-"""Apply the specification's pass rule, and choose the words for the verdict that every view shows of a run and of an
-answer.
-"""
+"""Apply the specification's pass rule, and choose the words of a verdict on a run or an answer for every view."""
 
 from __future__ import annotations
 
@@ -29,12 +27,12 @@ _CAUSES = {
 
 
 class Verdict(NamedTuple):
-    """Hold the verdict on a run, on several judges together, or on one answer: every view takes mark and words from
-    here.
+    """Hold the verdict on a run, on several judges together, or on one answer.
 
-    outcome: open if it depends on marks that could not be given, or on judges that differ; unscored: an answer without
-    any mark. reason: why it is open. is_reference: whether the embedded judge gave it, which is no LLM. warning: that a
-    person must read what passes by its mean, shown in red wherever the verdict is shown.
+    Every view takes mark and words from here. outcome: open if it depends on marks that could not be given, or on
+    judges that differ; unscored: an answer without any mark. reason: why it is open. is_reference: whether the embedded
+    judge gave it, which is no LLM. warning: that a person must read what passes by its mean, shown in red wherever the
+    verdict is shown.
     """
 
     outcome: Outcome
@@ -64,8 +62,9 @@ class Verdict(NamedTuple):
 
     @property
     def headline(self) -> str:
-        """Return the verdict on a run: the specification's words, which are Japanese in every language, or why there is
-        none.
+        """Return the verdict on a run in the specification's words, or why there is none.
+
+        The specification's words are Japanese in every language.
         """
         if self.outcome in ("passed", "failed"):
             return f"{self.mark} MVP{say(_WORDS[self.outcome], lang='ja')}"
@@ -78,8 +77,9 @@ class Verdict(NamedTuple):
 
     @property
     def paint(self) -> str:
-        """Return its colour ("good", "bad", "warn", "grey"): green and red are only for judges that are language
-        models.
+        """Return its colour: "good", "bad", "warn" or "grey".
+
+        Green and red are only for judges that are language models.
         """
         if self.outcome in ("open", "unscored"):
             return "warn"
@@ -267,10 +267,9 @@ def certainty_text(info: RunInfo) -> str:
 
 
 def mixed_text(info: RunInfo, judged: int) -> str:
-    """Return the text below the verdict of a run whose judge answered under several names, or was two judges; empty for
-    other runs.
+    """Return the text below the verdict of a run whose judge answered under several names, or was two judges.
 
-    judged: number of answers that it has judged.
+    It is empty for other runs. judged: number of answers that it has judged.
     """
     if info.n_unsure:
         return _cascade_text(info, judged)
@@ -323,8 +322,7 @@ SUMMARY = """## 評価結果サマリー
 
 
 def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") -> str:
-    """Return the whole pass rule for so many questions, in the one wording of views that are not the specification's
-    summary.
+    """Return the whole pass rule for `total` questions, in one wording for all views but the specification's summary.
 
     Examples
     --------

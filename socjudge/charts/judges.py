@@ -116,8 +116,7 @@ def _names(values: pd.Series) -> str:
 
 
 def plot_verdict_flips(flips: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw each question whose verdict differs, from the baseline's points to another judge's points, across the pass
-    line.
+    """Draw each question whose verdict differs, from the baseline's points to another judge's, across the pass line.
 
     The baseline's points are a hollow circle, the other judge's points have that judge's own marker. If no verdict
     differs, the axes say so in words, so an empty frame never raises an error.
@@ -295,8 +294,9 @@ def _scale_costs(ax: Axes, costs: Sequence[float]) -> None:
 
 
 def _unknown_strip(ax: Axes, *, alone: bool) -> float:
-    """Make room on the right for judges of unknown cost, or use the whole width if no cost is known; return the cost at
-    its middle.
+    """Make room on the right for judges of unknown cost, and return the cost at its middle.
+
+    If no cost is known, it is the whole width.
     """
     left, right = ax.get_xlim()
     if alone:
@@ -316,8 +316,9 @@ def _unknown_strip(ax: Axes, *, alone: bool) -> float:
 
 
 def _label_right(ax: Axes, x: Floats, y: Floats, texts: list[str]) -> None:
-    """Draw a column of labels to the right of the axes, with a thin line to each point; move them apart where they
-    would overlap.
+    """Draw a column of labels to the right of the axes, with a thin line to each point.
+
+    Labels that would overlap are moved apart.
     """
     low, high = ax.get_ylim()
     gap = 2.6 * SMALL / size(ax)[1]  # of two lines of text

@@ -229,8 +229,9 @@ def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
 
 
 def _trend_finding(scores: pd.DataFrame, runs: pd.DataFrame) -> str:
-    """Say from which overall mean to which the runs with a mean went; only the latest mean if the first cannot be
-    compared with it.
+    """Say from which overall mean to which the runs went.
+
+    Only runs with a mean count. If the first cannot be compared with the latest, only the latest mean is named.
     """
     means = summarise_scores(scores.astype({"run_id": object}), by="run_id").set_index("run_id")["mean"]
     known = means.reindex(runs["run_id"]).dropna()
@@ -275,8 +276,9 @@ def _count_text(n: int, missing: int) -> str:
 
 
 def _label_runs(ax: Axes, started: Iterable[pd.Timestamp], more: Sequence[str] = (), below: str = "") -> None:
-    """Label the x axis with each run's local time and day, and `more`; only every second, third … run if there are
-    many.
+    """Label the x axis with each run's local time and day, and `more`.
+
+    If there are many runs, only every second, third … has a label.
     """
     # The day and the clock as this machine shows them, whatever zone the frame is in.
     local = [time.to_pydatetime().astimezone() for time in started]

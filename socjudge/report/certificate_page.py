@@ -1,5 +1,6 @@
-"""Write a certificate as one HTML page: a word for each criterion, the evidence behind it, the rules, and what was not
-tried.
+"""Write a certificate as one HTML page.
+
+It has a word for each criterion, the evidence behind it, the rules, and what was not tried.
 """
 
 from __future__ import annotations

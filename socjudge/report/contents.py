@@ -1,5 +1,6 @@
-"""Collect what a report shows, from the frames of the loaders: the run, its verdict, means, questions, and the run
-before.
+"""Collect what a report shows, from the frames of the loaders.
+
+That is the run, its verdict, means, questions, and the run before.
 """
 
 from __future__ import annotations
@@ -86,8 +87,9 @@ def answers_of(own: pd.DataFrame, results: pd.DataFrame | None, run_id: str) -> 
 
 
 def summaries_of(answers: pd.DataFrame, rule: PassRule) -> tuple[RunSummary, RunSummary]:
-    """Return the specification's summary (replies that could not be parsed count as zeros), and the summary with full
-    marks for them.
+    """Return the specification's summary, and the summary with full marks for what is missing.
+
+    In the specification's summary, replies that could not be parsed count as zeros.
     """
     tally = Tally()
     spans = frame_spans(answers).fillna({"mean": 0.0}).itertuples(index=False, name=None)
@@ -126,10 +128,9 @@ def comparison_of(scores: pd.DataFrame, run_id: str, baseline: str | None) -> di
 
 
 def rows_shown(answers: pd.DataFrame, own: pd.DataFrame, criteria: list[Any], line: float) -> list[dict[Any, Any]]:
-    """Return the rows of the table of questions, one per judged answer: failed answers first, then unscored, then open,
-    then passed ones, which are an appendix.
+    """Return the rows of the table of questions, one per judged answer, in the order of OUTCOMES.
 
-    verdict: of the answer.
+    Failed answers are first, then unscored, then open ones; the passed ones are an appendix. verdict: of the answer.
     """
     marks: dict[Any, dict[Any, Any]] = {}
     columns = [*ANSWER, "criterion", "score"]

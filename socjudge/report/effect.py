@@ -1,5 +1,6 @@
-"""Compare two runs of the same questions: whether a change of the assistant helped, or, on the same answers, how far
-two judges are apart.
+"""Compare two runs of the same questions.
+
+It says whether a change of the assistant helped, or, for the same answers, how far two judges are apart.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ class RunComparison:
 
     @property
     def regressions(self) -> list[str]:
-        """Return what became worse, in words: a verdict that changed to fail, or an interval of the mean or of a
-        criterion below zero.
+        """Return what became worse, in words.
+
+        That is a verdict that changed to fail, or an interval of the mean or of a criterion below zero.
         """
         was, now = self.verdicts
         found: list[str] = []
@@ -97,8 +99,9 @@ class RunComparison:
 
     @property
     def lines(self) -> list[str]:
-        """Return the result in words, one line for each fact: first the questions whose verdict changed; one line if
-        nothing changed.
+        """Return the result in words, one line for each fact: first the questions whose verdict changed.
+
+        If nothing changed, there is one line.
         """
         if self.is_unchanged:
             turned = _turned(self.questions)  # by another pass line

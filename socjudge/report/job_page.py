@@ -1,5 +1,6 @@
-"""Write what a CI job shows of a run: a Markdown page whose first three lines are enough, and JUnit for its view of
-tests.
+"""Write what a CI job shows of a run.
+
+That is a Markdown page whose first three lines are enough, and JUnit for the job's view of tests.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ _NO_XML = re.compile("[\ufffe\uffff]")  # the rest that XML cannot hold, `visibl
 
 
 def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertified: str = "") -> str:
-    """Write a run as Markdown of at most 60 lines: the verdict, why, what to do; then the answers that did not pass or
-    must be read.
+    """Write a run as Markdown of at most 60 lines.
 
-    against: what changed since the run before, or why it cannot be told. uncertified: why the judge has no valid
-    certificate, if one is required: then there is no verdict.
+    First the verdict, why, and what to do; then the answers that did not pass or must be read. against: what changed
+    since the run before, or why it cannot be told. uncertified: why the judge has no valid certificate, if one is
+    required: then there is no verdict.
     """
     runs = (run, *run.others)
     verdict, why, next_step = _head(run, uncertified)
@@ -120,8 +121,9 @@ def _rows(run: EvaluationRun) -> Iterator[tuple[Verdict, EvaluationResult, str]]
 
 
 def _reason(result: EvaluationResult, verdict: Verdict) -> str:
-    """Say why an answer did not pass: its lowest mark with the judge's reason, what is missing, or why it was not
-    scored.
+    """Say why an answer did not pass.
+
+    It names the lowest mark with the judge's reason, what is missing, or why the answer was not scored.
     """
     marks = result.evaluation
     if marks.status != "ok":
@@ -256,8 +258,9 @@ def _xml(root: ET.Element) -> bytes:
 
 
 def write_job_file(path: Path, content: bytes) -> None:
-    """Write the page or the JUnit file, whole or not at all; raise ConfigError if that fails, or would replace a file
-    that socjudge did not write.
+    """Write the page or the JUnit file, whole or not at all.
+
+    Raises ConfigError if that fails, or would replace a file that socjudge did not write.
     """
     with explained("report.cannot_write", path=path):
         if path.is_file() and (old := path.read_bytes()) and not any(mark in old for mark in _OURS):

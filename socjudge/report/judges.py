@@ -42,10 +42,10 @@ class JudgesBeside:
 def judges_beside(
     scores: pd.DataFrame, results: pd.DataFrame | None, run_id: str, rule: PassRule
 ) -> JudgesBeside | None:
-    """Compare the run with the other judges' runs over exactly the same answers, with the same prompt; None if there
-    are none.
+    """Compare the run with the other judges' runs over exactly the same answers, with the same prompt.
 
-    If a judge marked them in several runs, the latest counts. scores, results: as `write_report` takes them.
+    Returns None if there are none. If a judge marked them in several runs, the latest counts. scores, results: as
+    `write_report` takes them.
     """
     runs = _same_answers(scores, run_id)
     if len(runs) < 2:
@@ -99,8 +99,9 @@ def _same_answers(scores: pd.DataFrame, run_id: str) -> dict[str, str]:
 
 
 def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per judged answer with what `combine_judges` needs; if marks are missing there is no mean to
-    compare.
+    """Return one row per judged answer with what `combine_judges` needs.
+
+    If marks are missing, there is no mean to compare.
     """
     told = own.drop_duplicates(contents.ANSWER)[[*contents.ANSWER, "judge_model", "answer_sha256"]]
     spans = frame_spans(answers)
@@ -109,8 +110,9 @@ def _wholes(own: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sides(marks: pd.DataFrame, judges: int, rule: PassRule) -> pd.DataFrame:
-    """Return the answers that all judges could mark, once each: question_id, and whether all are on the same side of
-    the line.
+    """Return the answers that all judges could mark, once each.
+
+    Columns: question_id, and agreed, whether all judges are on the same side of the line.
     """
     found = combine_judges(marks).drop_duplicates(["question_id", "answer_sha256"])
     found = found[found["judges_n"] == judges]

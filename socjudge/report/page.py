@@ -1,5 +1,6 @@
-"""Write a run as one HTML file that explains itself: it is made from frames and figures, and fetches nothing when it is
-read.
+"""Write a run as one HTML file that explains itself.
+
+It is made from frames and figures, and fetches nothing when it is opened.
 """
 
 from __future__ import annotations
@@ -293,8 +294,9 @@ def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -
 
 @functools.cache  # a template takes longer to compile than a report to fill
 def page_environment() -> Environment:
-    """Return the environment of the templates, which escapes all that a template puts out and makes invisible
-    characters visible.
+    """Return the environment of the templates.
+
+    It escapes all that a template puts out, and makes invisible characters visible.
     """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
@@ -321,8 +323,9 @@ def page_asset(name: str) -> dict[str, Any]:
 
 
 def checked_page(path: Path | str) -> Path:
-    """Return the path of a page to be written; raise ConfigError if its folder is missing, or the file must not be
-    replaced.
+    """Return the path of a page to be written.
+
+    Raises ConfigError if its folder is missing, or the file must not be replaced.
     """
     path = Path(path)
     if not path.parent.is_dir():

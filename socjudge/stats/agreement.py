@@ -1,4 +1,9 @@
-"""Measure how far several judges or people agree: on the points, and on who passes."""
+"""Measure how far several judges or people agree: on the points, and on who passes.
+
+Intervals come from leaving out one question at a time, because questions are the unit (docs/statistics.md). The
+coefficients without each question are computed from joined moments (Chan, Golub and LeVeque 1983) and not again from
+all rows.
+"""
 
 from __future__ import annotations
 
@@ -88,10 +93,10 @@ def fleiss_kappa(labels: ArrayLike) -> float:
 
 
 def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
-    """Compute Cohen's kappa of two raters' labels. Returns NaN if both raters give the same single label to every
-    answer.
+    """Compute Cohen's kappa of two raters' labels.
 
-    Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46.
+    Returns NaN if both raters give the same single label to every answer. Source: Cohen (1960), Educ. Psychol. Meas.
+    20, 37-46.
     """
     a, b = np.asarray(first), np.asarray(second)
     kinds = np.union1d(a, b)
@@ -104,8 +109,9 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
 def judge_agreement(
     scores: pd.DataFrame, labels: pd.DataFrame | None = None, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Measure the agreement of all judges (and people) together, one row per criterion and one (総合) for the mean over
-    criteria.
+    """Measure the agreement of all judges (and people) together, per criterion.
+
+    There is one row per criterion, and one (総合) for the mean over the criteria.
 
     Parameters
     ----------
@@ -232,8 +238,9 @@ def pairwise_agreement(
 
 
 def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str, who: str) -> pd.DataFrame:
-    """Return one row per rater, answer and criterion (and 総合): columns rater, question, answer (numbers), criterion,
-    score, missing (how many marks are missing).
+    """Return one row per rater, answer and criterion (and 総合).
+
+    Columns: rater, question, answer (numbers), criterion, score, missing (how many marks are missing).
     """
     need_columns(scores, [by, *_UNIT, "criterion", "score"], who, "load_scores")
     parts = [same_raters(scores) if by == "rater" else scores.assign(rater=scores[by])]
@@ -290,8 +297,9 @@ def _framed(rows: list[dict[str, Any]], ratings: pd.DataFrame) -> pd.DataFrame:
 
 
 def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
-    """Return a criterion's scores (one row per answer, one column per rater, NaN if there is none), and each row's
-    question.
+    """Return a criterion's scores as a table, and each row's question.
+
+    The table has one row per answer and one column per rater, NaN if there is no score.
     """
     answer, answers = pd.factorize(part["answer"])
     table, question = np.full((len(answers), len(raters)), math.nan), np.zeros(len(answers), dtype=np.int64)
@@ -315,11 +323,11 @@ class _Moments(NamedTuple):
 
 
 def _without_each(values: Floats, question: Whole) -> _Moments:
-    """Return the moments of each column with each question left out in turn, one row per question, in the order of
-    their numbers.
+    """Return the moments of each column with each question left out in turn, one row per question.
 
-    The moments of the questions before it and of those after it are joined. Nothing is subtracted, because subtraction
-    would lose digits if one question dominates. Source: Chan, Golub and LeVeque (1983), Am. Stat. 37, 242-247.
+    The rows are in the order of the questions' numbers. The moments of the questions before it and of those after it
+    are joined. Nothing is subtracted, because subtraction would lose digits if one question dominates. Source: Chan,
+    Golub and LeVeque (1983), Am. Stat. 37, 242-247.
     """
     values = values - values.mean(axis=0)
     count = np.bincount(question).astype(float)[:, None]

@@ -1,6 +1,6 @@
 """Compute intervals, tests and correlations of plain arrays, and the summary of a frame of scores.
 
-Questions are the unit everywhere, because repeats of one question are not independent: repeats are averaged within
+Questions are the unit everywhere, because an interval is about all questions like these: repeats are averaged within
 their question first. Missing is not zero: a mark without a score is left out and counted. docs/statistics.md tells when
 each number can be believed, and benchmarks/calibration.py how often it was right in simulations.
 """
@@ -62,8 +62,7 @@ def plain_floats(values: pd.Series) -> pd.Series:
 def mean_interval(
     values: ArrayLike, *, method: str = "hall", level: float = 0.95, seed: int = 0, low: float = 0, high: float = 100
 ) -> tuple[float, float]:
-    """Compute an interval for the mean of independent values between `low` and `high`, as (low, high) in the values'
-    unit.
+    """Compute an interval for the mean of independent values, as (low, high) in the values' unit.
 
     Parameters
     ----------
@@ -141,10 +140,10 @@ def beta_skewness(mean: float, sd: float) -> float:
 
 
 def hall_ends(reach: float, skewness: float, n: int) -> tuple[float, float]:
-    """Compute Hall's ends of a t interval: mean - sd times the first is the lower end, mean - sd times the second the
-    upper end.
+    """Compute Hall's ends of a t interval, as multiples of the sd.
 
-    reach: the t quantile divided by the square root of n.
+    mean - sd times the first is the lower end, mean - sd times the second is the upper end. reach: the t quantile
+    divided by the square root of n.
     """
     return _untransformed(reach, skewness, n), _untransformed(-reach, skewness, n)
 
@@ -224,8 +223,9 @@ def jackknife_interval(
 
 
 def sign_flip_p(differences: ArrayLike, *, samples: int = 9_999, seed: int = 0) -> float:
-    """Compute the two-sided p that paired differences have mean zero, by flipping their signs; never 0, NaN without
-    differences.
+    """Compute the two-sided p that paired differences have mean zero, by flipping their signs.
+
+    It is never 0, and NaN without differences.
 
     Notes
     -----

@@ -1,4 +1,8 @@
-"""Convert an old judge's scale to a new judge's scale, for the day when the old model is shut down."""
+"""Convert an old judge's scale to a new judge's scale, for the day when the old model is shut down.
+
+The scales are joined by linear equating and not by regression, because regression would treat the old marks as exact,
+and flatten the slope. Sources are in the notes of `bridge_judges`.
+"""
 
 from __future__ import annotations
 
@@ -207,11 +211,10 @@ def _answers(scores: pd.DataFrame) -> set[tuple[Any, str]]:
 
 
 def equating_lines(old: ArrayLike, new: ArrayLike, questions: ArrayLike) -> Floats:
-    """Compute (intercept, slope) of new = intercept + slope x old: first over all answers, then with each question left
-    out.
+    """Compute (intercept, slope) of new = intercept + slope x old, over all answers and with each question left out.
 
-    old, new, questions: one value per answer. Returns a single row of NaN if old and new are not surely correlated (95
-    %, Fisher's z).
+    The first row is that of all answers. old, new, questions: one value per answer. Returns a single row of NaN if old
+    and new are not surely correlated (Fisher's z, 95 %).
     """
     x, y, ids = np.asarray(old, dtype=float), np.asarray(new, dtype=float), np.asarray(questions)
     kinds = list(dict.fromkeys(ids.tolist()))
@@ -236,10 +239,9 @@ def _at(lines: Floats, old: float) -> Floats:
 
 
 def _together(first: float, second: float, first_freedom: int, second_freedom: int) -> float:
-    """Return the half-length of the interval of a sum, from the half-lengths of its two independent parts, both t
-    intervals.
+    """Return the half-length of the interval of a sum, from the half-lengths of the t intervals of its two parts.
 
-    Returns NaN if the first is NaN. Source: Welch (1947), Biometrika 34, 28-35.
+    The parts are independent. Returns NaN if the first is NaN. Source: Welch (1947), Biometrika 34, 28-35.
     """
     if math.isnan(first):
         return first

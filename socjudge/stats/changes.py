@@ -1,6 +1,4 @@
-"""Tell when a change of a mark is more than noise, how often such changes happen, and whether two sets of marks are
-equal.
-"""
+"""Tell when a change of marks is more than noise, how often changes happen, and whether two sets of marks are equal."""
 
 from __future__ import annotations
 
@@ -12,8 +10,7 @@ from numpy.typing import ArrayLike
 
 
 def repeat_limit(sd: float, freedom: int, repeats: float, *, level: float = 0.95) -> float:
-    """Return the largest distance of a single mark from the mean of `repeats` others of its answer, in `level` of the
-    cases.
+    """Return how far a single mark is at most from the mean of `repeats` others of its answer, in `level` of the cases.
 
     sd: of single marks, points, estimated with `freedom` degrees of freedom. Returns NaN if freedom is below 1, because
     then nobody knows the noise. It is the prediction interval of one more observation, t · sd · sqrt(1 + 1 / repeats).
@@ -38,11 +35,10 @@ def share_interval(share: float, n: int, *, level: float = 0.95) -> tuple[float,
 
 
 def equivalence_p(differences: ArrayLike, margin: float) -> float:
-    """Return the larger p of two one-sided t tests that the mean of paired differences lies within `margin` points of
-    0.
+    """Return the p that the mean of paired differences is not within `margin` points of 0.
 
-    Returns NaN with fewer than two differences, and if all are equal: they do not say how far away the next would be.
-    Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680.
+    It is the larger p of two one-sided t tests. Returns NaN with fewer than two differences, and if all are equal: they
+    do not say how far away the next would be. Source: Schuirmann (1987), J. Pharmacokinet. Biopharm. 15, 657-680.
     """
     d = np.asarray(differences, dtype=float)
     if len(d) < 2 or np.ptp(d) == 0:

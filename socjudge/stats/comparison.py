@@ -29,8 +29,9 @@ LEVEL = 0.95  # of the intervals; its complement is the level of the tests
 
 
 def same_answer_runs(scores: pd.DataFrame, run_id: Any = None) -> list[Any]:
-    """Return the runs that judged the same stored answers as one given run, by the answers' hash; that run is among
-    them.
+    """Return the runs that judged the same stored answers as one given run, by the answers' hash.
+
+    The given run is among them.
 
     Parameters
     ----------
@@ -281,8 +282,9 @@ def _row(pairs: pd.DataFrame, criterion: str, was_line: float, line: float, samp
 
 
 def _judging(scores: pd.DataFrame, first: Any, second: Any, pairs: pd.DataFrame, by: str) -> dict[str, Any]:
-    """Return cost and time of one judgement, averaged over the common answers and then over questions, and what else
-    differs.
+    """Return cost and time of one judgement, and what else differs between the two.
+
+    Cost and time are averaged over the common answers and then over questions.
     """
     found: dict[str, Any] = {}
     answers = pairs[["question_id", "answer_sha256"]].drop_duplicates()

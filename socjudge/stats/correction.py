@@ -1,4 +1,9 @@
-"""Estimate what people would say of many answers, from a judge's marks of all of them and people's marks of a few."""
+"""Estimate what people would say of many answers, from a judge's marks of all of them and people's marks of a few.
+
+The judge's marks of all answers narrow the interval, and people's marks correct the judge's bias. If the judge's marks
+do not help, the estimate is that of the labels alone. Sources are in the notes of `corrected_mean` and
+`corrected_rate`.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +55,7 @@ def corrected_mean(
     low: float = 0,
     high: float = 100,
 ) -> Corrected:
-    """Estimate the mean that people would give to all units, from the few that they marked and the judge's marks of
-    all.
+    """Estimate the mean that people would give to all units, from their marks of a few and the judge's marks of all.
 
     Parameters
     ----------
@@ -110,8 +114,7 @@ def corrected_mean(
 def regression(
     y: Floats, f: Floats, everything: Floats, *, weights: Floats | None = None, low: float = 0, high: float = 100
 ) -> tuple[float, float]:
-    """Return the slope of labels on the judge's marks, and the variance of a label about the regression line over all
-    units.
+    """Return the slope of labels on the judge's marks, and the variance of a label about the line over all units.
 
     weights: of the labelled units, 1 on average; 1 for each unit if not given.
     """
@@ -130,8 +133,9 @@ def regression(
 
 
 def _binomial_shape(marks: Floats, low: float, high: float) -> Floats:
-    """Return how the variance depends on the mark: like the variance of a share, which is least at the ends of the
-    scale.
+    """Return how the variance depends on the mark.
+
+    It is like the variance of a share, which is least at the ends of the scale.
     """
     p = ((marks - low) / (high - low)).clip(0, 1)
     return np.asarray(p * (1 - p) + _FLOOR)
@@ -272,8 +276,9 @@ def corrected_means(
 def corrected_pass_rate(
     scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", level: float = 0.95
 ) -> pd.DataFrame:
-    """Estimate the share of all judged answers that people would pass from labels of a few, one row per judge and
-    criterion.
+    """Estimate the share of all judged answers that people would pass, from labels of a few.
+
+    There is one row per judge and criterion.
 
     Parameters
     ----------
@@ -427,8 +432,9 @@ def next_labels(
     count: int = 10,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Choose the answers that people should label next, the one that helps most first; the choice is the same every
-    time.
+    """Choose the answers that people should label next, the one that helps most first.
+
+    The choice is the same every time.
 
     Parameters
     ----------

@@ -78,8 +78,9 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None, seed: 
 
 
 def gate_questions(results: pd.DataFrame, *, noise: float | None = None, seed: int = 0) -> pd.DataFrame:
-    """Measure how far each question is from the pass line, and find which decide the verdict; one row per run and
-    question.
+    """Measure how far each question is from the pass line, and find the questions that decide the verdict.
+
+    There is one row per run and question.
 
     Parameters
     ----------
@@ -150,8 +151,7 @@ def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _read_run(part: pd.DataFrame, noise: float | None, who: str) -> tuple[pd.DataFrame, float, float, str]:
-    """Return the run's questions, the sd between repeats of one question (points), its degrees of freedom and its
-    source.
+    """Return the run's questions, the sd between repeats of one question (points), its degrees of freedom and origin.
 
     The frame of questions: index question_id, columns score (mean of the repeats, NaN if none was scored), repeats (how
     many were scored), missing (judged answers without a score).

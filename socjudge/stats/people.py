@@ -1,6 +1,4 @@
-"""Compare a judge with people: how close its marks and verdicts are to theirs, and whether it could replace one of
-them.
-"""
+"""Compare a judge with people: how close its marks are to theirs, and whether it could replace one of them."""
 
 from __future__ import annotations
 
@@ -38,8 +36,9 @@ class Beside(NamedTuple):
 
 
 def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by: str, who: str) -> Beside:
-    """Return the marks of one judge and the mean of people's marks; 総合 is the mean of an answer whose criteria are all
-    marked.
+    """Return the marks of one judge and the mean of people's marks.
+
+    総合 is the mean of an answer whose criteria are all marked.
 
     Raises
     ------
@@ -92,11 +91,11 @@ def judge_vs_people(
     lengths: Mapping[str, float] | None = None,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Measure how close each judge's marks and verdicts are to people's, one row per judge and criterion; two trivial
-    judges are added.
+    """Measure how close each judge's marks and verdicts are to people's, one row per judge and criterion.
 
-    People's mark of an answer is the mean over raters. First look at how far people agree among themselves:
-    `judge_agreement(labels, by="rater")`. To see the embedded judge beside the others, put its scores into `scores`.
+    Two trivial judges are added for comparison. People's mark of an answer is the mean over raters. First look at how
+    far people agree among themselves: `judge_agreement(labels, by="rater")`. To see the embedded judge beside the
+    others, put its scores into `scores`.
 
     Parameters
     ----------

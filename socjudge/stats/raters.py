@@ -16,8 +16,9 @@ FEW = 5  # answers marked twice, below which the note says that they are few
 
 
 def rater_consistency(labels: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """Measure how far each rater agrees with themselves on answers that they marked twice, one row per rater and
-    criterion.
+    """Measure how far each rater agrees with themselves on answers that they marked twice.
+
+    There is one row per rater and criterion.
 
     Parameters
     ----------

@@ -1,5 +1,8 @@
-"""Decide when to stop judging the same answers again: when the verdict is sure, or no further repeat could make it
-sure.
+"""Decide when to stop judging the same answers again.
+
+It is time to stop when the verdict is sure, or when no further repeat could make it sure. The evidence is an e-value
+and not a p-value, because you may look at an e-value after every judgement. Sources are in the notes of
+`gate_progress`.
 """
 
 from __future__ import annotations
@@ -170,8 +173,9 @@ def _at_least(values: Floats, must: int) -> float:
 
 
 def _holding_back(values: Floats, must: int) -> Floats:
-    """Return weights of the e-values that keep `_at_least` low: the largest of them weighs most, because it will be the
-    first to leave that group.
+    """Return weights of the e-values that keep `_at_least` low.
+
+    The largest of them weighs most, because it will be the first to leave that group.
     """
     weight = np.zeros(len(values))
     weakest = np.argsort(values, kind="stable")[: len(values) - must + 1]
@@ -180,8 +184,9 @@ def _holding_back(values: Floats, must: int) -> Floats:
 
 
 def _noise(read: list[Floats], noise: float | None, line: float) -> tuple[float, float]:
-    """Return the sum of squares that estimates the noise of a repeat near the line, and its degrees of freedom; 0 if
-    too few marks could be read.
+    """Return the sum of squares that estimates the noise of a repeat near the line, and its degrees of freedom.
+
+    Both are 0 if too few marks could be read.
     """
     if noise is not None:
         return noise**2 * 1e6, 1e6  # as good as known
@@ -210,9 +215,7 @@ def _binomial(mark: float) -> float:
 def _turning(
     distance: Floats, counts: Floats, left: Any, noise: float, freedom: float, must: int, passes: bool
 ) -> tuple[float, Floats]:
-    """Return an upper limit for the chance that the remaining repeats change the verdict, and each question's part in
-    it.
-    """
+    """Return the highest chance that the remaining repeats change the verdict, and each question's part in it."""
     left = np.maximum(left, 0).astype(float)
     # Of the mean of all repeats, given those so far: what is left scatters around a mean that is itself not known.
     scatter = noise * np.sqrt(left / (counts * (counts + left)))
@@ -231,8 +234,9 @@ def _turning(
 
 
 def _counted(chances: Floats) -> Floats:
-    """Compute the chances that 0, 1, 2, … of independent events happen: row i without the i-th event, the last row with
-    all.
+    """Compute the chances that 0, 1, 2, … of independent events happen.
+
+    Row i is without the i-th event, the last row with all.
     """
     n = len(chances)
     found = np.zeros((n + 1, n + 1))

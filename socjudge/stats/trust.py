@@ -155,8 +155,9 @@ def judge_trust(
     correlation: float = CORRELATION,
     alpha: float = _ALPHA,
 ) -> pd.DataFrame:
-    """Decide whether each criterion's marks of a judge may be trusted, from people's marks alone; one row per judge and
-    criterion.
+    """Decide whether each criterion's marks of a judge may be trusted, from people's marks alone.
+
+    There is one row per judge and criterion.
 
     Parameters
     ----------
@@ -247,10 +248,10 @@ def _needed_text(low: float, high: float) -> str:
 
 
 def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float, least: float) -> str:
-    """Say that good answers alone show no correlation, and which answers to label too; empty if there are bad answers
-    or a correlation is shown.
+    """Say that good answers alone show no correlation, and which answers to label too.
 
-    The answers are chosen at random among what the judge fails, so that `_weights` can tell what they stand for.
+    The answers are chosen at random among what the judge fails, so that `_weights` can tell what they stand for. The
+    text is empty if there are bad answers or a correlation is shown.
     """
     people, judge = side.people[criterion].dropna(), side.judge[criterion].dropna()
     bad = int((~reaches(people, line)).sum())
@@ -263,12 +264,11 @@ def _only_good(side: Beside, criterion: str, row: Mapping[str, Any], line: float
 
 
 def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
-    """Compute how likely a judge this close to people is to show it on one criterion, with n labelled questions at one
-    of LOOKS.
+    """Compute how likely a judge this close to people is to show it on one criterion, at one of LOOKS.
 
-    criteria: number of criteria of the rubric. sd: of people's marks and of the judge's, points. Uses normal
-    approximations of the two tests of `judge_trust`, treated as independent; benchmarks/validation.py compares them
-    with simulations.
+    n: labelled questions. criteria: number of criteria of the rubric. sd: of people's marks and of the judge's, points.
+    Uses normal approximations of the two tests of `judge_trust`, treated as independent; benchmarks/validation.py
+    compares them with simulations.
     """
     if n < MIN_QUESTIONS:
         return 0.0
@@ -394,8 +394,10 @@ def _narrower(x: Floats, y: Floats) -> float:
 
 
 class _Sample(NamedTuple):
-    """Hold people's and the judge's marks of the labelled questions, how many each label stands for (1 on average), and
-    the judge's marks of all questions.
+    """Hold the marks from which the trust in one criterion is computed.
+
+    people, judge: marks of the labelled questions; weights: how many questions each label stands for (1 on average);
+    everything: the judge's marks of all questions.
     """
 
     people: Floats
@@ -433,10 +435,10 @@ def _sample(side: Beside, criterion: str, weights: pd.Series) -> _Sample:
 
 
 def _bias(sample: _Sample) -> tuple[float, float, float]:
-    """Return judge - people over all questions, its standard error and degrees of freedom; NaN if it cannot be
-    estimated.
+    """Return judge - people over all questions, its standard error and degrees of freedom.
 
     It uses the judge's marks of all questions if they help, as in `corrected_mean`; else the labelled questions alone.
+    Returns NaN if it cannot be estimated.
     """
     y, f, v, everything = sample
     n = len(y)
@@ -452,8 +454,9 @@ def _bias(sample: _Sample) -> tuple[float, float, float]:
 
 
 def _correlation(x: Floats, y: Floats, weights: Floats | None = None) -> float:
-    """Compute the correlation; 0 if the judge gives the same mark to every answer, because then it cannot tell answers
-    apart.
+    """Compute the correlation of people's and the judge's marks.
+
+    It is 0 if one side has the same mark for every answer: a judge that gives one mark cannot tell answers apart.
     """
     if not (np.ptp(x) > 0 and np.ptp(y) > 0):
         return 0.0
@@ -507,8 +510,9 @@ def _trust(sample: _Sample, margin: float, least: float, alpha: float) -> dict[s
 
 
 def _labels_needed(row: dict[str, Any], margin: float, least: float, alpha: float) -> tuple[float, float]:
-    """Return the range of how many more labels the tests need to decide, if only their number changed; NaN if there is
-    nothing to say.
+    """Return the range of how many more labels the tests need to decide, if nothing but their number changed.
+
+    Returns NaN if there is nothing to say.
     """
     if row["verdict"] not in ("条件つき", "分からない") or math.isnan(row["bias_low"]):
         return math.nan, math.nan
