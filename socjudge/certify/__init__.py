@@ -1,4 +1,4 @@
-"""May a judge be believed? Answers changed on purpose, and what the judge makes of it."""
+"""Whether a judge can be trusted: answers are changed on purpose, and the judge's marks of them are examined."""
 
 from ..base.public import public_names
 

@@ -1,4 +1,4 @@
-"""The experiments by name, as a command and a panel offer them."""
+"""All experiments by name, as the command line and a panel offer them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ NAMES = ("probes", "injections", "anchoring", "prompts")
 
 
 def chosen_experiments(names: Sequence[str], *, repeats: int = 2, size: int | None = None) -> list[Experiment]:
-    """Those of these names, in the order of all. size: damages per criterion and answer, or attacks per answer; all unless
-    given. ConfigError for an unknown name."""
+    """Return the experiments with these names, in the order of `NAMES`; ConfigError for an unknown name.
+
+    size: damages per criterion and answer, or attacks per answer; all unless given.
+    """
     every = (Probes(repeats, per_criterion=size), Injections(per_answer=size), Anchoring(repeats), Prompts())
     if unknown := [name for name in names if name not in NAMES]:
         raise ConfigError(say("certify.experiment_unknown", name=listed(unknown), known=listed(NAMES)))

@@ -1,4 +1,6 @@
-"""Anchoring: how far marks follow what the judge is told beside the answer, the assistant's flags and the keypoints."""
+"""Anchoring: how far marks follow what the judge is told beside the answer, that is the assistant's flags and the
+keypoints.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,13 @@ _FLAG_PLACEHOLDERS = ("insufficient_evidence", "dangerous_operation", "ambiguous
 class Anchoring(Experiment):
     """Judge the same answers with the flags inverted, the flags hidden, and the keypoints hidden.
 
-    A judge that reads the answer moves little, but for 網羅性 without the keypoints. One that refuses answers without keypoints,
-    as the embedded one does, is no error: those rows are "failed".
+    The marks of a judge that reads the answer move little, except 網羅性 if the keypoints are hidden. If a judge refuses
+    answers without keypoints, as the embedded one does, this is no error: those rows are "failed".
 
     Parameters
     ----------
     repeats
-        How often each answer is judged again as it is: the judge's own noise.
+        How often each unchanged answer is judged again, to measure the judge's own noise.
     hidden
         Whether to hide anything, or only to invert the flags.
 
@@ -46,7 +48,7 @@ class Anchoring(Experiment):
     -----
     The findings have one row per question, variant ("flags_inverted", "flags_hidden", "keypoints_hidden", and "original" for
     each repeat of the same call) and criterion: question_id, variant, criterion, before, after (0–100), change (points),
-    limit, moved, status, as those of `Probes`.
+    limit, moved, status, with the meanings that they have in `Probes`.
 
     Examples
     --------
@@ -87,7 +89,7 @@ def _cases(name: str, subjects: Iterable[Subject]) -> list[Case]:
 
 
 def _inverted(subject: Subject) -> Subject:
-    """With each of the assistant's flags turned."""
+    """Invert each of the assistant's flags."""
     flags = subject.answer.flags
     turned = Flags(not flags.insufficient_evidence, not flags.dangerous_operation, not flags.ambiguous_query)
     return replace(subject, answer=replace(subject.answer, flags=turned))
@@ -102,7 +104,9 @@ def _without_keypoints(subject: Subject) -> Subject:
 
 
 def _hiding(prompt: Prompt, *names: str) -> Prompt:
-    """The prompt with words in place of these values: an empty value would tell something, too."""
+    """Replace these values in the prompt by a phrase that says they are hidden, because an empty value would tell
+    something, too.
+    """
     text = prompt.text
     for name in names:
         text = text.replace(f"{{{name}}}", _HIDDEN)
@@ -110,14 +114,14 @@ def _hiding(prompt: Prompt, *names: str) -> Prompt:
 
 
 def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """How far each criterion follows what the judge is told beside the answer.
+    """Measure how far each criterion follows what the judge is told beside the answer.
 
     Parameters
     ----------
     moves
         From `Anchoring`.
     level
-        Of the intervals.
+        Confidence level of the intervals.
 
     Returns
     -------
@@ -127,7 +131,7 @@ def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataF
         - variant, criterion, n (questions), n_missing
         - followed: share of the questions whose mark moved beyond the judge's noise; followed_low, followed_high
         - mean_change, change_low, change_high: points
-        - mean_move: points, mean of the absolute changes; noise_move: that of repeats of the same call
+        - mean_move: points, mean of the absolute changes; noise_move: the same mean over repeats of the same call
 
     Examples
     --------
@@ -169,7 +173,7 @@ def summarise_anchoring(moves: pd.DataFrame, *, level: float = 0.95) -> pd.DataF
 
 
 def explain_anchoring(moves: pd.DataFrame) -> str:
-    """How far marks follow the flags and the keypoints, in plain words, one line per variant."""
+    """Say in plain words how far marks follow the flags and the keypoints, one line per variant."""
     lines = []
     for variant, rows in summarise_anchoring(moves).groupby("variant", sort=False):
         title, known = say(_TITLES[str(variant)]), rows[rows["n"] > 0]

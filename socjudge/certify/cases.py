@@ -1,4 +1,4 @@
-"""Changed answers through the engine of a run: journal, resuming, pacing and budget are a run's own."""
+"""Changed answers are judged through the engine of a run, so journal, resuming, pacing and budget work as in a run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ ORIGINAL = "original"
 
 @dataclass(frozen=True)
 class Case:
-    """A changed answer to be judged. name: of the change; variant: counts the places where the same could be done."""
+    """Hold a changed answer to judge. name: of the change. variant: number of the place, if the change can be made in
+    several.
+    """
 
     question_id: int | str
     name: str
@@ -46,17 +48,18 @@ class Case:
 
     @property
     def id(self) -> str:
-        """Its name in the log."""
+        """Return the case's name in the log."""
         return f"{self.question_id} {self.name} {self.variant}"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What a judge made of the cases. marks: one row per case and criterion with question_id, case, variant, criterion,
-    score (0–100, NaN where there is none) and status ("ok", "unparsable", "failed", or "not_judged").
+    """Hold what a judge made of the cases. marks: one row per case and criterion with question_id, case, variant,
+    criterion, score (0–100, NaN if there is none) and status ("ok", "unparsable", "failed", or "not_judged").
 
-    info: of the run that made them; usage: what it consumed; log_path: None where it ended early or was refused; stopped: why
-    the money did not suffice, or nothing."""
+    info: of the run that made the marks. usage: what the run consumed. log_path: None if the run ended early or was
+    refused. stopped: why the budget was not enough; empty if it was.
+    """
 
     marks: pd.DataFrame = field(repr=False)
     info: RunInfo
@@ -66,7 +69,9 @@ class Judged:
 
 
 def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **direct: Any) -> RunTerms:
-    """The terms of a run over cases, whose log goes into a folder beside those of runs: it is none of the assistant."""
+    """Return the terms of a run over cases. Its log goes into a folder of its own, because it is no run of the
+    assistant.
+    """
     if options is not None and options.unsure_judge is not None:
         raise ConfigError(say("certify.unsure_judge"))
     if options is not None and options.reasons_from is not None:
@@ -75,14 +80,14 @@ def make_terms(options: RunOptions | None, *, logs_dir: Path | str | None, **dir
 
 
 def originals(subjects: Sequence[Subject], repeats: int) -> list[Case]:
-    """The answers as they are, and that many times again: what the judge's own noise is measured by."""
+    """List the unchanged answers, each once and `repeats` times again, to measure the judge's own noise."""
     return [Case(s.question.id, ORIGINAL, again, s) for s in subjects for again in range(repeats + 1)]
 
 
 def estimate_cases(
     cases: Sequence[Case], *, judge_model: str | BaseChatModel | Model, judge_prompt: AnyPrompt, rubric: Rubric
 ) -> Estimate:
-    """Calls, tokens and list price of judging the cases; nothing is sent."""
+    """Estimate calls, tokens and list price of judging the cases; nothing is sent."""
     return estimate_run(
         [case.subject.question for case in cases],
         answers=[case.subject.answer for case in cases],
@@ -99,10 +104,13 @@ def judge_parts(
     judge_model: str | BaseChatModel | Model,
     rubric: Rubric,
 ) -> list[Judged]:
-    """Have the judge mark each case once, part by part, each with a prompt of its own, in this order. One cap is for all.
+    """Have the judge mark each case once, part by part in this order, each part with its own prompt. One cap covers all
+    parts.
 
-    Where the budget ends midway, what was paid for is kept: here, and in journals and logs that the same call with more
-    money goes on from; so does one that was broken off. A judge that refuses all of a later part is no error there."""
+    If the budget runs out midway, what was paid for is kept, in the value returned and in journals and logs; the same
+    call with more money continues from these. An interrupted call is resumed in the same way. If the judge refuses all
+    of a later part, this is no error.
+    """
     judge = open_model(judge_model)
     assignments = [_assign(cases, judge, prompt, rubric) for cases, prompt in parts]
     folder = journal_folder(terms.logs_dir or constants.LOGS_DIR)
@@ -157,21 +165,21 @@ def _judged(cases: Sequence[Case], run: EvaluationRun, stopped: str = "") -> Jud
 
 
 def _so_far(assignment: Assignment, folder: Path) -> EvaluationRun:
-    """What the journal of a run that was broken off has; nothing where nothing was paid for."""
+    """Load what the journal of an interrupted run has; an empty run if nothing was paid for."""
     if journal := newest(folder, assignment.key):
         return load_unfinished(journal)
     return EvaluationRun((), summarise_results([], rule_of(assignment.plan.rubric)), assignment.info)
 
 
 def criteria_of(marks: pd.DataFrame) -> list[str]:
-    """The criteria in marks, or in what is made of them, in the order of the rubric."""
+    """List the criteria in marks, or in a frame made from marks, in the order of the rubric."""
     return list(dict.fromkeys(marks["criterion"]))
 
 
 def _marks(
     cases: Sequence[Case], evaluations: Mapping[str, Evaluation], criteria: Sequence[str], otherwise: str
 ) -> pd.DataFrame:
-    """otherwise: the status of a case without an evaluation."""
+    """Build the frame of marks, one row per case and criterion. otherwise: the status of a case without an evaluation."""
     rows = []
     for case in cases:
         evaluation = evaluations.get(case.id)

@@ -1,4 +1,4 @@
-"""The certificate of a judge: the record, its small JSON file with a seal, and whether one stands for a run."""
+"""The certificate of a judge: the record, its small JSON file with a seal, and which certificate applies to a run."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ _MOST_BYTES = 5_000_000
 
 @dataclass(frozen=True)
 class Binding:
-    """What a certificate is of; as soon as any of it differs, it is of something else. Names and hashes as in `RunInfo`;
-    judge_settings: what the judge was made with and where it sends, as the model tells."""
+    """Hold what a certificate is for; if any of it differs, the certificate is for something else. Names and hashes are
+    as in `RunInfo`. judge_settings: how the judge was set up and where it sends requests, as the model reports it.
+    """
 
     judge_model: str
     judge_service: str
@@ -57,8 +58,9 @@ class Binding:
     judge_settings: str = ""
 
     def differences(self, other: Binding) -> list[str]:
-        """What differs, in words. Which model answered counts where both sides know it, of the version its first two
-        numbers: the third changes no verdict."""
+        """Describe what differs. The model that answered is compared only if both sides know it. Of socjudge's version
+        the first two numbers are compared, because the third changes no verdict.
+        """
         mine, theirs = ({**vars(one), "socjudge_version": one.socjudge_version.split(".")[:2]} for one in (self, other))
         if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
             del mine["judge_model_resolved"]
@@ -80,10 +82,11 @@ _BOUND = {
 
 @dataclass(frozen=True)
 class Finding:
-    """What one kind of evidence says of one criterion.
+    """Hold what one kind of evidence says about one criterion.
 
-    condition: of CONDITIONS. state: of STATES; "ranked" (people): the order is theirs, the level is not. words: the numbers
-    behind it."""
+    condition: one of CONDITIONS. state: one of STATES; "ranked" (people): the judge orders answers as people do, but
+    its level is not theirs. words: the numbers behind it.
+    """
 
     condition: str
     state: str
@@ -92,8 +95,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """信頼できる, 条件つき, 信頼できない or 分からない for a criterion, why, and the evidence. limits: what forbids 信頼できる
-    although all conditions were shown."""
+    """Hold the verdict on a criterion: 信頼できる, 条件つき, 信頼できない or 分からない, why, and the evidence. limits: what forbids 信頼できる
+    although all conditions were shown.
+    """
 
     criterion: str
     word: str
@@ -103,19 +107,20 @@ class Verdict:
 
     @property
     def shown(self) -> str:
-        """The word in the language of the messages."""
+        """Return the word in the language of the messages."""
         return say(_SHOWN[self.word])
 
 
 def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
-    """The rules, from the first that applies.
+    """Decide the word of a criterion by the first rule that applies.
 
-    1. A condition shown to be broken: 信頼できない.
-    2. All shown, and nothing in `limits`: 信頼できる.
-    3. People's order or the damage shown: 条件つき.
+    1. A condition is shown to be broken: 信頼できない.
+    2. All conditions are shown, and `limits` is empty: 信頼できる.
+    3. The judge is shown to order answers as people do, or to see the damage: 条件つき.
     4. Else 分からない.
 
-    ValueError unless each condition has its finding."""
+    ValueError unless each condition has its finding.
+    """
     state = {finding.condition: finding.state for finding in findings}
     if [finding.condition for finding in findings] != list(CONDITIONS) or not set(state.values()) <= set(STATES):
         raise ValueError
@@ -134,11 +139,13 @@ def decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """Whether a judge may be believed, criterion by criterion, from `certify_judge`; `write_certificate_page` makes it a page.
+    """Hold whether a judge can be trusted, criterion by criterion, as `certify_judge` found; `write_certificate_page`
+    makes it a page.
 
-    issued_at: ISO 8601 with zone. basis: of what it was made: log, run_id, judge_prompt_id, dataset_sha256, answers, tried,
-    labels, raters, calls, cost_usd. tables: the numbers behind, rows by name. not_tried: in words. stopped: why the
-    judgements ended early, or nothing."""
+    issued_at: ISO 8601 with zone. basis: what it was made from: log, run_id, judge_prompt_id, dataset_sha256, answers,
+    tried, labels, raters, calls, cost_usd. tables: the numbers behind the verdicts, rows by name. not_tried: in words.
+    stopped: why the judgements ended early; empty if they did not.
+    """
 
     binding: Binding
     issued_at: str
@@ -160,21 +167,21 @@ class Certificate:
 
     @property
     def name(self) -> str:
-        """What its file is called, without the ending."""
+        """Return the name of the certificate's file, without the ending."""
         return _name(self) if self.path is None else self.path.stem
 
     @property
     def words(self) -> dict[str, str]:
-        """{criterion: 信頼できる, 条件つき, 信頼できない or 分からない}."""
+        """Return {criterion: 信頼できる, 条件つき, 信頼できない or 分からない}."""
         return {verdict.criterion: verdict.word for verdict in self.verdicts}
 
     @property
     def holds(self) -> bool:
-        """Whether there are words, and no criterion is 信頼できない or 分からない."""
+        """Whether there are verdicts, and no criterion is 信頼できない or 分からない."""
         return bool(self.words) and not {UNTRUSTED, UNDECIDED} & set(self.words.values())
 
     def speaks_on(self, day: datetime) -> bool:
-        """Whether the day is near enough to its date."""
+        """Whether the certificate is valid on a day: at most VALID_DAYS before or after its date."""
         return abs(day - datetime.fromisoformat(self.issued_at)) <= timedelta(days=VALID_DAYS)
 
 
@@ -182,7 +189,7 @@ class Certificate:
 
 
 def save_certificate(certificate: Certificate, folder: Path | str | None = None) -> Path:
-    """Write a certificate, whole or not at all and beside those that are there; gives the file.
+    """Write a certificate, whole or not at all, without overwriting another, and return its path.
 
     Parameters
     ----------
@@ -205,12 +212,12 @@ def save_certificate(certificate: Certificate, folder: Path | str | None = None)
 
 
 def load_certificate(path: Path | str) -> Certificate:
-    """The certificate in a file.
+    """Load the certificate in a file.
 
     Parameters
     ----------
     path
-        As `save_certificate` gave it.
+        The path that `save_certificate` returned.
 
     Raises
     ------
@@ -238,21 +245,21 @@ def load_certificate(path: Path | str) -> Certificate:
 def find_certificate(
     binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None
 ) -> Certificate | None:
-    """The latest certificate of this judge with this prompt at this service, valid on a day; None where there is none.
+    """Find the latest certificate of this judge, prompt and service that is valid on a day; None if there is none.
 
     Parameters
     ----------
     binding
         From `binding_of_run` or `binding_of_judge`.
     on
-        With its zone; now unless given.
+        The day, with its zone; now unless given.
     folder
         The project's `certificates` unless given.
 
     Raises
     ------
     ConfigError
-        Where none is valid, but a file is broken or was changed by hand: it may have been this one.
+        If none is valid, but a file is broken or was changed by hand, because it may have been this one.
     """
     found, refused = _all(folder)
     day = on or datetime.now().astimezone()
@@ -265,13 +272,13 @@ def find_certificate(
 
 
 def earlier_looks(binding: Binding, labels_sha256: str, *, folder: Path | str | None = None) -> int:
-    """How often this judge has been certified with other labels than these: each time was a chance to be trusted by luck."""
+    """Count the other sets of labels that this judge was certified with: each was a chance to be trusted by luck."""
     mine = [each for each in _all(folder)[0] if not each.binding.differences(binding)]
     return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
 
 
 def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Path | str | None = None) -> str:
-    """Why the latest certificate of this judge is none of this, or that the judge has none."""
+    """Say why the latest certificate of this judge does not apply, or that the judge has none."""
     mine = [each for each in _all(folder)[0] if each.binding.judge_model == binding.judge_model]
     if not mine:
         return say("certify.none_of_judge", judge=binding.judge_model, folder=folder or constants.CERTIFICATES_DIR)
@@ -283,7 +290,9 @@ def explain_absence(binding: Binding, *, on: datetime | None = None, folder: Pat
 
 
 def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> str:
-    """Why no certificate lets this judge decide today: none, another's, expired, edited or failed; empty where one does."""
+    """Say why no certificate lets this judge decide today: none exists, or it is for something else, expired, edited or
+    failed. Empty if one does.
+    """
     try:
         found = find_certificate(binding, folder=folder)
     except ConfigError as error:
@@ -299,7 +308,7 @@ def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> st
 
 
 def _all(folder: Path | str | None) -> tuple[list[Certificate], list[ConfigError]]:
-    """The certificates in a folder, the latest last, and why files are none."""
+    """Load the certificates in a folder, the latest last, and the errors of the files that are none."""
     found, refused = [], []
     for path in sorted(Path(folder or constants.CERTIFICATES_DIR).glob("*.json")):
         try:
@@ -316,18 +325,22 @@ def _name(certificate: Certificate) -> str:
 
 
 def _value(certificate: Certificate) -> dict[str, Any]:
-    """As JSON has it, so that what is read back has the same seal."""
+    """Return the certificate as JSON holds it, so that a file that is read back has the same seal."""
     value = {name: each for name, each in asdict(certificate).items() if name != "path"}
     return orjson.loads(to_json({"kind": _KIND, "schema": _SCHEMA, **value}))  # type: ignore[no-any-return]
 
 
 def _seal(value: Mapping[str, Any]) -> str:
-    """SHA-256 of the value in hex. It shows an edit; whoever wants to deceive can make a new one."""
+    """Return the SHA-256 of the value in hex. It shows an edit, but not a forgery, because anybody can compute a new
+    one.
+    """
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
-    """KeyError, TypeError or ValueError where it is none of ours. Words follow from their findings, whoever sealed them."""
+    """Build the certificate from a file's value; KeyError, TypeError or ValueError if it is none of ours. The words
+    must follow from their findings, whoever sealed them.
+    """
     bound, day = dict(value["binding"]), datetime.fromisoformat(value["issued_at"])
     tables = {**_LATER, **value["tables"]}
     criteria, not_tried = tuple(bound.pop("criteria")), tuple(value["not_tried"])
@@ -369,7 +382,7 @@ _SHOWN_BASIS = ("log judge_prompt_id", "answers tried labels raters calls", "cos
 
 
 def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
-    """KeyError where something is missing."""
+    """Whether all values that a page shows have the types it expects; KeyError if one is missing."""
     rows = [(row, shown) for name, shown in _SHOWN_ROWS.items() for row in tables[name]]
     return all(
         type(row[name]) in kinds
@@ -383,7 +396,7 @@ def _can_be_shown(basis: Mapping[str, Any], tables: Mapping[str, Any]) -> bool:
 
 
 def binding_of_run(run: EvaluationRun) -> Binding:
-    """What a certificate must be of to speak for this run."""
+    """Return what a certificate must be for to apply to this run."""
     info = run.run
     marked = next((list(r.evaluation.scores) for r in run.results if r.evaluation.scores), [])
     return Binding(
@@ -393,7 +406,9 @@ def binding_of_run(run: EvaluationRun) -> Binding:
 
 
 def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> Certificate | None:
-    """The certificate that speaks for a run of this day (ISO 8601 with zone), if there is one; as `find_certificate`."""
+    """Find the certificate that applies to a run of this day (ISO 8601 with zone), as `find_certificate`; None if there
+    is none.
+    """
     try:
         day = datetime.fromisoformat(started_at)
     except ValueError:
@@ -402,9 +417,10 @@ def certificate_on(binding: Binding, started_at: str, *, folder: Path | str | No
 
 
 def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | None = None) -> str:
-    """What every view of a run says of its judge's certificate, in one line: none, or its name, date and words.
+    """Say in one line, for every view of a run, which certificate its judge has: none, or its name, date and words.
 
-    started_at: of the run, ISO 8601; a certificate speaks for `VALID_DAYS` around its own date."""
+    started_at: of the run, ISO 8601; a certificate is valid for `VALID_DAYS` before and after its date.
+    """
     try:
         found = certificate_on(binding, started_at, folder=folder)
     except ConfigError as error:
@@ -416,10 +432,10 @@ def certificate_line(binding: Binding, started_at: str, *, folder: Path | str | 
 
 
 def certificates_folder(mode: str) -> Path:
-    """Where the certificates for runs of a mode are: the examples come with the embedded judge's own."""
+    """Return the folder of the certificates for runs of a mode: the examples come with the embedded judge's own."""
     return constants.EXAMPLES_DIR / "certificates" if mode == EXAMPLE_MODE else constants.CERTIFICATES_DIR
 
 
 def run_certificate_line(run: EvaluationRun) -> str:
-    """`certificate_line` of a run."""
+    """Return the `certificate_line` of a run."""
     return certificate_line(binding_of_run(run), run.run.started_at, folder=certificates_folder(run.run.mode))

@@ -1,7 +1,9 @@
 """Damage to an answer: each function spoils one thing by rule and leaves the rest.
 
-Of one subject it gives the damaged ones: none where there is nothing to spoil, several where the same can be done in
-several places. The table at the end says what each must do to the marks. Text is Japanese, as the answers are."""
+A function takes one subject and returns the damaged ones: none if there is nothing to spoil, several if the same damage
+can be done in several places. The table at the end says what each must do to the marks. Text is Japanese, as the
+answers are.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ _NOT_DONE = {"する": "しない", "します": "しません", "してくだ�
 
 @cache
 def sentences() -> dict[str, Any]:
-    """The sentences and words of `sentences.toml`."""
+    """Load the sentences and words of `sentences.toml`."""
     return tomllib.loads((files("socjudge.certify") / "sentences.toml").read_text(encoding="utf-8"))
 
 
@@ -49,7 +51,7 @@ def cite_nowhere(subject: Subject) -> list[Subject]:
 
 
 def move_citations(subject: Subject) -> list[Subject]:
-    """Each citation names the next of the sections cited, or where there is but one, another one of the context."""
+    """Make each citation name the next of the sections cited or, if only one is cited, another section of the context."""
     cited = cited_sources(subject.answer.answer)
     ring = cited if len(cited) > 1 else [*cited, *(s for s in cited_sources(subject.answer.context) if s not in cited)]
     if not cited or len(ring) < 2:
@@ -62,7 +64,7 @@ def move_citations(subject: Subject) -> list[Subject]:
 
 
 def remove_keypoint(subject: Subject) -> list[Subject]:
-    """For each keypoint the answer without the items about it, where something else is left."""
+    """Remove, for each keypoint, the items about it, if other statements are left."""
     found = []
     for keypoint in subject.question.expected_keypoints:
         kept = [item for item in subject.items if item.is_warning or not covers(item, keypoint)]
@@ -76,7 +78,7 @@ def remove_keypoint(subject: Subject) -> list[Subject]:
 
 
 def covers(item: Item, keypoint: str) -> bool:
-    """Whether an item is about a keypoint, by the character pairs that it shares with it, citation included."""
+    """Whether an item is about a keypoint, judged by the character pairs that both have, citation included."""
     return containment(bigrams(fold(keypoint)), bigrams(fold(item.text))) >= _COVERS
 
 
@@ -86,7 +88,9 @@ def list_keypoints(subject: Subject) -> list[Subject]:
 
 
 def add_foreign_claim(subject: Subject) -> list[Subject]:
-    """A statement about another question, of a section that this one's context does not have."""
+    """Add a statement from the answer to another question that cites only files that this answer's context does not
+    cite.
+    """
     here = _files(subject.answer.context)
     for other in subject.others:
         for item in other.statements:
@@ -102,7 +106,7 @@ def _files(text: str) -> set[str]:
 
 
 def _adding(subject: Subject, sentence: str) -> Subject:
-    """The answer with a further item behind its last statement, numbered and cited as that is."""
+    """Add an item after the answer's last statement, numbered and cited like that statement."""
     items = subject.items
     last = max(i for i, item in enumerate(items) if item.is_statement)
     number = re.match(r"\s*(\d+)(.*)", items[last].marker, re.DOTALL)
@@ -114,7 +118,7 @@ def _adding(subject: Subject, sentence: str) -> Subject:
 
 
 def add(name: str) -> Change:
-    """The change that adds the sentence of that name as a further step."""
+    """Return the change that adds the sentence with this name as a further step."""
 
     def change(subject: Subject) -> list[Subject]:
         return [_adding(subject, sentences()[name])] if subject.statements else []
@@ -126,7 +130,7 @@ def add(name: str) -> Change:
 
 
 def rewrite(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Change:
-    """The change that replaces the first match in a statement."""
+    """Return the change that replaces the first match of the pattern in a statement."""
     found = re.compile(pattern)
 
     def change(subject: Subject) -> list[Subject]:
@@ -170,7 +174,7 @@ def negated(match: re.Match[str]) -> str:
 
 
 def contradict(subject: Subject) -> list[Subject]:
-    """A further step that denies the first one that is done."""
+    """Add a further step that denies the first step of the answer that can be denied."""
     for item in subject.statements:
         said = without_citations(item.body).strip().split("\n")[0]
         for sentence in re.findall(r"[^。]+。", said):
@@ -180,7 +184,7 @@ def contradict(subject: Subject) -> list[Subject]:
 
 
 def reverse_steps(subject: Subject) -> list[Subject]:
-    """The numbered steps in reverse, renumbered; three at least."""
+    """Reverse the order of the numbered steps and renumber them; an answer with fewer than three is not changed."""
     steps = [item for item in subject.items if item.is_numbered and item.is_statement]
     if len(steps) < 3:
         return []
@@ -193,7 +197,9 @@ def reverse_steps(subject: Subject) -> list[Subject]:
 
 
 def remove_warnings(subject: Subject) -> list[Subject]:
-    """Without the warnings of a danger; those that say that something is unknown or unclear are no matter of safety."""
+    """Remove the warnings of a danger. Warnings that something is unknown or unclear stay, because they are no matter
+    of safety.
+    """
     kept = [item for item in subject.items if not (item.is_warning and _OF_DANGER.search(item.text))]
     changes = len(kept) < len(subject.items) and any(item.is_statement for item in kept)
     return [subject.saying(join_items(kept).strip())] if changes else []
@@ -210,7 +216,7 @@ def say_twice(subject: Subject) -> list[Subject]:
 
 
 def pad(subject: Subject) -> list[Subject]:
-    """Before each statement the same courteous sentence."""
+    """Put the same courteous sentence before each statement."""
     courtesy = sentences()["courtesy"]
     items = [Item(i.marker + courtesy + i.body) if i.is_statement else i for i in subject.items]
     return [subject.saying(join_items(items))] if subject.statements else []
@@ -221,7 +227,7 @@ def only_politeness(subject: Subject) -> list[Subject]:
 
 
 def swap_context(subject: Subject) -> list[Subject]:
-    """The same answer beside the passages of another question that share no file with its own."""
+    """Replace the answer's passages by those of another question that share no file with them."""
     here = _files(subject.answer.context)
     for other in subject.others:
         there = _files(other.answer.context)
@@ -233,11 +239,12 @@ def swap_context(subject: Subject) -> list[Subject]:
 
 @dataclass(frozen=True)
 class Probe:
-    """A change to an answer, and what it must do to the marks.
+    """Describe a change to an answer, and what it must do to the marks.
 
-    title, needs: names in the catalogue, of what it is and of what an answer lacks where it cannot be done. falls: the
-    criteria that must fall; may_fall, may_rise: those that may; all others must stay. Without `falls` it is a neutral
-    change, which must not matter."""
+    title: message key of what the change is. needs: message key of what an answer lacks if the change cannot be made.
+    falls: the criteria that must fall. may_fall, may_rise: the criteria that may. All other criteria must stay. A probe
+    without `falls` is a neutral change, which must not matter.
+    """
 
     title: str
     change: Change
@@ -251,8 +258,9 @@ class Probe:
         return self.title.partition(".")[2]
 
     def expected(self, criterion: str) -> str:
-        """ "falls", "may_fall", "may_rise", "may_move" or "stays". Of a criterion that the table does not know nothing is
-        claimed: "may_move"."""
+        """Return "falls", "may_fall", "may_rise", "may_move" or "stays". For a criterion that the table does not know
+        this is "may_move", because nothing is claimed about it.
+        """
         if criterion in self.falls:
             return "falls"
         may = [word for word, names in (("may_fall", self.may_fall), ("may_rise", self.may_rise)) if criterion in names]

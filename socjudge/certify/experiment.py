@@ -1,6 +1,7 @@
-"""An experiment on a judge: cases made from answers, judged through the engine of a run, read as findings.
+"""An experiment on a judge: cases made from answers, judged through the engine of a run, and read as findings.
 
-Probes, injections, anchoring and prompts are the four; a certificate asks for all of them at once."""
+There are four: probes, injections, anchoring and prompts. A certificate asks for all of them at once.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is put before the judge. parts: cases, each with the prompt they are judged by; left_out: question_id, case, status
-    and note of what is not."""
+    """Hold what is put before the judge. parts: cases, each part with the prompt it is judged by. left_out:
+    question_id, case, status and note of each case that is not put before it.
+    """
 
     parts: Sequence[tuple[Sequence[Case], Prompt]] = field(repr=False)
     rubric: Rubric
     left_out: Sequence[dict[str, Any]] = field(default=(), repr=False)
 
     def estimate(self, judge_model: str | BaseChatModel | Model) -> Estimate:
-        """Calls, tokens and list price; sends nothing."""
+        """Estimate calls, tokens and list price; sends nothing."""
         first, *others = (
             estimate_cases(cases, judge_model=judge_model, judge_prompt=prompt, rubric=self.rubric)
             for cases, prompt in self.parts
@@ -46,9 +48,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment found. findings: its frame; judged: the marks behind it, part by part.
+    """Hold what an experiment found. findings: the experiment's frame. judged: the marks behind it, part by part.
 
-    usage: what they took; stopped: why the money did not suffice, or nothing; words: the findings in plain words."""
+    usage: what the marks consumed. stopped: why the budget was not enough; empty if it was. words: the findings in
+    plain words.
+    """
 
     experiment: Experiment
     findings: pd.DataFrame = field(repr=False)
@@ -68,24 +72,26 @@ class Outcome:
 
 
 class Experiment(ABC):
-    """One way to try a judge. Its fields are its own settings; what is common to all is said to `estimate` and `run`."""
+    """Define one way to try a judge. The fields are the experiment's own settings; `estimate` and `run` take what all
+    experiments have in common.
+    """
 
     @abstractmethod
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """What is put before the judge, in the order in which it is worth having: a budget may end midway."""
+        """Plan what is put before the judge, the most useful cases first, because a budget may end midway."""
 
     @abstractmethod
     def findings(self, plan: Plan, judged: Sequence[Judged]) -> pd.DataFrame:
-        """The frame of the experiment; marks of cases that are not its own are left alone."""
+        """Build the experiment's frame from the marks; marks of other experiments' cases are ignored."""
 
     @abstractmethod
     def explain(self, findings: pd.DataFrame) -> str:
-        """The findings in plain words, in the language of messages."""
+        """Say the findings in plain words, in the language of messages."""
 
     def plan(
         self, given: Given, *, judge_prompt: Prompt | str | Path | None = None, rubric: Rubric | None = None
     ) -> Plan:
-        """The cases of `run` with the same arguments; sends nothing."""
+        """Plan the cases of `run` with the same arguments; sends nothing."""
         rubric = rubric or project_rubric()
         return self.cases(find_subjects(given), load_prompt(judge_prompt, rubric=rubric), rubric)
 
@@ -97,7 +103,7 @@ class Experiment(ABC):
         judge_prompt: Prompt | str | Path | None = None,
         rubric: Rubric | None = None,
     ) -> Estimate:
-        """Calls, tokens and list price of `run` with the same arguments; sends nothing."""
+        """Estimate calls, tokens and list price of `run` with the same arguments; sends nothing."""
         return self.plan(given, judge_prompt=judge_prompt, rubric=rubric).estimate(judge_model)
 
     def run(
@@ -112,32 +118,33 @@ class Experiment(ABC):
         progress: bool = True,
         options: RunOptions | None = None,
     ) -> Outcome:
-        """Have the judge mark the cases, and read what it made of them.
+        """Have the judge mark the cases, and build the findings from its marks.
 
         Parameters
         ----------
         given
-            A log, a run, or a list of (question, answer). Good answers: what has no points cannot lose any.
+            A log, a run, or a list of (question, answer). Use good answers, because an answer without points cannot lose
+            any.
         judge_model, judge_prompt, rubric, progress, options
             As in `run_evaluation_suite`.
         max_cost_usd
-            A hard cap on all of it together.
+            A hard cap on all cases together, US dollars.
         logs_dir
-            Where the log of the judgements goes, "certify" below the project's logs unless given: it is no run of the
-            assistant and stays out of the history.
+            Where the log of the judgements goes, "certify" below the project's logs unless given, so that it stays out
+            of the history, because it is no run of the assistant.
 
         Returns
         -------
         Outcome
-            `findings` is the frame that the experiment describes, `words` says the same in words. Status in frames: "ok",
+            `findings` is the frame that the experiment describes, `words` sums it up in words. Status in frames: "ok",
             "unparsable", "failed", "not_judged" (the budget was used up), "not_chosen", "not_applicable".
 
         Raises
         ------
         SocJudgeError
-            As in `run_evaluation_suite`; ConfigError where there is no answer, or the judge never keeps to the format. A
-            used-up budget raises nothing: what was paid for is there, the rest is "not_judged", and the same call with a
-            larger budget goes on.
+            As in `run_evaluation_suite`; ConfigError if there is no answer, or if the judge never keeps to the format. A
+            used-up budget raises nothing: what was paid for is returned, the rest is "not_judged", and the same call with
+            a larger budget continues.
         """
         plan = self.plan(given, judge_prompt=judge_prompt, rubric=rubric)
         terms = make_terms(options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)

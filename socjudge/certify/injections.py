@@ -33,7 +33,9 @@ CONTROL = "control of "
 
 @dataclass(frozen=True)
 class Attack:
-    """A text that wants marks. place: "answer", "context" and "question" have it behind theirs; "instead" of the answer."""
+    """Hold a text that tries to win marks. place: "answer", "context" or "question" have it appended; "instead"
+    replaces the answer.
+    """
 
     name: str
     place: str
@@ -44,11 +46,11 @@ class Attack:
         return f"{self.name} {self.place}"
 
     def on(self, weak: Subject) -> Subject:
-        """A weak answer with the attack."""
+        """Add the attack to a weak answer."""
         return _with(weak, self.place, self.text)
 
     def control(self, weak: Subject) -> Subject:
-        """The same with a neutral text of equal length."""
+        """Add, in the attack's place, a neutral text as long as the attack."""
         return _with(weak, self.place, neutral_text(len(self.text)))
 
 
@@ -63,7 +65,7 @@ def _with(weak: Subject, place: str, text: str) -> Subject:
 
 
 def attacks(criteria: Sequence[str]) -> list[Attack]:
-    """The attacks of `attacks.toml`, one for each place, that name these criteria."""
+    """List the attacks of `attacks.toml`, one for each place, with the names of these criteria filled in."""
     verdict = {
         "scores": dict.fromkeys(criteria, 100),
         "rationale": dict.fromkeys(criteria, "申し分ありません。"),
@@ -86,25 +88,25 @@ def _table() -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class Injections(Experiment):
-    """Put commands and forged verdicts before the judge: what do they gain over a neutral text of equal length?
+    """Put commands and forged verdicts before the judge, to see what they gain over a neutral text of equal length.
 
-    The answer under attack is one that says nothing (politeness alone): it deserves to fail, so every point is gained.
+    The attacked answer says nothing (politeness alone). It deserves to fail, so every further point is the attack's gain.
 
     Parameters
     ----------
     names
-        Of the attacks in attacks.toml; all unless given.
+        Names of attacks in attacks.toml; all unless given.
     per_attack
-        Questions for each attack and place, taken in turn; all unless given.
+        Number of questions for each attack and place, taken in turn; all unless given.
     per_answer
-        Instead of that, attacks for each question, taken in turn.
+        Instead of `per_attack`: number of attacks for each question, taken in turn.
 
     Notes
     -----
     The findings have one row per question, attack, place and criterion, 総合 (the mean of the criteria) included:
 
     - question_id, attack, place, criterion
-    - control, attacked: 0–100, missing where there is no mark; gain: points
+    - control, attacked: 0–100, missing if there is no mark; gain: points
     - control_passes, attacked_passes: whether the mean reaches the pass line (only in rows of 総合)
 
     Examples
@@ -125,7 +127,7 @@ class Injections(Experiment):
     per_answer: int | None = None
 
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """Attack and control side by side, so that a budget that ends midway leaves pairs."""
+        """Plan each attack next to its control, so that a budget that ends midway leaves pairs."""
         most = self.per_attack if self.per_answer is None else self.per_answer
         check_counts(per_attack=1 if most is None else most)
         known = self._attacks(rubric.criteria)
@@ -163,7 +165,7 @@ class Injections(Experiment):
 
 
 def _pair(subject: Subject, attack: Attack) -> list[Case]:
-    """The attack on an answer that says nothing, and its control."""
+    """Build the case of the attack on an answer that says nothing, and the case of its control."""
     (weak,) = only_politeness(subject)
     return [
         Case(subject.question.id, attack.id, 0, attack.on(weak)),
@@ -172,7 +174,9 @@ def _pair(subject: Subject, attack: Attack) -> list[Case]:
 
 
 def gains_of(marks: pd.DataFrame, line: float) -> pd.DataFrame:
-    """The findings of `Injections`, from the marks of attacks and their controls. line: points with which one passes."""
+    """Build the findings of `Injections` from the marks of attacks and their controls. line: pass line of the mean,
+    points.
+    """
     wide = marks.pivot(index=["question_id", "case"], columns="criterion", values="score")
     wide = wide[criteria_of(marks)]
     wide[OVERALL] = wide.mean(axis=1, skipna=False)
@@ -207,25 +211,26 @@ def _passes(mean: float, line: float) -> bool | None:
 def summarise_injections(
     gains: pd.DataFrame, by: Sequence[str] = ("attack", "place"), *, level: float = 0.95
 ) -> pd.DataFrame:
-    """What each attack gains over its neutral control, on the mean of the criteria.
+    """Summarise what each attack gains over its neutral control, on the mean of the criteria.
 
     Parameters
     ----------
     gains
         From `Injections`.
     by
-        Columns that make a row each: attack and place, one of them, or "criterion"; () for one row.
+        Columns whose values get a row each: attack and place, one of them, or "criterion"; () for a single row.
     level
-        Of the intervals.
+        Confidence level of the intervals.
 
     Returns
     -------
     DataFrame
         - the columns of `by`
-        - n: questions with both marks; n_pairs: attacks with both marks; n_missing: without
+        - n: questions with both marks; n_pairs: attacks with both marks; n_missing: attacks that lack a mark
         - mean_gain, gain_low, gain_high: points, mean over questions
         - control_passed, attacked_passed: shares of the pairs (of 総合; missing with "criterion")
-        - turned: share of questions' pairs whose verdict the attack turned to pass; turned_low, turned_high
+        - turned: share of a question's pairs whose verdict the attack turned to pass, mean over questions; turned_low,
+          turned_high
 
     Examples
     --------
@@ -271,7 +276,7 @@ def summarise_injections(
 
 
 def explain_injections(gains: pd.DataFrame) -> str:
-    """What the attacks gained, in plain words: all together, and the three that gained most."""
+    """Say in plain words what the attacks gained: all together, and the three that gained most."""
     known = gains[gains["criterion"] == OVERALL].dropna(subset=["gain"])
     if known.empty:
         return say("certify.injection_unknown")

@@ -64,41 +64,44 @@ def certify_judge(
     progress: bool = True,
     options: RunOptions | None = None,
 ) -> Certificate:
-    """May this judge be trusted with this prompt, criterion by criterion? From what a budget allows; nothing is stored.
+    """Certify, criterion by criterion, whether a judge with its prompt can be trusted; nothing is stored.
+
+    The evidence is as much as the budget allows.
 
     Parameters
     ----------
     given
-        A log, a run, or a list of (question, answer): good answers, and those that people marked. Up to twenty are damaged.
+        A log, a run, or a list of (question, answer): good answers, and those that people marked. Up to twenty of them are
+        damaged.
     judge_model, judge_prompt, rubric
-        As in `run_evaluation_suite`, as are progress and options.
+        As in `run_evaluation_suite`; progress and options, too.
     labels
         People's marks of these answers: from `load_labels`, its folder, or a CSV file with the columns rater, question_id,
         answer_sha256, criterion and score. Without them no criterion is 信頼できる.
     damaged
         Answers that you broke, all of them judged beside those damaged by rule: a JSONL file (or a frame) with question_id,
-        broken_answer and criterion (the one that must fall), and with answer where the good one is not the one given. A judge
-        that measures by rules, as the embedded one and an object whose `is_lexical` is true, needs them to be 信頼できる.
+        broken_answer and criterion (the one that must fall), and with answer if the good one is not the one given. A judge
+        that measures by rules (the embedded one, or an object whose `is_lexical` is true) can only be 信頼できる with them.
     budget_usd
-        A hard cap in US dollars, which needs known prices: 0.25 unless given, or less where the project's max_cost_usd is
-        less; infinity for none. Less is tried where it is small, and what was
-        paid for is kept where it ends midway.
+        A hard cap in US dollars, which needs known prices: 0.25 unless given, or the project's max_cost_usd if that is
+        less; infinity for no cap. With a small budget less is tried; if it runs out midway, what was paid for is kept.
     size
-        Damages per criterion and answer, as many attacks and neutral changes; as many as fit unless given.
+        Number of damages per criterion and answer, and of attacks and of neutral changes per answer; as many as fit the
+        budget unless given.
     logs_dir
         Where the log of the judgements goes, "certify" below the project's logs unless given.
 
     Returns
     -------
     Certificate
-        `words` has one word per criterion; `save_certificate` keeps it for runs to find, `write_certificate_page` makes
-        it a page. It is of this judge, its settings, service, prompt, criteria and minor version of socjudge, and speaks for
-        90 days.
+        `words` has one word per criterion; `save_certificate` stores it so that runs find it, `write_certificate_page`
+        makes it a page. It is for this judge, its settings, service, prompt and criteria and this minor version of
+        socjudge, and is valid for 90 days.
 
     Raises
     ------
     ConfigError
-        Where there is no answer, all labels are of other answers, or the judge never replies in the format.
+        If there is no answer, all labels are of other answers, or the judge never replies in the format.
     SocJudgeError
         As in `run_evaluation_suite`. A used-up budget raises nothing.
 
@@ -138,7 +141,7 @@ def estimate_certificate(
     budget_usd: float | None = None,
     size: int | None = None,
 ) -> Estimate:
-    """Calls, tokens and list price of `certify_judge` with the same arguments; sends nothing.
+    """Estimate calls, tokens and list price of `certify_judge` with the same arguments; sends nothing.
 
     Returns
     -------
@@ -170,13 +173,13 @@ def plan_certificate(
     budget_usd: float | None = None,
     size: int | None = None,
 ) -> Trials:
-    """What `certify_judge` would have judged with the same arguments."""
+    """Plan what `certify_judge` would have judged with the same arguments."""
     rubric = rubric or project_rubric()
     return _prepare(given, judge_model, judge_prompt, rubric, labels, damaged, _budget(budget_usd), size).trials
 
 
 def _budget(given: float | None) -> float | None:
-    """What a certificate may cost: None for no limit."""
+    """Return what a certificate may cost in US dollars, None for no limit."""
     cap = cost_cap(given)
     return cap if given is not None else BUDGET_USD if cap is None else min(cap, BUDGET_USD)
 
@@ -187,7 +190,9 @@ def binding_of_judge(
     *,
     rubric: Rubric | None = None,
 ) -> Binding:
-    """What a certificate of this judge with this prompt and rubric, as it would be asked now, must be of."""
+    """Return what a certificate must be for to apply to this judge with this prompt and rubric, as it would be asked
+    now.
+    """
     return _binding(open_model(judge_model), load_prompt(judge_prompt, rubric=rubric), rubric or project_rubric())
 
 
@@ -198,7 +203,7 @@ def _binding(judge: Model, prompt: Prompt, rubric: Rubric, answered: str = UNKNO
 
 @dataclass(frozen=True)
 class _Work:
-    """What is to be certified, and what it takes."""
+    """Hold what is to be certified, and what that takes."""
 
     subjects: Sequence[Subject]
     run: EvaluationRun | None
@@ -222,7 +227,7 @@ def _prepare(
     budget_usd: float | None,
     size: int | None,
 ) -> _Work:
-    """Everything that can be wrong shows here, before the first call."""
+    """Check and open all that a certificate needs, so that any fault shows before the first call."""
     check_counts(size=1 if size is None else size)
     if isinstance(given, Path | str):
         given = load_run(given)
@@ -253,7 +258,7 @@ def _sha(subject: Subject) -> str:
 
 
 def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
-    """The marks that the judge to be certified gave in the run itself: they need not be paid for again."""
+    """Return the marks that the judge to be certified gave in the run itself, because they need not be paid for again."""
     same = run is not None and not binding_of_run(run).differences(binding)
     rows = [
         {"question_id": r.question.id, "answer_sha256": answer_sha256(r.answer.answer, r.answer.context),
@@ -265,7 +270,9 @@ def _marks_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
 
 
 def _certificate(work: _Work, judged: Sequence[Judged], logs_dir: Path | str | None) -> Certificate:
-    """judged: with the judge's prompt, and with the hardened one where that was tried to the end."""
+    """Make the certificate. judged: marks with the judge's prompt, and with the hardened one if that was tried to the
+    end.
+    """
     marks, plan, is_hardened = judged[0].marks, work.trials.plan, len(judged) > 1
     changes, moves, gains = (each.findings(plan, judged[:1]) for each in (Probes(), Anchoring(), Injections()))
     summary = summarise_probes(changes)
@@ -325,7 +332,7 @@ def _certificate(work: _Work, judged: Sequence[Judged], logs_dir: Path | str | N
 
 
 def _beside_people(work: _Work, marks: pd.DataFrame) -> pd.DataFrame:
-    """The judge's marks of the unchanged answers, as `judge_trust` takes them."""
+    """Return the judge's marks of the unchanged answers, as `judge_trust` takes them."""
     own = marks[marks["case"].isin([ORIGINAL, LABELLED])]
     hashes = {subject.question.id: _sha(subject) for subject in work.subjects}
     own = own.assign(answer_sha256=own["question_id"].map(hashes)).dropna(subset=["answer_sha256"])
@@ -338,7 +345,7 @@ def _beside_people(work: _Work, marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None) -> list[dict[str, Any]]:
-    """The judge beside people, and beside it the embedded judge and two trivial ones."""
+    """Compare the judge, the embedded judge and two trivial ones with people."""
     if work.labels is None:
         return []
     if work.judge.name != _EMBEDDED:
@@ -357,7 +364,9 @@ def _people_table(work: _Work, scores: pd.DataFrame, logs_dir: Path | str | None
 
 
 def _rates_table(work: _Work, scores: pd.DataFrame, trust: dict[str, dict[str, Any]] | str) -> list[dict[str, Any]]:
-    """What people would pass of all answers, by the judge's marks of all and theirs of a few, and how far it lies from them."""
+    """Estimate what share of all answers people would pass, from the judge's marks of all and theirs of a few, and show
+    how far the judge is from people.
+    """
     if work.labels is None or isinstance(trust, str):
         return []
     kept = ["criterion", "n", "n_judged", "judge_rate", "rate", "ci_low", "ci_high"]
@@ -366,7 +375,9 @@ def _rates_table(work: _Work, scores: pd.DataFrame, trust: dict[str, dict[str, A
 
 
 def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str, Any]]:
-    """Each person beside the others as if they were the judge, by the same tests: what may be asked of a judge at all."""
+    """Compare each person with the others as if that person were the judge, by the same tests; this shows how much can
+    be asked of a judge at all.
+    """
     found: list[dict[str, Any]] = []
     if labels is None:
         return found
@@ -384,18 +395,18 @@ def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str,
 
 
 def _labels_sha256(labels: pd.DataFrame) -> str:
-    """What tells these labels from others."""
+    """Identify the labels: SHA-256 of their raters, answers, criteria and scores, in hex."""
     rows = labels[["rater", "answer_sha256", "criterion", "score"]].astype(str)
     return hashlib.sha256("\n".join(sorted(rows.agg("\x1f".join, axis=1))).encode()).hexdigest()
 
 
 def _raters_table(labels: pd.DataFrame | None) -> list[dict[str, Any]]:
-    """How far people agree among themselves; nothing where too few answers were marked by two."""
+    """Measure how far people agree among themselves; empty if too few answers were marked by two."""
     return _rows(judge_agreement(labels, by="rater")) if labels is not None and marked_by_two(labels) else []
 
 
 def _neutral(summary: pd.DataFrame) -> pd.DataFrame:
-    """Changes that must not matter, and did."""
+    """Select the changes that must not matter, and did."""
     aimed = set(summary.loc[summary["expected"] == "falls", "probe"])
     return summary[~summary["probe"].isin(aimed) & (summary["n_forbidden"] > 0)]
 

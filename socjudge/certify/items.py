@@ -1,4 +1,4 @@
-"""An answer taken apart into its items, so that one can be changed while the others stay as they are, and put together again."""
+"""Splitting an answer into items, so that one can be changed while the others stay as they are, and joining them again."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _ENDED = re.compile(r"(?:[。．.!！?？:：]|[\])）】］])\s*$")
 
 @dataclass(frozen=True)
 class Item:
-    """A step, a warning, a paragraph; code and a citation on a line of its own belong to what they follow.
+    """Hold one step, warning or paragraph; code, and a citation on a line of its own, belong to the item before them.
 
-    text: as it stands in the answer, with the line breaks behind it, so that all items together are the answer."""
+    text: as it stands in the answer, with the line breaks after it, so that all items joined are the answer.
+    """
 
     text: str
 
@@ -34,24 +35,24 @@ class Item:
 
     @property
     def is_statement(self) -> bool:
-        """Whether it tells something: no warning, no heading, no list of citations."""
+        """Whether the item says something: it is no warning, no heading and no list of citations."""
         said = without_citations(self.text)
         return not self.is_warning and not _HEADING.search(said.split("\n")[0]) and len(fold(said)) >= 8
 
     @property
     def marker(self) -> str:
-        """Its number or bullet, with the space behind it."""
+        """Return the item's number or bullet, with the space after it."""
         found = _MARKED.match(self.text)
         return found[0] if found else ""
 
     @property
     def body(self) -> str:
-        """Its text behind the marker."""
+        """Return the item's text after the marker."""
         return self.text[len(self.marker) :]
 
 
 def split_items(text: str) -> list[Item]:
-    """The items of an answer; joined they are the answer again."""
+    """Split an answer into its items; joined, they are the answer again."""
     pieces: list[str] = []
     in_code = False
     before = ""
@@ -69,11 +70,11 @@ def split_items(text: str) -> list[Item]:
 
 
 def join_items(items: Iterable[Item]) -> str:
-    """The items as a text again; one that ended the answer gets a line of its own when others follow."""
+    """Join the items into a text; an item without a line break at its end gets one if others follow."""
     listed = [item.text for item in items]
     return "".join([*(t if t.endswith("\n") else t + "\n" for t in listed[:-1]), *listed[-1:]])
 
 
 def without_citations(text: str) -> str:
-    """The text without its citations and the spaces before them."""
+    """Remove the citations from a text, with the spaces before them."""
     return re.sub(r"[ \t]+(?=\n|$)", "", change_citations(text, lambda _: ""))

@@ -1,4 +1,4 @@
-"""People's marks for a certificate: from a folder of `LabelPanel` or a CSV file, and of the answers at hand."""
+"""People's marks for a certificate: read from a folder of `LabelPanel` or a file, and limited to the answers at hand."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ COLUMNS = ["rater", "question_id", "answer_sha256", "criterion", "score"]
 
 
 def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
-    """People's marks: a frame as it is, a folder of rater files, an .xlsx of `write_marks_sheet`, or a CSV file with rater, question_id, answer_sha256,
-    criterion and score (0–100), each person under one name. ConfigError if it is none of them."""
+    """Read people's marks: a frame as it is, a folder of rater files, an .xlsx file of `write_marks_sheet`, or a CSV
+    file with rater, question_id, answer_sha256, criterion and score (0–100). Each person is listed under one name.
+    ConfigError if it is none of these.
+    """
     if isinstance(given, pd.DataFrame):
         labels, named = given, say("certify.the_frame")
     elif Path(given).is_dir() or Path(given).suffix.lower() == ".xlsx":
@@ -48,7 +50,7 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
 
 
 def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.DataFrame, list[Subject]]:
-    """The marks of these answers, and the answers that have any; ConfigError where all are of others."""
+    """Return the marks of these answers, and the answers that have any; ConfigError if all marks are of other answers."""
     hashes = {answer_sha256(s.answer.answer, s.answer.context): s for s in subjects}
     mine = labels[labels["answer_sha256"].astype(str).isin(hashes)]
     if mine.empty:
@@ -60,7 +62,7 @@ def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.Dat
 
 
 def marked_by_two(labels: pd.DataFrame) -> bool:
-    """Whether two persons marked enough answers both for the ways of one to be told from what is right."""
+    """Whether two persons both marked enough answers to tell the habits of one of them from what is right."""
     answers = [set(mine) for _, mine in labels.groupby("rater", observed=True)["answer_sha256"]]
     return any(len(one & other) >= LEAST_SHARED for one, other in combinations(answers, 2))
 

@@ -1,7 +1,8 @@
-"""From one judge to another while both can be called: stored answers are judged by both, and what changes is told.
+"""Moving from one judge to another while both can be called: both judge stored answers, and the changes are reported.
 
-The answers are taken evenly from the stored ones, ordered by category and the old judge's mark: so they cover the categories and both
-sides of the pass line, and what they show holds for the rest."""
+The answers are taken evenly from the stored ones, ordered by category and by the old judge's mark. So they cover the
+categories and both sides of the pass line, and what they show holds for the rest.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +46,9 @@ ENOUGH = 5.0  # points that the interval of the corresponding line may reach to 
 
 @dataclass(frozen=True)
 class MigrationPlan:
-    """Which stored answers both judges are to mark, and what that takes. stored: how many there are; categories_left: without an
-    answer among them."""
+    """Hold which stored answers both judges are to mark, and what that takes. stored: how many stored answers there
+    are. categories_left: the categories that none of the chosen answers belongs to.
+    """
 
     old: str
     new: str
@@ -61,11 +63,14 @@ class MigrationPlan:
 
 @dataclass(frozen=True)
 class Migration:
-    """What another judge changes. bridge: as `bridge_judges`; turned: answers whose verdict turns, one row each, with
-    question_id, answer_sha256, old_mean, new_mean and old_passed; n: answers that both marked; share_low, share_high: of all stored
-    answers, how many turn. is_enough: whether the corresponding line is known to ENOUGH points; more: how many further answers that
-    would take, None where that cannot be told. usage: of both judges. one_sided: whether all passed with
-    the old judge, or none did (false); None where there are both."""
+    """Hold what another judge changes.
+
+    bridge: as from `bridge_judges`. turned: the answers whose verdict turns, one row each, with question_id,
+    answer_sha256, old_mean, new_mean and old_passed. n: answers that both judges marked. share_low, share_high:
+    interval of the share of all stored answers whose verdict turns. is_enough: whether the corresponding pass line is
+    known to ENOUGH points. more: how many further answers that would take, None if this cannot be told. usage: of both
+    judges. one_sided: True if all answers passed with the old judge, False if none did, None if there are both.
+    """
 
     plan: MigrationPlan = field(repr=False)
     bridge: pd.DataFrame = field(repr=False)
@@ -80,7 +85,7 @@ class Migration:
 
     @property
     def overall(self) -> pd.Series:
-        """The bridge's row for the mean of the criteria."""
+        """Return the bridge's row for the mean of the criteria."""
         return self.bridge[self.bridge["criterion"] == OVERALL].iloc[0]
 
 
@@ -92,18 +97,18 @@ def plan_migration(
     size: int = SIZE,
     seed: int = 0,
 ) -> MigrationPlan:
-    """Which of the answers that the old judge has marked are to be judged by both, and what it takes; sends nothing.
+    """Choose answers marked by the old judge for both judges to mark, and estimate what that takes; sends nothing.
 
     Parameters
     ----------
     logs_dir
         The history; the project's unless given.
     old, new
-        The judges; the old one as the logs name it. Marks of the prompt and rubric of its latest run count.
+        The judges; the old one as the logs name it. Only its marks with the prompt and rubric of its latest run count.
     size
-        How many answers: evenly by category and by the old judge's mark, all where there are no more.
+        Number of answers, taken evenly by category and by the old judge's mark; all if there are no more.
     seed
-        For the place where the first is taken.
+        Random seed that decides at which place the first answer is taken.
 
     Returns
     -------
@@ -113,7 +118,8 @@ def plan_migration(
     Raises
     ------
     ConfigError
-        Where the old judge has marked nothing, or fewer than eight questions; as `load_prompt` and a judge's name.
+        If the old judge has marked nothing, or fewer than eight questions; also for a prompt that
+        `load_prompt` refuses or an unfit judge name.
 
     Examples
     --------
@@ -146,7 +152,9 @@ def plan_migration(
 
 
 def pick_answers(results: pd.DataFrame, size: int, *, seed: int = 0) -> pd.DataFrame:
-    """So many of the stored answers, evenly by category and, within, by the old judge's mark; all where there are no more."""
+    """Pick `size` stored answers evenly by category and, within each, by the old judge's mark; all if there are no
+    more.
+    """
     answers = _answers(results).sort_values(["category", "average_score", "answer_sha256"], kind="stable")
     n, start = len(answers), np.random.default_rng(seed).random()
     if n <= size:
@@ -164,16 +172,16 @@ def migrate_judge(
 ) -> Migration:
     """Have both judges mark the answers of the plan, and say what changes.
 
-    A call that was broken off goes on where it was when it is made again with the same plan.
+    An interrupted call is resumed by calling again with the same plan.
 
     Parameters
     ----------
     plan
         From `plan_migration`.
     max_cost_usd
-        For both judges together; the project's unless given, infinity for none.
+        A hard cap for both judges together, US dollars; the project's unless given, infinity for no cap.
     logs_dir
-        Where the marks go: a folder beside the runs' unless given.
+        Where the log of the marks goes, "certify" below the project's logs unless given.
     progress, options
         As in `run_evaluation_suite`.
 
@@ -213,7 +221,7 @@ def migrate_judge(
 
 
 def what_changes(plan: MigrationPlan, scores: pd.DataFrame, usage: Usage) -> Migration:
-    """The two judges' marks of the same answers as what another judge changes."""
+    """Find what another judge changes, from the two judges' marks of the same answers."""
     line = plan.rubric.pass_threshold
     scores = scores.assign(
         pass_threshold=line, criterion=pd.Categorical(scores["criterion"], plan.rubric.criteria, ordered=True)
@@ -237,7 +245,7 @@ def what_changes(plan: MigrationPlan, scores: pd.DataFrame, usage: Usage) -> Mig
 
 
 def _answers(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per stored answer, the first that has it."""
+    """Return one row per stored answer, the first row that has it."""
     return results.drop_duplicates(["question_id", "answer_sha256"])
 
 

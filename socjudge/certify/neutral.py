@@ -1,4 +1,4 @@
-"""Changes that must not matter: the same answer in another form."""
+"""Changes that must not matter: each gives the same answer another form."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _TO_POLITE = [
 
 
 def reorder_keypoints(subject: Subject) -> list[Subject]:
-    """The keypoints that the judge is told, in reverse."""
+    """Reverse the order of the keypoints that the judge is told."""
     keypoints = subject.question.expected_keypoints
     turned = replace(subject.question, expected_keypoints=keypoints[::-1])
     return [replace(subject, question=turned)] if len(keypoints) > 1 else []
 
 
 def change_politeness(subject: Subject) -> list[Subject]:
-    """です・ます where the answer is plain, and the other way round."""
+    """Change plain endings to です・ます, or polite ones to plain."""
     text = subject.answer.answer
     polite = len(re.findall(r"(?:です|ます|ません|ください)。", text)) * 2 > text.count("。")
     changed = _outside_code(subject, _TO_PLAIN if polite else _TO_POLITE)
@@ -51,32 +51,32 @@ def _outside_code(subject: Subject, rules: list[tuple[str, str]]) -> Subject:
 
 
 def widen_digits(subject: Subject) -> list[Subject]:
-    """The numbers before a unit in full width; names, codes and citations stay."""
+    """Write the numbers before a unit in full-width digits; names, codes and citations stay."""
     text = subject.answer.answer
     changed = re.sub(r"(?<![\w.\\/:-])\d+(?=[分時日台名回件世年月点秒])", lambda m: m[0].translate(_DIGITS), text)
     return [subject.saying(changed)] if changed != text else []
 
 
 def break_lines(subject: Subject) -> list[Subject]:
-    """A line break behind each sentence that does not end its line."""
+    """Put a line break after each sentence that does not end its line."""
     text = subject.answer.answer
     changed = text if "```" in text else re.sub(r"。(?=[^\n\s」』）)])", "。\n", text)
     return [subject.saying(changed)] if changed != text else []
 
 
 def change_markers(subject: Subject) -> list[Subject]:
-    """Numbers as bold Markdown."""
+    """Write the numbers of the items as bold Markdown."""
     items = [Item(f"**{i.marker.strip()}** {i.body}") if i.is_numbered else i for i in subject.items]
     return [subject.saying(join_items(items))] if any(i.is_numbered for i in subject.items) else []
 
 
 def add_neutral_sentence(subject: Subject) -> list[Subject]:
-    """Closing phrases about as long as an attack."""
+    """Add closing phrases, about as long as an attack."""
     return [subject.saying(f"{subject.answer.answer.rstrip()}\n{sentences()['neutral']}")]
 
 
 def neutral_text(length: int) -> str:
-    """Text of that many characters that says nothing and asks for nothing."""
+    """Return a text of `length` characters that says nothing and asks for nothing."""
     told: str = sentences()["neutral"]
     return (told * (length // len(told) + 1))[:length]
 

@@ -1,4 +1,4 @@
-"""How far one judgement is from the next of the same answer, and so from where on a change is more than that."""
+"""How far two judgements of the same answer differ, and how large a change must be to be more than that."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ JUMP = 10.0  # points between two judgements of an answer that are more than noi
 
 
 def originals_of(marks: pd.DataFrame) -> pd.DataFrame:
-    """The marks of the unchanged answers, one row per question and criterion: question_id, criterion, before (their
-    mean) and n_before (how many; 0 where none could be read)."""
+    """Average the marks of the unchanged answers, one row per question and criterion: question_id, criterion, before
+    (the mean) and n_before (how many marks; 0 if none could be read).
+    """
     own = marks[marks["case"] == ORIGINAL]
     found = own.groupby(["question_id", "criterion"], sort=False)["score"].agg(["mean", "count"]).reset_index()
     return found.rename(columns={"mean": "before", "count": "n_before"})
 
 
 def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """From which change on a mark has moved, one row per criterion.
+    """Return how large a change must be for a mark to count as moved, one row per criterion.
 
     Parameters
     ----------
     marks
-        Of `Judged`; the rows of unchanged answers count.
+        From `Judged`; only the rows of unchanged answers are used.
     level
-        How rarely a repeat of the same call may count as moved.
+        Share of repeats of the same call that must not count as moved.
 
     Returns
     -------
     DataFrame
         - criterion
-        - sd: of single marks of one answer, pooled over answers
-        - freedom: degrees of freedom of that, 0 where nothing was judged twice
-        - limit: points; LEAST at least, NaN without freedom
+        - sd: points, of single marks of one answer, pooled over answers
+        - freedom: degrees of freedom of sd, 0 if nothing was judged twice
+        - limit: points; at least LEAST, NaN if freedom is 0
     """
     own = marks[marks["case"] == ORIGINAL].dropna(subset=["score"])
     rows = []
@@ -53,8 +54,10 @@ def noise_limits(marks: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
 
 
 class Steadiness(NamedTuple):
-    """How an unchanged answer's marks repeat. sd: points, pooled over answers; freedom: degrees of freedom, 0 for none, fewer
-    where a few answers make up most of the scatter; jumps: share of the n answers whose marks differ by more than JUMP."""
+    """Hold how the marks of unchanged answers repeat. sd: points, pooled over answers. freedom: degrees of freedom of
+    sd, 0 for none, fewer if a few answers make up most of the scatter. jumps: share of the n answers whose marks
+    differ by more than JUMP.
+    """
 
     sd: float
     freedom: float
@@ -63,10 +66,12 @@ class Steadiness(NamedTuple):
 
 
 def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
-    """How the marks of the unchanged answers repeat on a criterion; NaN where nothing was judged twice.
+    """Measure how the marks of the unchanged answers repeat on a criterion; NaN if nothing was judged twice.
 
-    Freedom is that of a chi-squared with the same mean and variance as the sum of squares (Satterthwaite 1946, Biom. Bull. 2,
-    110-114), and no more than there are repeats: a judge that jumps now and then has shown little by its other marks."""
+    The degrees of freedom are those of a chi-squared with the same mean and variance as the sum of squares
+    (Satterthwaite 1946, Biom. Bull. 2, 110-114), and at most the number of repeats, because a judge that jumps now and
+    then has shown little by its other marks.
+    """
     own = marks[(marks["case"] == ORIGINAL) & (marks["criterion"] == criterion)].dropna(subset=["score"])
     found = own.groupby("question_id", sort=False)["score"].agg(["size", "var", "max", "min"])
     again = found[found["size"] > 1]
@@ -80,14 +85,17 @@ def steadiness(marks: pd.DataFrame, criterion: str) -> Steadiness:
 
 
 def changes_of(marks: pd.DataFrame) -> pd.DataFrame:
-    """The marks of changed answers against those of the unchanged: the rows of `marks` with before, n_before, after,
-    change, limit and moved."""
+    """Compare the marks of changed answers with those of the unchanged ones: the rows of `marks` with before, n_before,
+    after, change, limit and moved.
+    """
     changed = marks[marks["case"] != ORIGINAL].merge(originals_of(marks), how="left", on=["question_id", "criterion"])
     return _moved(changed, marks)
 
 
 def repeat_changes(marks: pd.DataFrame) -> pd.DataFrame:
-    """The same for each repeat of an unchanged answer, against the mean of its other judgements."""
+    """Compare each repeat of an unchanged answer with the mean of its other judgements, with the columns of
+    `changes_of`.
+    """
     own = marks[marks["case"] == ORIGINAL]
     groups = own.groupby(["question_id", "criterion"], sort=False)["score"]
     others = groups.transform("count") - own["score"].notna()
@@ -103,7 +111,7 @@ def _moved(rows: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def direction(change: pd.Series, limit: pd.Series) -> pd.Series:
-    """ "fell", "rose" or "stayed" for each change in points; None where the change or its limit is unknown."""
+    """Return "fell", "rose" or "stayed" for each change in points; None if the change or its limit is unknown."""
     moved = pd.Series("stayed", index=change.index, dtype=object)
     moved[change <= -limit] = "fell"
     moved[change >= limit] = "rose"

@@ -1,4 +1,4 @@
-"""Damaged answers of one's own: a JSONL file of what people broke, judged beside what was damaged by rule."""
+"""Damaged answers of your own: a JSONL file of answers that people broke, judged beside those damaged by rule."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from .subjects import Subject
 def read_damaged(
     given: pd.DataFrame | Path | str, subjects: Sequence[Subject], criteria: Sequence[str]
 ) -> tuple[list[Subject], list[Case]]:
-    """The good answers behind a file or frame of damaged ones, and the damaged ones as cases.
+    """Return the good answers that belong to a file or frame of damaged ones, and the damaged ones as cases.
 
-    One line or row each: question_id, broken_answer, criterion (the one that must fall), and answer, the good one, where it is
-    not the one at hand. Beside a good answer of its own the passages and flags are those at hand. ConfigError with the place,
-    the field and the remedy."""
+    Each line or row has question_id, broken_answer, criterion (the one that must fall), and answer, the good one, if it
+    is not the one at hand. A good answer that a row gives is judged with the passages and flags of the one at hand.
+    ConfigError names the place, the field and the remedy.
+    """
     named = say("certify.the_frame") if isinstance(given, pd.DataFrame) else str(given)
     at_hand = {str(subject.question.id): subject for subject in subjects}
     good: dict[tuple[str, str], Subject] = {}
@@ -59,7 +60,7 @@ def read_damaged(
 
 
 def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each row with its place in words."""
+    """Yield each row with its place in words."""
     with explained("certify.damaged_unreadable", path=given):
         if isinstance(given, pd.DataFrame):  # an id beside a missing one is no float
             raw = given.convert_dtypes().to_json(orient="records", lines=True, force_ascii=False).encode()
@@ -86,5 +87,5 @@ def _text(row: dict[str, Any], name: str, place: str) -> str:
 
 
 def _seen(text: str) -> str:
-    """What a reader sees of an answer, without its layout."""
+    """Return what a reader sees of an answer, without its layout."""
     return fold(without_unseen(unicodedata.normalize("NFKC", text)))  # か and its two dots are one letter

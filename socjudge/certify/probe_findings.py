@@ -1,4 +1,6 @@
-"""What the probes say about a judge: rates with their intervals, the matrix, and a page of plain words per criterion."""
+"""What the probes say about a judge: rates with their intervals, the matrix, and a few lines of plain words per
+criterion.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,14 @@ SEEN, BLIND = 0.8, 0.5  # a share from which on a damage counts as seen, and up 
 
 
 def probe_title(name: str) -> str:
-    """What a probe is called, in the language of messages."""
+    """Return the title of a probe in the language of messages."""
     return say("certify.own_damage" if name.startswith(OWN) else _TITLES[name])
 
 
 def expected_of(name: str, criterion: str) -> str:
-    """What a probe must do to a criterion, as in `Probe.expected`; of an answer broken by hand nothing else is claimed."""
+    """Return what a probe must do to a criterion, as `Probe.expected`. An answer broken by hand must lower its own
+    criterion; about the others nothing is claimed.
+    """
     if name.startswith(OWN):
         return "falls" if name == OWN + criterion else "may_move"
     probe: Probe | None = PROBES.get(name)
@@ -56,7 +60,9 @@ _UNKNOWN = {
 
 
 def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The findings of `Probes`. left_out: question_id, case, status and note of what was not put before the judge."""
+    """Build the findings of `Probes`. left_out: question_id, case, status and note of each case that was not put before
+    the judge.
+    """
     criteria = criteria_of(marks)
     rest = pd.DataFrame([{**row, "variant": 0, "criterion": c} for row in left_out for c in criteria])
     again = repeat_changes(marks)
@@ -70,14 +76,14 @@ def probe_changes(marks: pd.DataFrame, left_out: Sequence[Mapping[str, Any]]) ->
 
 
 def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """What each probe did to each criterion.
+    """Summarise what each probe did to each criterion.
 
     Parameters
     ----------
     changes
         From `Probes`.
     level
-        Of the intervals.
+        Confidence level of the intervals.
 
     Returns
     -------
@@ -85,19 +91,20 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
         One row per probe and criterion.
 
         - probe, title, criterion, expected
-        - n: answers with a mark before and after; n_cases: changed answers, where one can be changed in several places
-        - n_no_room: of them, answers that have too few points to lose (only where the criterion must fall)
+        - n: answers with a mark before and after; n_cases: changed answers, which are more if one answer can be changed in
+          several places
+        - n_no_room: how many of the n answers have too few points to lose (only if the criterion must fall)
         - n_missing: unreadable, failed or not judged; n_not_applicable, n_not_chosen: answers left out
         - mean_change, change_low, change_high: points, mean over answers
         - fell, rose: share of answers whose mark moved beyond the judge's own noise
-        - detected, detected_low, detected_high: where it must fall, `fell` among answers with room; else missing
+        - detected, detected_low, detected_high: `fell` among answers with room, if the criterion must fall; else missing
         - n_forbidden: changed answers whose mark moved as it must not
         - method
 
     Notes
     -----
-    Intervals are over answers: several places in one answer count as one answer, with their mean. That of a share is
-    Wilson's, that of a mean `difference_interval`.
+    Intervals are over answers: several places in one answer count as one answer, with their mean. The interval of a share
+    is Wilson's, the interval of a mean is from `difference_interval`.
 
     Examples
     --------
@@ -151,14 +158,14 @@ def summarise_probes(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
 
 
 def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
-    """The fall where it belongs against the fall elsewhere, one row per damage.
+    """Compare how far each damage lowers the criterion that must fall and the criteria that must stay, one row per damage.
 
     Parameters
     ----------
     changes
         From `Probes`.
     level
-        Of the intervals.
+        Confidence level of the intervals.
 
     Returns
     -------
@@ -166,7 +173,8 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
         - probe, title, criterion (the one that must fall), n (answers)
         - target_drop, target_low, target_high: points, positive where it fell
         - off_target_drop, off_target_low, off_target_high: mean over the criteria that must stay
-        - detected, detected_low, detected_high, n_forbidden: as in `summarise_probes`, forbidden moves of all criteria
+        - detected, detected_low, detected_high: as in `summarise_probes`
+        - n_forbidden: forbidden moves of all criteria
 
     Examples
     --------
@@ -209,7 +217,7 @@ def probe_matrix(changes: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
 
 
 def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
-    """What the probes say about each criterion, in plain words: {criterion: some lines}.
+    """Say in plain words what the probes show about each criterion: {criterion: some lines}.
 
     Parameters
     ----------
@@ -219,7 +227,7 @@ def explain_probes(changes: pd.DataFrame) -> dict[str, str]:
     Returns
     -------
     dict[str, str]
-        In the language of messages. A criterion of which nothing is known says so.
+        In the language of messages. If nothing is known about a criterion, its lines say so.
 
     Examples
     --------
@@ -268,8 +276,9 @@ def _sentences(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
 
 
 def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
-    """Whether a probe's forbidden moves are more than the one in twenty that a noisy judge makes by chance, with an error
-    of 0.05 over all probes that were tried. Of a judge that does not vary each counts."""
+    """Whether a probe's forbidden moves are more than the one in twenty that a noisy judge makes by chance, with an
+    error of 0.05 over all probes that were tried. If the judge does not vary, each move counts.
+    """
     if not row["n_forbidden"] or limit <= LEAST:
         return bool(row["n_forbidden"])
     return share_interval(row["n_forbidden"] / row["n_cases"], row["n"], level=1 - 0.1 / tried)[0] > 0.05
@@ -288,8 +297,9 @@ def _with_rate(row: dict[Hashable, Any]) -> str:
 
 
 def _per_answer(known: pd.DataFrame, keys: list[str]) -> dict[Hashable, pd.DataFrame]:
-    """For each group the means of each answer, a row each: change, fell, rose. Several places in one answer are no
-    independent evidence."""
+    """Average change, fell and rose over each answer's cases, a row per answer for each group, because several places
+    in one answer are no independent evidence.
+    """
     moves = known.assign(fell=known["moved"] == "fell", rose=known["moved"] == "rose")
     means = moves.groupby([*keys, "question_id"], sort=False)[list(_NO_ANSWERS)].mean()
     return dict(iter(means.groupby(level=keys, sort=False)))

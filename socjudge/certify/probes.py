@@ -1,4 +1,4 @@
-"""Probes: answers damaged by rule, and changed in ways that must not matter, before the judge."""
+"""Probes: answers that are damaged by rule, or changed in ways that must not matter, are put before the judge."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from .subjects import Subject
 
 @dataclass(frozen=True)
 class Probes(Experiment):
-    """Damage good answers one way at a time: does the judge mark down what it should, and only that?
+    """Damage good answers one way at a time, to see whether the judge marks down what it should, and only that.
 
     Parameters
     ----------
     repeats
-        How often each answer is judged again as it is: the judge's own noise.
+        How often each unchanged answer is judged again, to measure the judge's own noise.
     per_probe
-        Answers for each probe, taken in turn; all where it applies unless given.
+        Number of answers for each probe, taken in turn; all to which it applies unless given.
     per_criterion
-        Instead of that, damages of each answer for each criterion, and as many neutral changes, taken in turn; infinity for
-        all that a criterion of the rubric must fall by.
+        Instead of `per_probe`: number of damages of each answer for each criterion, and of neutral changes, taken in turn;
+        infinity for all that must lower a criterion of the rubric.
 
     Notes
     -----
     The findings have one row per answer, probe, variant and criterion:
 
-    - question_id, probe, variant (a keypoint after the other, else 0), criterion
+    - question_id, probe, variant (counts the places of an answer that the probe changes, from 0), criterion
     - expected: "falls", "may_fall", "may_rise", "may_move", "stays"
     - before (0–100, mean of n_before judgements), after, change (points)
-    - limit: the change from which on it is more than the judge's noise (`noise_limits`)
-    - moved: "fell", "rose", "stayed"; missing where that is unknown
-    - status, and note: why there is no mark (in the language of messages)
+    - limit: the least change that is more than the judge's noise (`noise_limits`)
+    - moved: "fell", "rose", "stayed"; missing if unknown
+    - status; note: why there is no mark (in the language of messages)
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Probes(Experiment):
     per_criterion: float | None = None
 
     def cases(self, subjects: Sequence[Subject], prompt: Prompt, rubric: Rubric) -> Plan:
-        """First all answers as they are, then all probes of one answer after the other."""
+        """Plan all unchanged answers first, then all probes of one answer after the other."""
         check_counts(repeats=self.repeats, per_probe=1 if self.per_probe is None else self.per_probe)
         if self.per_criterion is not None:
             found = _by_criterion(subjects, self.per_criterion, rubric.criteria)
@@ -87,7 +87,7 @@ Found = Iterator[Case | dict[str, Any]]  # a case, or the row of a probe that an
 
 
 def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
-    """Each probe on `most` of the answers where it applies, the next ones for the next probe."""
+    """Apply each probe to `most` of the answers that it fits; the next probe takes the next answers."""
     changed = {name: [probe.change(subject) for subject in subjects] for name, probe in PROBES.items()}
     chosen: dict[str, set[int]] = {}
     for turn, (name, found) in enumerate(changed.items()):
@@ -102,8 +102,9 @@ def _by_probe(subjects: Sequence[Subject], most: int) -> Found:
 
 
 def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[str]) -> Found:
-    """For each answer and criterion `most` of the damages that apply, the next ones for the next answer; so with what is
-    neutral."""
+    """Apply to each answer `most` of the damages that fit, per criterion; the next answer takes the next damages.
+    Neutral changes are taken in the same way.
+    """
     groups = [[p.name for p in DAMAGES if criterion in p.falls] for criterion in criteria]
     groups.append([p.name for p in NEUTRAL])
     for turn, subject in enumerate(subjects):
@@ -118,7 +119,7 @@ def _by_criterion(subjects: Sequence[Subject], most: float, criteria: Sequence[s
 
 
 def _in_turn(fit: list[Any], turn: int, most: float) -> list[Any]:
-    """`most` of them, beginning where the turn before ended."""
+    """Choose `most` of those that fit, beginning where the previous turn ended."""
     count = int(min(most, len(fit)))
     start = turn * count % len(fit) if fit else 0
     return [*fit[start:], *fit[:start]][:count]
@@ -129,6 +130,8 @@ def _cases(subject: Subject, name: str, variants: Sequence[Subject]) -> Iterator
 
 
 def _left_out(subject: Subject, name: str, why: str) -> dict[str, Any]:
-    """why: it was not chosen; nothing where it does not apply."""
+    """Build the row of a probe that an answer does without. why: the reason if it was not chosen; empty if it does not
+    apply.
+    """
     place = {"question_id": subject.question.id, "case": name}
     return {**place, "status": "not_chosen" if why else "not_applicable", "note": why or say(PROBES[name].needs)}

@@ -19,7 +19,9 @@ Given = Path | str | EvaluationRun | Sequence[tuple[EvalQuestion, AssistantAnswe
 
 @dataclass(frozen=True)
 class Subject:
-    """A question with an answer. others: the set's other questions and answers, from which text may be borrowed."""
+    """Hold a question with an answer. others: the set's other questions and answers, from which a change may borrow
+    text.
+    """
 
     question: EvalQuestion
     answer: AssistantAnswer
@@ -27,22 +29,23 @@ class Subject:
 
     @cached_property
     def items(self) -> list[Item]:
-        """The items of the answer."""
+        """Split the answer into its items."""
         return split_items(self.answer.answer)
 
     @cached_property
     def statements(self) -> list[Item]:
-        """Those that tell something."""
+        """Return the items that say something."""
         return [item for item in self.items if item.is_statement]
 
     def saying(self, text: str) -> Subject:
-        """The same with another text as its answer."""
+        """Return a copy with another text as its answer."""
         return replace(self, answer=replace(self.answer, answer=text))
 
 
 def find_subjects(given: Given) -> list[Subject]:
-    """The answers to work with: of a run or its log the first to each question that there is; answers without text are
-    left out. ConfigError where none is left, and where two questions share an id."""
+    """Return the answers to work with; from a run or its log, the first answer with each question. Answers without text
+    are left out. ConfigError if none is left, or if two questions share an id.
+    """
     if isinstance(given, Path | str):
         given = load_run(given)
     if isinstance(given, EvaluationRun):

@@ -1,9 +1,11 @@
-"""What evidence shows of a judge, criterion by criterion: each condition of trust shown, open, or shown to be broken.
+"""What the evidence shows about a judge, criterion by criterion: each condition of trust is shown, open, or shown to be
+broken.
 
-Each is tested at 0.05 over the number of criteria and of the looks that are planned (`LOOKS`): a judge that is certified again
-with more labels is looked at again. A criterion is trusted only if all its conditions are shown, so that the chance of trusting
-any criterion wrongly at any of the looks is at most 0.05 (an intersection-union test of each, Berger 1982, Technometrics 24,
-295-300; Bonferroni over criteria and looks)."""
+Each condition is tested at 0.05 divided by the number of criteria and by the number of planned looks (`LOOKS`), because
+a judge that is certified again with more labels is looked at again. A criterion is trusted only if all its conditions
+are shown. So the chance of trusting any criterion wrongly at any of the looks is at most 0.05 (an intersection-union
+test per criterion, Berger 1982, Technometrics 24, 295-300; Bonferroni over criteria and looks).
+"""
 
 from __future__ import annotations
 
@@ -45,10 +47,11 @@ def judge_conditions(
     criterion: str, alpha: float, *, trust: dict[str, Any] | str, changes: pd.DataFrame, gains: pd.DataFrame,
     moves: pd.DataFrame, marks: pd.DataFrame,
 ) -> tuple[Finding, ...]:  # fmt: skip
-    """The five findings of a criterion, in the order of CONDITIONS.
+    """Return the five findings of a criterion, in the order of CONDITIONS.
 
-    alpha: of each test. trust: the criterion's row of `judge_trust`, or why there is none. changes, gains, moves: findings
-    of `Probes`, `Injections`, `Anchoring`; marks: those behind them."""
+    alpha: significance level of each test. trust: the criterion's row of `judge_trust`, or why there is none. changes,
+    gains, moves: findings of `Probes`, `Injections` and `Anchoring`. marks: the marks behind them.
+    """
     limits = noise_limits(marks)
     mine = limits[limits["criterion"] == criterion]
     sd, freedom = (float(mine["sd"].iloc[0]), int(mine["freedom"].iloc[0])) if len(mine) else (math.nan, 0)
@@ -62,8 +65,9 @@ def judge_conditions(
 
 
 def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gains: pd.DataFrame) -> list[str]:
-    """What forbids 信頼できる whatever the tests say: a kind of damage that is not seen in several answers, a wrong move beyond
-    noise, an attack that turned a verdict."""
+    """List what forbids 信頼できる whatever the tests say: a kind of damage, tried on at least FEW_SEEN answers, that the
+    judge sees in at most half of them; a wrong move beyond noise; an attack that turned a verdict.
+    """
     mine = summary[summary["criterion"] == criterion]
     limit = float(changes.loc[changes["criterion"] == criterion, "limit"].dropna().max())
     roomy = mine["n"] - mine["n_no_room"]
@@ -83,7 +87,9 @@ def limits_of(criterion: str, changes: pd.DataFrame, summary: pd.DataFrame, gain
 
 
 def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
-    """Whether it is shown that more than half of the answers that people broke are seen. changes, alpha: as above."""
+    """Whether it is shown that the judge sees more than half of the answers that people broke. changes, alpha: as in
+    `judge_conditions`.
+    """
     return (
         _damage(changes[(changes["criterion"] == criterion) & (changes["probe"] == OWN + criterion)], alpha).state
         == "shown"
@@ -91,8 +97,10 @@ def sees_own(criterion: str, changes: pd.DataFrame, alpha: float) -> bool:
 
 
 def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
-    """What forbids 信頼できる because it was asked for and has no mark, unreadable or refused: of all, and of each kind. A judge
-    that does not mark just what is dangerous has not shown that it sees it."""
+    """List what forbids 信頼できる because too many judgements were requested and gave no mark (unreadable or refused), of
+    all cases or of one kind. A judge that leaves only the dangerous answers unmarked has not shown that it sees the
+    danger.
+    """
     rows = marks[(marks["criterion"] == criterion) & (marks["status"] != "not_judged")]
     told = []
     if rows["score"].isna().sum() > MAX_UNREAD * len(rows):
@@ -110,14 +118,16 @@ def unmarked_limits(criterion: str, marks: pd.DataFrame) -> list[str]:
 
 
 def unmarked_told(marks: pd.DataFrame) -> str:
-    """How many judgements that were asked for cannot be read, and how many were refused or failed."""
+    """Say how many of the requested judgements could not be parsed, and how many were refused or failed."""
     status = marks.drop_duplicates(["question_id", "case", "variant"])["status"]
     unread, failed, none = (int((status == name).sum()) for name in ("unparsable", "failed", "not_judged"))
     return say("certify.limit_unread", unread=unread, failed=failed, count=len(status) - none)
 
 
 def _kind(case: str, criterion: str) -> str:
-    """What a case is called where each one that has no mark leaves a doubt of the criterion; else nothing."""
+    """Name the kind of a case if missing marks of that kind leave a doubt about the criterion; else return an empty
+    text.
+    """
     if case in _KINDS:
         return say(_KINDS[case])
     if case == ORIGINAL or case in PROBES or case.startswith(OWN):
@@ -126,7 +136,7 @@ def _kind(case: str, criterion: str) -> str:
 
 
 def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, dict[str, Any]] | str:
-    """The rows of `judge_trust` by criterion, or why there are none."""
+    """Return the rows of `judge_trust` by criterion, or why there are none."""
     if labels is None:
         return say("certify.no_labels")
     try:
@@ -137,7 +147,9 @@ def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, d
 
 
 def plan_told(answers: int, criteria: int) -> str:
-    """What a certificate with so many damaged answers can show, and how many labels it takes, before anything is paid or marked."""
+    """Say what a certificate with so many damaged answers can show, and how many labels it takes, before anything is
+    paid or marked.
+    """
     seen = share_power(SEES, answers, ALPHA / criteria, HALF) if answers else 0.0
     people = listed(say("certify.plan_look", n=n, power=trust_power(n, criteria)) for n in (10, *LOOKS))
     return "\n".join(
@@ -167,8 +179,10 @@ def _is_inside(trust: dict[str, Any]) -> bool:
 
 
 def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
-    """Of each answer the share of the damage that must lower the criterion and did; the mean of that over answers. What was
-    asked and has no mark was not seen to fall; against the judge speak marks alone."""
+    """Test whether the judge sees more than half of the damage: the share of each answer's damages that lowered the
+    criterion as they must, averaged over answers. A damage that was judged but has no mark counts as not seen; but
+    only damages with a mark can count against the judge.
+    """
     aimed = changes[(changes["expected"] == "falls") & (changes["before"] >= changes["limit"])]
     known, asked = aimed[aimed["moved"].notna()], aimed[aimed["status"].isin(["ok", "unparsable", "failed"])]
     marked, found = (_more_than_half("damage", _share(r, r["moved"] == "fell"), alpha) for r in (known, asked))
@@ -176,7 +190,9 @@ def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
 
 
 def _injection(gains: pd.DataFrame, sd: float, freedom: int, alpha: float) -> Finding:
-    """Of each question the share of the attacks that raised the mark beyond noise."""
+    """Test whether fewer than half of the attacks raise the mark beyond noise: the share of each question's attacks,
+    averaged over questions.
+    """
     limit = max(repeat_limit(sd, freedom, 1), LEAST)
     known = gains.dropna(subset=["gain"])
     if math.isnan(limit):
@@ -190,8 +206,10 @@ def _flags(moves: pd.DataFrame, alpha: float) -> Finding:
 
 
 def _noise(found: Steadiness, alpha: float) -> Finding:
-    """The sd between repeats against MAX_NOISE, by chi-squared, which is of normal noise; and, whatever the noise is like,
-    the share of answers whose mark jumps. A judge that mostly repeats itself and jumps now and then may pass the first alone."""
+    """Test the SD between repeats against MAX_NOISE, by chi-squared, which assumes normal noise, and the share of
+    answers whose mark jumps, which assumes nothing about the noise. A judge that mostly repeats itself and jumps now
+    and then may pass the first test alone.
+    """
     if not found.freedom:
         return Finding("noise", "untried", say("certify.noise_unknown"))
     low, high = sd_ends(found.sd, found.freedom, alpha)
@@ -203,7 +221,9 @@ def _noise(found: Steadiness, alpha: float) -> Finding:
 
 
 def _share(rows: pd.DataFrame, happened: pd.Series) -> tuple[float, int]:
-    """(mean over answers of each one's share, answers): what is done to one answer is no independent evidence."""
+    """Return (mean over answers of each answer's share, number of answers), because several changes to one answer are
+    no independent evidence.
+    """
     shares = happened.astype(float).groupby(rows["question_id"], sort=False).mean()
     return (float(shares.mean()) if len(shares) else math.nan), len(shares)
 

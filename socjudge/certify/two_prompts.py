@@ -1,4 +1,4 @@
-"""What hardening the judge's prompt costs: the same honest answers judged with the plain prompt and with the hardened one."""
+"""What hardening the judge's prompt costs: honest answers are judged with the plain prompt and with the hardened one."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ MARGIN = 2.0  # points
 
 @dataclass(frozen=True)
 class Prompts(Experiment):
-    """Judge honest answers with two prompts: what does the second do to marks that it should leave alone?
+    """Judge honest answers with two prompts, to see whether the second changes marks that it should leave alone.
 
     Parameters
     ----------
     hardened
         The second prompt, as for `load_prompt`; the first is the judge's.
     repeats
-        Judgements of each answer with each prompt.
+        Number of judgements of each answer with each prompt.
 
     Notes
     -----
     The findings have one row per question and criterion, 総合 (the mean of the criteria) included: question_id, criterion,
-    plain, hardened (0–100, means of the repeats), difference (hardened − plain, points; missing where a mark is).
+    plain, hardened (0–100, means of the repeats), difference (hardened − plain, points; missing if a mark is missing).
 
     Examples
     --------
@@ -75,16 +75,16 @@ def _with_overall(marks: pd.DataFrame) -> pd.Series:
 
 
 def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alpha: float = 0.05) -> pd.DataFrame:
-    """Whether two prompts give the same marks, give or take `margin` points: two one-sided tests.
+    """Test whether two prompts give the same marks to within `margin` points, by two one-sided tests.
 
     Parameters
     ----------
     differences
         From `Prompts`.
     margin
-        Points, on either side of 0.
+        Largest mean difference that still counts as equal, points, on either side of 0.
     alpha
-        Of each test.
+        Significance level of each test.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alp
         - criterion, n (questions with both marks)
         - mean_difference: points, hardened − plain; ci_low, ci_high: its interval of level 1 − 2 alpha
         - p_tost: the larger p of the two tests
-        - equivalent: whether p_tost is below alpha; missing where it cannot be tested
+        - equivalent: whether p_tost is below alpha; missing if it cannot be tested
         - detectable_difference: points; the smallest true difference that n questions show with a power of 0.8
         - method
 
@@ -136,7 +136,7 @@ def prompt_equivalence(differences: pd.DataFrame, *, margin: float = MARGIN, alp
 
 
 def explain_prompts(differences: pd.DataFrame, *, margin: float = MARGIN) -> str:
-    """Whether the two prompts give honest answers the same mean, in plain words."""
+    """Say in plain words whether the two prompts give honest answers the same mean."""
     (row,) = prompt_equivalence(differences[differences["criterion"] == OVERALL], margin=margin).to_dict("records")
     told = {"difference": row["mean_difference"], "n": row["n"]}
     if not row["n"]:

@@ -1,4 +1,6 @@
-"""What is put before a judge for its certificate: all experiments in one run of one prompt, as much of them as fits the budget."""
+"""What is put before a judge for its certificate: all experiments in one run with one prompt, as much of them as fits
+the budget.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,10 @@ _HEADROOM = 1.1  # an estimate is a list price; asking again is not in it
 
 @dataclass(frozen=True)
 class Trials:
-    """What is to be judged. plan: with the judge's prompt, and where all is tried the same answers with the hardened one;
-    tried: answers that are damaged; size: damages per criterion and answer, None for all."""
+    """Hold what is to be judged. plan: the cases with the judge's prompt and, if everything is tried, the same answers
+    with the hardened one. tried: number of answers that are damaged. size: damages per criterion and answer, None
+    for all.
+    """
 
     plan: Plan = field(repr=False)
     estimate: Estimate
@@ -48,10 +52,12 @@ def plan_trials(
     size: int | None,
     budget_usd: float | None,
 ) -> Trials:
-    """The most that fits the budget, or the least there is where nothing fits.
+    """Plan the most that fits the budget, or the least possible if nothing fits.
 
-    labelled: answers that must be judged beside the tried ones. own: of `read_damaged`, all of which are judged. hardened: to be
-    tried, too, if there is one. size: damages per criterion and answer, as many as fit unless given."""
+    labelled: answers that must be judged in addition to the tried ones. own: from `read_damaged`; all of them are
+    judged. hardened: a prompt to try too, None if there is none. size: damages per criterion and answer; as many as fit
+    unless given. budget_usd: US dollars, None for no limit.
+    """
     most = min(len(subjects), MOST_ANSWERS)
     sizes = [None, 4, 2, 1] if size is None else [size]
     counts = [(most, each) for each in sizes]
@@ -73,7 +79,9 @@ def _plan(
     rubric: Rubric,
     size: int | None,
 ) -> Plan:
-    """The cases of all experiments, one answer after the other: a budget that ends midway leaves whole answers."""
+    """Plan the cases of all experiments, one answer after the other, so that a budget that ends midway leaves whole
+    answers.
+    """
     probes = Probes(REPEATS, per_criterion=math.inf if size is None else size)
     each = [
         e.cases(tried, prompt, rubric) for e in (probes, Anchoring(REPEATS, hidden=False), Injections(per_answer=size))
