@@ -1,4 +1,6 @@
-"""Judges that are made of two models: one asks the other where it is unsure, or for reasons (`judging/judge.py` says when)."""
+"""Judges that are made of two models: the first asks the second if it is unsure, or for reasons (`judging/judge.py`
+decides when).
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ THEN = " > "  # between the two names: "gpt-4o-mini > gpt-5.1" is the name of th
 
 
 class _Two:
-    """Keep two models behind the interface of one; the request says which of them replies, and the first's replies name
-    the second.
+    """Combine two models behind the interface of one. The request says which of them replies; a reply of the first also
+    names the second.
     """
 
     names_second: ClassVar[str]  # the field of a Completion
@@ -76,7 +78,9 @@ class Cascade(_Two):
 
 
 class Explained(_Two):
-    """Add a chat model that gives reasons to a judge. To all others it is the judge: the marks are the same."""
+    """Add to a judge a chat model that gives reasons. Everywhere else it counts as the judge itself, because the marks
+    are the same.
+    """
 
     names_second = "reasons_from"
 

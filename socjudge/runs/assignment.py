@@ -76,7 +76,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Hold what a run has to do. given: what decides it beyond its log (`_given`). n_samples: answers to judge."""
+    """Hold what a run has to do. given: what decides the run beyond its log (`_given`). n_samples: number of answers to
+    judge.
+    """
 
     n_samples: int
     sample_at: Callable[[int], Sample]
@@ -160,8 +162,8 @@ def assign_suite(
 
 
 def rubric_to_judge(run: EvaluationRun) -> Rubric:
-    """Return the rubric to judge a run's answers by again: the run's own, or the project's if another tool's criteria
-    marked it.
+    """Return the rubric for judging a run's answers again: the run's own, or the project's if another tool judged the
+    run.
     """
     return project_rubric() if run.run.mode == IMPORTED else run.rubric
 
@@ -212,7 +214,7 @@ def check_counts(**counts: int) -> None:
 
 
 def begin_now(info: RunInfo) -> RunInfo:
-    """Copy the run's description for a run of its own that begins now."""
+    """Copy the run's description for a new run that begins now."""
     started = datetime.now().astimezone()
     run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     return replace(info, run_id=run_id, started_at=started.isoformat(timespec="seconds"))
@@ -245,8 +247,8 @@ def _make_plan(
 
 
 def _check_measures(criteria: Sequence[str]) -> None:
-    """Raise ConfigError if the embedded judge can measure none of the criteria; if it lacks some, their marks are
-    missing.
+    """Raise ConfigError if the embedded judge can measure none of the criteria. If it can measure some, the marks of
+    the others are missing.
     """
     from ..models.offline import measured_criteria
 
@@ -302,7 +304,7 @@ def _uses_index(plan: Plan) -> bool:
 
 
 def _shown(answer: AssistantAnswer) -> list[str]:
-    """List what a judge sees of a stored answer, or what that is made from."""
+    """List the parts of a stored answer that a judge sees, or from which what it sees is made."""
     told = [answer.answer, answer.context, str(answer.flags)]
     if not answer.evidence:  # of somebody else's: its citations are read by its passages
         told += [str((passage.source, passage.heading, passage.text)) for passage in answer.passages]

@@ -1,8 +1,9 @@
-"""Judging again until the verdict is certain: which answers to judge once more, and why it ended.
+"""Judging again until the verdict is certain: which answers to judge once more, and why the run ended.
 
-Only the questions that decide the verdict are judged again (`gate_progress`), after two judgements of each. It works
-from the journal, so an interrupted run resumes with the same questions. Marks that could not be parsed are requested
-once more before it ends, and it is certain only if the log's own verdict, which counts those as zeros, agrees.
+Only the questions that decide the verdict are judged again (`gate_progress`), after two judgements of each. The
+decision is made from the journal, so an interrupted run resumes with the same questions. Marks that could not be parsed
+are requested once more before the run ends, and the verdict is certain only if the log's own verdict, which counts
+those marks as zeros, agrees.
 """
 
 from __future__ import annotations
@@ -30,16 +31,17 @@ MAX_QUESTIONS = 300  # a look takes a second there; with more, no single questio
 
 
 def most_repeats(judge_repeats: int, until_certain: bool) -> int:
-    """Return the most judgements of one answer."""
+    """Return the largest number of judgements of one answer."""
     return MOST if until_certain and judge_repeats == 1 else judge_repeats
 
 
 class Certainty:
-    """Track what a run that goes on until it is certain has found so far.
+    """Track what a run that judges until the verdict is certain has found so far.
 
-    wanted: judgements that each answer should have by now. stopped_because: empty while it goes on; "certain pass" or
-    "certain fail"; "settled" if all repeats up to the most would hardly turn the verdict; "most" if there are no more;
-    "unread" if a deciding question cannot be parsed; "budget".
+    wanted: number of judgements that each answer should have by now. stopped_because: empty while the run goes on;
+    "certain pass" or "certain fail"; "settled" if all repeats that are still allowed would hardly turn the verdict;
+    "most" if no more repeats are allowed; "unread" if the reply about a deciding question cannot be parsed; "budget" if
+    the budget is used up.
     """
 
     def __init__(self, assignment: Assignment, journal: Journal) -> None:
@@ -82,7 +84,7 @@ class Certainty:
             self._failed.add(i)
 
     def next_round(self) -> list[int]:
-        """Return the answers to judge once more, the most decisive first; none at the end."""
+        """Return the answers to judge once more, the most decisive first; none if the run is over."""
         found = self._progress()
         # What was refused just now would be refused again.
         asked = [i for i in found.ask if i not in self._failed and self.wanted[i] < self._most][:ROUND]
@@ -108,7 +110,9 @@ class Certainty:
         return []
 
     def _progress(self) -> Any:
-        """Test how certain the verdict is: a pass with 0 for the missing marks, a fail with 100."""
+        """Test how certain the verdict is. Missing marks count as 0 in testing for a pass, and as 100 in testing for a
+        fail.
+        """
         from ..stats.sequential import gate_progress  # scipy, which only such a run needs
 
         spans = [list(each.values()) for each in self._marks]
@@ -136,7 +140,7 @@ class Certainty:
         return tally.summary(self._rule)
 
     def ends_with(self, reason: SocJudgeError | None) -> bool:
-        """Whether the run is over because its money is, with at least one judgement of every answer."""
+        """Whether the run is over because its budget is used up, with at least one judgement of every answer."""
         if isinstance(reason, BudgetReached) and all(self._marks):
             self.stopped_because = "budget"
         return self.stopped_because == "budget"

@@ -38,8 +38,8 @@ MAX_UNREADABLE = 5  # judgements, three replies each, from a judge that has give
 class Engine:
     """Carry out a run. Results enter the journal at once, and count when `synced_results` has brought them to the disk.
 
-    n_left: judgements still to come. n_undelivered: those among them that the service failed to deliver, last because
-    of `last_failure`. They are no results, and a resume requests them.
+    n_left: number of judgements still to come. n_undelivered: how many of these the service failed to deliver, the last
+    time because of `last_failure`. They are no results, and a resumed run requests them again.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class Engine:
     def _put_aside(
         self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: ConfigError
     ) -> None:
-        """Record a refusal that may come from a firewall, about this one question, or from a withdrawn key.
+        """Record a refusal that may come from a firewall and concern this one question, or come from a withdrawn key.
 
         The question comes last in the next session and is a row if it is refused again; several in a row end the run.
         """
@@ -255,7 +255,7 @@ class Engine:
             self._gate.stop(error)
 
     def _stop_unanswered(self) -> None:
-        """End a run whose own assistant does not answer; it can be resumed."""
+        """End a run because your own assistant does not answer; it can be resumed."""
         name, count = self._plan.own.name if self._plan.own else "", self._unanswered_in_a_row
         self._gate.stop(ProviderError(say("runs.own_silent", name=name, count=count, cause=self.last_failure)))
 
@@ -315,7 +315,7 @@ class Engine:
         )
 
     def _add(self, i: int, result: EvaluationResult) -> None:
-        """Count a result; its usage includes earlier attempts at the same judgement that led to nothing."""
+        """Count a result; its usage includes earlier attempts at this judgement that gave no result."""
         usage = result.evaluation.usage + self._journal.paid_before(i, result.judge_repeat)
         result = self._journal.judged(replace(result, evaluation=replace(result.evaluation, usage=usage)))
         if self._keep(self._journal.add_result, i, result):
@@ -327,7 +327,7 @@ class Engine:
                 self._certainty.add(i, result.judge_repeat, marks.status, span)
 
     def _keep(self, add: Callable[..., None], *what: Any) -> bool:
-        """Write to the journal. If that is impossible the run ends, because what is paid for would be lost."""
+        """Write to the journal. If that is impossible, end the run, because what is paid for would be lost."""
         try:
             add(*what, self.elapsed_s)
         except ConfigError as error:

@@ -34,8 +34,8 @@ _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKE
 class Estimate:
     """Hold what a run will cost. cost_usd: US dollars at list prices, None if unknown.
 
-    lowest: the least that it may cost, of a run until it is certain, or where another model is asked about some answers only;
-    everything else is then the most. least_share: of all judgements, the share that the least is for.
+    lowest: the least that the run may cost, if it judges until the verdict is certain or asks another model about some
+    answers only; all other fields are then the most. least_share: share of all judgements that `lowest` covers.
     """
 
     calls: int
@@ -96,13 +96,13 @@ def estimate_run(
 ) -> Estimate:
     """Estimate calls, tokens and list price of `run_evaluation_suite` with the same arguments; sends nothing.
 
-    A rough guide without hidden reasoning and repeated calls. The embedded default counts as no calls.
+    The estimate is rough: it leaves out hidden reasoning and repeated calls. The embedded default counts as no calls.
 
     Returns
     -------
     Estimate
-        calls, input_tokens, output_tokens, cost_usd (US dollars, None if a price is unknown); with until_certain, the
-        most that it may cost, and the least as `lowest`.
+        calls, input_tokens, output_tokens, cost_usd (US dollars, None if a price is unknown); with until_certain, these
+        are the most that the run may take, and `lowest` is the least.
 
     Raises
     ------
@@ -147,7 +147,9 @@ def estimate_run(
 
 
 def _in_two_steps(judges: Sequence[str | BaseChatModel | Model]) -> tuple[list[Any], list[Any]]:
-    """Split the judges into those that mark every answer and those asked when these are unsure, or for reasons."""
+    """Split the judges into those that mark every answer and those that are asked only if the first are unsure, or for
+    reasons.
+    """
     firsts: list[Any] = []
     seconds: list[Any] = []
     for judge in judges:

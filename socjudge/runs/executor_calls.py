@@ -1,4 +1,4 @@
-"""Calls through an executor, on the run's side: sends remote_calls and receives their results."""
+"""Calls through an executor, on the run's side: they send remote_calls and receive the results."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ExecutorCalls:
     ) -> Evaluation:
         """Return the judge's marks; see `dialogue.run_dialogue_async`.
 
-        A remote call is a single request, so a reply that has to be requested again is kept meanwhile.
+        A remote call is a single request, so a reply that could not be parsed is kept here and goes with the next call.
         """
         plan, paid = self._plan, list(earlier)
         while True:
@@ -98,7 +98,9 @@ class ExecutorCalls:
         return None if request is None else model.most_usd(self._gate.settings.fit(request))
 
     def _longest_request(self, question: str) -> ModelRequest | None:
-        """Build the longest request for an answer that a worker can send; which passages it will find is unknown here."""
+        """Build the longest request for an answer that a worker can send; which passages the worker will find is
+        unknown here.
+        """
         plan = self._plan
         if self._gate.budget.max_usd is None or plan.assistant_prompt is None:
             return None
@@ -113,7 +115,7 @@ class ExecutorCalls:
         return format_context(by_length[-self._plan.k - MOST_PASSAGES :])
 
     async def _send(self, model: Model, most: float | None, **material: Any) -> Any:
-        """Return what a call brings back. most: the most that one call can cost, US dollars."""
+        """Make a call and return its value. most: the most that one call can cost, US dollars."""
         lost = 0
         while True:
             await self._gate.enter(most)
@@ -139,10 +141,10 @@ class ExecutorCalls:
             return replace(value, usage=value.usage + Usage(lost_calls=lost)) if lost else value
 
     async def _submit(self, call: RemoteCall) -> RemoteResult:
-        """Have the call made.
+        """Submit the call to the executor and return its result.
 
-        RunStopped if it was withdrawn; ConfigError if the executor is gone; RequestRefused if it lost this call alone.
-        The work itself raises nothing.
+        RunStopped if the call was withdrawn; ConfigError if the executor is gone; RequestRefused if the executor lost
+        this call alone. The work itself raises nothing.
         """
         try:
             future = self._executor.submit(run_remote_call, call)

@@ -1,4 +1,4 @@
-"""Which runs of one call are finished, in a small file beside the journals until all are.
+"""A small file beside the journals that names the finished runs of a call until all of its runs are finished.
 
 A call that makes several runs (several judges, parts of an experiment) and was interrupted resumes with the rest.
 """
@@ -23,7 +23,7 @@ from .load import load_run
 class FinishedParts:
     """Keep the finished runs of a call on disk as {place: log}, in the order they finished.
 
-    assignments: everything the call has to do, which identifies it. fresh: start with none finished.
+    assignments: everything the call has to do, which identifies it. fresh: whether to start with none finished.
     """
 
     def __init__(self, folder: Path, assignments: Sequence[Assignment], *, fresh: bool) -> None:
@@ -51,7 +51,7 @@ class FinishedParts:
 
 
 def forget_parts(folder: Path, logs: Iterable[Path | None]) -> None:
-    """Forget the calls whose logs are all among these."""
+    """Forget each call whose logs are all among these."""
     over = {_where(log) for log in logs}
     for path in folder.glob(".judges_*.json"):
         with contextlib.suppress(OSError, orjson.JSONDecodeError):

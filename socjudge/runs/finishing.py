@@ -33,8 +33,8 @@ def finish_run(
 ) -> EvaluationRun:
     """Write the log from the journal, row by row, and return the run that reads from it.
 
-    What decides no mark (categories, say) is as at the last start, except the pass line, which stays the journal's.
-    spent_usd: the most that the run has cost, None if no price is known.
+    What decides no mark (such as categories) is taken from the last start, except the pass line, which stays the
+    journal's. spent_usd: the most that the run has cost, US dollars, None if no price is known.
     """
     line = run_rule(journal.info).line
     totals = _Totals(line)
@@ -102,7 +102,7 @@ def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
 
 
 def _most_usd(spent_usd: float | None, totals: _Totals) -> float | None:
-    """Return the most that a run has cost, which is no less than its rows add up to."""
+    """Return the most that a run has cost in US dollars, which is no less than the sum over its rows."""
     told = (totals.judge_usage + totals.assistant_usage).cost_usd
     known = [cost for cost in (spent_usd, told) if cost is not None]
     return max(known, default=None)

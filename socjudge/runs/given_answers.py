@@ -22,8 +22,8 @@ Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Ru
 def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer] | Assistant | None:
     """Return one answer per question, or the assistant to ask for them; None for socjudge's own.
 
-    A text is, in this order, an existing file, `file.py:name`, or a table of socjudge.toml. ConfigError if it is none
-    of these or two of them, and for questions without an answer.
+    A text is looked up, in this order, as an existing file, as `file.py:name`, and as a table of socjudge.toml.
+    ConfigError if it is none of these or two of them, and for questions without an answer.
     """
     if given is None or isinstance(given, Assistant):
         return given

@@ -9,7 +9,7 @@ replaces an earlier one. Lines are:
 - {"answer", "sample"}: an answer of the assistant
 - {"reply", "sample", "repeat"}: a judge's reply that could not be parsed
 - {"row", "sample", "repeat"}: a judged answer as it will stand in the log
-- {"over"}: a run until it is certain asks for no more
+- {"over"}: a run that judges until the verdict is certain requests no more
 - {"handed_on"}: another judge's journal has its answers, with their cost
 
 If its disk is full, or the file is removed or replaced meanwhile, it continues in the fallback folder
@@ -64,9 +64,9 @@ _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)  # Windows would w
 class Journal:
     """Keep a run on disk, locked for this process, so that nobody else can resume the run meanwhile.
 
-    info: the run as its header has it. folder: where it belongs. wall_time_s: of earlier sessions. n_done: judged
-    answers in it. is_over: whether a run until it is certain has ended. meter: returns the cost so far; noted_usd: its
-    last value.
+    info: the run as its header has it. folder: where it belongs. wall_time_s: of earlier sessions. n_done: number of
+    judged answers in it. is_over: whether a run that judges until the verdict is certain has ended. meter: returns the
+    cost so far, US dollars; noted_usd: its last value.
     """
 
     def __init__(self, folder: Path, *, total: int, judge_repeats: int) -> None:
@@ -142,7 +142,7 @@ class Journal:
         return next((told for i in range(len(self._answers)) if (told := getattr(self.answer(i), "version", ""))), "")
 
     def paid_before(self, sample: int, repeat: int) -> Usage:
-        """Return what earlier attempts at a judgement cost that failed or could not be parsed."""
+        """Return what earlier attempts at a judgement, which failed or could not be parsed, have cost."""
         row = sample * self.judge_repeats + repeat
         if not self._failed[row]:
             return Usage()
@@ -150,7 +150,7 @@ class Journal:
 
     @property
     def lost_usage(self) -> Usage:
-        """Return what replies cost that no row accounts for: those of judgements that were given up."""
+        """Return what the replies cost that no row accounts for, because their judgements were given up."""
         given_up = [start for row, starts in self._replies.items() for start in starts if start > self._rows[row]]
         return total_usage(Usage(**self._line(start)["reply"]["usage"]) for start in given_up)
 
@@ -201,8 +201,8 @@ class Journal:
         self._note_row(sample, repeat, self._append(line), result.evaluation.status)
 
     def take_over(self, old: Path) -> None:
-        """Copy the judge's rows and replies from another journal over the same samples where this one has none; that
-        file stays.
+        """Copy the judge's rows and replies that this journal lacks from another journal over the same samples; the
+        other file stays.
         """
         known = {row for row, start in enumerate(self._rows) if start != _MISSING} | {*self._replies}
         for _, line in lines(old):
@@ -214,7 +214,7 @@ class Journal:
         self._ask_anew()
 
     def note_end(self) -> None:
-        """Write that nothing more is requested, for a run whose number of judged answers does not show it."""
+        """Write that nothing more is requested, because the number of judged answers does not show it."""
         self.is_over = True
         self._append({"over": True})
 
@@ -235,7 +235,7 @@ class Journal:
                     self._move(problem)
 
     def close(self, *, discard: bool = False) -> None:
-        """Release the journal. discard: also remove the file, because a log holds it all or nothing was paid for."""
+        """Release the journal. discard: also remove the file, because the log holds all of it or nothing was paid for."""
         if self._handle >= 0:
             _unlock(self._handle)
             os.close(self._handle)
@@ -273,7 +273,7 @@ class Journal:
             self._unread[row] = start
 
     def _ask_anew(self) -> None:
-        """Drop what does not count as done; see `unfinished.is_done`."""
+        """Reopen the judgements that do not count as done; see `unfinished.is_done`."""
         for row, start in self._unread.items():
             if self._rows[row] == start and not is_done("unparsable", start, self._first_read):
                 self.ask_again(*divmod(row, self.judge_repeats))
@@ -503,7 +503,7 @@ def _create_file(folder: Path, info: RunInfo, *, mode: int) -> tuple[Path, int]:
 
 
 def _lock(handle: int) -> None:
-    """Lock the file under whatever name others reach it; filelock.Timeout if another process has it."""
+    """Lock the file, whatever name others open it by; filelock.Timeout if another process has it."""
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -26,8 +26,8 @@ def load_run(path: Path | str) -> EvaluationRun:
     Parameters
     ----------
     path
-        In a folder, or a URL such as s3://bucket/logs/judge_eval_….json; also packed (.json.gz). Of a journal
-        (….partial.jsonl), the run as far as it got.
+        In a folder, or a URL such as s3://bucket/logs/judge_eval_….json; also packed (.json.gz). From a journal
+        (….partial.jsonl), what the run has so far is loaded.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def load_run(path: Path | str) -> EvaluationRun:
     Raises
     ------
     ConfigError
-        Naming the file, the place in it and what was expected.
+        Names the file, the place in it and what was expected.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Records to and from JSON, as logs and journals hold them. The shape follows from the records (records.py).
 
-A log has the specification's keys first, in its order, and ours behind them. Bare logs of the specification (without
+A log has the specification's keys first, in their order, and ours after them. Bare logs of the specification (without
 `run`, `status` and other additions) are read too, with the gaps filled in.
 """
 
@@ -84,7 +84,7 @@ def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
 
 
 def answer_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
-    """Build an answer's own JSON, as a journal keeps it, with the fields it has in a row of `results`."""
+    """Build the JSON of an answer alone, as a journal keeps it, with the fields it has in a row of `results`."""
     return _to_dict(answer)
 
 
@@ -176,7 +176,7 @@ def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
 
 
 def rule_agrees(info: RunInfo) -> bool:
-    """Whether pass line and rate, which a log has twice, agree."""
+    """Whether pass line and rate are equal in the two places where a log has them."""
     told, rubric = (info.pass_threshold, info.pass_rate_required), info.rubric
     return rubric is None or told == (rubric.pass_threshold, rubric.pass_rate)
 
@@ -228,8 +228,8 @@ def _record(kind: Any, data: Any, where: str) -> Any:
 
 @functools.cache
 def _reader(hint: Any) -> tuple[_Reader, bool]:
-    """Return what reads an annotation's values, and whether they are objects or lists. TypeError for an unknown
-    annotation.
+    """Return the function that reads an annotation's values, and whether they are objects or lists. TypeError for an
+    unknown annotation.
     """
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Evaluation:
@@ -253,7 +253,7 @@ def _reader(hint: Any) -> tuple[_Reader, bool]:
 
 
 def _scalar(kinds: tuple[type, ...], value: Any, where: str, name: str) -> Any:
-    """Check a value's type; null is how JSON has a number that is not finite."""
+    """Check a value's type; null stands for a number that is not finite, which JSON cannot hold."""
     kind = type(value)
     fits = kind in kinds or (kind is int and float in kinds)
     if fits and (kind is not int or -(2**63) <= value < 2**63):
@@ -287,7 +287,7 @@ def _values(read: _Reader, value: Any, where: str, name: str) -> dict[str, Any]:
 
 
 def _evaluation(data: Any, where: str, name: str) -> Evaluation:
-    """Read the judge's marks, also as older versions wrote them."""
+    """Read the judge's marks, including those that older versions wrote."""
     where = f"{where}.{name}"
     block = dict(_mapping(data, where))
     reasons = block.get("rationale")
@@ -334,6 +334,6 @@ def _unfit(where: str, name: str, value: Any, expected: str) -> ConfigError:
 
 
 def _shown(value: Any) -> str:
-    """Shorten a value as the log has it."""
+    """Show a value in an error as the log has it, shortened."""
     text = say("runs.missing_or_null") if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -38,21 +38,21 @@ _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = None) -> Path:
     """Write the run's log and return its path, `judge_eval_YYYYMMDD_HHMMSS.json` after the run's start.
 
-    Nothing is overwritten: a name that is taken moves on by a second. Text that UTF-8 cannot hold (half of a surrogate
+    Nothing is overwritten: if a name is taken, the next second is used. Text that UTF-8 cannot hold (half of a surrogate
     pair, as a model may send) is written with U+FFFD in its place.
 
     Parameters
     ----------
     run
-        Such as `load_run` gives; `run_evaluation_suite` has saved its own.
+        A run, such as `load_run` returns; `run_evaluation_suite` has already saved its own.
     logs_dir
         A folder, the project's logs unless given, or a URL such as s3://bucket/logs, where the log becomes one object.
 
     Returns
     -------
     Path
-        When the place cannot be written (no permission, disk full, no such bucket), in the system's temporary folder
-        instead, with a warning that says where.
+        If the place cannot be written (no permission, disk full, no such bucket), the log is in the system's temporary
+        folder instead, and a warning says where.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def load_log(path: Path) -> bytes:
 
 
 def log_files(logs_dir: Path | str | None = None) -> list[Path]:
-    """List the logs in a folder or under a URL by name, which is by age; none if there is no such folder.
+    """List the logs in a folder or under a URL by name, which is their order by age; none if there is no such folder.
 
     ConfigError if the place cannot be read.
     """
@@ -237,7 +237,7 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
 
 
 def find_log(run_id: str, *places: Path | str, started_at: str) -> Path | None:
-    """Find the log of a run in folders or under URLs. No log is named after an earlier time than the run's start."""
+    """Find the log of a run in folders or under URLs. Logs named after a time before the run's start are not looked at."""
     first = next(_names(started_at, ""))
     mark = f'"run_id": "{run_id}"'.encode()
     for place in places:
@@ -254,7 +254,7 @@ def is_log_name(name: str) -> bool:
 
 
 def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
-    """Write the value as JSON; what orjson refuses is made writable, because no value may cost the run."""
+    """Write the value as JSON. What orjson refuses is replaced (`_writable`), because no value may cost the run."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
         return orjson.dumps(value, option=options)
@@ -291,7 +291,9 @@ def _write_new(folder: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
 
 
 def _upload_new(place: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
-    """Write to an object that was not there before, through a file, because half an upload must not become a log."""
+    """Write to an object that was not there before, from a temporary file, because half an upload must not become a
+    log.
+    """
     with tempfile.TemporaryDirectory(prefix="socjudge-") as temporary:
         file = Path(temporary) / "log.json"
         with file.open("wb") as handle:

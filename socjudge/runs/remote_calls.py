@@ -66,10 +66,10 @@ class RemoteCall:
 
 @dataclass(frozen=True)
 class RemoteResult:
-    """Hold what came of a call.
+    """Hold the outcome of a call.
 
-    value: an answer, an evaluation, a reply that has to be requested again, or why there is none. It is not raised,
-    because a raised error would be printed with its arguments, or repeated, on the way.
+    value: an answer, an evaluation, a reply that has to be requested again, or the error that explains why there is
+    none. The error is not raised, because a raised error would be printed with its arguments, or repeated, on the way.
     """
 
     value: AssistantAnswer | Evaluation | Completion | SocJudgeError
@@ -151,7 +151,7 @@ def stop_remote_calls(run_id: str) -> None:
 
 
 def get_terms(model: Model) -> Terms:
-    """Return what must be the same on all machines for a run to be one run."""
+    """Return the settings that all machines must share for their calls to be one run."""
     sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
     return (
         (say("runs.version_of_socjudge"), __version__),

@@ -1,4 +1,4 @@
-"""Repairing an old log: failed rows are requested again, the rest is taken over."""
+"""Repairing an old log: failed rows are requested again, all other rows are copied."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def repair_run(
 ) -> EvaluationRun:
     """Make a new run with its own log from the results of this one, requesting again those that failed.
 
-    Models, prompts, repeats and rubric are the log's, and what was paid for there is not counted again. answers: your
-    own assistant that it asked, if it left questions open and its name does not open it again. index, max_cost_usd,
-    logs_dir, progress, options: as in `run_evaluation_suite`. ConfigError if nothing failed, or if something that
-    decides an answer or a mark (runbooks, prompts, services, their settings) has changed.
+    Models, prompts, repeats and rubric are the log's, and what was paid for there is not counted again. answers: the
+    run's own assistant, needed if questions are still unanswered and its name in the log does not open it. index,
+    max_cost_usd, logs_dir, progress, options: as in `run_evaluation_suite`. ConfigError if nothing failed, or if
+    something that decides an answer or a mark (runbooks, prompts, services, their settings) has changed.
     """
     if not any(result.evaluation.status == "failed" for result in run.results):
         raise ConfigError(say("runs.nothing_failed", run=run.log_path or say("runs.the_run")))
@@ -70,7 +70,7 @@ def repair_run(
 
 
 def own_assistant(run: EvaluationRun, answers: Given = None) -> Assistant | None:
-    """Return your own assistant that must be asked again, by its name in the log unless given; None if none has to be."""
+    """Return your own assistant if it must be asked again, opened by its name in the log unless given; else None."""
     info = run.run
     if info.assistant_prompt_id != OWN or info.rejudged_from or not any(r.answer.is_empty for r in run.results):
         return None
@@ -83,7 +83,7 @@ def own_assistant(run: EvaluationRun, answers: Given = None) -> Assistant | None
 
 
 def _paid(result: EvaluationResult) -> EvaluationResult:
-    """Set a result's cost to zero: the log it comes from has it."""
+    """Set a result's cost to zero, because the log it comes from already counts it."""
     answer, evaluation = (replace(part, usage=Usage()) for part in (result.answer, result.evaluation))
     return replace(result, answer=answer, evaluation=evaluation)  # type: ignore[arg-type]
 
@@ -91,7 +91,7 @@ def _paid(result: EvaluationResult) -> EvaluationResult:
 def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
     """Estimate calls, tokens and list price of `repair_run`; an answer in the log is not requested again.
 
-    For a run until it is certain, this is the most; `lowest` covers only what failed.
+    For a run that judges until the verdict is certain, this is the most; `lowest` covers only what failed.
     """
     own = own_assistant(run, answers)
     least = _estimate(run, own, lambda rows: sum(row.evaluation.status == "failed" for row in rows))
@@ -108,7 +108,7 @@ def estimate_repair(run: EvaluationRun, *, answers: Given = None) -> Estimate:
 def _estimate(
     run: EvaluationRun, own: Assistant | None, n_judgements: Callable[[Sequence[EvaluationResult]], int]
 ) -> Estimate:
-    """Estimate judging each answer so often. n_judgements: returns that for an answer's rows."""
+    """Estimate judging each answer as often as `n_judgements` returns for the answer's rows."""
     answers: dict[tuple[int | str, int], list[EvaluationResult]] = {}
     for row in run.results:
         answers.setdefault((row.question.id, row.answer_repeat), []).append(row)
@@ -127,7 +127,7 @@ def _estimate(
 
 
 def asks_assistant(run: EvaluationRun) -> bool:
-    """Whether the run asked our assistant instead of judging answers that were given."""
+    """Whether the run asked socjudge's assistant instead of judging answers that were given."""
     given = run.run.assistant_model == STORED or run.run.assistant_prompt_id == OWN
     return not run.run.rejudged_from and not given
 

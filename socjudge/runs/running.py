@@ -59,9 +59,9 @@ def run_assignment(
 ) -> EvaluationRun:
     """Carry out an assignment and write the log, for `run_evaluation_suite` and `rejudge`.
 
-    It begins now, whenever it was assigned: each call is a run of its own or resumes an interrupted one. known: results
-    that exist already; of a failed one, only the answer counts. old: a journal of the same judge over the same answers,
-    which is taken over and then removed.
+    The run begins now, whenever it was assigned: each call is a run of its own or resumes an interrupted one. known:
+    results that exist already; of a failed one, only the answer counts. old: a journal of the same judge over the same
+    answers, which is removed after its rows and replies have been copied.
     """
     check_counts(max_concurrency=terms.max_concurrency, max_failures=terms.max_failures)
     settings = get_settings(terms.output_tokens, terms.timeout_s, terms.patience_s)

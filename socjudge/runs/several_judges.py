@@ -1,9 +1,10 @@
 """Several judges over the same answers: each answer is made once and marked by every judge.
 
-Each judge has a run, a journal and a log of its own, the first with the answers, the others over these (`rejudged_from` names
-it). So a log stays what the specification has, with one judge; every reader, frame and chart shows each single mark without
-knowing of panels; and a judge that fails, or is stopped, loses nothing of the others: starting the same again asks only for
-the rest (finished_parts.py)."""
+Each judge has a run, a journal and a log of its own: the first judge's run makes the answers, the other runs judge
+these (`rejudged_from` names the first). So a log has one judge, as in the specification; every reader, frame and chart
+shows each single mark without knowing of several judges; and a judge that fails or is stopped loses nothing of the
+others: starting the call again requests only the rest (finished_parts.py).
+"""
 
 from __future__ import annotations
 
@@ -45,9 +46,11 @@ def assign_judges(
     judging: dict[str, Any],
     answering: dict[str, Any],
 ) -> tuple[list[Assignment], Over]:
-    """What each judge is to do, answers included, and what over the answers of a run; ConfigError as `assign_suite`.
+    """Return what each judge has to do, answers included, and a function that returns what a judge has to do over the
+    answers of a run; ConfigError as `assign_suite`.
 
-    judging: judge_prompt, rubric and judge_repeats; answering: the other arguments of `assign_suite`."""
+    judging: judge_prompt, rubric and judge_repeats. answering: the other arguments of `assign_suite`.
+    """
     # One text for all, whatever becomes of its file.
     judging |= {"judge_prompt": load_prompt(judging["judge_prompt"], rubric=judging["rubric"])}
     assignments: list[Assignment] = []
@@ -60,7 +63,7 @@ def assign_judges(
 
 
 def check_judges(assignments: Sequence[Assignment]) -> None:
-    """ConfigError if there is no judge, or one twice."""
+    """Raise ConfigError if there is no judge, or one twice."""
     if not assignments:
         raise ConfigError(say("runs.judges_none"))
     for place, assignment in enumerate(assignments):
@@ -69,9 +72,11 @@ def check_judges(assignments: Sequence[Assignment]) -> None:
 
 
 def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path | str | None) -> list[int]:
-    """How many answers each judge has marked, in logs and journals that would be taken up; all of them if it has finished.
+    """Count the answers that each judge has marked, in logs and in journals that would be resumed; all if it has
+    finished.
 
-    assignments, over: of `assign_judges`. ConfigError for a damaged journal."""
+    assignments, over: from `assign_judges`. ConfigError for a damaged journal.
+    """
     folder = journal_folder(logs_dir or constants.LOGS_DIR)
     runs = dict(FinishedParts(folder, assignments, fresh=False).load())
     found = []
@@ -97,9 +102,11 @@ def estimate_judges_left(
     answering: dict[str, Any],
     until_certain: bool = False,
 ) -> Estimate:
-    """What is still to be paid when these judges are started (again), which may be one: of each what it has not marked.
+    """Estimate what remains to be paid if these judges (or this one) are started or resumed: the answers that each has
+    not marked.
 
-    already: of `judged_already`, of `total` each; the other arguments are those of `assign_judges`. Nothing is sent."""
+    already: from `judged_already`, of `total` each. The other arguments are those of `assign_judges`. Nothing is sent.
+    """
     left = Estimate(0, 0, 0, 0.0)
     for place, (judge, done) in enumerate(zip(judges, already, strict=True)):
         makes_answers = place == 0 and total not in already  # who finishes has the answers
@@ -112,10 +119,12 @@ def estimate_judges_left(
 
 
 def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -> EvaluationRun:
-    """Have several judges mark the same answers; gives the run that made the answers, with the other judges' as `others`.
+    """Have several judges mark the same answers; return the run that made the answers, with the other judges' runs as
+    `others`.
 
-    assignments, over: of `assign_judges`. A judge that fails is left out with a warning; SocJudgeError if all do.
-    max_cost_usd is for all together."""
+    assignments, over: from `assign_judges`. A judge that fails is left out with a warning; SocJudgeError if all do.
+    max_cost_usd is for all together.
+    """
     if terms.resume is not None:
         raise ConfigError(say("runs.judges_resume"))
     check_judges(assignments)
@@ -175,7 +184,7 @@ def _one_budget(
     over: Over,
     finished: Mapping[int, EvaluationRun],
 ) -> Budget:
-    """The purse of all judges, with what those that are finished and broken off have spent before."""
+    """Return the budget that all judges share, including what finished and interrupted judges have spent before."""
     budget = as_budget(terms.max_cost_usd)
     for run in finished.values():
         note_run(budget, run)
@@ -189,8 +198,9 @@ def _one_budget(
 
 
 def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
-    """Whether the journal of a judge that failed as the first one has the answers that it is to mark now, and so is no
-    other run's."""
+    """Whether the journal of a judge that failed as the first one holds the answers that the judge has to mark now,
+    which shows that it is no other run's journal.
+    """
     samples = [over.sample_at(i) for i in range(over.n_samples)]
     if [s.question.id for s in samples] != [first.sample_at(i).question.id for i in range(first.n_samples)]:
         return False
@@ -203,7 +213,7 @@ def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
 
 
 def _answers(journal: Path, assignment: Assignment) -> Iterator[EvaluationResult]:
-    """The answers in a journal, without marks, as `run_assignment` takes what is known."""
+    """Yield the answers in a journal, without marks, as `run_assignment` takes known results."""
     unmarked = failed_evaluation(ProviderError(""), model="", criteria=())
     for _, line in lines(journal):
         if "answer" in line:

@@ -190,7 +190,7 @@ def rejudge(
     Returns
     -------
     EvaluationRun
-        A question that got no answer then stays a row with status "failed".
+        A question that got no answer in the old run stays a row with status "failed".
 
     Raises
     ------

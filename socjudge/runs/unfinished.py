@@ -31,8 +31,8 @@ SUFFIX = ".partial.jsonl"
 class UnfinishedRun:
     """Describe a journal whose run has no log yet.
 
-    done: judged answers in it, of `total`. unread: those among them that could not be parsed. cost_usd: None if
-    unknown.
+    done: number of judged answers in it, of `total`. unread: how many of these could not be parsed. cost_usd: US
+    dollars, None if unknown.
     """
 
     path: Path
@@ -50,7 +50,7 @@ class UnfinishedRun:
 
     @property
     def unread_text(self) -> str:
-        """Say how many judgements could not be parsed, to follow the number of all; empty if none."""
+        """Say how many judgements could not be parsed, worded to follow the number of all; empty if none."""
         return say("runs.unfinished_unread", count=self.unread) if self.unread else ""
 
     def _repr_html_(self) -> str:
@@ -77,13 +77,13 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     Parameters
     ----------
     logs_dir
-        The folder, the project's logs unless given; of a URL, those in LOGS_DIR, where the journals of such runs are,
-        whichever URL they were for.
+        The folder; the project's logs unless given. For a URL the journals in LOGS_DIR are listed, whichever URL their
+        runs are for.
 
     Raises
     ------
     ConfigError
-        Naming a damaged journal and its line.
+        If a journal is damaged; names it and the line.
 
     Examples
     --------
@@ -108,10 +108,10 @@ def note_handed_on(path: Path) -> None:
 
 
 class Counted(NamedTuple):
-    """Sum up a journal.
+    """Hold the totals of a journal.
 
-    done: judged answers that a resume does not request again. unread: those among them without a mark. cost_usd: None
-    if unknown. spent_usd: the most that the run can have cost, as far as known.
+    done: number of judged answers that a resumed run does not request again. unread: how many of these have no mark.
+    cost_usd: US dollars, None if unknown. spent_usd: the most that the run can have cost, as far as known.
     """
 
     run_id: str
@@ -189,7 +189,7 @@ def newest(folder: Path, key: Mapping[str, Any]) -> Path | None:
 
 
 def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """List the journals that belong to a folder with their headers, by age; of a run that was moved, the one that
+    """List the journals that belong to a folder with their headers, by age; if a run was moved, only the journal that
     continued.
     """
     found = {str(header.get("run", path)): (path, header) for path, header in headers(folder)}
@@ -199,8 +199,8 @@ def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
 def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield every journal of this folder with its header: those in the folder, then those elsewhere.
 
-    A link is not read, because its target counts where it lies and may be removed there. Another user's file is not
-    read, because it would become the run.
+    A link is not read, because its target belongs to the folder where it lies and may be removed there. Another user's
+    file is not read, because its content would become the run's.
     """
     for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
         if is_ours(path, beside=folder):
@@ -217,7 +217,7 @@ def headers(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def stubs(folder: Path) -> list[Path]:
-    """List journals whose first line was never finished, so that nothing is lost in them."""
+    """List journals whose first line was never finished; nothing is lost with them."""
     files = filter(is_ours, sorted(folder.glob(f"judge_eval_*{SUFFIX}")))
     return [path for path in files if b"\n" not in path.read_bytes()]
 
@@ -275,7 +275,7 @@ def _read_header(path: Path) -> dict[str, Any]:
 def lines(path: Path, *, to_go_on: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (start, line) for each whole line, with its bytes as "raw"; ConfigError for a damaged one.
 
-    to_go_on: also for a row that lacks what a log's totals need.
+    to_go_on: also raise ConfigError for a row that lacks what a log's totals need.
     """
     start = 0
     with path.open("rb") as file:
