@@ -1,1 +1,1 @@
-"""From files of runbooks to the passages that fit a question."""
+"""Read runbook files, index their passages and find the passages that fit a question."""

@@ -1,6 +1,8 @@
-"""What a long report asks: its story tells the runbook, and the sentence that asks the section.
+"""Find in a long report the sentences that ask something.
 
-What has happened and what was done resembles the stages that are over; only what is asked names the one that is wanted.
+A long report tells a story before it asks. The story tells which runbook is needed, but it resembles the sections about
+work that is already done. Only the sentence that asks names the section that is wanted, so that sentence is looked up
+separately.
 """
 
 from __future__ import annotations
@@ -39,13 +41,14 @@ _STAGES = tuple(
 
 
 def split_clauses(question: str) -> list[str]:
-    """The sentences of a question that say something, without what ends them; the last MOST_CLAUSES."""
+    """Return the last MOST_CLAUSES sentences of a question, without their end marks and without very short ones."""
     return [text for text, _ in _read(question)][-MOST_CLAUSES:]
 
 
 def find_asking(question: str) -> str:
-    """The sentences of a long report that ask, or else those that announce what will be done, the last MOST_ASKING;
-    nothing where none does, or the question is short."""
+    """Return the sentences of a long report that ask, or, if none asks, those that announce what will be done; at most
+    the last MOST_ASKING, joined. Return an empty text if there are neither, or if the question is short.
+    """
     sentences = _read(question)
     for pattern in (_ASKS, _PLANS) if len(sentences) >= LONG_REPORT else ():
         if found := [text for text, end in sentences if pattern.search(text + end)]:
@@ -54,12 +57,12 @@ def find_asking(question: str) -> str:
 
 
 def asks_leave(question: str) -> bool:
-    """Whether it asks whether something may be done: もう戻していいですか."""
+    """Whether a text asks whether something may be done: もう戻していいですか."""
     return bool(_ASKS_LEAVE.search(question.strip()))
 
 
 def wants_leave(question: str) -> bool:
-    """Whether any of its sentences asks whether something may be done, or announces it."""
+    """Whether any sentence of a question asks whether something may be done, or announces that it will be done."""
     return any(asks_leave(text + end) or _PLANS.search(text) for text, end in _read(question))
 
 

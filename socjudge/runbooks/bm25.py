@@ -1,4 +1,4 @@
-"""Words: Japanese and English text as BM25 tokens, and the BM25 index over them."""
+"""Split Japanese and English text into BM25 tokens, and search texts by them."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _REMEMBERED = 500  # characters of a text whose words are remembered
 
 
 def normalise_text(text: str) -> str:
-    """Text in the one spelling that is compared: NFKC (ＥＤＲ and ｴﾗｰ become EDR and エラー), lower case."""
+    """Return a text in the one spelling that is compared: NFKC (ＥＤＲ and ｴﾗｰ become EDR and エラー), lower case."""
     return unicodedata.normalize("NFKC", text).lower()
 
 
 def tokenise(text: str) -> list[str]:
-    """The BM25 tokens of a text, in order, repeats kept; none is empty.
+    """Return the BM25 tokens of a text, in order, repeats kept; none is empty.
 
-    Kanji runs give single characters and pairs, hiragana runs pairs, katakana runs themselves and their
-    pieces of four letters (フィッシングメール must find フィッシング); Latin words and numbers give
-    themselves and, where joined by - _ or ., also their parts. Two scripts that touch give the pair where
-    they meet (を切 in 電源を切る)."""
+    Kanji runs give single characters and pairs, hiragana runs give pairs, and katakana runs give themselves and their
+    pieces of four letters (フィッシングメール must find フィッシング). Latin words and numbers give themselves and, where joined by -
+    _ or ., also their parts. Where two scripts meet, the pair of characters at that place is a token too (を切 in 電源を切る).
+    """
     normal = normalise_text(text)
     tokens: list[str] = []
     end = -1
@@ -57,7 +57,7 @@ def tokenise(text: str) -> list[str]:
 
 
 def content_words(text: str) -> set[str]:
-    """The tokens that carry meaning: kanji pairs, katakana words, Latin words and numbers."""
+    """Return the tokens that carry meaning: kanji pairs, katakana words, Latin words and numbers."""
     return set(_content_words_once(text) if len(text) <= _REMEMBERED else _content_words(text))
 
 
@@ -71,7 +71,7 @@ _content_words_once = lru_cache(maxsize=8_000)(_content_words)
 
 
 def _split_run(match: re.Match[str]) -> list[str]:
-    """The tokens of a run of one script."""
+    """Return the tokens of a run of one script."""
     run, script = match[0], match.lastgroup
     pairs = [run[i : i + 2] for i in range(len(run) - 1)]
     if script == "kanji":
@@ -89,7 +89,9 @@ Scores = np.ndarray[Any, np.dtype[np.float32]]
 
 @dataclass(frozen=True)
 class LexicalMatch:
-    """scores: (passages,) BM25 score of each. ratio: 0–1, see `Bm25.match`. unknown: tokens never indexed."""
+    """Hold the result of a query. scores: (passages,) BM25 score of each. ratio: 0–1, see `Bm25.match`. unknown: the
+    query's tokens that were never indexed.
+    """
 
     scores: Scores
     ratio: float
@@ -105,7 +107,7 @@ def _weight(token: str) -> int:
 
 
 class Bm25:
-    """BM25 (Lucene's variant, by bm25s) over texts. Safe to use from several threads."""
+    """Search texts by BM25 (Lucene's variant, by bm25s). Safe to use from several threads."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         import bm25s
@@ -126,14 +128,14 @@ class Bm25:
         self._idf_unknown = float(np.log1p((self._n + 0.5) / 0.5))
 
     def match(self, query: str) -> LexicalMatch:
-        """Scores of a query against every text.
+        """Score every text for a query.
 
-        The score of a text is the sum, over the query's distinct tokens t but English function words, of
-        idf(t) * tf / (tf + k1 * (1 - b + b * length / mean length)), and LATIN_WEIGHT times that for Latin words and
-        numbers. A term's last factor stays below 1,
-        so no text can score more than the sum of idf(t): `ratio` is the best score divided by that sum.
-        A token that no text holds counts with idf = ln(1 + (N + 0.5) / 0.5), the highest there is, and so
-        lowers the ratio. 0 for a query without tokens."""
+        The score of a text is the sum, over the query's distinct tokens t without English function words, of idf(t) *
+        tf / (tf + k1 * (1 - b + b * length / mean length)), and LATIN_WEIGHT times that for Latin words and numbers. A
+        term's last factor stays below 1, so no text can score more than the sum of idf(t): `ratio` is the best score
+        divided by that sum. A token that no text holds counts with idf = ln(1 + (N + 0.5) / 0.5), the highest possible
+        idf, and so lowers the ratio. The ratio is 0 for a query without tokens.
+        """
         tokens = _query_tokens(query)
         known = [self._ids[token] for token in tokens if token in self._ids]
         unknown = tuple(token for token in tokens if token not in self._ids)
@@ -144,10 +146,11 @@ class Bm25:
         return LexicalMatch(scores, float(scores.max()) / highest, unknown)
 
     def match_among(self, query: str, texts: Sequence[int] | np.ndarray[Any, Any]) -> Scores:
-        """Scores of a query against some of the texts, told apart by words that are rare among them; (texts,).
+        """Score some of the texts for a query by the words that are rare among them; (texts,).
 
-        As `match`, with the idf of a token counted among these texts alone: where all are about phishing, that word
-        tells nothing."""
+        The formula is that of `match`, but the idf of a token is counted among these texts alone: if all of them are
+        about phishing, the word "phishing" tells nothing.
+        """
         place = np.full(self._n, -1)
         place[texts] = np.arange(len(texts))
         found = np.zeros(len(texts), dtype=np.float32)
@@ -159,9 +162,11 @@ class Bm25:
         return found
 
     def match_groups(self, query: str, groups: np.ndarray[Any, Any]) -> Scores:
-        """How much of a query each group of texts covers: the sum over its tokens of the group's best score, (groups,).
+        """Measure how much of a query each group of texts covers: the sum over its tokens of the group's best score,
+        (groups,).
 
-        groups: (texts,) number of each text's group. What no single text says, several of a group may say together."""
+        groups: (texts,) number of each text's group. Several texts of a group may together say what no single one says.
+        """
         found = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.float32)
         for _, numbers, scores in self._postings(query):
             best = np.zeros_like(found)
@@ -170,11 +175,11 @@ class Bm25:
         return found
 
     def rarities(self, query: str) -> dict[str, float]:
-        """{token: idf} of the query's tokens that are known."""
+        """Return {token: idf} for the query's tokens that some text holds."""
         return {token: float(self._idf[self._ids[token]]) for token in _query_tokens(query) if token in self._ids}
 
     def _postings(self, query: str) -> Iterator[tuple[int, np.ndarray[Any, Any], Scores]]:
-        """(token, texts that hold it, their scores for it) for each token of a query that is known."""
+        """Yield (token, texts that hold it, their scores for it) for each token of a query that some text holds."""
         starts, numbers, scores = (self._bm25.scores[name] for name in ("indptr", "indices", "data"))
         for token in (self._ids[token] for token in _query_tokens(query) if token in self._ids):
             part = slice(starts[token], starts[token + 1])

@@ -1,8 +1,8 @@
-"""Word, Excel, PDF and HTML files as Markdown, through the optional libraries of the extra `convert`.
+"""Convert Word, Excel, PDF and HTML files to Markdown with the optional libraries of the extra `convert`.
 
-Four small converters of one subject each (mammoth, openpyxl, pypdfium2, markdownify; 12 MB together).
-The all-in-one markitdown was tried: 125 MB with an ONNX runtime, "NaN" in empty Excel cells, HTML without
-a declared charset garbled, and a damaged file returned as if its bytes were text.
+Four small converters are used, each for one format (mammoth, openpyxl, pypdfium2, markdownify; 12 MB together). The
+all-in-one markitdown was tried: it needs 125 MB with an ONNX runtime, writes "NaN" for empty Excel cells, garbles HTML
+without a declared charset, and returns a damaged file as if its bytes were text.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from ..errors import ConfigError
 
 
 def convert_to_markdown(data: bytes, suffix: str, name: str) -> str:
-    """The Markdown of a file's bytes. suffix: one of `CONVERTERS`; name: how errors call the file.
+    """Return a file's bytes as Markdown. suffix: one of `CONVERTERS`; name: how errors call the file.
 
-    HTML must be UTF-8 already (its reader decodes it). ConfigError when the extra is not installed, or
-    when the file is damaged, encrypted or not what its suffix says."""
+    HTML must be UTF-8 already (its reader decodes it). ConfigError when the extra is not installed, or when the file is
+    damaged, encrypted or not what its suffix says.
+    """
     try:
         return CONVERTERS[suffix](data)
     except ImportError as error:

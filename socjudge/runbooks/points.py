@@ -1,6 +1,6 @@
-"""The statements of a runbook that answer a question most directly: they stand before its steps.
+"""Find the statements of a runbook that answer a question most directly; they stand before its steps in an answer.
 
-A weighted sum tells them apart.
+A weighted sum ranks them.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ OPENS, LATER = 1.0, -0.3  # of the first response, where it is wanted: its first
 
 
 class Point(NamedTuple):
-    """A statement with the passage that holds it; score: how well it answers the question, comparable within one question
-    only; place: among all statements of its runbook."""
+    """Hold a statement with the passage that contains it. score: how well it answers the question, comparable within
+    one question only; place: its position among all statements of its runbook.
+    """
 
     section: Passage
     text: str
@@ -68,7 +69,7 @@ class Point(NamedTuple):
 
 
 def details_asked(question: str) -> list[re.Pattern[str]]:
-    """How a statement looks that tells who, when or how many, for each of them that a question asks."""
+    """Return, for each detail that a question asks for (who, when, how many), the pattern of a statement that tells it."""
     return [told for asks, told in _DETAILS if asks.search(question)]
 
 
@@ -88,10 +89,11 @@ def rank_statements(
     forbidding: Collection[Passage],
     wants_leave: bool,
 ) -> list[Point]:
-    """The statements of a runbook, the one that answers most directly first; of equals, in its order.
+    """Rank the statements of a runbook, the one that answers most directly first; ties in the runbook's order.
 
     own: its passages, with scores; likeness: similarity to the question of each of their sentences; first, background,
-    forbidding: those of them with the first response, with what is seldom asked for, and with what is forbidden."""
+    forbidding: those passages that hold the first response, that are seldom asked for, and that forbid something.
+    """
     found = [(section, s, n) for section in own for n, s in enumerate(read_statements(section.text))]
     asked = content_words(question)
     wants_command = asks_command(question)
@@ -117,14 +119,16 @@ def rank_statements(
 
 
 def _fits_condition(asked: set[str], statement: str) -> float:
-    """How much of a statement's condition (…場合、) a question speaks of, 0–1; 0 where it has none."""
+    """Return how much of a statement's condition (…場合、) a question speaks of, 0–1; 0 if it has no condition."""
     condition = _CONDITION.match(statement)
     words = content_words(condition[1]) if condition else set()
     return len(words & asked) / max(len(words), 1)
 
 
 def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]) -> list[float]:
-    """How far each statement, under the heading of its section, has the words asked for, 0–1; rare ones count more."""
+    """Return how many of the words asked for each statement has, with the heading of its section, 0–1; rare words count
+    more.
+    """
     words = [content_words(f"{section.heading.split(' > ')[-1]} {text}") for section, text in statements]
     known_in = Counter(word for some in words for word in some)
     rarity = {word: log(1 + len(words) / known_in[word]) for word in asked if word in known_in}
@@ -134,7 +138,9 @@ def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]
 
 
 def find_points(question: str, ranked: Sequence[Point]) -> list[Point]:
-    """What answers a question in a line or two: what tells each detail that is asked for, then the best of the rest."""
+    """Return the statements that answer a question in a line or two: one for each detail asked for, then the best of
+    the rest; at most MOST_POINTS.
+    """
     wanted = details_asked(question)
     told = [point for point in ranked if point.kind != "code"]
     telling = [point for point in told if any(pattern.search(point.text) for pattern in wanted)] or told

@@ -1,4 +1,4 @@
-"""Runbook files as passages: find, read (whatever the encoding or format) and split them at headings."""
+"""Find runbook files, read them (whatever the encoding or format) and split them at headings into passages."""
 
 from __future__ import annotations
 
@@ -55,11 +55,12 @@ _NUMBER = re.compile(r"^第?[0-9０-９]+(?:[.．－-][0-9０-９]+)*\s*[章節�
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of one section of a runbook, as it is indexed.
+    """Hold a piece of one section of a runbook, as it is indexed.
 
-    text: the body as written. source: file path inside the runbooks folder, with "/" on every system.
-    heading: "初動対応 > Windows端末", or "" above the first heading. title: the document's title. questions: what
-    people ask when this is the answer, from `questions.json`."""
+    text: the body as written. source: file path inside the runbooks folder, with "/" on every system. heading: "初動対応 >
+    Windows端末", or "" above the first heading. title: the document's title. questions: what people ask when this passage
+    is the answer, from `questions.json`.
+    """
 
     text: str
     source: str
@@ -69,23 +70,23 @@ class Chunk:
 
     @property
     def search_text(self) -> str:
-        """What is embedded: title and headings lift recall (dense more than BM25)."""
+        """Return the text that is embedded; its title and headings raise recall (of vectors more than of BM25)."""
         return "\n".join(part for part in (self.title, self.heading, self.text) if part)
 
     @property
     def words_text(self) -> str:
-        """What BM25 indexes: the same and the questions."""
+        """Return the text that BM25 indexes: `search_text` and the questions."""
         return "\n".join([self.search_text, *self.questions])
 
     @property
     def sentences(self) -> list[str]:
-        """Title, heading, sentences and list items, without commands; for vectors of their own."""
+        """Return the title, heading, sentences and list items that get vectors of their own, without commands."""
         return split_sentences(self.search_text)
 
 
 @dataclass(frozen=True)
 class Runbook:
-    """One file: its passages, and the SHA-256 of its bytes."""
+    """Hold one file: its passages, and the SHA-256 of its bytes."""
 
     source: str
     sha256: str
@@ -93,11 +94,11 @@ class Runbook:
 
 
 def load_runbooks(folder: Path | str) -> list[Runbook]:
-    """Every readable runbook under `folder`, sorted by path.
+    """Load every readable runbook under `folder`, sorted by path.
 
-    A file that is skipped or needed guessing (unknown type, empty, another encoding, a link out of the
-    folder) is named in a UserWarning. ConfigError when the folder or any text in it is missing, or a file
-    cannot be decoded or converted."""
+    A UserWarning names each file that was skipped or needed guessing (unknown type, empty, another encoding, a link out
+    of the folder). ConfigError when the folder or any text in it is missing, or a file cannot be decoded or converted.
+    """
     folder = Path(folder)
     runbooks = []
     for path, source in find_runbooks(folder):
@@ -117,10 +118,11 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
 
 
 def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
-    """(path, source) of each runbook file under `folder`, sorted by source.
+    """Return (path, source) of each runbook file under `folder`, sorted by source.
 
-    Hidden files and Office lock files (~$…) are left out; a file of unknown type, and a link that leads
-    out of the folder, are left out with a UserWarning. ConfigError when the folder does not exist."""
+    Hidden files and Office lock files (~$…) are left out; a file of unknown type, and a link that leads out of the
+    folder, are left out with a UserWarning. ConfigError when the folder does not exist.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise ConfigError(say("runbooks.no_folder", folder=folder))
@@ -143,8 +145,12 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
 
 
 def hash_runbooks(folder: Path | str) -> dict[str, str]:
-    """{source: SHA-256} for the runbooks under `folder`, of the file's bytes, and for what stands beside them, of what it
-    says: its layout does not matter. Empty when the folder is missing."""
+    """Return {source: SHA-256} of the runbooks under `folder` and of the files beside them; empty if the folder is
+    missing.
+
+    A runbook's hash is that of the file's bytes; that of a file beside them is of its content, so its layout does not
+    matter.
+    """
     if not Path(folder).is_dir():
         return {}
     with warnings.catch_warnings():
@@ -155,7 +161,7 @@ def hash_runbooks(folder: Path | str) -> dict[str, str]:
 
 
 def hash_companions(folder: Path | str) -> dict[str, str]:
-    """{name: SHA-256 of what it says} for the files that stand beside the runbooks."""
+    """Return {name: SHA-256 of its content} of the files beside the runbooks."""
     beside = {name: Path(folder) / name for name in COMPANION_NAMES}
     return {name: _hash_of_json(path) for name, path in beside.items() if path.is_file()}
 
@@ -168,9 +174,11 @@ def _hash_of_json(path: Path) -> str:
 
 
 def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
-    """{everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder; empty without one.
+    """Load {everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder; empty if there is no
+    such file.
 
-    The everyday words are normalised. ConfigError that names the file and what is wrong with it."""
+    The everyday words are normalised. ConfigError that names the file and what is wrong with it.
+    """
     path = Path(folder) / SYNONYMS_NAME
     entries = load_json_object(path, say("runbooks.synonyms_expected"))
     for word, terms in entries.items():
@@ -180,9 +188,11 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
 
 
 def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
-    """{runbook: {heading path: questions}} from `questions.json` in the runbooks folder; empty without one.
+    """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder; empty if there is no such
+    file.
 
-    ConfigError that names the file and what is wrong with it."""
+    ConfigError that names the file and what is wrong with it.
+    """
     path = Path(folder) / QUESTIONS_NAME
     expected = say("runbooks.questions_expected")
     entries = load_json_object(path, expected)
@@ -198,10 +208,12 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
 
 
 def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]:
-    """The runbooks of `folder` with the questions of its `questions.json` at their passages.
+    """Return the runbooks of `folder` with the questions of its `questions.json` added to their passages.
 
-    A section that is cut into several passages gives each of them all its questions. One UserWarning names the
-    first runbooks and headings in the file that are not there (any more), and how many; their questions are left out."""
+    If a section is cut into several passages, each of them gets all its questions. One UserWarning names the first
+    runbooks and headings in the file that do not exist (any more), and how many there are; their questions are left
+    out.
+    """
     questions = load_questions(folder)
     path = Path(folder) / QUESTIONS_NAME
     headings = {book.source: {chunk.heading for chunk in book.chunks} for book in books}
@@ -219,7 +231,7 @@ def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]
 
 
 def load_json_object(path: Path, expected: str) -> dict[str, Any]:
-    """The object in a JSON file; empty when there is no such file."""
+    """Load the object in a JSON file; empty if there is no such file."""
     if not path.is_file():
         return {}
     try:
@@ -236,15 +248,16 @@ def _is_texts(values: object) -> bool:
 
 
 def load_runbook_text(path: Path | str) -> tuple[str, list[str]]:
-    """A runbook's text as Markdown (front matter included), and notes on what had to be guessed.
+    """Load a runbook's text as Markdown (front matter included), and notes on what had to be guessed.
 
-    Reads UTF-8 (with or without BOM), else detects UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP;
-    converts .docx, .xlsx, .pdf and .html. ConfigError when that is impossible."""
+    Reads UTF-8 (with or without BOM), else detects UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP; converts .docx,
+    .xlsx, .pdf and .html. ConfigError when that is impossible.
+    """
     return _decode_runbook(_read_bytes(Path(path)), Path(path))
 
 
 def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
-    """The YAML front matter (empty without one) and the text below it. ConfigError on bad YAML."""
+    """Split a text into its YAML front matter (empty if there is none) and the text below it. ConfigError on bad YAML."""
     match = re.match(r"---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", text, re.DOTALL)
     if not match:
         return {}, text
@@ -261,11 +274,12 @@ def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
 
 
 def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> list[Chunk]:
-    """The passages of one runbook, in order; no body text is lost. Front matter only gives the title.
+    """Split one runbook into passages, in order; no body text is lost. Of the front matter only the title is used.
 
-    Sections follow the headings of CommonMark; a section longer than `chunk_size` characters is cut
-    further by LangChain's RecursiveCharacterTextSplitter. The title is the front matter's, else the only
-    H1, else the file's name; an only H1 is left out of the heading paths."""
+    Sections follow the headings of CommonMark; a section longer than `chunk_size` characters is cut further by
+    LangChain's RecursiveCharacterTextSplitter. The title is that of the front matter, else the only H1, else the file's
+    name; an only H1 is left out of the heading paths.
+    """
     front_matter, body = split_front_matter(text, source)
     lines = body.split("\n")
     headings = _plain_headings(lines) if source.lower().endswith(".txt") else _markdown_headings(body)
@@ -281,14 +295,15 @@ def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> li
 
 
 def unnumbered(heading: str) -> str:
-    """A heading without the number before it: 1. 目的, 第2章 目的, ３－１ 目的 -> 目的."""
+    """Return a heading without the number before it: 1. 目的, 第2章 目的, ３－１ 目的 -> 目的."""
     return _NUMBER.sub("", heading)
 
 
 def split_sentences(text: str) -> list[str]:
-    """Sentences, list items and table rows of Markdown text, without its marks and fenced code blocks.
+    """Return the sentences, list items and table rows of Markdown text, without its marks and fenced code blocks.
 
-    Pieces below 8 characters say too little to be compared and are left out."""
+    Pieces below 8 characters say too little to be compared and are left out.
+    """
     text = re.sub(r"```.*?(?:```|\Z)", "", text, flags=re.DOTALL)
     text = re.sub(r"^\s*(?:#+|\d+\.|[-*+](?: \[[ xX]\])?)\s|[|`*\\]|-{3,}", " ", text, flags=re.MULTILINE)
     pieces = re.split(r"(?<=[。．？！?!])|(?<=\.)\s|\n", text)
@@ -296,7 +311,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Files, and links to folders, below `folder`; hidden ones and Office lock files left out."""
+    """Yield the files, and the links to folders, below `folder`, without hidden ones and Office lock files."""
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         linked = [name for name in folders if Path(parent, name).is_symlink()]
@@ -321,7 +336,7 @@ def _decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
 
 
 def _decode(data: bytes, path: Path) -> tuple[str, str]:
-    """The text of a file and the encoding it was read in."""
+    """Return the text of a file and the encoding that it was read in."""
     is_7_bit_japanese = b"\x1b$" in data or b"\x1b(" in data
     if b"\0" not in data and not is_7_bit_japanese:
         try:
@@ -346,10 +361,11 @@ _Heading = tuple[int, int, int, str]  # first line, line after it, level 1-6, ti
 
 
 def _markdown_headings(body: str) -> list[_Heading]:
-    """Headings as CommonMark sees them.
+    """Find the headings of CommonMark.
 
-    LangChain's MarkdownHeaderTextSplitter is not used: it strips every line first, so that it reads an
-    indented `# comment` of a code block as a heading, and loses indentation and full-width spaces."""
+    LangChain's MarkdownHeaderTextSplitter is not used: it strips every line first, so that it reads an indented `#
+    comment` of a code block as a heading, and loses indentation and full-width spaces.
+    """
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark").parse(body)
@@ -364,13 +380,13 @@ def _markdown_headings(body: str) -> list[_Heading]:
 
 
 def _plain(title: str) -> str:
-    """A heading without Markdown's marks: `**初動** [対応](a.md)` -> 初動 対応."""
+    """Return a heading without Markdown's marks: `**初動** [対応](a.md)` -> 初動 対応."""
     title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title)
     return re.sub(r"\*\*|__|`", "", title).strip()
 
 
 def _plain_headings(lines: list[str]) -> list[_Heading]:
-    """Headings that Japanese plain-text runbooks use: ■初動対応 and 【初動対応】."""
+    """Find the headings that Japanese plain-text runbooks use: ■初動対応 and 【初動対応】."""
     headings = []
     for number, line in enumerate(lines):
         match = re.fullmatch(r"\s*(?:[■◆●]\s*(\S.*?)|【([^】]+)】)\s*", line)
@@ -380,7 +396,7 @@ def _plain_headings(lines: list[str]) -> list[_Heading]:
 
 
 def _sections(lines: list[str], headings: list[_Heading], *, skip_h1: bool) -> Iterator[tuple[str, str]]:
-    """(heading path, body) of each section, the lines above the first heading first."""
+    """Yield (heading path, body) of each section, the lines above the first heading first."""
     path: dict[int, str] = {}
     start = 0
     for first, after, level, title in [*headings, (len(lines), len(lines), 0, "")]:

@@ -1,4 +1,4 @@
-"""A `RunbookIndex` for LangChain chains."""
+"""Wrap a `RunbookIndex` for LangChain chains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from langchain_core.retrievers import BaseRetriever
 
 
 class RunbookRetriever(BaseRetriever):
-    """The k best passages as documents that carry source, heading and score."""
+    """Retrieve the k best passages as documents that carry source, heading and score."""
 
     index: Any
     k: int = 5
