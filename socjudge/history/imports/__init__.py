@@ -1,1 +1,1 @@
-"""Files of other tools as runs and frames of ours."""
+"""Read files of other tools into runs and frames of socjudge."""

@@ -1,6 +1,8 @@
-"""Test runs of DeepEval: `.latest_run_full.json`, the wrapped `.latest_test_run.json`, `test_run_….json` of its results folder.
+"""Read test runs of DeepEval: `.latest_run_full.json`, the wrapped `.latest_test_run.json`, `test_run_….json` of its
+results folder.
 
-Its scores are shares, 0–1. A metric with an `error` is an outage of the judge, and no mark."""
+DeepEval's scores are shares, 0–1. A metric with an `error` means that the judge failed, so its mark is missing.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ def is_run(value: Any) -> bool:
 
 
 def read_run(document: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
-    """A test run."""
+    """Read a test run."""
     run = document.get("testRunData") or document
     if "testCases" not in run:
         raise unfit(path, say("history.import_link_only"))

@@ -1,7 +1,9 @@
-"""Logs of Inspect: `.json` (version 2) and `.eval`, a zip whose members may be compressed with zstd, which Python 3.11 cannot read.
+"""Read logs of Inspect: `.json` (version 2) and `.eval`, a zip whose members may be compressed with zstd, which Python
+3.11 cannot read.
 
-A score is a number, one of Inspect's letters (C, I, P, N), or a dict of them, one per criterion; NaN with a reason is a sample
-that could not be scored. Epochs are repeats."""
+A score is a number, one of Inspect's letters (C, I, P, N), or a dict of them, one per criterion; NaN with a reason is a
+sample that could not be scored. Epochs are repeats.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,14 @@ def is_log(value: Any) -> bool:
 
 
 def read_log(document: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
-    """A `.json` log."""
+    """Read a `.json` log."""
     return _read(document, document.get("samples") or (), path, scale)
 
 
 def read_archive(path: Path, scale: Scale) -> Imported:
-    """An `.eval` log. Samples that cannot be read are left out and named; without a header it is an interrupted run."""
+    """Read an `.eval` log; one without a header is of an interrupted run. Samples that cannot be read are left out and
+    named.
+    """
     left_out: list[str] = []
     try:
         with zipfile.ZipFile(path) as archive:
@@ -66,7 +70,7 @@ def _samples(
 
 
 def _member(archive: zipfile.ZipFile, path: Path, name: str) -> Mapping[str, Any]:
-    """One member as JSON, which has bare NaN in it."""
+    """Return one member of the archive as JSON, in which bare NaN may occur."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTD:
         raw = archive.read(name)
@@ -106,7 +110,7 @@ def _read(header: Mapping[str, Any], samples: Any, path: Path, scale: Scale) -> 
 
 
 def _judge(about: Mapping[str, Any]) -> str:
-    """The model that graded, where the log tells it; else the scorers."""
+    """Return the model that graded, if the log names it; else the names of the scorers."""
     roles = about.get("model_roles") or {}
     grader = next((role for name, role in roles.items() if "grad" in name or "judge" in name), None)
     if isinstance(grader, list):
@@ -117,7 +121,9 @@ def _judge(about: Mapping[str, Any]) -> str:
 
 
 def _criteria(samples: list[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """{scorer: the names in its dicts, or its own}, so that a NaN in place of a dict is a missing mark of each."""
+    """Return {scorer: the keys of its dicts, or its own name}, so that a NaN in place of a dict is a missing mark for
+    each key.
+    """
     found: dict[str, dict[str, None]] = {}
     for sample in samples:
         for scorer, score in (sample.get("scores") or {}).items():
@@ -163,7 +169,7 @@ def _row(
 
 
 def _text(messages: Any) -> str:
-    """The text of an input: a text, or the last message of the user."""
+    """Return the text of an input: a text unchanged, of messages the user's last one."""
     if isinstance(messages, str):
         return messages
     told = [message for message in messages or () if message.get("role") == "user"]

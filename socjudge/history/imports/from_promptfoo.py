@@ -1,7 +1,9 @@
-"""Results of promptfoo: `-o results.json` (version 3) and `-o results.jsonl`, one judge per file and one assistant per provider.
+"""Read results of promptfoo: `-o results.json` (version 3) and `-o results.jsonl`, with one judge per file and one
+assistant per provider.
 
-Its marks are shares, 0–1. An error of a provider is no failed answer (`failureReason` 2); a result without named scores has
-its own score as the one criterion."""
+promptfoo's marks are shares, 0–1. An error of a provider is not a failed answer (`failureReason` 2). A result without
+named scores has its own score as its only criterion.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def is_result(value: Any) -> bool:
 
 
 def read_document(document: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
-    """A result file as promptfoo exports it."""
+    """Read a result file as promptfoo exports it."""
     results = document["results"]
     version = results.get("version")
     if version != 3:
@@ -36,7 +38,7 @@ def read_document(document: Mapping[str, Any], path: Path, scale: Scale) -> Impo
 def read_results(
     results: Iterable[Mapping[str, Any]], path: Path, scale: Scale, *, version: str = "", started_at: str = ""
 ) -> Imported:
-    """The results one by one, as they also stand in its JSONL."""
+    """Read results one by one; promptfoo's JSONL has the same form."""
     results, rows, seen = list(results), [], Counter[tuple[Any, str]]()
     prompts: dict[str, dict[int, int]] = {}  # of a provider, in their order: each is an assistant of its own
     for number, result in enumerate(results):

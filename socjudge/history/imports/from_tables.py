@@ -1,7 +1,9 @@
-"""Tables of anybody: CSV, JSONL, Parquet, Excel or a frame; Ragas', LangSmith's and Langfuse's by the names of their columns.
+"""Read tables of any tool: CSV, JSONL, Parquet, Excel or a frame; tables of Ragas, LangSmith and Langfuse are
+recognised by their column names.
 
-A table is wide (a row per answer, a column per criterion) or long (a row per mark). Its scale is told by the user, known of the
-tool, or plain: a column of nothing but yes and no."""
+A table is wide (a row per answer, a column per criterion) or long (a row per mark). Its scale comes from the user, from
+the tool that is recognised, or is evident: a column of nothing but yes and no.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _FEEDBACK = "feedback."  # LangSmith
 
 
 def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | None, scale: Scale | None) -> Imported:
-    """A table with these columns. columns: {what it is: the column's name}, its "marks" a list of columns or {criterion: column}."""
+    """Read a table. columns: {what it is: the column's name}, and under "marks" a list of columns or {criterion:
+    column}.
+    """
     told = dict(columns or {})
     wanted = told.pop("marks", None)
     _check_columns(frame, told, wanted, path)
@@ -53,7 +57,7 @@ def read_table(frame: pd.DataFrame, path: Path, *, columns: Mapping[str, Any] | 
 
 
 def _check_columns(frame: pd.DataFrame, told: Mapping[str, Any], wanted: Any, path: Path) -> None:
-    """ConfigError for a column that is not there, or what no table can have."""
+    """Raise ConfigError for a column that does not exist, or for a key of `columns` that is not known."""
     if unknown := [name for name in told if name not in NAMES]:
         raise unfit(path, say("history.import_no_part", names=listed(unknown), known=listed([*NAMES, "marks"])))
     named = [*told.values(), *(wanted.values() if isinstance(wanted, Mapping) else wanted or ())]
@@ -64,7 +68,7 @@ def _check_columns(frame: pd.DataFrame, told: Mapping[str, Any], wanted: Any, pa
 
 
 def _tool(frame: pd.DataFrame) -> tuple[str, Scale | None]:
-    """The tool that wrote the table, by its columns, and its scale where that is known."""
+    """Return the tool that wrote the table, recognised by its columns, and its scale if that is known."""
     if all(name in frame.columns for name in _OF_OURS):
         return OURS, Scale(0, 100)
     if all(name in frame.columns for name in _RAGAS):
@@ -79,7 +83,9 @@ def _tool(frame: pd.DataFrame) -> tuple[str, Scale | None]:
 def _mark_columns(
     frame: pd.DataFrame, places: Mapping[str, str | None], wanted: Sequence[str] | Mapping[str, str] | None, path: Path
 ) -> dict[str, Hashable]:
-    """{criterion: its column}: those that were named, LangSmith's feedback, or of Ragas whatever is a number."""
+    """Return {criterion: its column}: the columns that were named, else LangSmith's feedback, Ragas' numbers, or the
+    column of scores.
+    """
     if isinstance(wanted, Mapping):
         return dict(wanted)
     if wanted is not None:
@@ -101,7 +107,9 @@ def _mark_columns(
 def _widened(
     frame: pd.DataFrame, places: Mapping[str, str | None], path: Path
 ) -> tuple[pd.DataFrame, dict[str, Hashable]]:
-    """A long table with a row per answer: its marks as columns ("mark", criterion), its reasons as ("reason", criterion)."""
+    """Turn a long table into one with a row per answer: marks as columns ("mark", criterion), reasons as ("reason",
+    criterion).
+    """
     criterion, score = places["criterion"], places["score"]
     apart = ("question_id", "question", "answer_repeat", "judge_repeat", "judge", "assistant")
     by = [places[what] for what in apart if places[what] is not None]
@@ -126,7 +134,9 @@ def _widened(
 
 
 def _points(column: pd.Series, name: str, scale: Scale | None, path: Path) -> list[float | None]:
-    """A column of marks as points; ConfigError for one beyond the scale, or where nobody told the scale."""
+    """Return a column of marks as points (0–100); ConfigError for a mark beyond the scale, or if the scale was not
+    given.
+    """
     import pandas as pd
 
     if pd.api.types.is_bool_dtype(column) and not column.isna().any():
@@ -155,7 +165,9 @@ def _points(column: pd.Series, name: str, scale: Scale | None, path: Path) -> li
 
 
 def _two_scales(points: list[float | None], name: str, scale: Scale | None) -> str:
-    """What to say of a column that has shares between 0 and 1 beside whole points: whole ones were meant, or the file has two scales."""
+    """Return a warning about a column with shares between 0 and 1 beside whole points: either the shares were meant as
+    whole points, or the file has two scales. Return an empty text if there is no such mixture.
+    """
     if scale is None or scale.high - scale.low < 2:
         return ""
     marks = scale.low + np.array(points, dtype=float) * (scale.high - scale.low) / 100  # None as NaN
@@ -227,7 +239,7 @@ def _id(told: Any) -> int | str:
 
 
 def open_table(path: Path, raw: bytes | None = None) -> pd.DataFrame:
-    """A file as a frame: CSV in UTF-8, with or without its mark, or cp932; Parquet; Excel's first sheet."""
+    """Open a file as a frame: CSV in UTF-8, with or without its mark, or cp932; Parquet; Excel's first sheet."""
     import pandas as pd
 
     kind = path.suffix.lower()

@@ -1,7 +1,9 @@
-"""Reading a file of another tool, whichever it is, and making of it runs and frames of ours.
+"""Recognise and read a file of another tool, and make runs and frames of socjudge from it.
 
-A run per judge and assistant: what a file says of several is several runs. Nothing is guessed: a scale is known of the tool
-or told, a mark that is not there is missing, an answer that is not there is no bad one."""
+There is one run per judge and assistant: a file with several of them gives several runs. Nothing is guessed: the scale
+is known from the tool or given by the user; a mark that is not in the file is missing; an answer that is not in the
+file does not count as a bad one.
+"""
 
 from __future__ import annotations
 
@@ -49,36 +51,37 @@ def import_results(
     columns: Mapping[str, Any] | None = None,
     scale: float | tuple[float, float] | None = None,
 ) -> pd.DataFrame:
-    """Results of another tool as a frame of `load_scores`, one row per question, repeat and criterion, with its texts.
+    """Import results of another tool as a frame of `load_scores`, one row per question, repeat and criterion, with texts.
 
     Parameters
     ----------
     source
-        promptfoo's `-o` JSON or JSONL, Inspect's .json or .eval, DeepEval's .latest_run_full.json (or its folder), a table of Ragas,
-        LangSmith, Langfuse or anybody: CSV (UTF-8 or cp932), JSONL, Parquet, Excel or a frame.
+        promptfoo's `-o` JSON or JSONL, Inspect's .json or .eval, DeepEval's .latest_run_full.json (or its folder), a
+        table of Ragas, LangSmith, Langfuse or any other tool: CSV (UTF-8 or cp932), JSONL, Parquet, Excel or a frame.
     columns
-        For tables: {what it is: the column's name}, of question_id, question, answer, context, expected_keypoints as "keypoints",
-        category, judge, assistant, answer_repeat, judge_repeat, error, criterion, score, reason; and "marks": the columns that
-        are marks, as a list or as {criterion: column}. Usual names are found without it.
+        For tables: {what it is: the column's name}, of question_id, question, answer, context, expected_keypoints as
+        "keypoints", category, judge, assistant, answer_repeat, judge_repeat, error, criterion, score, reason; and "marks":
+        the columns that are marks, as a list or as {criterion: column}. Usual names are found without it.
     scale
-        The highest mark, or the lowest and the highest. promptfoo, Inspect, DeepEval and Ragas are 0–1 unless told; of any other
-        table it must be told, unless its marks are plainly yes and no.
+        The highest mark, or the lowest and the highest. The scale of promptfoo, Inspect, DeepEval and Ragas is 0–1 unless
+        you give another; for any other table you must give it, unless its marks are nothing but yes and no.
 
     Returns
     -------
     DataFrame
-        The columns of `load_scores(text=True)` (score: 0–100, missing where the judge gave none) and question, answer, context.
+        The columns of `load_scores(text=True)` (score: 0–100, missing if the judge gave none) and question, answer,
+        context.
 
     Raises
     ------
     ConfigError
-        With the file and the place: a file of no known form, cut short or of a newer version, columns that do not exist, a mark
-        beyond its scale, a mark twice.
+        With the file and the place: for a file of unknown form, a truncated one or one of a newer version, columns that do
+        not exist, a mark beyond its scale, a mark that is there twice.
 
     Notes
     -----
-    A UserWarning lists what was not taken. An error of a provider or a judge is no bad mark: such answers have none.
-    `socjudge import` keeps the same as logs, which `rejudge`, the report and the history take.
+    A UserWarning lists what was not imported. An error of a provider or a judge is not a bad mark: such answers have no
+    mark. `socjudge import` saves the results as logs, which `rejudge`, the report and the history take.
 
     Examples
     --------
@@ -110,7 +113,11 @@ def import_runs(
     columns: Mapping[str, Any] | None = None,
     scale: float | tuple[float, float] | None = None,
 ) -> list[EvaluationRun]:
-    """The same as runs of ours, one for each judge and assistant; `save_evaluation_results` makes logs of them."""
+    """Import results of another tool as runs, one for each judge and assistant; the arguments are those of
+    `import_results`.
+
+    `save_evaluation_results` makes logs of the runs.
+    """
     import pandas as pd
 
     from ..tables import without_collection
@@ -141,7 +148,7 @@ def import_runs(
 
 
 def _check_twice(rows: Sequence[Row]) -> None:
-    """ConfigError with both places for an answer that stands there twice under one number."""
+    """Raise ConfigError with both places if one answer is in the file twice with one repeat number."""
     keys = [(row.run, row.judge, row.assistant, row.question_id, row.answer_repeat, row.judge_repeat) for row in rows]
     if len(set(keys)) == len(keys):
         return
@@ -208,7 +215,7 @@ def _moment(text: str) -> str:
 
 
 def _modified(path: Path) -> str:
-    """When a file was written; of what is none, now."""
+    """Return when a file was written (ISO 8601, UTC); for a source that is not a file, return the present time."""
     at = path.stat().st_mtime if path.is_file() else datetime.now().timestamp()
     return datetime.fromtimestamp(at, UTC).isoformat()
 
@@ -219,7 +226,7 @@ def read_file(
     columns: Mapping[str, Any] | None = None,
     scale: float | tuple[float, float] | None = None,
 ) -> Imported:
-    """What a file of another tool holds; see `import_results`."""
+    """Read a file of another tool; see `import_results`."""
     told = as_scale(scale)
     path = _in_folder(path) if path.is_dir() else path
     kind = path.suffix.lower()
@@ -242,7 +249,7 @@ def read_file(
 
 
 def read_columns(path: Path, names: Sequence[str]) -> list[list[float | bool | None]]:
-    """Columns of a table as marks or verdicts; ConfigError with the place of what is neither."""
+    """Read columns of a table as marks or verdicts; ConfigError with the place of a value that is neither."""
     import pandas as pd
 
     if path.suffix.lower() in (".jsonl", ".ndjson"):
@@ -258,7 +265,7 @@ def read_columns(path: Path, names: Sequence[str]) -> list[list[float | bool | N
 
 
 def _in_folder(folder: Path) -> Path:
-    """The newest result in a folder of DeepEval's, or its own folder."""
+    """Return the newest result in a results folder of DeepEval, or in its folder `.deepeval`."""
     for pattern in (".latest_run_full.json", ".deepeval/.latest_run_full.json", "test_run_*.json"):
         if found := sorted(folder.glob(pattern)):
             return found[-1]
@@ -282,7 +289,7 @@ def _read_json(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imp
 
 
 def _read_lines(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Imported:
-    """JSON Lines. Lines that cannot be read are left out and counted: the others are whole."""
+    """Read JSON Lines. Lines that cannot be read are left out and counted, because the others are complete."""
     records, broken = _records(path)
     if from_promptfoo.is_result(records[0]):
         found = from_promptfoo.read_results(records, path, scale or SHARE)
@@ -296,7 +303,7 @@ def _read_lines(path: Path, columns: Mapping[str, Any] | None, scale: Any) -> Im
 
 
 def _records(path: Path) -> tuple[list[dict[str, Any]], list[tuple[int, Exception]]]:
-    """The objects of JSON Lines, one at least, and the lines that are none."""
+    """Return the objects of JSON Lines, at least one, and (line number, error) of the lines that are not objects."""
     records: list[dict[str, Any]] = []
     broken: list[tuple[int, Exception]] = []
     for number, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):

@@ -1,4 +1,6 @@
-"""What the readers of other tools' files have in common: a row per judged answer, marks on a stated scale, errors with a place."""
+"""Provide what the readers of other tools' files share: a row per judged answer, marks on a stated scale, errors with a
+place.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ _YES, _NO = (frozenset(WORDS["verdicts"][kind]) for kind in ("yes", "no"))
 
 @dataclass(frozen=True)
 class Scale:
-    """The lowest and the highest mark that a file can have."""
+    """Hold the lowest and the highest mark that a file can have."""
 
     low: float
     high: float
 
     def points(self, mark: float, place: str) -> float:
-        """A mark as 0–100 points; ConfigError with its place for one beyond the scale."""
+        """Convert a mark to 0–100 points; ConfigError with its place if the mark is beyond the scale."""
         if not self.low <= mark <= self.high:
             raise ConfigError(say("history.import_beyond", place=place, mark=mark, low=self.low, high=self.high))
         return 100 * (mark - self.low) / (self.high - self.low)
@@ -42,7 +44,9 @@ SHARE = Scale(0, 1)
 
 
 def as_scale(told: float | tuple[float, float] | None) -> Scale | None:
-    """A scale as the user tells it: its highest mark, or its lowest and its highest one."""
+    """Return the scale that the user gave as its highest mark, or as its lowest and highest mark; ConfigError if it is
+    not a scale.
+    """
     if told is None:
         return None
     try:
@@ -58,10 +62,12 @@ NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Row(NamedTuple):  # of which there may be 100,000: made three times as fast as a dataclass
-    """One judged answer as a file has it.
+    """Hold one judged answer as it is in a file.
 
-    marks: {criterion: 0–100 points, or None where the judge gave none}. causes: {criterion: why there is none}. error: why
-    there is no answer at all. place: where it stands in the file. run: what tells runs of one judge and assistant apart."""
+    marks: {criterion: 0–100 points, or None if the judge gave none}. causes: {criterion: why its mark is missing}.
+    error: why there is no answer at all. place: where the answer is in the file. run: what distinguishes several runs
+    of one judge and assistant.
+    """
 
     question_id: int | str
     question: str
@@ -83,7 +89,9 @@ class Row(NamedTuple):  # of which there may be 100,000: made three times as fas
 
 @dataclass(frozen=True)
 class Imported:
-    """What a file holds. tool: the one that wrote it, with its version where it tells; left_out: what was not taken, and why."""
+    """Hold what a file contains. tool: the tool that wrote it, with its version if the file has it; left_out: what was
+    not imported, and why.
+    """
 
     tool: str
     rows: tuple[Row, ...]
@@ -92,7 +100,7 @@ class Imported:
 
 
 def as_mark(value: Any, place: str) -> float | bool | None:
-    """A mark as a number, or as yes or no; None where there is none. ConfigError for what is neither."""
+    """Return a mark as a number, or as yes or no; None if it is missing. ConfigError if it is neither."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, (int, float)):
@@ -110,13 +118,15 @@ def as_mark(value: Any, place: str) -> float | bool | None:
 
 
 def points_of(value: Any, place: str, scale: Scale) -> float | None:
-    """A mark of a file as 0–100 points; None where there is none."""
+    """Convert a mark of a file to 0–100 points; None if it is missing."""
     mark = as_mark(value, place)
     return None if mark is None else scale.points(float(mark), place)
 
 
 def text_of(value: Any) -> str:
-    """A text as a file has it: a text as it is, what is structured as JSON, nothing for nothing."""
+    """Return a value of a file as text: a text unchanged, a list of texts as paragraphs, other structures as JSON, a
+    missing value as an empty text.
+    """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
@@ -127,5 +137,5 @@ def text_of(value: Any) -> str:
 
 
 def unfit(path: Path, reason: str, where: str = "") -> ConfigError:
-    """The error of a file that cannot be imported, with its place and the reason."""
+    """Return the error for a file that cannot be imported, with the place and the reason."""
     return ConfigError(say("history.import_unfit", place=f"{path}{f': {where}' if where else ''}", reason=reason))
