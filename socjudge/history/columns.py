@@ -1,4 +1,6 @@
-"""The tables of logs (tables.py) as the frames that the loaders give: the columns and types of docs/frames.md."""
+"""Convert the tables of logs (tables.py) to the frames that the loaders return: the columns and types of
+docs/frames.md.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,12 @@ _FLAGS = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
 
 
 def run_frame(runs: pa.Table) -> pd.DataFrame:
-    """One row per run, as `load_runs` gives them."""
+    """Return one row per run, as `load_runs` gives them."""
     return pd.DataFrame({name: _column(runs[name]) for name in RUN_COLUMNS}, copy=False)
 
 
 def result_frame(tables: Tables) -> pd.DataFrame:
-    """One row per judged answer of the runs, as `load_results` gives them."""
+    """Return one row per judged answer of the runs, as `load_results` gives them."""
     run, results = _placed(tables)
     by_run = _by_run(run, len(results), _as_is)
     columns = _shared(tables.runs, _SHARED, by_run) | _question(results, _as_is)
@@ -58,7 +60,7 @@ def result_frame(tables: Tables) -> pd.DataFrame:
 
 
 def score_frame(tables: Tables) -> pd.DataFrame:
-    """One row per criterion score of the runs, as `load_scores` gives them."""
+    """Return one row per criterion score of the runs, as `load_scores` gives them."""
     run, results = _placed(tables)
     lengths = pc.list_value_length(results["score"]).to_numpy()
     # One length for all, as it nearly always is, is ten times as fast.
@@ -83,7 +85,7 @@ def score_frame(tables: Tables) -> pd.DataFrame:
 
 
 def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
-    """The results of the runs, in the order of these; and for each the place of its run."""
+    """Return the results in the order of their runs, after the row number in `runs` of each result's run."""
     logs = pc.index_in(tables.results["log"], value_set=tables.runs["log"].combine_chunks())
     run = logs.fill_null(-1).to_numpy()
     order = np.argsort(run, kind="stable")
@@ -92,7 +94,7 @@ def _placed(tables: Tables) -> tuple[Positions, pa.Table]:
 
 
 def taken(table: pa.Table, order: Positions) -> pa.Table:
-    """The rows of a table in this order; the table itself if that is the one they have."""
+    """Return the rows of a table in this order; the table itself if its rows have this order already."""
     return table if np.array_equal(order, np.arange(len(table))) else table.take(pa.array(order))
 
 
@@ -101,7 +103,7 @@ def _shared(runs: pa.Table, names: Sequence[str], spread: Spread) -> dict[str, A
 
 
 def _by_run(run: Positions, rows: int, spread: Spread) -> Spread:
-    """From one value per run to one per row."""
+    """Return a function that turns one value per run into one value per row."""
 
     def by_run(values: NDArray[Any]) -> NDArray[Any]:
         # Most conditions are the same in all runs, and then it is ten times as fast.
@@ -130,7 +132,9 @@ def _question(results: pa.Table, spread: Spread) -> dict[str, Any]:
 
 
 def _criteria(results: pa.Table) -> pd.Categorical:
-    """The criterion of each score; in the order of the last run, then what only earlier ones had."""
+    """Return the criterion of each score; the categories are in the order of the last run, then those that only earlier
+    runs had.
+    """
     lists = results["criterion"].combine_chunks().dictionary_encode()
     named: list[list[str]] = [json.loads(text) for text in lists.dictionary.to_pylist()]
     last = np.full(len(named), -1)
@@ -145,7 +149,7 @@ def _criteria(results: pa.Table) -> pd.Categorical:
 
 
 def _column(array: pa.ChunkedArray, spread: Spread = _as_is) -> Any:
-    """An Arrow column's values as a column of the types in docs/frames.md."""
+    """Convert an Arrow column to a column of the types in docs/frames.md."""
     if pa.types.is_string(array.type):
         encoded = array.fill_null("").combine_chunks().dictionary_encode()
         kind = pd.CategoricalDtype(pd.Index(encoded.dictionary.to_pylist(), dtype=object))

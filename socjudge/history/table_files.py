@@ -1,7 +1,9 @@
-"""Any frame as CSV or Excel for people, and back: no cell is taken for a formula, and every value comes back as it was.
+"""Write any frame as CSV or Excel for people, and load it again: no cell is taken for a formula, and every value is
+restored.
 
-A cell is a number, a word or a time only if it was one: a text that reads as one, or begins with what a spreadsheet takes for a
-formula, has an apostrophe in front, as Excel itself has it."""
+A cell is a number, a word or a time only if the value was one. A text that looks like one, or that begins with a
+character that starts a formula in a spreadsheet, gets an apostrophe in front, as in Excel itself.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,15 @@ _TOLD = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
-    """Write a frame as CSV (UTF-8 as Excel knows it) or Excel, and return where it is; `load_table` reads it back unchanged.
+    """Write a frame as CSV (UTF-8 as Excel knows it) or Excel, and return its path; `load_table` reads it back unchanged.
 
     Parameters
     ----------
     path
-        The file, .csv or .xlsx; one that is there already is replaced.
+        The file, .csv or .xlsx; an existing one is replaced.
     frame
-        Any; an index with a name becomes columns. Lists and the like become JSON. Times keep their zone's offset.
+        Any frame; an index with a name becomes columns. Lists, tuples and dicts become JSON. Times keep their zone's
+        offset.
 
     Returns
     -------
@@ -56,12 +59,12 @@ def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
     Raises
     ------
     ConfigError
-        For another ending, a text or a number of rows that no sheet can hold, or a place that cannot be written.
+        For another file extension, a text too long or rows too many for a sheet, or a file that cannot be written.
 
     Notes
     -----
-    A cell that begins with = + - @ or a tab would be run by a spreadsheet, whoever wrote the answer in it: it has an apostrophe
-    in front in CSV, and is marked as text in Excel.
+    A spreadsheet would run a cell that begins with = + - @ or a tab, whoever wrote the answer in it: such a cell gets an
+    apostrophe in front in CSV, and is marked as text in Excel.
 
     Examples
     --------
@@ -84,7 +87,7 @@ def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
 
 
 def load_table(path: Path | str) -> pd.DataFrame:
-    """The frame in a file of `write_table`, also after it was edited in a spreadsheet.
+    """Load the frame in a file of `write_table`, also after it was edited in a spreadsheet.
 
     Parameters
     ----------
@@ -94,7 +97,7 @@ def load_table(path: Path | str) -> pd.DataFrame:
     Raises
     ------
     ConfigError
-        If it cannot be read.
+        If the file cannot be read.
 
     Examples
     --------
@@ -132,7 +135,7 @@ def _known(path: Path | str) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    """A value as bool, int, float, time or text; None where there is none."""
+    """Return a value as bool, int, float, time or text; None if it is missing."""
     if isinstance(value, str):
         return writable(value)
     if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value)):
@@ -148,7 +151,7 @@ def _plain(value: Any) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """A value as the text of a cell."""
+    """Return a value as the text of a cell."""
     if isinstance(value, str):
         is_other = value.startswith((_GUARD, *_FORMULA)) or not isinstance(_value(value), str)
         return _GUARD + value if is_other and value else value
@@ -156,7 +159,7 @@ def _text(value: Any) -> str | None:
 
 
 def _value(text: str | None) -> Any:
-    """What the text of a cell means."""
+    """Return the value that the text of a cell stands for."""
     if text is None or not text:
         return text
     if text.startswith(_GUARD):
@@ -181,7 +184,7 @@ def _time(text: str) -> Any:
 
 
 def _series(values: list[Any]) -> pd.Series[Any]:
-    """A column of the narrowest kind that holds its values."""
+    """Return a column with the narrowest type that holds its values."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int} and None in values and max(abs(value) for value in values if value is not None) < 2**63:
         return pd.Series(values, dtype="Int64")
@@ -200,7 +203,7 @@ def _series(values: list[Any]) -> pd.Series[Any]:
 
 
 def _csv(names: list[str], columns: list[list[Any]], path: Path) -> bytes:
-    """All texts in quotes, so that an empty text is not a missing one."""
+    """Write the columns as CSV, all texts in quotes, so that an empty text is not taken for a missing one."""
     rows = [
         pa.array([_text(name), *map(_text, column)], pa.string()) for name, column in zip(names, columns, strict=True)
     ]
@@ -231,7 +234,7 @@ def _csv_rows(content: bytes) -> tuple[list[str], list[list[Any]]]:
 
 
 def _named(text: str | None) -> str:
-    """The name in a head's cell."""
+    """Return the column's name from the text of a head cell."""
     return (text or "").removeprefix(_GUARD)
 
 
@@ -270,7 +273,9 @@ def _sheet(names: list[str], columns: list[list[Any]], path: Path) -> bytes:
 
 
 def _excel(value: Any, path: Path, place: str) -> tuple[Any, str] | None:
-    """The content of a cell and its type; an empty text is a cell of nothing that is marked as text."""
+    """Return the content of a cell and its type, None for a missing value; an empty text is an empty cell marked as
+    text.
+    """
     if value is None:
         return None
     if isinstance(value, bool):
@@ -303,7 +308,7 @@ def _sheet_rows(content: bytes, path: Path) -> tuple[list[str], list[list[Any]]]
 
 
 def _held(cell: Any) -> Any:
-    """What a cell of Excel holds; a text as `_text` makes it."""
+    """Return what a cell of Excel holds; texts have the form that `_text` makes."""
     value = cell.value
     if isinstance(value, str):
         return _TOLD.sub(lambda found: chr(int(found[1], 16)), value)

@@ -1,7 +1,10 @@
-"""Log files as Arrow tables: a row per log, and a row per judged answer. Texts are left out unless they are asked for.
+"""Read log files as Arrow tables: a row per log, and a row per judged answer. Texts are left out unless they are asked
+for.
 
-A log as socjudge writes it, or the specification, is read by a parser that skips what is not needed. Anything unusual
-about a log, and it is read by the rules of `load_run` instead, which fill in, or tell what is wrong with it."""
+A log in the usual form (as socjudge writes it, or as the specification has it) is read by a fast parser that skips what
+is not needed. If anything about a log is unusual, it is read by the rules of `load_run` instead, which fill in what is
+missing or report what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -84,9 +87,11 @@ _WHOLE = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what Arrow c
 
 @functools.lru_cache(maxsize=8)
 def _decoder(criteria: tuple[str, ...], text: bool) -> msgspec.json.Decoder[Any]:
-    """A reader of logs in which each answer is marked on just these criteria; on any if there are none.
+    """Return a reader of logs in which every answer is marked on exactly these criteria; on any criteria if there are
+    none here.
 
-    Known names need not be made into texts a hundred thousand times, which is half of the time."""
+    With known names, texts need not be made for them a hundred thousand times, which saves half of the time.
+    """
     others: dict[str, tuple[Any, Any]] = {"evaluation.status": (Status | msgspec.UnsetType, msgspec.UNSET)}
     if not text:  # left as they stand in the file
         others |= dict.fromkeys(("answer.answer", "answer.context"), (msgspec.Raw, MISSING))
@@ -110,7 +115,11 @@ def _struct(members: Mapping[str, tuple[Any, Any]]) -> Any:
 def _members(
     record: type, paths: Iterable[str], others: Mapping[str, tuple[Any, Any]], at: str = ""
 ) -> dict[str, tuple[Any, Any]]:
-    """What is read of a record's JSON object: the type and the default of each key. others: in place of what follows."""
+    """Return what is read from a record's JSON object: {key: (type, default)}.
+
+    paths: the fields to read, in dotted form. others: {path: (type, default)} that replace the record's own. at: the
+    path of this record.
+    """
     found: dict[str, tuple[Any, Any]] = {}
     blocks: dict[str, dict[str, tuple[Any, Any]]] = {}
     for name, kind, key, block, inline, default in log_fields(record):
@@ -134,7 +143,7 @@ def _members(
 
 
 def _checked(kind: Any) -> Any:
-    """An annotation of the records as the fast reader has it."""
+    """Convert a type annotation of the records to the one that the fast reader checks."""
     inner = get_args(kind)
     if get_origin(kind) is Mapping:
         return dict[str, _checked(inner[1])]  # type: ignore[misc]
@@ -145,17 +154,19 @@ def _checked(kind: Any) -> Any:
 
 @functools.cache
 def _values(text: bool, in_log: bool) -> Callable[[Any], Row]:
-    """Takes what a row of RESULTS takes over out of an EvaluationResult, or out of a row of a log."""
+    """Return a function that takes the copied values of a row of RESULTS (and TEXTS) from an EvaluationResult, or from
+    a row of a log.
+    """
     paths = [*OF_RESULT.values(), *(OF_TEXTS.values() if text else ())]
     return attrgetter(*(place_in_log(path)[0] if in_log else path for path in paths))
 
 
 class _Unusual(Exception):
-    """What the fast reader leaves to the other one."""
+    """Tell that the fast reader leaves a log to the slower reader."""
 
 
 def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
-    """What is in the logs, in the order given. A log that cannot be read is a row of `runs` with its `problem`."""
+    """Read the logs, in the order given. A log that cannot be read is a row of `runs` with its `problem`."""
     runs: list[dict[str, Any]] = []
     rows: list[Row] = []
     guess: tuple[str, ...] = SPECIFIED_CRITERIA  # most logs of a folder have the same
@@ -187,7 +198,7 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """No garbage collection, which would go through the growing rows again and again: a third of the time."""
+    """Switch garbage collection off, because it would go through the growing rows again and again: a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -213,7 +224,7 @@ def _read_log(
 
 
 def run_tables(run: EvaluationRun) -> Tables:
-    """A run in memory as the tables of its log, texts included."""
+    """Return a run in memory as the tables of its log, texts included."""
     name = run.log_path.name if run.log_path is not None else ""
     info, summary, rows = _read_any(run, name, text=True)
     values = {"log": name, **_run_values(info, summary, rows)}
@@ -229,7 +240,9 @@ def _results(rows: list[Row], text: bool) -> pa.Table:
 def _read_usual(
     raw: bytes, log: str, text: bool, guess: tuple[str, ...], plain: dict[int | str, bytes]
 ) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """A log as it should be; else msgspec.MsgspecError, _Unusual, or ConfigError for a rubric that is none."""
+    """Read a log in the usual form; raise msgspec.MsgspecError or _Unusual for any other, ConfigError for an invalid
+    rubric.
+    """
     found, criteria = _decode(raw, text, guess)
     if any(not 0 <= (getattr(found.run, name, 0) or 0) <= most for name, most in RULE_LIMITS.items()):
         raise _Unusual("a pass rule out of its range")
@@ -243,7 +256,9 @@ def _read_usual(
 
 
 def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
-    """A log, and its criteria where they are those of the guess: half the time."""
+    """Decode a log; return it with its criteria if they are those of the guess, which takes half the time, else with
+    ().
+    """
     with contextlib.suppress(msgspec.ValidationError):
         found = _decoder(guess, text).decode(raw)
         rubric = None if found.run is None else found.run.rubric
@@ -255,7 +270,7 @@ def _decode(raw: bytes, text: bool, guess: tuple[str, ...]) -> tuple[Any, tuple[
 def _row(
     row: Any, log: str, criteria: tuple[str, ...], values: Row, text: bool, line: float, plain: dict[int | str, bytes]
 ) -> Row:
-    """A row of a log as the tables have it. values: what they take over of it."""
+    """Make a row of the tables from a row of a log. values: the values that are copied from it."""
     marks = row.evaluation
     if criteria:
         points = list(msgspec.structs.astuple(marks.scores))
@@ -274,9 +289,12 @@ def _row(
 
 
 def _raw_sha256(row: Any, plain: dict[int | str, bytes]) -> str:
-    """The hash of texts as they stand in the file: already in the form that is hashed, unless letters are escaped.
+    """Return the hash of an answer's texts as they are in the file: they already have the form that is hashed, unless
+    letters are escaped.
 
-    plain: by question, a context that was seen to be so: most logs of a folder have the same."""
+    plain: {question: a context that was found to have no escaped letters}; most logs of a folder share it, so it is
+    checked once.
+    """
     answer, context = bytes(row.answer), bytes(row.context)
     if _is_plain(answer) and (plain.get(row.question_id) == context or _is_plain(context)):
         if len(plain) < MOST_CONTEXTS:
@@ -291,7 +309,7 @@ def _raw_sha256(row: Any, plain: dict[int | str, bytes]) -> str:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether no letter is escaped; UnicodeDecodeError for what is no UTF-8, which reads as U+FFFD."""
+    """Whether no letter is escaped; UnicodeDecodeError if the text is not UTF-8, which is read with U+FFFD."""
     text.decode()
     for found in _ESCAPED(text):
         before = text[: found.start()]
@@ -301,7 +319,7 @@ def _is_plain(text: bytes) -> bool:
 
 
 def _read_any(run: EvaluationRun, log: str, text: bool) -> tuple[RunInfo, RunSummary, list[Row]]:
-    """A run that was read by the rules of `load_run`."""
+    """Return the values of a run that was read by the rules of `load_run`."""
     rows, values, line = [], _values(text, False), run_rule(run.run).line
     for result in run.results:
         marks, answer = result.evaluation, result.answer
@@ -316,9 +334,11 @@ def _made(
     log: str, question: int | str, status: str, marks: Any, sha256: str, criteria: tuple[str, ...],
     points: list[Any], values: Row, text: bool, line: float,
 ) -> Row:  # fmt: skip
-    """A row of RESULTS, and TEXTS if wanted: the question's id and the criteria as JSON, no marks where none was read.
+    """Make a row of RESULTS, and of TEXTS if wanted: the question's id and the criteria as JSON; no marks if the
+    judge's reply could not be parsed.
 
-    line: of the run, by which an answer with a mark missing may be open."""
+    line: the pass threshold of the run, which decides whether the verdict on an answer with a missing mark is open.
+    """
     known = str(question) if isinstance(question, int) else orjson.dumps(question).decode()
     average, passed, causes = marks.average_score, marks.passed, [""] * len(points)
     low = high = average
@@ -340,7 +360,7 @@ def _as_json(names: tuple[str, ...]) -> str:
 
 @functools.lru_cache(maxsize=1000)
 def json_names(text: str) -> list[str]:
-    """The criteria in a row of RESULTS."""
+    """Return the criteria in a row of RESULTS."""
     names: list[str] = orjson.loads(text)
     return names
 
@@ -351,7 +371,7 @@ def _joined(*lists: str) -> str:
 
 
 def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str, Any]:
-    """A row of RUNS. What a log of the specification does not say is missing."""
+    """Return a row of RUNS. What a log of the specification does not say is missing."""
     averages = [average for row in rows if (average := row[_AVERAGE]) is not None]
     usage = info.assistant_usage + info.judge_usage
     lists = dict.fromkeys([row[_CRITERIA] for row in rows])
@@ -375,7 +395,7 @@ def _run_values(info: RunInfo, summary: RunSummary, rows: list[Row]) -> dict[str
 
 
 def _is_open(rows: list[Row], rule: PassRule) -> bool:
-    """Whether what is missing decides the verdict on a run."""
+    """Whether the missing marks decide the verdict on a run."""
     tally = Tally()
     for row in rows:
         tally.add(row[_QUESTION], Span(row[_AVERAGE] or 0.0, row[_LOW], row[_HIGH]))
@@ -383,7 +403,7 @@ def _is_open(rows: list[Row], rule: PassRule) -> bool:
 
 
 def _moment(text: str) -> datetime | None:
-    """A time as a log has it; one without a zone is this machine's. None if it is no time."""
+    """Return a time in a log as UTC; one without a zone is in this machine's zone. None if the text is not a time."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
