@@ -1,4 +1,4 @@
-"""The panel that runs an evaluation: `RunPanel()` shows itself in a cell. What it does is in state/run.py."""
+"""Show the panel that runs an evaluation: `RunPanel()` shows itself in a cell. What it does is in state/run.py."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ RUNNING = "⏳ 評価を実行中... これには数分かかる場合があり�
 
 
 class RunPanel(SessionPanel):
-    """「🧪 評価実行」 of the specification: build the index, see what a run costs, run it, stop it, read the results.
+    """Show 「🧪 評価実行」 of the specification: build the index, see what a run costs, run it, stop it, read the results.
 
-    The run goes on in the background: other cells can be executed meanwhile, closing the tab does not end it, and a cell
-    that is run again shows the same run. `run` is the finished run, or None. Nothing is started without a click, and
-    nothing that costs money without a tick."""
+    The run goes on in the background: other cells can be executed meanwhile, closing the tab does not end it, and a
+    cell that is run again shows the same run. `run` is the finished run, or None. Nothing is started without a click,
+    and nothing that costs money is started without a tick.
+    """
 
     session: RunSession
 
@@ -162,12 +163,12 @@ class RunPanel(SessionPanel):
 
     @property
     def run(self) -> Any:
-        """The finished run, or None."""
+        """Return the finished run, or None."""
         return self.session.run
 
     @property
     def settings(self) -> Settings:
-        """What the controls say."""
+        """Return the settings that the controls show."""
         chosen = self.answers.value
         own = chosen.removeprefix(OWN) if chosen.startswith(OWN) else ""
         return Settings(
@@ -185,7 +186,7 @@ class RunPanel(SessionPanel):
         )  # fmt: skip
 
     def _take(self, settings: Settings) -> None:
-        """Set the controls to these settings; a prompt that is gone meanwhile is left out."""
+        """Set the controls to these settings; a prompt that no longer exists is left out."""
         self.dataset.value = str(settings.dataset)
         for name in (
             "assistant_model", "judge_model", "unsure_judge", "reasons_from", "answer_repeats", "judge_repeats", "until_certain", "k", "max_concurrency",
@@ -214,18 +215,18 @@ class RunPanel(SessionPanel):
 
     @property
     def _asking(self) -> list[Any]:
-        """What means nothing where stored answers are judged."""
+        """Return the controls that have no effect when stored answers are judged."""
         return [self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.k]
 
     def _list_choices(self) -> None:
-        """Offer the prompts and runs that came meanwhile, when the settings are opened."""
+        """Offer the prompts and runs that were added meanwhile, when the settings are opened."""
         if not self.session.is_busy:
             list_prompts_in(self.judge_prompt, "judge")
             list_prompts_in(self.assistant_prompt, "assistant")
             self._list_answers()
 
     def _list_answers(self) -> None:
-        """Offer the runs in the folder of logs, the newest first; what is chosen stays chosen, if it is still there."""
+        """Offer the runs in the folder of logs, the newest first; the choice stays if its log still exists."""
         chosen, folder = self.answers.value, self.session.logs_dir
         choices = [(label, str(log)) for label, log in log_choices(folder)] if folder.is_dir() else []
         choices = [*own_choices(), *choices]
@@ -277,7 +278,9 @@ class RunPanel(SessionPanel):
             self.cost.value = cost_html(self._preview.estimate, self._preview.n_questions, left) + note
 
     def _follow(self) -> None:
-        """Called from the session's threads: what is over has changed what the settings mean, and what is left to pay."""
+        """Show the session after a change; once it is idle, stopped or failed, also what the settings mean now and what
+        remains to be paid. Called from the session's threads.
+        """
         if self.session.state in ("idle", "stopped", "failed"):
             self._settle()
         else:
@@ -317,13 +320,15 @@ class RunPanel(SessionPanel):
                 self._shown, self.results.value = None, ""
 
     def _state(self) -> str:
-        """The session's, but "idle" for a run that was stopped: it can be taken up only with its own settings."""
+        """Return the session's state, but "idle" for a run that was stopped with other settings, because it can be
+        resumed only with its own.
+        """
         is_stopped = self.session.state == "stopped" and not self.session.changed_late
         is_other = is_stopped and not self.settings.is_same_run(self.session.settings)
         return "idle" if is_other else self.session.state
 
     def _other(self) -> UnfinishedRun | None:
-        """The interrupted run with other settings, where there is nothing else to tell."""
+        """Return the interrupted run with other settings, if the panel has nothing more important to show."""
         preview = self._preview
         is_free = preview is not None and self._state() == "idle" and not preview.problem
         return preview.other if preview and is_free and (self.fresh.value or not preview.already) else None
@@ -353,7 +358,7 @@ class RunPanel(SessionPanel):
 
 
 def _results_html(run: EvaluationRun) -> str:
-    """What a run found; of several judges each one's, below what they say together."""
+    """Return what a run found as HTML; for several judges each one's results, below what they say together."""
     runs = (run, *run.others)
     parts = [
         summary_html(each) + details_html(each.results, each.log_path, line=run_rule(each.run).line) for each in runs

@@ -1,4 +1,6 @@
-"""A run in the background of a notebook's kernel: its state as plain values, which a panel shows and a test reads."""
+"""Run evaluations in the background of a notebook's kernel, with the state as plain values that a panel shows and a
+test reads.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,14 @@ State = Literal["idle", "building", "running", "stopping", "finished", "stopped"
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run; the names and meanings of `run_evaluation_suite`. dataset: where the questions are.
+    """Hold what to run, with the names and meanings of `run_evaluation_suite`. dataset: where the questions are.
 
-    more_judges: further ones, who mark the same answers. unsure_judge, reasons_from: as in RunOptions, empty for none. answers: a log whose stored answers are judged again, as by
-    `rejudge`; None: the assistant is asked. require_certificate: no run without one that holds for each judge. own: another text for `answers` of `run_evaluation_suite`, such as the name of an
-    assistant in socjudge.toml. What says how ours answers then means nothing."""
+    more_judges: further judges that mark the same answers. unsure_judge, reasons_from: as in RunOptions, empty for
+    none. answers: a log whose stored answers are judged again, as by `rejudge`; None: the assistant is asked. own:
+    another text for `answers` of `run_evaluation_suite`, such as the name of an assistant in socjudge.toml; the
+    settings of socjudge's own assistant then have no effect. require_certificate: no run unless each judge has a valid
+    certificate.
+    """
 
     dataset: Path = field(default_factory=lambda: constants.EVAL_DATASET_PATH)
     answers: Path | None = None
@@ -72,24 +77,28 @@ class Settings:
 
     @property
     def judges(self) -> list[str]:
-        """All judges, each with the one that is asked where it is unsure."""
+        """Return all judges, each with the one that is asked when it is unsure."""
         return [with_second(name, self.unsure_judge or None) for name in (self.judge_model, *self.more_judges)]
 
     def is_same_run(self, other: Settings | None) -> bool:
-        """Whether a run with the other settings would be taken up with these: how calls are made makes no difference."""
+        """Whether a run with the other settings would be resumed with these; settings of how calls are made do not
+        matter.
+        """
         how = {name: getattr(self, name) for name in (*HOW, "require_certificate")}
         return other is not None and replace(other, **how) == self
 
 
 @dataclass(frozen=True)
 class RunPreview:
-    """What a run with some settings would be, as things stand.
+    """Hold what a run with some settings would be at present.
 
-    assignments: of each judge, and over: both of `assign_judges`; empty where the index has to be built, or models and
-    prompts are unfit. already: answers that each has judged of this run, broken off and to be taken up, and left: what is
-    still to be paid of it; empty and None where there is none. other: the newest unfinished run with other settings, looked
-    for where there is one judge. None of these while something is under way. problem: why it cannot be run (no key, a
-    damaged journal), or empty. note: what is said before the first call, such as which variables go to which host."""
+    assignments, over: from `assign_judges`; empty and None if the index has to be built, or if models and prompts
+    cannot be used. already: how many answers of an interrupted run, which would be resumed, each judge has marked;
+    left: what remains to be paid for it; empty and None if there is no such run. other: the newest unfinished run with
+    other settings, searched for if there is one judge. already, left and other are not looked up while a run or a build
+    is going on. problem: why the run is not possible (no key, a damaged journal), or empty. note: what is said before
+    the first call, such as which variables go to which host.
+    """
 
     n_questions: int
     estimate: Estimate
@@ -103,13 +112,13 @@ class RunPreview:
 
     @property
     def total(self) -> int:
-        """Judged answers that it will have, of all judges."""
+        """Return the number of judged answers that the run will have, of all judges."""
         return sum(assignment.total for assignment in self.assignments)
 
 
 @dataclass(frozen=True)
 class _Task:
-    """What is asked of each judge: the arguments of `assign_judges`."""
+    """Hold what is asked of each judge: the arguments of `assign_judges`."""
 
     questions: Sequence[EvalQuestion]
     judges: Sequence[Any]
@@ -118,7 +127,7 @@ class _Task:
     until_certain: bool
 
     def estimate(self, already: Sequence[int] = (), total: int = 1) -> Estimate:
-        """Of all that is left, or of the whole."""
+        """Estimate the cost of all that remains, or of the whole run."""
         return estimate_judges_left(
             self.questions, self.judges, already or [0] * len(self.judges), total, judging=self.judging,
             answering=self.answering, until_certain=self.until_certain,
@@ -127,9 +136,12 @@ class _Task:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is. done, total: judged answers (texts, while the index is built); before: those of `done` that were
-    there when it began, which the rest leaves out; mean: points of those scored, None if there are none; cost_usd: of
-    the results so far, None if unknown; retries: calls that were repeated; unread: answers without a mark."""
+    """Hold how far a run is.
+
+    done, total: judged answers (texts, while the index is built); before: those of `done` that existed when the run
+    began, which the fields below do not count; mean: mean points of those scored, None if there are none; cost_usd: US
+    dollars of the results so far, None if unknown; retries: calls that were repeated; unread: answers without a mark.
+    """
 
     done: int = 0
     total: int = 0
@@ -141,13 +153,14 @@ class Progress:
 
 
 class Session:
-    """One run at a time, in a thread of its own, so that the kernel stays free.
+    """Run one task at a time, in its own thread, so that the kernel stays free.
 
     state: "idle"; "building" the index; "running"; "stopping" (calls in flight are finished); then "finished",
-    "stopped" (it can be taken up; by the budget if there is a `problem`) or "failed", where `problem` says why and what to
-    do. run: the finished run. changed_late: whether it was stopped by `stop_changed`. Listeners are called in
-    threads of the session when something changed, for results every `TELL_S` seconds at most, the last one always; if one
-    fails, that is a warning and the run goes on."""
+    "stopped" (the run can be resumed; the budget stopped it if there is a `problem`) or "failed", when `problem` says
+    why and what to do. run: the finished run. changed_late: whether `stop_changed` stopped it. Listeners are called in
+    threads of the session when something changes, for results at most once in `TELL_S` seconds, always for the last
+    one; if a listener fails, there is a warning and the run goes on.
+    """
 
     def __init__(self) -> None:
         self.state: State = "idle"
@@ -163,7 +176,7 @@ class Session:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way."""
+        """Whether a run or a build is going on."""
         return self.state in ("building", "running", "stopping")
 
     def stop(self) -> None:
@@ -176,14 +189,15 @@ class Session:
         self._notify()
 
     def stop_changed(self) -> None:
-        """Stop, because a control changed that the page lets nobody change by now: it was changed before the start.
+        """Stop, because a control changed after the page had locked it, so the change was made before the start.
 
-        JupyterLab may deliver messages of different controls in another order than they were sent."""
+        JupyterLab may deliver messages of different controls in another order than they were sent.
+        """
         self.changed_late = self.changed_late or self.state == "running"
         self.stop()
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Return when nothing is under way any more, or after so many seconds."""
+        """Wait until no run or build is going on, or until the timeout (seconds) has passed."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 
@@ -216,7 +230,9 @@ class Session:
         self._thread.start()
 
     def _count(self, result: EvaluationResult, *, answered: bool = True) -> None:
-        """Count a result in. answered: whether its answer is of this run too, and not a stored one that was paid long ago."""
+        """Add a result to the progress. answered: whether its answer was made in this run too, and is not a stored one
+        that was paid for before.
+        """
         marks, answer, before = result.evaluation, result.answer, self.progress
         if marks.status == "ok":
             self._scored = (self._scored[0] + 1, self._scored[1] + marks.average_score)
@@ -234,7 +250,9 @@ class Session:
         self._notify_soon()
 
     def _notify_soon(self) -> None:
-        """Notify now, or as soon as `TELL_S` have passed since the last time, once for all that came in between."""
+        """Notify the listeners now, or when `TELL_S` seconds have passed since the last time, once for all results in
+        between.
+        """
         with self._lock:
             wait_s = self._told + TELL_S - time.monotonic()
             if wait_s > 0:
@@ -260,7 +278,9 @@ class Session:
 
 
 class RunSession(Session):
-    """Evaluations of the assistant, and the index that they need. settings: those of the last start, None before it."""
+    """Run evaluations of the assistant, and build the index that they need. settings: those of the last start, None
+    before it.
+    """
 
     def __init__(
         self,
@@ -286,13 +306,13 @@ class RunSession(Session):
 
     @property
     def outdated(self) -> list[str]:
-        """The runbooks that changed since the index was built."""
+        """Return the runbooks that changed since the index was built."""
         from ...runbooks.index import outdated_files
 
         return outdated_files(self.runbooks, index_dir=self.index_dir)
 
     def preview(self, settings: Settings) -> RunPreview:
-        """What a run with these settings would be; nothing is sent. ConfigError if not even its price can be told."""
+        """Preview a run with these settings; nothing is sent. ConfigError if not even its price can be estimated."""
         get_settings(settings.output_tokens, settings.timeout_s, settings.patience_s)
         task, assign = self._foresee_again(settings) if settings.answers else self._foresee(settings)
         own = task.answering.get("answers")
@@ -326,7 +346,9 @@ class RunSession(Session):
         return replace(preview, already=(waiting.done,), left=preview.estimate.left(waiting))
 
     def _foresee(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]] | None]:
-        """Of a run in which the assistant is asked: the task, and what gives the assignments where there is an index."""
+        """Return, for a run in which the assistant is asked, the task and a function that makes the assignments; None
+        in place of the function if the index is missing.
+        """
         from ...runbooks.index import find_index
 
         questions = load_eval_dataset(settings.dataset)
@@ -343,7 +365,7 @@ class RunSession(Session):
         return task, lambda: assign_judges(task.questions, task.judges, index=index, **what)
 
     def _foresee_again(self, settings: Settings) -> tuple[_Task, Callable[[], tuple[list[Assignment], Over]]]:
-        """The same of a run in which stored answers are judged."""
+        """Return, for a run in which stored answers are judged, the task and a function that makes the assignments."""
         assert settings.answers is not None
         if self._stored is None or self._stored[0] != settings.answers:
             self._stored = settings.answers, load_run(settings.answers)
@@ -363,9 +385,10 @@ class RunSession(Session):
         self._begin("building", self._build)
 
     def start(self, settings: Settings, preview: RunPreview | None = None) -> None:
-        """Run the evaluation in the background, or go on with it where it was broken off.
+        """Run the evaluation in the background, or resume it where it was interrupted.
 
-        preview: of these settings, as made just now; looked up here if left out."""
+        preview: of these settings, as made just now; made here if left out.
+        """
         foreseen = self.preview(settings) if preview is None else preview
 
         def evaluate() -> State:
@@ -400,7 +423,9 @@ class RunSession(Session):
         paid = {_answer(result) for journal in journals for result in load_unfinished(journal).results}
 
         def count(result: EvaluationResult) -> None:
-            """Each answer's cost once, however many judges mark it, and whenever the first did."""
+            """Count each answer's cost once, however many judges mark it, and even if the first judge marked it in an
+            earlier session.
+            """
             self._count(result, answered=not is_paid and _answer(result) not in paid)
             if not result.judge_repeat:
                 paid.add(_answer(result))
@@ -420,7 +445,7 @@ class RunSession(Session):
 
 
 def _need_certificates(bindings: Iterable[Binding]) -> None:
-    """ConfigError with the reason where a judge has no certificate that holds."""
+    """Raise ConfigError with the reason if a judge has no valid certificate."""
     for binding in bindings:
         if reason := why_uncertified(binding):
             raise ConfigError(reason)
@@ -446,7 +471,7 @@ def get_session(
     index_dir: Path | None = None,
     logs_dir: Path | None = None,
 ) -> RunSession:
-    """The session over these folders: the same one each time, so that a cell that is run again finds its run."""
+    """Return the session over these folders: one object for all calls, so that a cell that is run again finds its run."""
     runbooks = runbooks or constants.RUNBOOKS_DIR
     index_dir = index_dir or constants.INDEX_DIR
     logs_dir = logs_dir or constants.LOGS_DIR

@@ -1,4 +1,4 @@
-"""What the history panel shows as HTML: the table of runs, two runs side by side, charts, where a report went."""
+"""Make the HTML of the history panel: the table of runs, two runs side by side, charts, where a report was saved."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _STYLE = """<style>
 
 
 def started(moment: Any) -> str:
-    """A run's start on this machine's clock."""
+    """Return a run's start in the time zone of this machine."""
     return say("panels.history_no_start") if pd.isna(moment) else local_time(pd.Timestamp(moment).to_pydatetime())
 
 
 def run_label(run: Mapping[Any, Any]) -> str:
-    """A run in one line of plain text, not yet escaped."""
+    """Return a run in one line of plain text, not yet escaped."""
     again = say("panels.history_rejudged") if run["rejudged_from"] else ""
     time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
     return f"{_example(run)}{time}  {run['judge_model']} / {run['prompt_id']}{again}"
@@ -58,13 +58,13 @@ def _example(run: Mapping[Any, Any]) -> str:
 
 
 def chart_html(url: str, alt: str, note: str) -> str:
-    """A chart on white paper with what it shows in words."""
+    """Return a chart on a white background, with a note that says in words what it shows."""
     picture = f'<img src="{url}" alt="{escape(alt)}">'
     return block("", _STYLE + _wide(picture, say("panels.history_figure"), "chart") + f"<small>{escape(note)}</small>")
 
 
 def table_html(runs: pd.DataFrame, total: int) -> str:
-    """The runs as a table. runs: rows of `run_table`; total: how many there are, of which these are shown."""
+    """Return the runs as a table. runs: rows of `run_table`; total: the number of runs, of which these are shown."""
     head = (
         say("panels.history_started"), "Judge", say("panels.prompt"), say("panels.assistant"), say("panels.history_interval"),
         say("panels.history_passed"), say("base.condition_pass_threshold"), say("panels.history_verdict"), say("panels.history_unscored"), say("panels.history_log"),
@@ -84,7 +84,7 @@ def table_html(runs: pd.DataFrame, total: int) -> str:
 
 
 def pair_html(pair: RunPair, chart: str) -> str:
-    """Two runs side by side. chart: the HTML of the chart of differences, or ""."""
+    """Return two runs side by side. chart: the HTML of the chart of differences, or ""."""
     conditions = [((name, "short"), (one, "name"), (other, "name")) for name, one, other in pair.conditions]
     baseline, other = side_names()
     parts = [
@@ -100,7 +100,7 @@ def pair_html(pair: RunPair, chart: str) -> str:
 
 
 def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[EvaluationResult]]) -> str:
-    """What two runs have on one question: answers, contexts, marks, reasons, comments."""
+    """Return what two runs have on one question: answers, contexts, marks, reasons, comments."""
     columns = ""
     for word, run, results in zip(side_names(), (pair.first, pair.second), sides, strict=True):
         line = frame_rule(pd.DataFrame([run])).line
@@ -112,9 +112,10 @@ def answers_html(pair: RunPair, question: str, sides: Iterable[Sequence[Evaluati
 
 
 def report_html(path: Path, *, replaced: bool, part: str) -> str:
-    """Where the report is, and a link that downloads it, for those whose browser is on another machine.
+    """Return where the report is, and a link that downloads it, for people whose browser is on another machine.
 
-    part: the only categories it is about, or ""."""
+    part: the only categories that the report is about, or "".
+    """
     lines = [escape(say("panels.history_saved", path=path))]
     if replaced:
         lines.append(say("panels.history_replaced"))
@@ -141,18 +142,18 @@ def _means(pair: RunPair) -> str:
 
 
 def side_names() -> tuple[str, str]:
-    """What the two runs of a comparison are called."""
+    """Return the names of the two runs of a comparison."""
     return say("panels.history_baseline"), say("panels.history_other")
 
 
 def question_text(row: Mapping[Any, Any]) -> str:
-    """A row of `RunPair.questions` as one line of plain text to be chosen."""
+    """Return a row of `RunPair.questions` as one line of plain text that can be chosen."""
     same = "" if row["same_answer"] else say("panels.history_another_answer")
     return f"{row['question_id']}  {row['category']}  {_points(row['first'])} → {_points(row['second'])}{same}"
 
 
 def _table(caption: str, head: Iterable[str], rows: Iterable[Iterable[tuple[Any, str]]]) -> str:
-    """A table. rows: (text, CSS class) per cell; a column has the class of its cells in its head too."""
+    """Return a table. rows: (text, CSS class) per cell; the head of a column has the class of its cells too."""
     rows = [list(row) for row in rows]
     classes = [kind for _, kind in rows[0]] if rows else []
     heads = "".join(
@@ -165,7 +166,7 @@ def _table(caption: str, head: Iterable[str], rows: Iterable[Iterable[tuple[Any,
 
 
 def _wide(inner: str, name: str, kind: str = "") -> str:
-    """Something that scrolls sideways in a narrow window, also by keyboard."""
+    """Return an element that scrolls sideways in a narrow window, also by keyboard."""
     return f'<div class="wide {kind}" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
 
 
@@ -187,7 +188,9 @@ def _points(value: Any, form: str = ".1f") -> str:
 
 
 def _verdict(run: Mapping[Any, Any]) -> str:
-    """The verdict on a whole run; that it is for reference, short: the note stands in full once, below."""
+    """Return the verdict on a whole run, marked briefly if it is for reference only; the note stands in full once,
+    below.
+    """
     if pd.isna(run["mvp_passed"]):
         return say("panels.history_unknown")
     verdict = Verdict("open" if run["is_open"] else "passed" if run["mvp_passed"] else "failed")
