@@ -42,7 +42,7 @@ _TOLD = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
-    """Write a frame as CSV (UTF-8 as Excel knows it) or Excel, and return its path; `load_table` reads it back unchanged.
+    """Write a frame as CSV (UTF-8 as Excel knows it) or Excel; return its path. `load_table` reads it back unchanged.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def write_table(path: Path | str, frame: pd.DataFrame) -> Path:
 
     Notes
     -----
-    A spreadsheet would run a cell that begins with = + - @ or a tab, whoever wrote the answer in it: such a cell gets an
-    apostrophe in front in CSV, and is marked as text in Excel.
+    A spreadsheet would run a cell that begins with = + - @ or a tab, whoever wrote the answer in it: such a cell gets
+    an apostrophe in front in CSV, and is marked as text in Excel.
 
     Examples
     --------

@@ -198,7 +198,9 @@ def read_logs(files: Iterable[LogFile], *, text: bool = False) -> Tables:
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Switch garbage collection off, because it would go through the growing rows again and again: a third of the time."""
+    """Switch garbage collection off; it would go through the growing rows again and again, which takes a third of the
+    time.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -38,7 +38,7 @@ class Embedder(Protocol):
 
 
 class UseEmbeddings:
-    """Embed with Google's Universal Sentence Encoder, multilingual v3: 512 numbers per text, numpy only, no download."""
+    """Embed with Google's Universal Sentence Encoder, multilingual v3, on numpy: 512 numbers per text, no download."""
 
     name = "use"
 
@@ -51,7 +51,7 @@ class UseEmbeddings:
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the unit vector of a query, and remember it, because the rules and the index embed the same sentences."""
+        """Return the unit vector of a query, and remember it: the rules and the index embed the same sentences."""
         return list(_embed_query(text))
 
 
@@ -144,7 +144,7 @@ def make_embeddings(name: str | Embedder = "use") -> Embedder:
 
 
 def get_embedder_name(embeddings: str | Embedder) -> str:
-    """Return the name under which vectors are stored: the given name; of an object its `name`, or its class and model."""
+    """Return the name under which vectors are stored: the given one; of an object its `name`, or class and model."""
     if isinstance(embeddings, str):
         return embeddings
     name = getattr(embeddings, "name", None)

@@ -274,7 +274,7 @@ class RunbookIndex:
         return mix_scores(words, self._similarities(query)[numbers], SECTION_BM25)
 
     def mixed_scores(self, query: str) -> Vectors:
-        """Return the mixed BM25 and similarity score of each passage for a query, (passages,), 0–1; before reranking."""
+        """Return the mixed BM25 and similarity score of each passage, (passages,), 0–1; before reranking."""
         query = self._in_their_words(query)
         match = self._bm25.match(query)
         if match.ratio < SYNONYMS_BELOW:

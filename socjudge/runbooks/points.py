@@ -69,7 +69,7 @@ class Point(NamedTuple):
 
 
 def details_asked(question: str) -> list[re.Pattern[str]]:
-    """Return, for each detail that a question asks for (who, when, how many), the pattern of a statement that tells it."""
+    """Return, for each detail asked for (who, when, how many), the pattern of a statement that tells it."""
     return [told for asks, told in _DETAILS if asks.search(question)]
 
 

@@ -257,7 +257,7 @@ def load_runbook_text(path: Path | str) -> tuple[str, list[str]]:
 
 
 def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
-    """Split a text into its YAML front matter (empty if there is none) and the text below it. ConfigError on bad YAML."""
+    """Split a text into its YAML front matter (empty if there is none) and the rest. ConfigError on bad YAML."""
     match = re.match(r"---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", text, re.DOTALL)
     if not match:
         return {}, text

@@ -51,7 +51,7 @@ def import_results(
     columns: Mapping[str, Any] | None = None,
     scale: float | tuple[float, float] | None = None,
 ) -> pd.DataFrame:
-    """Import results of another tool as a frame of `load_scores`, one row per question, repeat and criterion, with texts.
+    """Import results of another tool as a frame of `load_scores`: a row per question, repeat and criterion, with texts.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ def import_results(
         table of Ragas, LangSmith, Langfuse or any other tool: CSV (UTF-8 or cp932), JSONL, Parquet, Excel or a frame.
     columns
         For tables: {what it is: the column's name}, of question_id, question, answer, context, expected_keypoints as
-        "keypoints", category, judge, assistant, answer_repeat, judge_repeat, error, criterion, score, reason; and "marks":
-        the columns that are marks, as a list or as {criterion: column}. Usual names are found without it.
+        "keypoints", category, judge, assistant, answer_repeat, judge_repeat, error, criterion, score, reason; and
+        "marks": the columns that are marks, as a list or as {criterion: column}. Usual names are found without it.
     scale
-        The highest mark, or the lowest and the highest. The scale of promptfoo, Inspect, DeepEval and Ragas is 0–1 unless
-        you give another; for any other table you must give it, unless its marks are nothing but yes and no.
+        The highest mark, or the lowest and the highest. The scale of promptfoo, Inspect, DeepEval and Ragas is 0–1
+        unless you give another; for any other table you must give it, unless its marks are nothing but yes and no.
 
     Returns
     -------
@@ -75,8 +75,8 @@ def import_results(
     Raises
     ------
     ConfigError
-        With the file and the place: for a file of unknown form, a truncated one or one of a newer version, columns that do
-        not exist, a mark beyond its scale, a mark that is there twice.
+        With the file and the place: for a file of unknown form, a truncated one or one of a newer version, columns that
+        do not exist, a mark beyond its scale, a mark that is there twice.
 
     Notes
     -----

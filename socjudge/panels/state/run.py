@@ -471,7 +471,7 @@ def get_session(
     index_dir: Path | None = None,
     logs_dir: Path | None = None,
 ) -> RunSession:
-    """Return the session over these folders: one object for all calls, so that a cell that is run again finds its run."""
+    """Return the session over these folders: one object for all calls, so a cell that is run again finds its run."""
     runbooks = runbooks or constants.RUNBOOKS_DIR
     index_dir = index_dir or constants.INDEX_DIR
     logs_dir = logs_dir or constants.LOGS_DIR
