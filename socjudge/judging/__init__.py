@@ -1,1 +1,1 @@
-"""One answer, one judgement: the assistant, the judge, and how a reply is read."""
+"""Handle one answer and one judgement: the assistant, the judge, and how a judge's reply is read."""

@@ -1,4 +1,4 @@
-"""The assistant: a question, the runbooks, the three warning flags, an answer with citations."""
+"""Answer a question from the runbooks, with the three warning flags and with citations."""
 
 from __future__ import annotations
 
@@ -48,36 +48,39 @@ def handle_query(
     prompt: Prompt | str | Path | None = None,
     previous: AssistantAnswer | str | None = None,
 ) -> AssistantAnswer:
-    """Answer a question from the runbooks: warnings first, then the steps with `[出典: file.md > 見出し]`; never calls a
-    judge.
+    """Answer a question from the runbooks: warnings first, then the steps with `[出典: file.md > 見出し]`.
+
+    It never calls a judge.
 
     Parameters
     ----------
     question
-        In Japanese. Of one beyond 4,000 characters both ends are read to search the runbooks, and the answer says so.
+        In Japanese. If it is longer than 4,000 characters, only its two ends are read to search the runbooks, and the answer
+        says so.
     index
-        The runbooks, from `build_index`, `load_index` or `open_index`; of the project's runbooks if left out.
+        The runbooks, from `build_index`, `load_index` or `open_index`; the project's runbooks if left out.
     model
         "auto", "offline", a name, or a chat model object.
     k
-        Passages to retrieve, the project's unless given; the sections of the best runbook that the answer follows are added (docs/assistant.md).
+        Number of passages to retrieve, the project's if left out. The sections of the best runbook that the answer follows
+        are added (docs/assistant.md).
     prompt
-        As for `load_prompt`.
+        As in `load_prompt`.
     previous
-        The answer just before, or its question: a follow-up (「それは誰に連絡しますか」) is read together with it.
+        The previous answer, or its question: a follow-up (「それは誰に連絡しますか」) is read together with it.
 
     Returns
     -------
     AssistantAnswer
-        Its flags are raised by rules (docs/flags.md has their precision and recall); 危険操作 also when the answer itself
-        recommends a destructive operation.
+        Its flags are raised by rules (docs/flags.md has their precision and recall); 危険操作 is also raised if the answer
+        itself recommends a destructive operation.
 
     Raises
     ------
     ConfigError
         For an empty question or an unusable prompt or model.
     ProviderError
-        When the service failed.
+        If the service failed.
 
     Examples
     --------
@@ -100,7 +103,7 @@ def handle_query(
 
 
 def both_ends(question: str) -> str:
-    """A question, of a very long one its beginning and its end: what happened stands in one, what is asked in the other."""
+    """Return the question, or both ends of a very long one: one end says what happened, the other what is asked."""
     return question if len(question) <= READ else f"{question[: READ // 2]}\n{question[-READ // 2 :]}"
 
 
@@ -112,7 +115,7 @@ def follows_on(question: str) -> bool:
 def answering(
     question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: AssistantAnswer | str | None = None
 ) -> Dialogue[AssistantAnswer]:
-    """The dialogue behind `handle_query`, with a prompt that was checked."""
+    """Hold the dialogue behind `handle_query`, with a prompt that was checked."""
     if not question.strip():
         raise ConfigError(say("judging.question_empty"))
     if k < 1:
@@ -195,25 +198,25 @@ def answering(
 
 
 def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, ...]:
-    """What was found, best first, then what else the answer follows; each passage once."""
+    """Join the passages that were found, best first, with the others that the answer follows; each passage once."""
     places = {replace(passage, score=0.0): passage for passage in reversed([*found, *more])}
     return tuple(places[place] for place in dict.fromkeys(replace(p, score=0.0) for p in [*found, *more]))
 
 
 def _in_order(passages: Sequence[Passage], index: RunbookIndex, first: str) -> tuple[Passage, ...]:
-    """The passages by runbook, the one that is followed first, each runbook's in its own order."""
+    """Sort the passages by runbook: the followed one (`first`) comes first, and each runbook keeps its own order."""
     places = {replace(passage, score=0.0): n for n, passage in enumerate(index.passages)}
     sources = list(dict.fromkeys([first, *(passage.source for passage in passages)]))
     return tuple(sorted(passages, key=lambda p: (sources.index(p.source), places[replace(p, score=0.0)])))
 
 
 def _suspicion(dangers: Sequence[Danger]) -> str:
-    """What was found, for a model to confirm or to set aside."""
+    """Name the dangers that were found, for a model to confirm or to reject."""
     return "、".join(f"「{d.operation}」（{d.prohibition} {d.citation}）" for d in dangers if d.prohibition)
 
 
 def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Organisation = NEUTRAL) -> list[str]:
-    """The warnings in Japanese, one line per raised flag and kind of danger. organisation: names in them."""
+    """Write the warnings in Japanese, one line per raised flag and kind of danger. organisation: the names in them."""
     lines = []
     if flags.dangerous_operation:
         safer = {danger.operation: danger.safer for danger in dangers if danger.operation != UNNAMED}

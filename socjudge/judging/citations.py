@@ -1,8 +1,9 @@
-"""What a judge is shown of an answer: citations as other assistants write them, in our form, and contexts with headings.
+"""Prepare an answer for a judge: rewrite the citations of other assistants in our form, and give contexts headings.
 
 `[1]`, `[^1]`, `【1†…】`, `[doc1]`, `(出典: 名前)`, footnotes and links become `[出典: source > heading]` of the context that
-they name, by its place or its name. What is not certain stays as it is, and counts as a citation that names nothing. The
-stored answer is never changed; that of our own assistant is shown as it is."""
+they name by its position or its name. A citation that is not certain stays as it is, and counts as a citation that
+names nothing. The stored answer is never changed; an answer of our own assistant is shown as it is.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def as_material(answer: AssistantAnswer) -> AssistantAnswer:
-    """The answer as a judge is shown it. Where it brings passages but no context, that is made from them."""
+    """Return the answer as it is shown to a judge. If it brings passages but no context, build the context from them."""
     given = () if answer.evidence else _contexts(answer)  # our own assistant writes our form, and says this
     if not given:
         return answer
@@ -70,8 +71,10 @@ def as_material(answer: AssistantAnswer) -> AssistantAnswer:
 
 
 def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
-    """Whether every citation is in our form and of what was given, so that none is to be mapped: nearly always, and a tenth
-    of the work."""
+    """Whether every citation is in our form and names something that was given, so that none needs to be rewritten.
+
+    This is so for nearly every answer, and the check takes a tenth of the time of rewriting.
+    """
     return not _SOURCE_LINE.search(text) and all(
         found["code"] or (found["ours"] and _is_known(cited_sources(found["ours"])[0], given))
         for found in _CITING.finditer(text)
@@ -79,8 +82,11 @@ def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
 
 
 def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
-    """Which criteria nobody can mark, because the answer came without what it rests on: all that need it without any context;
-    引用明示 where it cites by names, or by numbers that nothing is counted by, and what it was given has no names."""
+    """Return the criteria that nobody can mark, because the answer came without its sources.
+
+    Without any context: 根拠性 and 引用明示. With contexts that have no names: 引用明示, if the answer cites by names, or by
+    numbers although the contexts are not numbered.
+    """
     if not answer.context.strip() and not answer.passages:
         return ("根拠性", "引用明示")
     given = () if answer.evidence else _contexts(answer)
@@ -99,12 +105,12 @@ def _have_names(given: Sequence[Passage]) -> bool:
 
 
 def format_context(passages: Sequence[Passage]) -> str:
-    """The passages as the prompts show them: each under its citation."""
+    """Write the passages as the prompts show them: each under its citation."""
     return "\n\n".join(f"{passage.citation}\n{passage.text}" for passage in passages)
 
 
 def _titled(passage: Passage) -> Passage:
-    """A piece of Markdown without a heading, under the one that it begins with."""
+    """Move the Markdown heading that a passage begins with into its `heading`, if it has none yet."""
     found = None if passage.heading else _TITLE.match(passage.text)
     if not found:
         return passage
@@ -112,17 +118,17 @@ def _titled(passage: Passage) -> Passage:
 
 
 def citable(name: str) -> str:
-    """A name as a citation can hold it: on one line, without the brackets that would end it."""
+    """Return the name as a citation can hold it: on one line, without the brackets that would end the citation."""
     return " ".join(name.translate(_NO_BRACKETS).split())
 
 
 def numbered_name(k: int, count: int) -> str:
-    """The name of the k-th of so many contexts that came without one; none is part of another."""
+    """Name the k-th of `count` contexts that came without a name; no such name is part of another one."""
     return f"資料{k:0{len(str(count))}}"
 
 
 def _contexts(answer: AssistantAnswer) -> tuple[Passage, ...]:
-    """What the answer rests on: its passages, or the parts of its context, by our headings or by numbers."""
+    """Return what the answer rests on: its passages, or the parts of its context, split at our headings or at numbers."""
     if answer.passages:
         count = len(answer.passages)
         return tuple(
@@ -151,7 +157,7 @@ def _parts(context: str, marks: Sequence[re.Match[str]]) -> list[str]:
 
 
 class _Cites:
-    """What an answer was given, each under a name of its own, and what the answer's citations mean by it."""
+    """Map the citations of an answer to the contexts that it was given, each of which has a name of its own."""
 
     def __init__(self, given: tuple[Passage, ...], text: str) -> None:
         self._text, self.passages = text, given
@@ -173,7 +179,7 @@ class _Cites:
             )  # fmt: skip
 
     def mapped(self) -> str:
-        """The text with every citation that is certain in our form, without the list that said what their numbers are."""
+        """Return the text with every certain citation in our form, without the list that said what the numbers mean."""
         lines = [line for line in self._text.split("\n") if not self._is_spent(line)]
         if len(lines) < self._text.count("\n") + 1:
             while lines and (not lines[-1].strip() or _SECTION.match(lines[-1])):
@@ -182,7 +188,7 @@ class _Cites:
         return "\n".join(map(self._source_line, body.split("\n")))
 
     def _definitions(self) -> dict[int, str]:
-        """What the answer's own list of sources says that each number is: a citation, "" for what was not given."""
+        """Read the answer's own list of sources: the citation that each number means, "" if that source was not given."""
         defined: dict[int, str] = {}
         in_list = False
         for line in self._text.split("\n"):
@@ -198,7 +204,7 @@ class _Cites:
         return defined
 
     def _is_spent(self, line: str) -> bool:
-        """Whether a line only says what a number is that stands as a citation by now."""
+        """Whether a line only defines a number that was already replaced by its citation."""
         found = _DEFINED.match(line)
         k = int(found["k"] or found["n"]) if found else 0
         return bool(
@@ -206,7 +212,7 @@ class _Cites:
         )
 
     def _one(self, found: re.Match[str]) -> str:
-        """What a citation becomes: itself, where it is not certain."""
+        """Return what a citation becomes in our form, or the citation itself if it is not certain."""
         named = ""
         if found["target"] is not None:
             named = self.by_name(found["target"]) or self.by_name(found["label"])
@@ -224,7 +230,7 @@ class _Cites:
         return named or found[0]
 
     def _places(self, numbers: str) -> str:
-        """The citations that these numbers mean; "" as soon as one means nothing that was given."""
+        """Return the citations that these numbers mean, or "" if one of them means nothing that was given."""
         places = [int(n) for n in _NUMBER.findall(numbers)]
         named = [self._defined[k] if k in self._defined else self._at(k) for k in places]
         return "".join(named) if all(named) and self._by_place else ""
@@ -237,15 +243,18 @@ class _Cites:
         return (self.by_names(found["name"]) or line) if found and not cited_sources(line) else line
 
     def by_names(self, text: str) -> str:
-        """The citations for one name or several with commas between; "" unless each is of something given."""
+        """Return the citations for one name, or for several with commas between; "" unless all name given contexts."""
         if name := self.by_name(text):
             return name
         named = [self.by_name(part) for part in re.split(r"[,、，;；]", text)]
         return "".join(named) if len(named) > 1 and all(named) else ""
 
     def by_name(self, name: str) -> str:
-        """The citation of what has this name: a source, with or without its ending, path or section; a heading. "" for none,
-        and for a heading that several have."""
+        """Return the citation of the context with this name; "" if there is none, or if several have it as their
+        heading.
+
+        The name is a source, with or without its file ending, path or section, or a heading.
+        """
         source, _, heading = unquote(name).partition(">")
         source = urlsplit(source.strip().strip("`*「」\"'")).path.rstrip("/").rpartition("/")[2]
         places = [p for p in self.passages if source and fold(source) in (fold(p.source), fold(_stem(p.source)))]
@@ -273,13 +282,13 @@ def _stem(source: str) -> str:
 
 
 def _target(text: str) -> str:
-    """What a definition names: of a link where it points."""
+    """Return what a definition names; for a link, where it points."""
     link = _LINK.search(text)
     return link[2] if link else text
 
 
 def _begins_text(found: re.Match[str]) -> bool:
-    """Whether it numbers a line of text, as a list's mark does, rather than standing behind what it is the source of."""
+    """Whether the mark numbers a line of text, like a list item, instead of following the text whose source it names."""
     before = found.string[: found.start()].rpartition("\n")[2]
     after = found.string[found.end() :].partition("\n")[0]
     return not before.strip(" \t-*・>") and not _RUN_ON.fullmatch(after)

@@ -1,4 +1,4 @@
-"""The dataset of questions: read, checked item by item, and written."""
+"""Read the dataset of questions, check it item by item, and write it."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _REASONS = {
 
 
 def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
-    """The questions of a dataset file in the specification's schema, in the file's order.
+    """Read the questions of a dataset file in the specification's schema, in the file's order.
 
     Parameters
     ----------
     path
-        EVAL_DATASET_PATH unless given.
+        The file; EVAL_DATASET_PATH if left out.
 
     Raises
     ------
@@ -84,19 +84,19 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
 
 
 def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Path:
-    """Write questions as a dataset file that `load_eval_dataset` reads; what is not fit for one is refused before.
+    """Write questions as a dataset file that `load_eval_dataset` reads; unusable questions are refused before.
 
     Parameters
     ----------
     questions
-        In the order of the file.
+        The questions, in the order of the file.
     path
-        A file of that name is replaced as a whole.
+        The file; an existing one is replaced as a whole.
 
     Raises
     ------
     ConfigError
-        As `load_eval_dataset`, or the file cannot be written.
+        As in `load_eval_dataset`, or if the file cannot be written.
     """
     if problems := dataset_problems(questions):
         raise _unusable(path, problems)
@@ -117,13 +117,16 @@ def _unusable(path: object, problems: list[str]) -> ConfigError:
 
 
 def dataset_problems(questions: Sequence[EvalQuestion]) -> list[str]:
-    """What keeps these questions from being a dataset, in words for users, one a line; empty if nothing does."""
+    """Return what keeps these questions from being a dataset, one message for users per problem; empty if nothing does."""
     return _read(_rows(questions))[1]
 
 
 def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
-    """What is allowed in a dataset but makes its verdict weak: one keypoint or too many, a question asked twice, an
-    empty category, fewer than ten questions. In words for users, one a line; empty if there is nothing to say."""
+    """Return what is allowed in a dataset but makes its verdict weak, one message for users each.
+
+    These are: one keypoint or too many, a question asked twice, an empty category, fewer than ten questions. Empty if
+    there is nothing to say.
+    """
     notes = []
     for question in questions:
         if not FEW_KEYPOINTS <= (count := len(question.expected_keypoints)) <= MANY_KEYPOINTS:
@@ -142,7 +145,7 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
 
 
 def _rows(questions: Sequence[EvalQuestion]) -> list[dict[str, object]]:
-    """Questions as they stand in a file."""
+    """Return the questions as they are written in a file."""
     return [
         {
             "id": question.id,
@@ -155,7 +158,7 @@ def _rows(questions: Sequence[EvalQuestion]) -> list[dict[str, object]]:
 
 
 def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
-    """The questions in a parsed file, and everything that is wrong with it."""
+    """Read the questions in a parsed file, and list everything that is wrong with it."""
     problems: list[str] = []
     items: list[_DatasetItem] = []
     try:
@@ -180,7 +183,10 @@ def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:
 
 
 def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object of the file; json alone would silently keep the last of two values."""
+    """Build an object of the file; raise ValueError if a name occurs twice.
+
+    json alone would silently keep the last of two values.
+    """
     names = [name for name, _ in pairs]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -189,7 +195,7 @@ def _fields(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _told(data: object, problem: Any) -> str:
-    """A problem in words, with the item's position and id where it has one, and the field."""
+    """Describe a problem in words, with the item's position, its id if it has one, and the field."""
     location = problem["loc"]
     if not location or not isinstance(data, list):
         return say("judging.dataset_no_list")

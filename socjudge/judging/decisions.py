@@ -1,7 +1,8 @@
-"""From a decision model's reply to marks: expected values over the levels, or a clear statement that it holds none.
+"""Turn a decision model's reply into marks: the expected values over the levels, or an error that says it holds none.
 
-A reply that contradicts itself is no reply: it is asked for again, as a chat judge's that cannot be read. A refusal is an
-answer: that mark is missing, and nobody asks until the model gives in."""
+A reply that contradicts itself counts as no reply: it is asked for again, like a chat judge's reply that could not be
+parsed. A refusal is an answer: that mark is missing, and nobody keeps asking the model for it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ TOLERANCE = 0.01  # of a sum of probabilities, and of an expected value as a sha
 
 
 class Decision(NamedTuple):
-    """What a reply says. probabilities: {criterion: of each level, from 0 to 100 points}; missing: {criterion: "refused"}."""
+    """Hold what a reply says.
+
+    probabilities: {criterion: probability of each level, from 0 to 100 points}; missing: {criterion: "refused"}.
+    """
 
     judgement: Judgement
     probabilities: dict[str, tuple[float, ...]]
@@ -28,11 +32,12 @@ class Decision(NamedTuple):
 
 
 def parse_decision(text: str, rubric: Rubric, levels: int) -> Decision:
-    """The marks in a reply, each the expected value of its levels in whole points.
+    """Read the marks in a reply; each is the expected value of its levels, in whole points (0–100).
 
-    Raises UnparsableJudgement, with the reply, unless there is one answer per criterion, in the order of the questions and
-    under its name, each with every level once under its own label, with probabilities that add up to 1, and with the
-    expected value that follows from them."""
+    Raises UnparsableJudgement, with the reply, unless there is one answer per criterion, in the order of the questions
+    and under its name, each with every level once under its own label, with probabilities that add up to 1, and with
+    the expected value that follows from them.
+    """
     try:
         return _parse(orjson.loads(text), rubric, levels)
     except UnparsableJudgement as error:
@@ -59,7 +64,7 @@ def _parse(answers: Any, rubric: Rubric, levels: int) -> Decision:
 
 
 def _probabilities(name: str, answer: Any, labels: tuple[str, ...]) -> tuple[float, ...]:
-    """Of one answer, in the order of its levels."""
+    """Read the probabilities of one answer, in the order of its levels; raise UnparsableJudgement if they are wrong."""
     if answer["type"] != "score":
         raise UnparsableJudgement(say("judging.decision_kind", criterion=name, found=f"{answer['type']!s:.20}"))
     given = {(each["value"], each["label"]): each["probability"] for each in answer["probabilities"]}

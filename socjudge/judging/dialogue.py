@@ -1,7 +1,8 @@
-"""A dialogue with a model, as a generator: it yields requests, is sent completions, and returns what it was held for.
+"""Run a dialogue with a model, as a generator: it yields requests, is sent completions, and returns its result.
 
-So the judge and the assistant say once what they ask and how they read the replies; who sends the requests (one
-call, the loop of a run, a batch that takes a day) is decided elsewhere."""
+So the judge and the assistant define in one place what they ask and how they read the replies; who sends the requests
+(one call, the loop of a run, a batch that takes a day) is decided elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ Dialogue = Generator[ModelRequest, Completion, T]
 
 
 class Finished(Exception):
-    """The dialogue's result, in `value`."""
+    """Carry the dialogue's result, in `value`."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -24,9 +25,11 @@ class Finished(Exception):
 
 
 def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -> ModelRequest:
-    """The dialogue's next request after a reply (None: its first one), or after the failure to get one.
+    """Give the dialogue a reply, or the failure to get one, and return its next request.
 
-    Raises Finished when it is over, and the failure itself if the dialogue cannot do without a reply."""
+    reply: None for the first request. Raises Finished when the dialogue is over, and the failure itself if the dialogue
+    cannot do without a reply.
+    """
     try:
         if isinstance(reply, ProviderError):
             return dialogue.throw(reply)
@@ -36,7 +39,7 @@ def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -
 
 
 def run_dialogue(dialogue: Dialogue[T], complete: Callable[[ModelRequest], Completion]) -> T:
-    """The dialogue's result, each request being answered by `complete`."""
+    """Run the dialogue to its end and return its result; `complete` answers each request."""
     reply: Completion | ProviderError | None = None
     try:
         while True:
@@ -56,8 +59,11 @@ async def run_dialogue_async(
     earlier: Iterable[Completion] = (),
     on_unfinished: Callable[[Completion], None] = lambda completion: None,
 ) -> T:
-    """As `run_dialogue`, in an event loop. earlier: replies that were paid for before, taken first; on_unfinished: called
-    with each new reply that did not end the dialogue."""
+    """Run the dialogue to its end in an event loop and return its result; `complete` answers each request.
+
+    earlier: replies that were paid for before, used first; on_unfinished: called with each new reply that did not end
+    the dialogue.
+    """
     reply: Completion | ProviderError | None = None
     try:
         request = advance(dialogue, None)
@@ -76,7 +82,10 @@ async def run_dialogue_async(
 
 
 def lost_usage(error: SocJudgeError) -> Usage:
-    """What calls without a reply that counts consumed: of those without any nobody knows, unless there were none."""
+    """Return what the calls without a usable reply consumed.
+
+    The cost is unknown (None) if there were calls without any reply.
+    """
     lost = error.lost_calls if isinstance(error, ProviderError) else 0
     told = getattr(error, "usage", None) or Usage()
     return told + Usage(lost_calls=lost, cost_usd=None if lost else 0.0)

@@ -1,8 +1,9 @@
-"""Somebody's assistant behind HTTP, as a table says: where it is, what it is sent, and where in its reply things stand.
+"""Ask your own assistant over HTTP, as a table describes it: the address, what is sent, and the paths in its reply.
 
-Names in braces ({question}) and variables (${BOT_KEY}) are filled in once, in one pass; a path is `a.b[0].c`, `[*]` for each
-of a list, `$` for the whole reply. Nothing is evaluated. Values of variables are in no record or
-error, and those that are secrets by their names in no fingerprint."""
+Names in braces ({question}) and variables (${BOT_KEY}) are filled in once, in one pass; a path is `a.b[0].c`, with
+`[*]` for each item of a list, and `$` for the whole reply. Nothing is evaluated. Values of variables are in no record
+or error; the values of variables whose names say that they are secrets are in no fingerprint.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ KEYS = ("url", "like", "method", "headers", "body", "answer", *_OF_REPLY, "versi
 
 
 class HttpAssistant:
-    """A table of socjudge.toml with a `url`, checked and ready to be asked; ConfigError says what is wrong with it."""
+    """Hold a checked table of socjudge.toml with a `url`, ready to be asked; ConfigError says what is wrong with it."""
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
         table = _with_ready_made(table, where)
@@ -66,8 +67,10 @@ class HttpAssistant:
 
     @property
     def decides(self) -> dict[str, Any]:
-        """What decides its answers: method, address, headers without secrets, body and paths, with what variables say that
-        are no secrets by their names."""
+        """Return what decides its answers: method, address, headers without secrets, body and paths.
+
+        Variables are filled in, except those whose names say that they are secrets.
+        """
         table, url = self._table, self._fill(self._url, {}, keep=_SECRET)
         open_headers = {name: text for name, text in table.get("headers", {}).items() if not _SECRET.search(name)}
         headers = self._fill_all(open_headers, {}, keep=_SECRET)
@@ -76,11 +79,14 @@ class HttpAssistant:
         return told | {"url": show_url(url), "query": hash_query(url)}
 
     async def ask(self, values: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """What it answers one question, as `as_answer` takes it. NoAnswer if that is none; Retryable if it asks to wait."""
+        """Ask one question and return the answer as `as_answer` takes it.
+
+        Raises NoAnswer if the reply holds no answer, and Retryable if the service asks to wait.
+        """
         return self._mapped(*await self.reply(values, timeout_s))
 
     async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Any], dict[str, str], bool]:
-        """What it replies to one question: the one value, or those of a stream; the headers, and whether it is a stream."""
+        """Send one question; return the reply's value (several of a stream), its headers, and whether it is a stream."""
         import aiohttp
 
         body = self._fill_all(self._table.get("body"), values)
@@ -124,7 +130,10 @@ class HttpAssistant:
         return bytes(content)
 
     def _mapped(self, replies: list[Any], headers: Mapping[str, str], streams: bool) -> dict[str, Any]:
-        """Of a stream the answer's pieces one after the other, and the last of all else."""
+        """Map the replies to the keys that `as_answer` takes.
+
+        From a stream, join the pieces of the answer; take the last value of everything else.
+        """
         for reply in replies:
             if streams and isinstance(reply, dict) and (reply.get("event") == "error" or reply.get("error")):
                 raise NoAnswer(
@@ -170,7 +179,10 @@ class HttpAssistant:
     def _fill(
         self, text: str, values: Mapping[str, Any], *, quoted: bool = False, keep: re.Pattern[str] | None = None
     ) -> str:
-        """The text with the values of its names and variables. keep: leave names, and variables called so, as they are."""
+        """Fill in the values of the text's names and variables.
+
+        keep: leave all names, and the variables whose names match this pattern, as they are.
+        """
 
         def value(found: re.Match[str]) -> str:
             if keep is not None and (found[1] or keep.search(found[2])):
@@ -191,14 +203,17 @@ class HttpAssistant:
         )
 
     def _hide(self, text: str, *, keep: bool = False) -> str:
-        """The text without the values of its variables; keep: all else as it is, as in an answer."""
+        """Remove the values of its variables from the text.
+
+        keep: leave all else as it is, as in an answer, instead of redacting it too.
+        """
         text = without_secrets(text, [os.environ.get(name, "").strip() for name in self.variables])
         return text if keep else redact(text)
 
 
 @functools.cache
 def ready_made() -> dict[str, dict[str, Any]]:
-    """The tables that come with the package, by name."""
+    """Return the tables that come with the package, by name."""
     return tomllib.loads((files("socjudge.judging") / "services.toml").read_text(encoding="utf-8"))
 
 
@@ -223,7 +238,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _steps(path: Any) -> list[str | int] | None:
-    """The steps of a path: names, places, "*"; None for what is no path."""
+    """Split a path into its steps: names, list indexes, "*"; return None if it is not a path."""
     if not isinstance(path, str) or not path:
         return None
     if path == "$":
@@ -239,12 +254,15 @@ def _steps(path: Any) -> list[str | int] | None:
 
 
 def _last(replies: list[Any], path: str) -> Any:
-    """What stands there in the last of the replies that has something."""
+    """Return what is at this path in the last of the replies that has something there; None if none has."""
     return next((found for reply in reversed(replies) if (found := _find(reply, path)) is not None), None)
 
 
 def _find(data: Any, path: str) -> Any:
-    """What stands there; of `[*]` a list, with None where one of its items has nothing; None if there is nothing."""
+    """Return what is at this path, or None if nothing is there.
+
+    For `[*]`, return a list, with None for an item that has nothing there.
+    """
     return _follow(data, _steps(path) or [])
 
 
@@ -269,7 +287,7 @@ def _json(text: str, kind: str) -> Any:
 
 
 def _events(text: str) -> Iterator[Any]:
-    """The data of server-sent events, in order; what is no JSON (such as [DONE]) is passed over."""
+    """Yield the data of server-sent events, in order; skip what is not JSON (such as [DONE])."""
     for block in re.split(r"\r?\n\r?\n", text):
         data = "\n".join(line[5:].lstrip(" ") for line in block.splitlines() if line.startswith("data:"))
         try:
@@ -283,8 +301,11 @@ def _outline(reply: Any) -> str:
 
 
 def guess_paths(reply: Any) -> dict[str, str]:
-    """Where in a reply the answer and its contexts seem to stand: the longest text outside of lists, and the longest list of
-    texts or of objects that have one."""
+    """Guess where in a reply the answer and its contexts are, as paths.
+
+    The answer is the longest text outside of lists; the contexts are the longest list of texts, or of objects that have
+    a text.
+    """
     texts: list[tuple[int, str]] = []
     lists: list[tuple[int, str]] = []
 

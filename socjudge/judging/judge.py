@@ -1,4 +1,4 @@
-"""The judge: the marks for one answer."""
+"""Have a judge mark one answer."""
 
 from __future__ import annotations
 
@@ -49,27 +49,27 @@ def evaluate_answer(
     prompt: Prompt | str | Path | None = None,
     rubric: Rubric | None = None,
 ) -> Evaluation:
-    """The judge's marks for one answer: 0–100 on each criterion of the rubric, with reasons.
+    """Mark one answer with a judge: 0–100 points on each criterion of the rubric, with reasons.
 
     Parameters
     ----------
     question
-        With the keypoints that an answer is expected to have.
+        The question, with the keypoints that an answer is expected to have.
     answer
-        With the passages that it was made from.
+        The answer, with the passages that it was made from.
     model
         "auto", "offline", a name, or a chat model object.
     prompt
-        As for `load_prompt`.
+        As in `load_prompt`.
     rubric
-        What is asked and what passes; the project's, as it stands now, unless given.
+        The criteria and the pass line; the project's rubric, as it is now, if left out.
 
     Returns
     -------
     Evaluation
-        A mark that the judge has no way to give is None, and `missing` says why. A reply that cannot be read beyond doubt is asked for again with the error, up to MAX_REPLIES in all. After that
-        the specification's six zeros come back with status "unparsable" and the last reply in `raw_text`: readers must
-        treat them as missing.
+        A mark that the judge cannot give is None, and `missing` says why. If a reply cannot be parsed without doubt, the
+        judge is asked again and told the error, up to MAX_REPLIES replies in all. After that the specification's six zeros
+        are returned with status "unparsable" and the last reply in `raw_text`: readers must treat them as missing.
 
     Raises
     ------
@@ -93,8 +93,11 @@ def evaluate_answer(
 
 
 def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, rubric: Rubric) -> Dialogue[Evaluation]:
-    """The dialogue behind `evaluate_answer`, with a prompt that was checked; of two judges as one, with the second where the
-    first is unsure; with the reasons of a chat model where one is to give them."""
+    """Hold the dialogue behind `evaluate_answer`, with a prompt that was checked.
+
+    If the model is two judges as one, the second is asked where the first is unsure. If a chat model is to give
+    reasons, it is asked for them at the end.
+    """
     marks, last = yield from _one_judge(question, answer, prompt, rubric, is_second=False)
     if last.unsure_judge and is_unsure(marks, rubric.pass_threshold):
         marks, last = yield from _second_judge(marks, question, answer, prompt, rubric)
@@ -106,7 +109,7 @@ def judging(question: EvalQuestion, answer: AssistantAnswer, *, prompt: Prompt, 
 def _second_judge(
     first: Evaluation, question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric
 ) -> Dialogue[tuple[Evaluation, Completion]]:
-    """What the second judge says, with what the first did."""
+    """Have the second judge mark the answer, and record with its marks what the first judge marked and used."""
     try:
         second, last = yield from _one_judge(question, answer, prompt, rubric, is_second=True)
     except RequestRefused as error:  # no mark at all: those of a judge that is unsure would decide the gate
@@ -128,10 +131,12 @@ def _second_judge(
 
 
 def is_unsure(evaluation: Evaluation, line: float) -> bool:
-    """Whether another judge should look: the reply was not read, a mark is missing that another could give, or the mean is so
-    near the pass line that it might fall on the other side.
+    """Whether another judge should look at the answer.
 
-    So near: within UNSURE_POINTS, or, of a decision model, within two standard deviations of the mean by its probabilities."""
+    This is so if the reply could not be parsed, if a mark is missing that another judge could give, or if the mean is
+    so near the pass line (`line`, points) that it might fall on the other side: within UNSURE_POINTS, or, for a
+    decision model, within two standard deviations of the mean by its probabilities.
+    """
     if evaluation.status != "ok" or set(evaluation.missing.values()) - {"no_context"}:
         return True
     near = UNSURE_POINTS
@@ -141,7 +146,7 @@ def is_unsure(evaluation: Evaluation, line: float) -> bool:
 
 
 def _variance(probabilities: Sequence[float]) -> float:
-    """Of a mark in points, by the probabilities of its levels."""
+    """Compute the variance of a mark (0–100 points) from the probabilities of its levels."""
     step, total = 100 / (len(probabilities) - 1), sum(probabilities)
     mean = sum(i * step * each for i, each in enumerate(probabilities)) / total
     return sum((i * step - mean) ** 2 * each for i, each in enumerate(probabilities)) / total
@@ -150,7 +155,7 @@ def _variance(probabilities: Sequence[float]) -> float:
 def _one_judge(
     question: EvalQuestion, answer: AssistantAnswer, prompt: Prompt, rubric: Rubric, *, is_second: bool
 ) -> Dialogue[tuple[Evaluation, Completion]]:
-    """What one judge says, and its last reply."""
+    """Have one judge mark the answer; return the marks and the judge's last reply."""
     criteria = rubric.criteria
     # Asked for all the same, for the prompt is one for all answers; the marks are set aside, and stay in raw_text.
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
@@ -240,7 +245,7 @@ def _one_judge(
 
 
 def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:
-    """The record for an answer that got no mark because the service failed: a zero for each criterion, status "failed"."""
+    """Build the record for an answer without marks because the service failed: zeros, and status "failed"."""
     return Evaluation(
         scores=dict.fromkeys(criteria, 0),
         average_score=0.0,
@@ -257,18 +262,18 @@ def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[st
 
 
 def count_retries(error: str) -> int:
-    """How many retries the `error` of an evaluation tells of, in whichever language it was written."""
+    """Count the retries that the `error` of an evaluation names, in whichever language it was written."""
     return sum(error.count(say("judging.retried", lang=lang, cause="")) for lang in get_args(Language))
 
 
 def _refused(doubts: Sequence[str], completions: Sequence[Completion], lost: Usage) -> RequestRefused:
-    """A refusal to mark this answer, with what all was paid for."""
+    """Build the refusal to mark this answer, with the usage of everything that was paid for."""
     usage = total_usage([*(completion.usage for completion in completions), lost])
     return RequestRefused("; ".join(doubts), about_content=True, usage=usage)
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:
-    """The same request with the unreadable reply and what was wrong with it; twice the room after a cut."""
+    """Ask again, with the reply that could not be parsed and what was wrong with it; double the tokens if it was cut."""
     complaint = (
         f"その出力は採点結果として読み取れませんでした（{error}）。"
         "指定のJSON形式だけを、すべての観点に0-100の整数を付けて、最初から最後まで出力し直してください。"

@@ -1,4 +1,4 @@
-"""Answers that somebody else's assistant gave, as records: what a function, a service or a file may say of one."""
+"""Turn the answers of your own assistant into records: what a function, a service or a file may say of an answer."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ _SOURCES = ("contexts", "context", "source_documents", "documents")
 
 
 def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str = "") -> AssistantAnswer:
-    """What becomes of an answer of your own assistant: the record that is judged and logged.
+    """Turn an answer of your own assistant into the record that is judged and logged.
 
     Parameters
     ----------
     given
-        A text, or a dict as `Assistant` lists its keys.
+        A text, or a dict with the keys that `Assistant` lists.
     question
-        What was asked.
+        The question that was asked.
 
     Returns
     -------
     AssistantAnswer
-        Without contexts nobody can mark 根拠性 and 引用明示; the judge is told so.
+        If it has no contexts, nobody can mark 根拠性 and 引用明示; the judge is told so.
 
     Raises
     ------
     ConfigError
-        For another key, or a value of another kind.
+        For an unknown key, or a value of the wrong type.
     NoAnswer
-        With the reason in `error`.
+        If it has an `error`, which is the reason.
     """
     if isinstance(given, AssistantAnswer):
         return given
@@ -83,8 +83,10 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
 
 
 def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k: int | None = None) -> AssistantAnswer:
-    """Return an answer that brought no contexts with what the index finds for the question, and then for the answer;
-    `contexts_from` says so. k: None for the project's."""
+    """Give an answer that brought no contexts what the index finds for the question, and then for the answer.
+
+    `contexts_from` says so. k: passages for each search; None for the project's number.
+    """
     k = default_k() if k is None else k
     if index is None:
         from ..runbooks.index import open_index  # a second of a processor, which few need
@@ -96,7 +98,7 @@ def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k:
 
 
 def from_runnable(given: Any) -> Any:
-    """What a chain of LangChain returned, as `as_answer` takes it."""
+    """Return what a LangChain chain returned in the form that `as_answer` takes."""
     if isinstance(content := getattr(given, "content", None), list):
         return "".join(part if isinstance(part, str) else str(part.get("text", "")) for part in content)
     if isinstance(content, str):
@@ -149,7 +151,7 @@ def _text(name: str, given: Any) -> str:
 
 
 def _number(name: str, given: Any) -> float | None:
-    """A number, also as text (services send prices so); None where it is not told."""
+    """Read a number, also from text (services send prices so); return None if it is not given."""
     if given is None or given == "":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Anybody's assistant: a function, a chain of LangChain, or a service, asked once for each question, under a name of its own."""
+"""Ask your own assistant (a function, a LangChain chain, or a service) once for each question, under a name of its own."""
 
 from __future__ import annotations
 
@@ -37,31 +37,32 @@ _PLAIN = (str, int, float, bool, type(None))  # defaults that a fingerprint can 
 
 
 class Assistant:
-    """An assistant of your own for `answers=` of `run_evaluation_suite`.
+    """Ask an assistant of your own: pass it as `answers=` of `run_evaluation_suite`.
 
     Parameters
     ----------
     ask
         A function or async function: one parameter is the question; `question_id`, `category`, `repeat` and `previous` are
-        given where it asks for them. Or a Runnable of LangChain, "mybot.py:ask", the name of a table in socjudge.toml, or such
-        a table as a dict. What it returns is an AssistantAnswer, a text, or a dict with `answer` (or `error`, where there is
-        none) and what else is known: `contexts`, the texts that the answer was made from, in the order in which `[1]`, `[2]`
-        … cite them, each a text or {"text", "source", "heading"}; `flags`, {"insufficient_evidence",
+        given if it has parameters of these names. Or a LangChain Runnable, "mybot.py:ask", the name of a table in
+        socjudge.toml, or such a table as a dict. It returns an AssistantAnswer, a text, or a dict with `answer` (or `error`,
+        if there is no answer) and what else is known: `contexts`, the texts that the answer was made from, in the order in
+        which `[1]`, `[2]` … cite them, each a text or {"text", "source", "heading"}; `flags`, {"insufficient_evidence",
         "dangerous_operation", "ambiguous_query": bool}; `model`, `version`, `input_tokens`, `output_tokens`, `cost_usd`.
     name, version
-        Under which it stands in logs and comparisons. The version is needed of what has no fingerprint (a lambda, a
-        closure, a partial, a bound method, an object): without it the run can be made, but not be taken up.
+        How logs and comparisons name it. The version is needed for what has no fingerprint (a lambda, a closure, a
+        partial, a bound method, an object): without it the run can be made, but not resumed.
     concurrency
-        The most calls at once. Unless given, one until it has answered, then as many as it takes.
+        The most calls at once. If left out, one call until it has answered, then as many as it accepts.
     contexts
-        "runbooks": where an answer brings no contexts, what this project's index finds for it is taken, and the log says so.
+        "runbooks": if an answer brings no contexts, those that this project's index finds for it are used, and the log says
+        so.
     timeout_s
-        The longest wait for an answer, the run's unless given.
+        The longest wait for an answer, in seconds; the run's if left out.
 
     Raises
     ------
     ConfigError
-        For what cannot be asked, a parameter that nothing is known for, or an unset variable of a table.
+        For what cannot be asked, a parameter for which there is no value, or an unset variable of a table.
 
     Examples
     --------
@@ -127,12 +128,12 @@ class Assistant:
 
     @property
     def takes_runbooks(self) -> bool:
-        """Whether contexts come from the project's index where it brings none."""
+        """Whether contexts come from the project's index if the answer brings none."""
         return self._contexts == "runbooks"
 
     @property
     def told_before(self) -> str:
-        """What is said before the first call: which variables go to which host, and what the fingerprint covers."""
+        """Return what is shown before the first call: the variables that go to a host, and what the fingerprint covers."""
         lines = []
         if self._http is not None and self._http.variables:
             lines.append(say("judging.variables_go", names=listed(self._http.variables), host=self._http.host))
@@ -143,7 +144,9 @@ class Assistant:
         return "\n".join(lines)
 
     def ask(self, question: str, *, index: RunbookIndex | None = None) -> AssistantAnswer:
-        """Its answer to one question, as it would be judged; NoAnswer with the reason if it gives none."""
+        """Ask one question and return the answer as it would be judged; raise NoAnswer with the reason if there is
+        none.
+        """
         asked = EvalQuestion("", "", question, ())
         return event_loop.wait(self.answer(asked, 0, RunGate(), index=index))
 
@@ -156,8 +159,11 @@ class Assistant:
         index: RunbookIndex | None = None,
         k: int | None = None,
     ) -> AssistantAnswer:
-        """Its answer, asked for once; again only where it says when (429, 503 with Retry-After). NoAnswer for whatever keeps it
-        from answering; ConfigError for a reply that is no answer in form."""
+        """Ask one question once, and again only if the service says when (429, or 503 with Retry-After).
+
+        Raises NoAnswer for whatever keeps the assistant from answering, and ConfigError for a reply that does not have
+        the form of an answer.
+        """
         self._places = self._places or (asyncio.Semaphore(self.concurrency) if self.concurrency else None)
         made: list[AssistantAnswer] = []
         values = {
@@ -221,7 +227,7 @@ class Assistant:
 
 
 def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
-    """What a text names: `file.py:name`, or a table of socjudge.toml; with its table and name."""
+    """Find what a text names: `file.py:name`, or a table of socjudge.toml; return it with its table and name."""
     path, colon, function = ask.rpartition(":")
     tables = assistant_tables()
     is_code = bool(colon) and path.endswith(".py") and function.isidentifier()
@@ -250,7 +256,7 @@ def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, An
 
 
 def _load(path: str, function: str) -> Any:
-    """The function of a file, which is run for that; of the project's where there is none in the working folder."""
+    """Run a Python file and return its function; take the project's file if the working folder has none."""
     place = next((p for p in (Path(path), constants.PROJECT_DIR / path) if p.is_file()), None)
     if place is None:
         raise ConfigError(say("judging.no_code_file", path=path))
@@ -271,7 +277,7 @@ def _load(path: str, function: str) -> Any:
 
 
 def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
-    """What a function is given by position, and what each of its other parameters is by name."""
+    """Return the values that a function is given by position, and the value for each parameter given by name."""
     try:
         parameters = [
             p for p in inspect.signature(ask).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
@@ -305,7 +311,10 @@ def _name_of(ask: Any) -> str:
 
 
 def _hashes(parts: Mapping[str, Any]) -> str:
-    """Each part that says something with a hash of it, so that a comparison names those that differ: `body=… url=…`."""
+    """Write each part that is not empty with its hash: `body=… url=…`.
+
+    So a comparison names the parts that differ.
+    """
     told = {name: json.dumps(parts[name], sort_keys=True, ensure_ascii=False) for name in sorted(parts) if parts[name]}
     return (
         " ".join(f"{name}={hashlib.sha256(text.encode()).hexdigest()[:12]}" for name, text in told.items()) or "version"
@@ -313,8 +322,11 @@ def _hashes(parts: Mapping[str, Any]) -> str:
 
 
 def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
-    """What decides a function's answers, as far as its code tells it, and in words what that covers; None where it does not:
-    what a lambda, a closure, a partial, a bound method or an object does stands elsewhere, too."""
+    """Return what decides a function's answers, as far as its code shows it, and in words what that covers.
+
+    None if the code does not show it: what a lambda, a closure, a partial, a bound method or an object does also
+    depends on code or data elsewhere.
+    """
     plain = (
         inspect.isfunction(ask)
         and ask.__name__ != "<lambda>"
@@ -339,7 +351,7 @@ def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
 
 
 def _input_of(chain: Any, question: str) -> Any:
-    """The question as a chain takes it: a text, or a dict with its one key."""
+    """Return the question as a chain takes it: a text, or a dict with the chain's one key."""
     try:
         schema = chain.get_input_jsonschema()
     except Exception:

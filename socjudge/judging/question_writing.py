@@ -1,4 +1,4 @@
-"""Questions for a user's own runbooks, written once by a model into `questions.json`, for people to read and edit."""
+"""Have a model write questions for a user's own runbooks, once, into `questions.json`, for people to read and edit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PROMPT = """あなたはSOCの運用手順書の検索を良くするために�
 
 @dataclass(frozen=True)
 class Section:
-    """A section that has no questions yet, and the request that asks a model for them."""
+    """Hold a section that has no questions yet, and the request that asks a model for them."""
 
     source: str
     heading: str
@@ -38,7 +38,7 @@ class Section:
 
 
 def find_sections(runbooks: Path | str) -> list[Section]:
-    """The sections under `runbooks` that `questions.json` does not name, in order."""
+    """Return the sections under `runbooks` that `questions.json` does not name, in order."""
     written = load_questions(runbooks)
     texts: dict[tuple[str, str], list[str]] = {}
     for chunk in (chunk for book in load_runbooks(runbooks) for chunk in book.chunks):
@@ -52,7 +52,7 @@ def find_sections(runbooks: Path | str) -> list[Section]:
 
 
 def most_usd(sections: list[Section], model: Model) -> float | None:
-    """The most that all the calls can cost, US dollars; None where a price is unknown."""
+    """Compute the most that all the calls can cost, in US dollars; None if a price is unknown."""
     costs = [model.most_usd(section.request) for section in sections]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
@@ -65,10 +65,11 @@ def write_questions(
     max_cost_usd: float | None = None,
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> int:
-    """Have a model write the questions of every section without any; how many sections were written.
+    """Have a model write the questions of every section without any; return how many sections were written.
 
-    What people wrote or edited stays. The file is written after each section, so that nothing paid for is lost.
-    ConfigError for the embedded model, which writes none, and before a call that could exceed `max_cost_usd`."""
+    What people wrote or edited stays. The file is written after each section, so that nothing paid for is lost. Raises
+    ConfigError for the embedded model, which writes no questions, and before a call that could exceed `max_cost_usd`.
+    """
     if model.name == OFFLINE:
         raise ConfigError(say("judging.embedded_writes_none"))
     sections = find_sections(runbooks)

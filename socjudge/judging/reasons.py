@@ -1,6 +1,7 @@
-"""Reasons for a decision model's marks, which gives none: a chat model is asked once for those of low and unsure marks.
+"""Ask a chat model once for reasons for a decision model's low and unsure marks, because a decision model gives none.
 
-They are that model's words, and stand under its name; whatever it says changes no mark."""
+The reasons are the chat model's words and appear under its name; whatever it says changes no mark.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ _TASK = (
 
 
 def unexplained(evaluation: Evaluation, line: float) -> list[str]:
-    """The criteria whose marks want a reason: those of a decision model that are below the line, or unsure."""
+    """Return the criteria of a decision model whose marks need a reason: below the line (points), or unsure."""
     return [
         name for name, levels in evaluation.probabilities.items()
         if (evaluation.scores[name] or 0) < line or max(levels) < SURE
@@ -41,7 +42,7 @@ def unexplained(evaluation: Evaluation, line: float) -> list[str]:
 def explaining(
     evaluation: Evaluation, asked: Sequence[str], question: EvalQuestion, answer: AssistantAnswer, rubric: Rubric
 ) -> Dialogue[Evaluation]:
-    """The evaluation with a chat model's reasons for these criteria; `error` says why where there are none."""
+    """Add a chat model's reasons for these criteria to the evaluation; `error` says why if there are none."""
     anchors = anchors_of(rubric, 3)
     marks = {
         name: {"score": evaluation.scores[name], "asked": anchors[name][0], "levels": anchors[name][1]}
@@ -87,7 +88,7 @@ def explaining(
 
 
 def _read(text: str) -> Mapping[str, str]:
-    """The reasons in a reply; none where it holds none."""
+    """Read the reasons in a reply; return none if it holds none."""
     try:
         objects, _ = find_objects(without_thinking(text))
     except (UnparsableJudgement, ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""From the text that a judge sent to scores, or to a clear statement that it holds none.
+"""Read the scores in the text that a judge sent, or say clearly that it holds none.
 
-The rule throughout: a reply that leaves any doubt about a score is not guessed at. A cut reply, a missing
+The rule throughout: if a reply leaves any doubt about a score, the score is not guessed. A cut reply, a missing
 criterion, "2/5", 105 or two different verdicts raise UnparsableJudgement, and the judge is asked again.
 """
 
@@ -28,7 +28,7 @@ _HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a judge said. notes: what had to be mended to read it, in words; empty for a clean reply."""
+    """Hold what a judge said. notes: what had to be repaired to read it, in words; empty for a clean reply."""
 
     scores: dict[str, int]
     rationale: dict[str, str]
@@ -37,9 +37,10 @@ class Judgement:
 
 
 def judgement_schema(criteria: Sequence[str], *, reasons_first: bool = False) -> dict[str, Any]:
-    """The JSON schema of the reply that the judge prompt asks for, in the form that strict services take.
+    """Build the JSON schema of the reply that the judge prompt asks for, in the form that strict services accept.
 
-    reasons_first: as `Prompt.reasons_first`; strict services write the parts in the schema's order."""
+    reasons_first: as in `Prompt.reasons_first`; strict services write the parts in the schema's order.
+    """
 
     def exactly(properties: dict[str, Any]) -> dict[str, Any]:
         return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
@@ -58,12 +59,13 @@ def parse_judgement(
     quoted: Iterable[str] = (),
     is_of_hundred: bool = False,
 ) -> Judgement:
-    """The judgement in a reply.
+    """Read the judgement in a reply; raise UnparsableJudgement, with the reply, which says what is wrong.
 
-    criteria: the names that must be scored. finish_reason: the service's; "length" means cut. quoted:
-    texts that the judge was shown; a verdict that stands in one of them is not the judge's own. Where the
-    whole reply is one object it may share the scores with such a verdict, but not the words too. is_of_hundred: low marks are
-    no sign of another scale. Raises UnparsableJudgement, with the reply, saying what is wrong."""
+    criteria: the names that must be scored. finish_reason: the service's; "length" means that the reply was cut.
+    quoted: texts that the judge was shown; a verdict that is in one of them is not the judge's own. If the whole reply
+    is one object, it may have the scores of such a verdict, but not its words too. is_of_hundred: low marks do not mean
+    that the judge used another scale.
+    """
     try:
         return _parse(text, criteria, finish_reason, quoted, is_of_hundred)
     except UnparsableJudgement as error:
@@ -116,7 +118,7 @@ def _parse(
 
 
 def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
-    """UnparsableJudgement where the words after the verdict give a criterion another score ("訂正: 正確性は10点")."""
+    """Raise UnparsableJudgement if the words after the verdict give a criterion another score ("訂正: 正確性は10点")."""
     for criterion, score in scores.items():
         for given in re.findall(rf"{re.escape(criterion)}[^0-9\n]{{0,8}}([0-9]{{1,3}})\s*(?:点|/\s*100)", rest):
             if int(given) != score:
@@ -124,8 +126,10 @@ def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
 
 
 def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
-    """The verdict in a reply that is one object without 'scores' at its top. Only taken when it is the
-    whole reply: inside a cut one, the inner object looks just the same."""
+    """Return the verdict in a reply that is one object without 'scores' at its top level.
+
+    Only done if that object is the whole reply: inside a cut reply, the inner object looks just like it.
+    """
     name, inner = next(iter(found.value.items()), ("", None))
     if len(found.value) == 1 and name in _WRAPPERS and isinstance(inner, dict) and "scores" in inner:
         return [replace(found, value=inner, notes=(*found.notes, say("judging.verdict_inside", name=name)))]
@@ -136,8 +140,10 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
 
 
 def _is_quoted(found: JsonObject, criteria: Sequence[str], quoted: Sequence[str], *, whole: bool) -> bool:
-    """Whether a verdict stands in a text that the judge was shown, in the same words or the same scores; scores alone are
-    no sign of that where they come as a whole reply with words of the judge's own."""
+    """Whether a verdict is in a text that the judge was shown, in the same words or with the same scores.
+
+    Scores alone do not count as quoted if they come as a whole reply with words of the judge's own.
+    """
     shown = ["".join(text.split()) for text in quoted]
     source = "".join(found.source.split())
     if any(source in text for text in shown):
@@ -223,7 +229,7 @@ def _number(criterion: str, value: Any, notes: list[str]) -> float:
 
 
 def _plain(name: object) -> str:
-    """A criterion's name as models vary it: other width, spaces, "1. ", asterisks."""
+    """Return a criterion's name without what models vary: other width, spaces, "1. ", asterisks."""
     return _plain_text(str(name))
 
 

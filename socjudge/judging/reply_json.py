@@ -1,7 +1,7 @@
-"""The JSON objects in a judge's reply: past the model's reasoning, out of the prose, mended but never completed.
+"""Find the JSON objects in a judge's reply: skip reasoning and prose, repair objects, but never complete them.
 
-json_repair mends punctuation, but it also completes cut objects with made-up values and guesses at odd numbers, so
-it only sees objects whose braces are balanced, and their scores are taken from the source as it is spelt.
+json_repair repairs punctuation, but it also completes cut objects with made-up values and guesses at odd numbers. So it
+is only given objects whose braces are balanced, and their scores are taken from the source as it is spelt.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
 
 
 def without_thinking(body: str) -> str:
-    """The text after the model's reasoning. A tag inside a JSON object, such as one quoted in a rationale, stays."""
+    """Return the text after the model's reasoning.
+
+    A tag inside a JSON object, such as one quoted in a rationale, stays.
+    """
     start = seen = strays = 0
     while not body.startswith(("{", "```"), start):
         closes = _THINKING_CLOSES.search(body, start)
@@ -58,7 +61,7 @@ def without_thinking(body: str) -> str:
 
 @dataclass(frozen=True)
 class JsonObject:
-    """One object. source: its text; start: where that begins; notes: what had to be mended, in words."""
+    """Hold one JSON object. source: its text; start: where the text begins; notes: what had to be repaired, in words."""
 
     value: dict[str, Any]
     source: str
@@ -67,7 +70,10 @@ class JsonObject:
 
 
 def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
-    """The outermost JSON objects in a text, in order, and where the first stray brace stands before a "scores"."""
+    """Find the outermost JSON objects in a text, in order.
+
+    Also return the position of the first brace that never closes and is followed by a "scores"; None if there is none.
+    """
     found: list[JsonObject] = []
     first_stray, strays = None, 0
     last_scores = body.rfind("scores")
@@ -96,7 +102,9 @@ def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
 
 
 def closing_brace(body: str, start: int) -> tuple[int | None, int]:
-    """Where the object that opens at `start` closes, reading past strings (None if never), and its depth."""
+    """Return where the object that opens at `start` closes (None if never), and how deep it is nested; braces in
+    strings are skipped.
+    """
     stack: list[str] = []
     depth = 0
     for token in _TOKEN.finditer(body, start):
@@ -130,7 +138,7 @@ def _load(source: str, *, repair: bool) -> tuple[Any, tuple[str, ...]]:
 
 
 def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The pairs as a dict; UnparsableJudgement if a name comes twice."""
+    """Return the pairs as a dict; raise UnparsableJudgement if a name comes twice."""
     value = dict(pairs)
     if len(value) < len(pairs):
         twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
@@ -143,7 +151,7 @@ def _no_constant(name: str) -> Any:
 
 
 def as_written(found: JsonObject) -> JsonObject:
-    """A repaired object with its scores as the source spells them, so that no repair makes a score."""
+    """Return a repaired object with its scores as the source spells them, so that no score comes from a repair."""
     if not found.notes or say("judging.repaired") not in found.notes:
         return found
     keys = list(_SCORES_KEY.finditer(found.source))

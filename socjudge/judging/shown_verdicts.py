@@ -1,7 +1,9 @@
-"""Whether a verdict stands in a text that the judge was shown, in whatever spelling: then it need not be the judge's own.
+"""Check whether a verdict is in a text that the judge was shown, in whatever spelling.
 
-What is compared are pairs of a criterion and a number. The text is read as it stands and unescaped, decoded, squeezed and
-backwards: JSON, YAML, XML, a table, CSV, a sentence, entities, percent, base64 and the like all come down to that."""
+Such a verdict need not be the judge's own. Pairs of a criterion and a number are compared. The text is read as it is,
+and also unescaped, decoded, without spaces and backwards: so JSON, YAML, XML, a table, CSV, a sentence, entities,
+percent encoding, base64 and similar forms all become such pairs.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def is_shown(scores: Mapping[str, int], text: str) -> bool:
 
 
 def _may_name(names: Iterable[str], text: str) -> bool:
-    """Whether the ideographs of the criteria are in the text, however far apart, or their words where they have none."""
+    """Whether the text has the kanji of the criteria, however far apart, or the criteria's words if they have no kanji."""
     if ideographs := [letter for letter in "".join(names) if "\u4e00" <= letter <= "\u9fff"]:
         return all(letter in text for letter in ideographs)
     squeezed = "".join(text.split()).lower()
@@ -74,7 +76,7 @@ def _unescaped(text: str) -> str:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """What stands in the text as hexadecimal digits or base64."""
+    """Yield what the text holds as hexadecimal digits or base64."""
     for found in _HEX.findall(text):
         yield from _as_text(bytes.fromhex(found))
     for found in _BASE64.findall(text):
@@ -105,7 +107,7 @@ def _gives(text: str, wanted: Mapping[str, int]) -> bool:
 
 
 def _told_of_all(scores: Mapping[str, int], text: str) -> bool:
-    """Whether the text says one number for all criteria, and the scores are all that."""
+    """Whether the text gives one number for all criteria, and all scores are that number."""
     score, *others = set(scores.values())
     forms = [str(score), *(["満点", "百点", "full"] if score == 100 else [])]
     if others or not any(form in text for form in forms):
@@ -127,7 +129,10 @@ def _value(number: str) -> float:
 
 
 def _near(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
-    """Whether behind each criterion, or before it in tokens that run backwards, stands its score."""
+    """Whether each criterion is followed by its score within NEAR characters.
+
+    In reversed tokens, the score is in the text before its criterion.
+    """
     given = set()
     name = None
     for token in tokens:
@@ -139,7 +144,7 @@ def _near(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
 
 
 def _in_columns(tokens: Sequence[_Token], wanted: Mapping[str, int]) -> bool:
-    """Whether a line of criteria stands above a line of their scores."""
+    """Whether a row of criteria is followed by a row of their scores."""
     groups = [list(group) for _, group in groupby(tokens, key=lambda token: not token.name)]
     for names, numbers in pairwise(groups):
         pairs = {name.name: number.number for name, number in zip(names, numbers, strict=False) if name.name}

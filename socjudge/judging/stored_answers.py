@@ -1,4 +1,4 @@
-"""Answers that stand in a file or a frame, matched to the questions that they answer."""
+"""Read answers from a file or a data frame, and match them to the questions that they answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _TOLD = 20  # of what does not match
 
 @dataclass(frozen=True)
 class StoredAnswers:
-    """Answers by the id or the text of their questions: `load_answers`, for `answers=` of `run_evaluation_suite`."""
+    """Hold answers by the id or the text of their questions.
+
+    Made by `load_answers`, for `answers=` of `run_evaluation_suite`.
+    """
 
     rows: tuple[tuple[str, str, AssistantAnswer], ...]
     where: str
@@ -43,8 +46,10 @@ class StoredAnswers:
         return len(self.rows)
 
     def for_questions(self, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer]:
-        """The answer to each question; ConfigError that lists the questions without one, or with several. Answers to other
-        questions are left."""
+        """Return the answer to each question; answers to other questions are ignored.
+
+        Raises ConfigError that lists the questions without an answer, or with several.
+        """
         by_id: dict[str, list[AssistantAnswer]] = {}
         by_text: dict[str, list[AssistantAnswer]] = {}
         for question_id, text, answer in self.rows:
@@ -73,17 +78,18 @@ def load_answers(
     columns: Mapping[str, str] | None = None,
     contexts: Literal["", "runbooks"] = "",
 ) -> StoredAnswers:
-    """Answers that were given before, from a CSV, JSONL, JSON or Excel file, or from a DataFrame.
+    """Read answers that were given before, from a CSV, JSONL, JSON or Excel file, or from a DataFrame.
 
     Parameters
     ----------
     source
-        A path, or a DataFrame. Text is UTF-8, with a mark or without, or cp932, as Excel writes CSV in Japan.
+        A path, or a DataFrame. Text is UTF-8, with or without a byte order mark, or cp932, as Excel writes CSV in Japan.
     columns
-        {our name: the file's} where they differ. Ours: `question_id` or `question`, which say to which question an answer
-        belongs, and those that `Assistant` lists. `contexts` in one cell: a JSON list, or one text.
+        {our name: the file's name} for columns whose names differ. Our names: `question_id` or `question`, which say to
+        which question an answer belongs, and the keys that `Assistant` lists. `contexts` in one cell: a JSON list, or one
+        text.
     contexts
-        "runbooks": where an answer has none, what this project's index finds for it; the log says so.
+        "runbooks": if an answer has no contexts, those that this project's index finds for it are used; the log says so.
 
     Returns
     -------
@@ -93,7 +99,7 @@ def load_answers(
     Raises
     ------
     ConfigError
-        Naming the file, the row and the column.
+        With the file, the row and the column that are wrong.
     """
     if hasattr(source, "to_dict") and hasattr(source, "columns"):
         where = say("judging.the_frame")
@@ -125,7 +131,7 @@ def load_answers(
 
 
 def _names(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], where: str) -> dict[str, str]:
-    """{our name: the column}; ConfigError where there is none for the answer, or for its question."""
+    """Return {our name: the column}; raise ConfigError if no column holds the answer, or none says its question."""
     there = list(dict.fromkeys(str(name) for row in rows for name in row))
     if unknown := [name for name in columns if name not in (*_PLACE, *KEYS)]:
         raise ConfigError(say("judging.columns_unknown", found=listed(unknown), known=", ".join((*_PLACE, *KEYS))))
@@ -167,14 +173,14 @@ def _read(path: Path) -> list[Mapping[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A cell's value; None for an empty one, and for the NaN of a frame."""
+    """Return a cell's value; None for an empty cell, and for a data frame's NaN."""
     if value is None or value == "" or (isinstance(value, float) and value != value):
         return None
     return value.item() if hasattr(value, "item") else value
 
 
 def _id_text(value: Any) -> str:
-    """An id as text: 3 of a sheet, which has it as 3.0."""
+    """Return an id as text: "3" for an id 3 that a sheet stores as 3.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
