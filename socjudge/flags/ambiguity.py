@@ -1,6 +1,6 @@
-"""曖昧質問: whether a question names nothing that one could act on.
+"""Raise 曖昧質問: decide whether a question names nothing that one could act on.
 
-A logistic model weighs the letters of the question, its sentence vector, and what its words tell of an incident (an
+A logistic model weighs the letters of the question, its sentence vector, and what its words say about an incident (an
 asset, an operation, a symptom, or something specific); benchmarks/fit_flags.py fits it.
 """
 
@@ -32,7 +32,7 @@ def is_ambiguous(question: str) -> bool:
 
 
 def read_ambiguity(question: str) -> Numbers:
-    """What the model sees of a question: its text, and what its words tell."""
+    """Return the features that the model sees of a question: its text, and what its words say about an incident."""
     words = list(dict.fromkeys(split_words(question)))
     told = [_says(word) for word in words]
     specific = sum("specific" in some for some in told)
@@ -51,7 +51,7 @@ def read_ambiguity(question: str) -> Numbers:
 
 
 def _says(word: str) -> set[str]:
-    """What a word tells of an incident: "asset", "operation" and "symptom", or "specific"; empty for a vague one."""
+    """Return what a word says about an incident: "asset", "operation", "symptom" or "specific"; empty if vague."""
     if re.fullmatch(r"[\d.]+", word):
         return set()
     if word.isascii():

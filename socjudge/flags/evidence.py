@@ -1,8 +1,8 @@
-"""根拠不足: whether the runbooks know of what a question is about, and how likely it is that they do not.
+"""Raise 根拠不足: decide whether the runbooks cover a question, and how likely it is that they do not.
 
-Measured against the index at hand, so that it holds for any runbooks: how near the nearest passage and the nearest
-question of a passage are (to the question as a whole, and to its clauses, because people tell stories), and which of its
-words the runbooks do not know. benchmarks/fit_flags.py fits the weights, docs/flags.md measures them.
+The measures are taken against the index in use, so that they hold for any runbooks: how near the nearest passage and
+the nearest question of a passage are (to the whole question, and to its clauses, because people tell stories), and
+which of its words the runbooks do not know. benchmarks/fit_flags.py fits the weights, docs/flags.md measures them.
 """
 
 from __future__ import annotations
@@ -36,16 +36,19 @@ _CLAUSE = re.compile(r"[。、！？!?\n]|(?<=\.)\s")
 
 @dataclass(frozen=True)
 class Coverage:
-    """How well the runbooks cover a question. probability: that they have nothing on it, 0–1, calibrated."""
+    """Hold how well the runbooks cover a question. probability: that they have nothing about it, 0–1, calibrated."""
 
     outcome: Outcome
     probability: float
 
 
 def rate_coverage(question: str, *, index: RunbookIndex) -> Coverage:
-    """covered: a passage fits; unsure: a near one, that may not apply; absent: none was found.
+    """Rate how well the runbooks cover a question.
 
-    From three sentences on, one with unknown words does not deny the rest: without it, the runbooks may know of it."""
+    covered: a passage fits; unsure: a passage is near, but may not apply; absent: none was found. If a question of 3 to
+    12 sentences is absent, but is not when one of its sentences is left out, it is unsure: one sentence with unknown
+    words does not mean that the runbooks know nothing about the others.
+    """
     coverage = _rate(question, index)
     sentences = split_sentences(question)
     if coverage.outcome == "absent" and LONG <= len(sentences) <= MOST_SENTENCES:
@@ -67,14 +70,19 @@ def _rate(question: str, index: RunbookIndex) -> Coverage:
 
 
 def scale_measures(measures: Numbers, centre: Numbers, spread: Numbers) -> Numbers:
-    """Measures as the model sees them; one that is far out of the usual says no more than one at its edge."""
+    """Scale the measures for the model, in spreads from the centre, limited to -4 to 4.
+
+    The limit is there because a measure far out of the usual says no more than one at the edge.
+    """
     return np.clip((measures - centre) / spread, -4, 4)
 
 
 def measure_evidence(question: str, *, index: RunbookIndex) -> Numbers:
-    """What tells how well this index knows of a question, (24,); benchmarks/fit_flags.py finds centre and spread.
+    """Measure how well this index knows the subject of a question, (24,).
 
-    Where passages have no questions of their own, their sentences stand in for these."""
+    benchmarks/fit_flags.py finds centre and spread. If passages have no questions of their own, their sentences are
+    used instead.
+    """
     clauses = [clause for clause in _CLAUSE.split(question) if len(clause) >= SHORTEST_CLAUSE] or [question]
     whole = index.evidence(question)
     parts = [index.evidence(clause) for clause in clauses] if len(clauses) > 1 else [whole]
@@ -110,9 +118,11 @@ def measure_evidence(question: str, *, index: RunbookIndex) -> Numbers:
 
 
 def _count_kinds(strange: list[str], question: str) -> list[float]:
-    """What the unknown words are: names (Slack), other Latin words (dump), katakana, kanji; at most 3 of each, and whether any.
+    """Count the unknown words by kind: names (Slack), other Latin words (dump), katakana, kanji.
 
-    An unknown name is most likely what the question is about; lower case English may be anybody's way of speaking."""
+    Return four counts of at most 3 each, then for each kind whether there is any (1.0 or 0.0). An unknown name is most
+    likely what the question is about; lower case English may only be how somebody writes.
+    """
     said = unicodedata.normalize("NFKC", question)
     latin = [word for word in strange if word.isascii()]
     names = [w for w in latin if any(m[0][0].isupper() for m in re.finditer(re.escape(w), said, re.IGNORECASE))]

@@ -1,9 +1,9 @@
-"""What the runbooks forbid, and how likely a question asks for it or announces it.
+"""Find what the runbooks forbid, and how likely it is that a question asks for it or announces it.
 
 The bullets under a heading such as 禁止事項 are the prohibitions, whoever wrote them. `prohibitions.json` beside the
 runbooks may add how people ask for each in everyday words, and near misses: questions about how to detect, explain or
-clear up the same thing. A logistic model weighs the letters of the question, its sentence vector and its likeness to those
-texts; benchmarks/fit_flags.py fits it.
+clear up the same thing. A logistic model weighs the letters of the question, its sentence vector and its likeness to
+those texts; benchmarks/fit_flags.py fits it.
 """
 
 from __future__ import annotations
@@ -50,9 +50,12 @@ MEASURES_SCALE = 2.0
 
 
 class Weights(NamedTuple):
-    """What makes a rule the one that states the operation of a question: its similarity, the share of its words that the
-    question has, the likeness of what `prohibitions.json` lists, and how well its runbook fits; least: below it states
-    another one. Fitted on tests/data/warnings/train.jsonl."""
+    """Hold the weights that decide which rule states the operation of a question.
+
+    alike: similarity to the rule; shared: the share of the rule's words that the question has; asked: likeness to what
+    `prohibitions.json` lists for the rule; runbook: how well the rule's runbook fits; least: the sum below which the
+    rule states another operation. Fitted on tests/data/warnings/train.jsonl.
+    """
 
     alike: float
     shared: float
@@ -74,7 +77,7 @@ _HIRAGANA = re.compile("[ぁ-ゖー]+")
 
 @dataclass(frozen=True)
 class Prohibition:
-    """A bullet of 禁止事項. source: its runbook. asks, near_misses: questions in everyday words, from `prohibitions.json`."""
+    """Hold a bullet of 禁止事項. source: its runbook. asks, near_misses: everyday questions of `prohibitions.json`."""
 
     text: str
     source: str
@@ -84,9 +87,10 @@ class Prohibition:
 
     @property
     def operation(self) -> str:
-        """The forbidden act: 検体を手動で削除しない。… -> 検体を手動で削除すること.
+        """Return the forbidden act: 検体を手動で削除しない。… -> 検体を手動で削除すること.
 
-        A sentence of another section says more than the ban: its act is not cut out of it."""
+        A sentence of another section says more than the ban, so no act is cut out of it.
+        """
         if not _FORBIDS.search(self.citation):
             return AGAINST_RUNBOOKS
         act = re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[0].rstrip("。. ")
@@ -100,7 +104,7 @@ class Prohibition:
 
     @property
     def safer(self) -> str:
-        """What the runbook says after the ban: why, and what to do instead."""
+        """Return what the runbook says after the ban: why, and what to do instead."""
         return "".join(re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[1:]).strip() or self.text
 
 
@@ -122,7 +126,7 @@ def forbids(heading: str) -> bool:
 
 
 class Catalogue:
-    """The prohibitions of an index, and the likeness of a text to them by runs of one to three letters."""
+    """Hold the prohibitions of an index, and compare texts with them by runs of one to three letters."""
 
     def __init__(self, prohibitions: Sequence[Prohibition]) -> None:
         self.prohibitions = tuple(prohibitions)
@@ -147,13 +151,15 @@ class Catalogue:
 
     @cached_property
     def words(self) -> list[set[str]]:
-        """The words of the act of each prohibition."""
+        """Return the words of the act of each prohibition."""
         return [_words(_act(p)) for p in self.prohibitions]
 
     def liken(self, text: str, *, but_itself: bool = False) -> tuple[Numbers, Numbers]:
-        """(seven measures of likeness to asks, near misses and bans; likeness to what asks for each prohibition).
+        """Measure how alike a text is to the catalogue's asks, near misses and bans.
 
-        but_itself: the same text in the catalogue does not count, for fitting."""
+        Return (seven measures of it, the likeness to each prohibition's asks). but_itself: ignore the same text in the
+        catalogue, for fitting.
+        """
         scores = np.zeros(len(self._owners))
         runs, counts = np.unique(_runs(text), return_counts=True)
         is_known = np.isin(runs, self._known)
@@ -177,15 +183,17 @@ class Catalogue:
 
 
 def rate_danger(question: str, *, index: RunbookIndex) -> float:
-    """The probability that the question wants something forbidden."""
+    """Return the probability (0–1) that the question wants something forbidden."""
     kept = load_weights(WEIGHTS_PATH)
     features = make_features(question, load_catalogue(index))
     return sigmoid(float(weigh(features, kept["weights"]) + kept["bias"]))
 
 
 def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition]:
-    """The rule that states the operation a question is about, and another one that does so nearly as well; none where
-    none does."""
+    """Find the rule that states the operation of a question, and a second rule if it fits nearly as well.
+
+    Empty if no rule states the operation.
+    """
     catalogue = load_catalogue(index)
     rules = catalogue.prohibitions
     if not rules:
@@ -220,13 +228,13 @@ def _words(text: str) -> set[str]:
 
 
 def make_features(question: str, catalogue: Catalogue, *, but_itself: bool = False) -> Numbers:
-    """What the model weighs. but_itself: as for `Catalogue.liken`."""
+    """Return the features that the model weighs. but_itself: as in `Catalogue.liken`."""
     measures, _ = catalogue.liken(question, but_itself=but_itself)
     return np.concatenate([read_question(question), MEASURES_SCALE * measures])
 
 
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
-    """The prohibitions of the index's runbooks, in their order. ConfigError when `prohibitions.json` is damaged."""
+    """Read the prohibitions of the index's runbooks, in order; raise ConfigError if `prohibitions.json` is damaged."""
     path = index.runbooks / PROHIBITIONS_NAME
     expected = '{"手順書.md": [{"text": "…", "asks": ["…"], "near_misses": ["…"]}]}'
     try:
@@ -246,7 +254,10 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
 
 
 def _read_rules(passage: Passage) -> Iterator[str]:
-    """What a passage forbids: all of it under such a heading, the cells under such a column, and sentences that say so."""
+    """Yield what a passage forbids.
+
+    All of it under a heading that forbids, the cells of a column that forbids, and elsewhere the sentences that say so.
+    """
     if _FORBIDS.search(passage.heading):
         yield from (statement.text for statement in read_statements(passage.text) if statement.kind != "code")
         return
@@ -266,7 +277,7 @@ _CATALOGUES: WeakKeyDictionary[RunbookIndex, Catalogue] = WeakKeyDictionary()
 
 
 def load_catalogue(index: RunbookIndex) -> Catalogue:
-    """The catalogue of an index, made once in its life."""
+    """Return the catalogue of an index; it is built once for each index."""
     if index not in _CATALOGUES:
         _CATALOGUES[index] = _catalogue(tuple(load_prohibitions(index)))
     return _CATALOGUES[index]
@@ -278,7 +289,7 @@ def _catalogue(prohibitions: tuple[Prohibition, ...]) -> Catalogue:
 
 
 def _runs(text: str) -> Numbers:
-    """Each run of one to three letters of a text, as a number: 21 bits a letter; repeats kept."""
+    """Return each run of one to three letters of a text as a number, 21 bits per letter; repeats are kept."""
     read = f"^{compact(text)[:LONGEST]}$".encode("utf-32-le", "surrogatepass")
     letters = np.frombuffer(read, dtype="<u4").astype(np.int64)
     pairs = letters[:-1] << 21 | letters[1:]

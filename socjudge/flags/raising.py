@@ -1,4 +1,4 @@
-"""The three warning flags of the assistant: 根拠不足, 危険操作, 曖昧質問."""
+"""Raise the three warning flags of the assistant: 根拠不足, 危険操作, 曖昧質問."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def raise_flags(
     dangers: Sequence[Danger] | None = None,
     coverage: Coverage | None = None,
 ) -> Flags:
-    """The three flags of a question. A question too vague to act on is not also called short of evidence.
+    """Raise the three flags of a question; a question too vague to act on does not get 根拠不足 too.
 
-    dangers, coverage: what `find_dangers` and `rate_coverage` found, looked for if left out."""
+    dangers, coverage: what `find_dangers` and `rate_coverage` returned; computed if left out.
+    """
     if dangers is None:
         dangers = find_dangers(question, index=index)
     if coverage is None:
@@ -55,9 +56,10 @@ def raise_flags(
 
 
 def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
-    """What the question asks for or announces that the runbooks forbid; docs/flags.md.
+    """Find what the question asks for or announces although the runbooks forbid it (docs/flags.md).
 
-    Each comes with the nearest prohibition and its citation where the runbooks have one."""
+    Each danger has the nearest prohibition and its citation if the runbooks have one.
+    """
     probability = rate_danger(question, index=index)
     wish, wish_probability = _find_wish(question, probability, index)
     if probability < (VAGUELY_LIKELY if is_ambiguous(question) else LIKELY) and not wish:
@@ -70,7 +72,7 @@ def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
 
 
 def name_danger(question: str, rules: Sequence[Prohibition], probability: float = 1.0) -> Danger:
-    """A danger by the rules that state its operation, the nearest first."""
+    """Build a danger from the rules that state its operation, the nearest rule first."""
     first = rules[0]
     danger = Danger(first.operation, question, first.safer, first.text, first.citation, probability=probability)
     for other in rules[1:2]:
@@ -79,10 +81,11 @@ def name_danger(question: str, rules: Sequence[Prohibition], probability: float 
 
 
 def _find_wish(question: str, probability: float, index: RunbookIndex) -> tuple[str, float]:
-    """Of several sentences the one that wants something forbidden, and how likely; none if that is doubtful.
+    """Find the one sentence of several that wants something forbidden, and how likely it does (0–1); ("", 0.0) if none.
 
-    A wish is lost in a long report, whose probability is that of all its words; the less that speaks for it, the surer the
-    sentence must be."""
+    In a long report a wish would be missed, because the report's probability depends on all its words. The lower that
+    probability is, the surer the sentence must be.
+    """
     sentences = split_sentences(question)
     wishes = [s for s in sentences[-MOST_SENTENCES:] if not _HAPPENED.search(s)]
     if len(sentences) < 2 or not wishes:

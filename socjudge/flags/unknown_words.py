@@ -1,4 +1,4 @@
-"""The words of a question, and which of them no runbook holds."""
+"""Find the words of a question, and those of them that are in no runbook."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _ENGLISH_SUBJECTS = tuple(sorted(LEXICONS["english_stems"]))  # as `str.startswi
 
 
 def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
-    """The question's subject words that occur nowhere in the runbooks, in order: プロジェクター, kubernetes, 保険.
+    """Find the question's subject words that occur nowhere in the runbooks, in order: プロジェクター, kubernetes, 保険.
 
-    Everyday words do not count. In an English question only names, and words foreign to incident response, count."""
+    Everyday words do not count. In an English question only names, and words foreign to incident response, count.
+    """
     text = normalise_text(question)
     if not _JAPANESE.search(question):
         return _unknown_english(question, text, _runbook_text(index))
@@ -44,19 +45,20 @@ def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
 
 
 def split_words(text: str) -> list[str]:
-    """Kanji and katakana runs and Latin words, in order."""
+    """Return the runs of kanji and katakana, and the Latin words, in order."""
     return _WORDS.findall(join_words(text))
 
 
 def join_words(text: str) -> str:
-    """Normalised text, words that are commonly half hiragana in the kanji that keeps them in one piece."""
+    """Normalise the text, and write words that are often half hiragana in kanji, so that they stay in one piece."""
     return normalise_text(text).replace("漏えい", "漏洩").replace("改ざん", "改竄").replace("隠ぺい", "隠蔽")
 
 
 def cover_word(word: str, lexicon: frozenset[str]) -> list[str] | None:
-    """The words of the lexicon that make up `word`, longest first from the left, or None.
+    """Split `word` into words of the lexicon, longest first from the left; None if it cannot be split so.
 
-    Single characters can join a longer piece, as in 担当者側, but not make up a word by themselves."""
+    Single characters can join a longer piece, as in 担当者側, but cannot make up a word by themselves.
+    """
     pieces: list[str] = []
     while word:
         piece = next((word[:n] for n in range(min(len(word), 8), 0, -1) if word[:n] in lexicon), None)
@@ -69,7 +71,7 @@ def cover_word(word: str, lexicon: frozenset[str]) -> list[str] | None:
 
 
 def _uncovered(word: str, known: str) -> list[str]:
-    """The pieces of a word that neither the runbooks nor the everyday words hold."""
+    """Return the pieces of a word that are neither in the runbooks nor in the everyday words."""
     if word.isascii():
         is_known = len(word) < 2 or _HOST_OR_NUMBER.fullmatch(word) or word in _COMMON or _latin_known(word, known)
         return [] if is_known else [word]
@@ -107,7 +109,7 @@ def _latin_known(word: str, known: str) -> bool:
 
 
 def _unknown_english(question: str, text: str, known: str) -> list[str]:
-    """Names that the runbooks do not hold; or, where there are at least two, words foreign to the subject."""
+    """Return the names that are not in the runbooks; without such names, two or more words foreign to the subject."""
     names = {match[0].lower() for match in re.finditer(r"(?<![.?!] )(?<!^)\b[A-Z][A-Za-z0-9-]+", question)}
     unknown = [
         w
@@ -126,7 +128,10 @@ _TEXTS: WeakKeyDictionary[RunbookIndex, str] = WeakKeyDictionary()
 
 
 def _runbook_text(index: RunbookIndex) -> str:
-    """All passages, and the everyday words for theirs, as one normalised text, kept as long as the index lives."""
+    """Return all passages, and the everyday words for their terms, as one normalised text.
+
+    The text is kept as long as the index lives.
+    """
     if index not in _TEXTS:
         said = "\n".join(f"{p.heading}\n{p.text}" for p in index.passages)
         _TEXTS[index] = join_words("\n".join([said, *index.synonyms]))  # an everyday word for theirs is known too
