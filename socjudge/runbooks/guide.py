@@ -1,7 +1,7 @@
-"""Which sections of which runbook an answer follows, in the order of work.
+"""Choose the sections of one runbook that an answer follows, in the order of work.
 
-A question resembles the sentence that describes its symptom, which seldom is the one that says what to do. So search
-only votes for a runbook; what is followed is that runbook's own order: first response, then on.
+A question is most like the sentence that describes its symptom, which is seldom the sentence that says what to do. So
+search only votes for a runbook, and the answer follows that runbook's own order: first response, then the rest.
 """
 
 from __future__ import annotations
@@ -91,11 +91,12 @@ _CLAUSE = re.compile(r"[。、！？!?\n…]+|\.{2,}|\.\s")
 
 @dataclass(frozen=True)
 class Guide:
-    """What an answer follows, from one runbook.
+    """Hold what an answer follows, from one runbook.
 
     points: what answers the question most directly, at most two statements. steps: at most MOST_STEPS more, in the
     runbook's order. first: whether they begin with the first response. conditions: when that runbook applies.
-    prohibitions: what it forbids. sections: what a model should read to answer."""
+    prohibitions: what it forbids. sections: what a model should read to answer.
+    """
 
     source: str = ""
     points: tuple[Point, ...] = ()
@@ -107,16 +108,19 @@ class Guide:
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """All that an answer may quote, besides what was found."""
+        """Return all passages that an answer may quote, besides those that search found."""
         said = (point.section for point in (*self.points, *self.steps))
         return (*self.sections, *said, *self.conditions, *self.prohibitions)
 
 
 @dataclass(frozen=True)
 class Precautions:
-    """Where the runbooks say what holds before anything is known. said: passage by precaution (power, files, record,
-    call), only where it is said; leader: whom to call; knows_severities: whether the runbooks speak of S1. rivals: of each
-    runbook that may be meant, what it is for, and its first response."""
+    """Hold where the runbooks say what to do before anything is known.
+
+    said: passage by precaution (power, files, record, call), only for those that the runbooks mention; leader: whom to
+    call; knows_severities: whether the runbooks mention S1. rivals: for each runbook that may be meant, what it is for,
+    and its first response.
+    """
 
     said: Mapping[str, Passage] = field(default_factory=dict)
     leader: str = "責任者"
@@ -125,16 +129,16 @@ class Precautions:
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        """The passages that are cited, each once."""
+        """Return the passages that are cited, each once."""
         return tuple(dict.fromkeys([*self.said.values(), *(rival.section for rival in self.rivals)]))
 
     def cite(self, precaution: str) -> str:
-        """Its citation, after a space, or nothing."""
+        """Return a precaution's citation after a space, or "" if it has none."""
         return f" {self.said[precaution].citation}" if precaution in self.said else ""
 
 
 def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[str] = ()) -> Precautions:
-    """The passages behind the precautions, the leader by `organisation.json`, and the runbooks to choose from."""
+    """Find the passages behind the precautions, the leader from `organisation.json`, and the runbooks to choose from."""
     said: dict[str, Passage] = {}
     leader = index.organisation.leader
     for precaution, (query, says) in _PRECAUTIONS.items():
@@ -150,14 +154,14 @@ def find_precautions(index: RunbookIndex, question: str = "", rivals: Sequence[s
 
 
 def find_contacts(index: RunbookIndex) -> tuple[Passage, ...]:
-    """The table of whom to call, and that of the deadlines, where the runbooks have them."""
+    """Find the table of contacts and the table of deadlines, if the runbooks have them."""
     tables = [p for p in index.passages if "\n|" in f"\n{p.text}"]
     found = (next((p for p in tables if says.search(_last(p))), None) for says in (_CONTACTS, _DEADLINES))
     return tuple(p for p in found if p is not None)
 
 
 def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
-    """The runbooks that a short text may mean, best first, where the best two are close; none where one stands out."""
+    """Find the runbooks that a short text may mean, best first, if the best two are close; else none."""
     votes = sorted(_votes(found).items(), key=lambda vote: -vote[1])[:MOST_RIVALS]
     is_open = len(question) < SHORT and wants_first_response(question) and len(votes) > 1
     is_open = is_open and votes[1][1] >= CLOSE * votes[0][1]
@@ -165,7 +169,10 @@ def find_rivals(question: str, found: Sequence[Passage]) -> tuple[str, ...]:
 
 
 def _introduce(source: str, question: str, index: RunbookIndex) -> list[Point]:
-    """What a runbook is for, in its own words: the condition, or else any statement, that is most like the question."""
+    """Say what a runbook is for, in its own words: with the condition that is most like the question.
+
+    A runbook without conditions gives any of its statements.
+    """
     own = index.rate_sections(question, source)
     applies = [p for p in own if _CONDITIONS.search(_top(p))] or own
     likeness = index.rate_sentences(question, applies)
@@ -182,12 +189,15 @@ def choose_guide(
     safer: str | None = None,
     detail: str = "",
 ) -> Guide:
-    """What to follow. found: what search found, best first, with scores; source: the runbook, where it is known; safer:
-    what to do instead where the question is dangerous: what is forbidden is then quoted apart, not among the steps. detail: what a
+    """Choose what an answer follows.
+
+    found: what search found, best first, with scores; source: the runbook, if it is known; safer: what to do instead if
+    the question is dangerous: what is forbidden is then quoted separately, not among the steps. detail: what a
     follow-up asks about the rest of the question.
 
-    A report of something that happened gets the first response of its runbook first, unless it is long and asks for
-    another section; every other question the statements that answer it."""
+    For a report of something that happened, the first response of the runbook comes first, unless the report is long
+    and asks for another section; for every other question, the statements that answer it.
+    """
     if not found:
         return Guide()
     asking = "" if detail else find_asking(question)
@@ -233,7 +243,10 @@ def choose_guide(
 def _wanted(
     own: Sequence[Passage], question: str, topic: str, *, is_dangerous: bool
 ) -> tuple[list[Passage], list[Passage]]:
-    """The runbook's sections that may answer, and those of them that forbid: where the question is dangerous they are quoted apart."""
+    """Return the runbook's sections that may answer, and those that forbid.
+
+    If the question is dangerous, the forbidding sections are quoted separately and are not among those that may answer.
+    """
     wanted = _undone([p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)], find_done(question))
     if not _ASKS_CONDITIONS.search(topic):
         wanted = [p for p in wanted if not _CONDITIONS.search(_last(p))] or wanted
@@ -244,7 +257,7 @@ def _wanted(
 
 
 def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: RunbookIndex) -> dict[str, float]:
-    """How near each sentence is to the question, and to what a report asks in it."""
+    """Rate how alike each sentence is to the question, and to what a report asks in it."""
     likeness = index.rate_sentences(question, wanted)
     if not asking:
         return likeness
@@ -253,7 +266,7 @@ def _likeness(question: str, asking: str, wanted: Sequence[Passage], index: Runb
 
 
 def _choose_steps(ranked: Sequence[Point], least: float) -> list[Point]:
-    """The best statements, in the runbook's order, each with the approval that stands above it."""
+    """Choose the best statements, in the runbook's order, each with the approval that is stated above it."""
     chosen: list[Point] = []
     for point in ranked:
         if point.score < least:
@@ -266,8 +279,10 @@ def _choose_steps(ranked: Sequence[Point], least: float) -> list[Point]:
 
 
 def _approval_above(step: Point, ranked: Sequence[Point]) -> Point | None:
-    """The statement that puts a step under approval: of what stands above it under its parent's heading, and before a
-    command also of its own section."""
+    """Find the statement that makes a step depend on approval; None if there is none.
+
+    It is above the step, under its parent's heading; for a command, it may also be in the command's own section.
+    """
     own = step.section.heading
     headings = (own.rpartition(" > ")[0], own) if step.kind == "code" else (own.rpartition(" > ")[0],)
     above = [p for p in ranked if p.section.heading in headings and p.place < step.place and _APPROVAL.search(p.text)]
@@ -275,7 +290,7 @@ def _approval_above(step: Point, ranked: Sequence[Point]) -> Point | None:
 
 
 def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex) -> list[Passage]:
-    """A runbook's passages with scores: for the question, and as much for what a long report asks."""
+    """Return a runbook's passages, scored for the question and, with the same weight, for what a long report asks."""
     own = index.rate_sections(question, source)
     if not asking:
         return own
@@ -287,7 +302,7 @@ def _rate_sections(question: str, asking: str, source: str, index: RunbookIndex)
 
 
 def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Passage]) -> bool:
-    """Whether what a long report asks is told in another section than the first response."""
+    """Whether what a long report asks is answered in another section than the first response."""
     work = [p for p in wanted if not _is_background(p)]
     best = max(work, key=lambda p: p.score, default=None)
     told = not asking or best is None or best in opening or _REPORTING.search(_top(best))
@@ -295,8 +310,11 @@ def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Pass
 
 
 def choose_runbook(found: Sequence[Passage], each: Sequence[Sequence[Passage]] = ()) -> str:
-    """The runbook that what was found speaks for: its best score, and SECOND_VOTE of its second; of a long report
-    also SENTENCE_VOTE of what its best sentence speaks for. each: what was found for each sentence."""
+    """Choose the runbook with the most votes of the passages that were found.
+
+    A runbook's vote is its best score plus SECOND_VOTE of its second-best score; for a long report, also SENTENCE_VOTE
+    of the best vote that one sentence gives it. each: what was found for each sentence.
+    """
     alone = [_votes(some) for some in each]
     votes = {
         source: vote + SENTENCE_VOTE * max([some.get(source, 0.0) for some in alone], default=0.0)
@@ -325,12 +343,12 @@ def wants_first_response(question: str) -> bool:
 
 
 def find_done(question: str) -> tuple[str, ...]:
-    """What the questioner says is done already: 隔離は終わりました -> 隔離."""
+    """Find what the person who asks says is already done: 隔離は終わりました -> 隔離."""
     return tuple(dict.fromkeys(match["what"] for match in _DONE.finditer(normalise_text(question))))
 
 
 def _undone(sections: Sequence[Passage], done: Sequence[str]) -> list[Passage]:
-    """The sections but those that are about what is done."""
+    """Return the sections without those about what is already done; all sections if that would leave none."""
     if not done:
         return list(sections)
     left = [p for p in sections if not any(what in _last(p) for what in done)]
