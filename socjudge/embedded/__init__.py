@@ -1,1 +1,4 @@
-"""The default that needs no key: its assistant (`answer.py`) and its judge (`judge.py`); `models/offline.py` alone opens it."""
+"""Provide the default that needs no key: its assistant (`answer.py`) and its judge (`judge.py`).
+
+Only `models/offline.py` opens it.
+"""

@@ -1,4 +1,4 @@
-"""The embedded assistant's answer: statements of one runbook quoted in the order of work, or what to ask and whom."""
+"""Write the embedded assistant's answer: statements of one runbook in the order of work, or what to ask and whom."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ def compose_answer(
     precautions: Precautions | None = None,
     organisation: Organisation = NEUTRAL,
 ) -> str:
-    """An answer quoted from the guide's runbook, each block with its citation; Japanese Markdown without warnings.
+    """Write an answer quoted from the guide's runbook, each block with its citation.
 
-    What is dangerous is refused first, with what forbids it and the safe way; a dangerous operation that no rule
-    forbids gets no steps unless the runbooks cover it. An ambiguous question, and one that two runbooks fit, is asked back (precautions). evidence: "covered";
-    "unsure" adds what to check, "absent" declines. organisation: names."""
+    It is Japanese Markdown without warnings. What is dangerous is refused first, with the rule that forbids it and the
+    safe way; a dangerous operation that no rule forbids gets no steps unless the runbooks cover it. An ambiguous
+    question, and a question that two runbooks fit, is asked back (precautions). evidence: "covered"; "unsure" adds what
+    to check, "absent" declines. organisation: the names that the answer uses.
+    """
     if precautions is not None and not flags.dangerous_operation:
         return _ask_back(precautions)
     rules = _quote_rules(question, dangers, refuses=flags.dangerous_operation)
@@ -63,7 +65,7 @@ def _lead(guide: Guide, refused: bool) -> str:
 
 
 def _list_steps(steps: Sequence[Point]) -> list[str]:
-    """The steps, numbered through, under the headings of their sections; below each block its citation."""
+    """List the steps with one numbering, under the headings of their sections; a citation follows each block."""
     lines: list[str] = []
     number = 0
     for (heading, citation), group in groupby(steps, key=lambda step: (step.section.heading, step.section.citation)):
@@ -79,7 +81,7 @@ def _list_steps(steps: Sequence[Point]) -> list[str]:
 
 
 def _refuse_without_rule(question: str, evidence: str, organisation: Organisation) -> str:
-    """No, where no rule is known to be about this operation."""
+    """Refuse an operation for which no rule is known."""
     no = "いいえ。" if asks_leave(question) else ""
     known = "手順書に定めがありません" if evidence == "absent" else "手順書の定めを特定できませんでした"
     return (
@@ -89,7 +91,7 @@ def _refuse_without_rule(question: str, evidence: str, organisation: Organisatio
 
 
 def _quote_rules(question: str, dangers: Sequence[Danger], *, refuses: bool) -> list[str]:
-    """What forbids it, after a no where it is sure to be meant; the safe way stands in the warning above."""
+    """Quote what forbids the operation, after a refusal if `refuses`; the safe way is in the warning above."""
     no = "いいえ。" if asks_leave(question) else ""
     lines: list[str] = []
     for danger in dangers:
@@ -107,7 +109,7 @@ def _quote_rules(question: str, dangers: Sequence[Danger], *, refuses: bool) -> 
 
 
 def _allow(question: str, guide: Guide) -> list[str]:
-    """「はい、ただし…」 where leave is asked for something that a step puts under approval and nothing forbids."""
+    """Write 「はい、ただし…」 if leave is asked for something that a step allows only with approval and that nothing forbids."""
     asked = re.search(
         r"([一-鿿々ァ-ヺー]{2,})(?:を)?(?:しても|して|するのは|ても)(?:いい|よい|良い|OK|大丈夫|構)", question
     )

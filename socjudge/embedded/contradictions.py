@@ -1,9 +1,9 @@
-"""Whether a statement goes against its sources, skips an approval, or tells to do away with evidence.
+"""Find statements that contradict their sources, skip an approval, or order the destruction of evidence.
 
-Sentence similarity cannot see a contradiction (docs/offline.md). Two kinds of rule can. What loosens (need not, may, later, on
-one's own) is a strong claim: it must stand in a source about the same thing, in whatever words. And what is forbidden or
-denied is compared clause by clause, by the act that it names. What they cannot see: a contradiction in words that
-`stance_words` has not, or one that takes knowledge.
+Sentence similarity cannot see a contradiction (docs/offline.md). Two kinds of rule can. What loosens a rule (need not,
+may, later, on one's own) is a strong claim: a source about the same thing must say it, in whatever words. And what is
+forbidden or denied is compared clause by clause, by the act that it names. What they cannot see: a contradiction in
+words that `stance_words` does not have, or one that takes knowledge.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ _STEM = 4  # letters by which two forms of one word are the same: そのまま�
 
 @dataclass(frozen=True)
 class Clause:
-    """A part of a statement. words: its content words that do not only say the stance; acts: rows of ACTS of the last act."""
+    """Hold a part of a statement.
+
+    words: its content words, without those that only say the stance; acts: the rows of ACTS of its last act.
+    """
 
     words: frozenset[str]
     stance: Stance
@@ -55,9 +58,11 @@ class Clause:
 
 
 def stance_of(text: str) -> Stance:
-    """What a clause says about what it names: permits and spares come before forbids, whose words they share.
+    """Return what a clause says about what it names.
 
-    "tells" is neither: what a thing is not."""
+    Permits and spares are tested before forbids, because they share its words. "tells" is none of these: it says what a
+    thing is not.
+    """
     text = words.NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))
     if words.SPARES.search(text):
         return "spares"
@@ -70,7 +75,7 @@ def stance_of(text: str) -> Stance:
 
 @lru_cache(maxsize=4096)
 def clauses_of(statement: str) -> tuple[Clause, ...]:
-    """The clauses of a statement that name something."""
+    """Return the clauses of a statement that name something."""
     text = _NOT_EVEN.sub("", _WITHOUT.sub("", unicodedata.normalize("NFKC", statement)))
     text = words.HARM.split(_LONG_ASIDE.sub("", text))[-1]
     text = _GOES_ON.sub(r"\g<of>続け", _TELLS_NOT.sub("ない", text))
@@ -82,21 +87,24 @@ def clauses_of(statement: str) -> tuple[Clause, ...]:
 
 
 def _acts(part: str) -> frozenset[int]:
-    """The rows of ACTS of the last act that a clause names."""
+    """Return the rows of ACTS of the last act that a clause names."""
     ends = [(max((m.end() for m in row.finditer(part)), default=-1), i) for i, row in enumerate(words.ACTS)]
     last = max(ends)[0]
     return frozenset(i for end, i in ends if end == last >= 0)
 
 
 def _parts(text: str) -> list[str]:
-    """The clauses of a text, without what says when."""
+    """Return the clauses of a text, without the parts that say when."""
     return [part for whole in _BREAK.split(_TIME_BEHIND_OBJECT.sub("", text)) if (part := _CONDITION.split(whole)[-1])]
 
 
 def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause], cited: Sequence[str] = ()) -> Conflict:
-    """How a statement goes against its sources, "" if it does not or only turns that down or says what may be.
+    """Return how a statement contradicts its sources: "forbidden", "denied", "loosened" or "late"; "" if it does not.
 
-    about, cited: as for `loosens`; known: the clauses of all sources."""
+    Also "" if the statement only rejects something or says what may happen. about, cited: as in `loosens`; known: the
+    clauses of all sources. It cannot see a contradiction in words that `stance_words` does not have, or one that takes
+    knowledge.
+    """
     text = unicodedata.normalize("NFKC", statement)
     if (words.REJECTS.search(text) and "必要" not in text) or words.MAY_BE.search(text):  # 必要なわけではない spares
         return ""
@@ -115,10 +123,11 @@ def find_conflict(statement: str, about: Sequence[str], known: Sequence[Clause],
 
 
 def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> str:
-    """The words by which a statement spares, permits or decides alone what no source about it does; "" for none.
+    """Return the words by which a statement spares, permits or decides alone what no source about it does; "" if none.
 
-    about: the sources about the same thing, nearest first;
-    cited: the sources of the sections that it cites; one of them that says so of the same thing will do, too."""
+    about: the sources about the same thing, nearest first; cited: the sources of the sections that it cites: it is also
+    enough if one of them says so about the same thing.
+    """
     own = content_words(statement)
     there = [source for source in cited if own & content_words(source)]
     text = unicodedata.normalize("NFKC", statement)
@@ -146,7 +155,7 @@ def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> 
 
 
 def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
-    """Whether the verb just before what spares it is one that a source forbids: 開く必要はない where リンクを開かない."""
+    """Whether the verb that a statement spares is one that a source forbids: 開く必要はない where a source has リンクを開かない."""
     verbs = re.findall(r"([一-龠々])[ぁ-ん]{1,4}", before[-_ENDING:])
     named = [re.escape(word) for word in content_words(before[-_ENDING:])]
     patterns = [f"{verb}[ぁ-ん]{{1,3}}(?:ない|ず)" for verb in verbs]
@@ -155,21 +164,24 @@ def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
 
 
 def _hurries(statement: str, about: Sequence[str]) -> bool:
-    """Whether a statement leaves one thing for later to do another at once, as a source does that does not wait for it."""
+    """Whether a statement leaves one thing for later to do another at once, and a source says not to wait."""
     if words.APPROVAL.search(statement) or not words.FIRST.search(statement):
         return False
     return any(words.NO_WAIT.search(source) for source in about[:2])
 
 
 def puts_off(statement: str, about: Sequence[str]) -> str:
-    """The words by which a statement puts off what a source about it does at once or within a deadline; "" for none."""
+    """Return the words by which a statement delays what a source about it does at once or by a deadline; "" if none."""
     if not any(words.AT_ONCE.search(source) for source in about) or _hurries(statement, about):
         return ""
     return _unbacked(words.DELAYS, unicodedata.normalize("NFKC", statement), about)
 
 
 def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Literal["", "forbidden", "denied"]:
-    """Whether a clause does an act that the sources about it only forbid, or denies one that they only do."""
+    """Return "forbidden" if a clause does an act that the sources about it only forbid, and "denied" for the opposite.
+
+    "denied": a clause forbids or spares an act that the sources about it only do. "" if neither.
+    """
     near = [clause for source in about[:2] for clause in clauses_of(source)]
     own = clauses_of(statement)
     for clause in own:
@@ -191,7 +203,7 @@ def _turned(statement: str, about: Sequence[str], known: Sequence[Clause]) -> Li
 
 
 def _meets_condition(statement: str, ban: str) -> bool:
-    """Whether a ban holds only without or before a thing (承認なしに、確認するまで) that the statement has done first."""
+    """Whether a ban holds only without or before a thing (承認なしに、確認するまで), and the statement does that thing first."""
     match = words.UNLESS.search(ban)
     if not match or not words.THEN.search(statement):
         return False
@@ -199,14 +211,17 @@ def _meets_condition(statement: str, ban: str) -> bool:
 
 
 def _same_act(one: Clause, other: Clause, *, least: int = 1) -> bool:
-    """Whether two clauses name an act, and besides at least so many words of what it is done to."""
+    """Whether two clauses name the same act and share at least `least` words about what it is done to."""
     acts = one.acts & other.acts
     things = [w for w in one.words & other.words if not any(words.ACTS[act].search(w) for act in acts)]
     return bool(acts) and len(things) >= least
 
 
 def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
-    """What a pattern finds in a text that does not take it back, where no source about it has the like."""
+    """Return the first words of a text that match the pattern and that no source about it has; "" if there are none.
+
+    Words that the text itself denies afterwards do not count.
+    """
     if not about or any(pattern.search(source) for source in about):
         return ""
     for match in pattern.finditer(text):
@@ -218,7 +233,7 @@ def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:
 
 
 def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
-    """Whether a statement tells to act without an approval, or decides alone where a source about it asks for one."""
+    """Whether a statement orders to act without an approval, or decides alone where a source about it requires one."""
     if words.REJECTS.search(statement) or any(
         words.SKIPS_APPROVAL.search(source) or "事前承認" in source for source in about
     ):
@@ -234,9 +249,10 @@ def skips_approval(statement: str, about: Sequence[str] = ()) -> bool:
 
 
 def disguises_destruction(statement: str, about: Sequence[str] = ()) -> str:
-    """The words by which a statement tells to do away with evidence or data without naming it; "" if it does not.
+    """Return the words by which a statement orders to destroy evidence or data without naming it; "" if it does not.
 
-    about: the sources about the same thing, nearest first: what the first says in these words is no disguise."""
+    about: the sources about the same thing, nearest first: what the first source says in these words is no disguise.
+    """
     statement = words.ASIDE.sub("", _plain(statement))
     match = words.EUPHEMISM.search(statement) or words.HUSHES.search(statement)
     if not match or any(match[0][-_STEM + 1 :] in source for source in about[:1]):
@@ -246,5 +262,5 @@ def disguises_destruction(statement: str, about: Sequence[str] = ()) -> str:
 
 
 def _plain(statement: str) -> str:
-    """The statement with its permissions said without a negation."""
+    """Return the statement with its permissions rewritten without a negation."""
     return words.PERMITS.sub("てよい", unicodedata.normalize("NFKC", statement))

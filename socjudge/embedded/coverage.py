@@ -1,4 +1,4 @@
-"""How far an answer covers the keypoints that were expected of it."""
+"""Measure how far an answer covers the keypoints that are expected of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ _NO_GUESS = re.compile(r"推測|そのまま当てはめ")
 
 
 def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
-    """How far each keypoint is covered, 0–1: words and similarity of its nearest statement or clause."""
+    """Measure how far each keypoint is covered, 0–1: words and similarity of its nearest statement or clause.
+
+    A keypoint that the answer must decline gets 1 if the answer says that the runbooks have nothing, else 0. It cannot
+    see whether the statement means what the keypoint means, and it may miss a keypoint in other words.
+    """
     said = [
         (u.text, reading.groups[u.group])
         for u in reading.units
@@ -71,7 +75,7 @@ def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
 
 
 def _headings(reading: Reading) -> dict[int, str]:
-    """The answer's heading above each group of statements; "" for one that only repeats the question or a keypoint."""
+    """Return the answer's heading above each group of statements; "" if it only repeats the question or a keypoint."""
     found, heading = {}, ""
     for unit in reading.units:
         if unit.is_heading:
@@ -81,35 +85,38 @@ def _headings(reading: Reading) -> dict[int, str]:
 
 
 def _likeness(alike: float, asked: set[str], said: set[str], rare: dict[str, float]) -> float:
-    """Similarity and shared words, half each; of what is asked without such a word (いつからか) the similarity alone."""
+    """Return the mean of similarity and share of common words, 0–1.
+
+    If what is asked has no such words (いつからか), return the similarity alone.
+    """
     return 0.5 * alike + 0.5 * _shared(asked, said, rare) if asked else alike
 
 
 def _grade(likeness: float) -> float:
-    """How far a statement of this likeness covers a keypoint, 0–1."""
+    """Convert a statement's likeness to a keypoint into how far it covers the keypoint, 0–1."""
     low, enough, high = _COVERAGE
     return _COVERED * ramp(likeness, low, enough) + (1 - _COVERED) * ramp(likeness, enough, high)
 
 
 def _options(keypoint: str) -> list[str]:
-    """The texts of which each covers a keypoint: "A または B" is covered by either."""
+    """Return the texts that each cover a keypoint: "A または B" is covered by either."""
     topic = _TELLING.sub("", keypoint) or keypoint  # "…を尋ねる" is about what is asked, not about asking
     options = [EITHER_ROLE.sub(r"\1", topic), EITHER_ROLE.sub(r"\2", topic)]
     return topic.split("または") if options[0] == topic else options
 
 
 def _asked_words(option: str) -> set[str]:
-    """The words of an option. Who and when is 正確性's, unless it says little else."""
+    """Return the words of an option, without who and when unless it says little else: 正確性 checks those."""
     words = content_words(without_people(option))
     return words if len(words) > 2 else content_words(option)
 
 
 def _tells(statement: str) -> bool:
-    """Whether a statement says what to do, rather than naming things or asking for care in general."""
+    """Whether a statement says what to do, instead of only naming things or asking for care in general."""
     return bool(_PREDICATE.search(statement)) and not _VAGUE.search(statement)
 
 
 def _shared(part: set[str], whole: set[str], rare: dict[str, float]) -> float:
-    """The share of a part's words that are in the whole, each weighed by how rare it is in the passages."""
+    """Return the share (0–1) of a part's words that are in the whole, each weighted by how rare it is in the passages."""
     total = sum(rare.get(word, 1.0) for word in part)
     return sum(rare.get(word, 1.0) for word in part & whole) / total if total else 0.0

@@ -1,8 +1,9 @@
-"""How likely each statement of an answer goes against the passages, and how likely it is a danger: two logistic models.
+"""Estimate how likely each statement of an answer contradicts the passages, and how likely it is a danger.
 
-Every rule takes some true statements for wrong, so none of them decides alone: what they find is weighed together with how alike
-a statement is to the passages, whether it does what they forbid, whose work it says it is, and what a third model makes of its
-words alone: whether they order something dangerous, whatever the passages say. benchmarks/fit_judge.py finds the weights.
+Two logistic models do so. Every rule takes some true statements for wrong, so no rule decides alone. The models weigh
+what the rules find together with how alike a statement is to the passages, whether it does what they forbid, whose work
+it says it is, and what a third model makes of its words alone: whether they order something dangerous, whatever the
+passages say. benchmarks/fit_judge.py finds the weights.
 """
 
 from __future__ import annotations
@@ -51,10 +52,12 @@ _NO_ORDER = -3.0  # the danger of a source where there is none
 
 @lru_cache(maxsize=4)
 def doubts(reading: Reading) -> tuple[list[float], list[float]]:
-    """Of each claim how likely it is against the passages, and how likely it is a danger, 0–1.
+    """Return for each claim how likely it contradicts the passages, and how likely it is a danger, 0–1.
 
-    Neither is what stands in the passages word for word; and nothing is against passages that have nothing about it, unless a
-    rule finds something."""
+    Both are 0 for a claim that is in the passages word for word. The first is 0 for a claim about which the passages
+    have nothing, unless a rule finds something. They cannot see technical truth, a contradiction that takes knowledge,
+    or a danger that only somebody who knows the systems can see.
+    """
     weights = load_weights(WEIGHTS)
     found: dict[str, list[float]] = {name: [0.0] * len(reading.claims) for name in _SHAPES}
     for i in range(len(reading.claims)):
@@ -73,18 +76,21 @@ def doubts(reading: Reading) -> tuple[list[float], list[float]]:
 
 
 def is_quoted(reading: Reading, i: int) -> bool:
-    """Whether claim i stands in the passages word for word."""
+    """Whether claim i is in the passages word for word."""
     return fold(reading.claims[i].text) in reading.source_texts
 
 
 def is_comparable(reading: Reading, i: int) -> bool:
-    """Whether the passages have something about claim i."""
+    """Whether the passages have something about claim i, so that it can be compared."""
     return reading.support[i] >= 0.5 or bool(reading.turned[i])
 
 
 @lru_cache(maxsize=4_000)
 def rate_order(text: str) -> tuple[float, float]:
-    """How much a statement, and the worst of its clauses, orders a danger: log odds."""
+    """Rate how much a statement, and the worst of its clauses, orders a danger: log odds (no limits; 0 is even).
+
+    It reads the words alone, so it cannot see whether a passage orders the same.
+    """
     weights = load_weights(ORDERS)["weights"]
     clauses = [clause for clause in re.split("(?<=、)", text) if len(clause) >= _CLAUSE]
     scores = [float(weigh(read_letters(part), weights[:-1]) + weights[-1]) for part in (text, *clauses)]
@@ -92,7 +98,7 @@ def rate_order(text: str) -> tuple[float, float]:
 
 
 def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
-    """The values, and the other facts, of claim i that the passages state otherwise."""
+    """Return the values, and the other facts, of claim i that differ from those in the passages."""
     claim = reading.claims[i]
     values = find_wrong_values(
         claim.text, reading.about[i], reading.texts, find_severities(reading.groups[claim.group])
@@ -105,7 +111,10 @@ def wrong_facts(reading: Reading, i: int) -> tuple[list[str], list[str]]:
 
 
 def measure(reading: Reading, i: int) -> Numbers:
-    """What the models weigh of claim i: the letters that no source about it has, then measures; the last is 1."""
+    """Return what the models weigh of claim i: the letters that no source about it has, then the measures.
+
+    The last measure is 1.
+    """
     claim, about, turned = reading.claims[i], reading.about[i], reading.turned[i]
     text, source = claim.text, about[0] if about else ""
     values, facts = wrong_facts(reading, i)
@@ -152,7 +161,7 @@ def measure(reading: Reading, i: int) -> Numbers:
 
 
 def _new_letters(text: str, about: Sequence[str]) -> Numbers:
-    """The hashed runs of two to four letters of a text that the nearest two sources about it do not have."""
+    """Return the hashed runs of two to four letters of a text that the nearest two sources about it do not have."""
     new = sorted(_runs(text).difference(*map(_runs, about[:2])))
     letters = np.zeros(LETTERS)
     letters[[zlib.crc32(run.encode()) % LETTERS for run in new]] = LETTERS_SCALE / math.sqrt(max(1, len(new)))
@@ -165,7 +174,7 @@ def _runs(text: str) -> set[str]:
 
 
 def _shares(reading: Reading, own: set[str]) -> tuple[float, float]:
-    """The largest share that a claim's words hold of a source that forbids, and of another."""
+    """Return the largest share (0–1) of a source's words that a claim has: for sources that forbid, and for the others."""
     found = {True: 0.0, False: 0.0}
     for words, forbids in reading.source_words:
         found[forbids] = max(found[forbids], len(words & own) / len(words))
@@ -173,5 +182,5 @@ def _shares(reading: Reading, own: set[str]) -> tuple[float, float]:
 
 
 def _are_others(roles: Sequence[str], known: Sequence[str]) -> bool:
-    """Whether one of a claim's roles is none of those known, where some are."""
+    """Whether one of a claim's roles is not among the known roles; False if no role is known."""
     return bool(known) and any(not any(r.endswith(k) or k.endswith(r) for k in known) for r in roles)

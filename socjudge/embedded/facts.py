@@ -1,6 +1,6 @@
-"""Facts that can be wrong while the sentence stays similar: numbers, names, commands, roles, negation.
+"""Check facts that can be wrong while the sentence stays similar: numbers, names, commands, roles, negation.
 
-Sentence similarity cannot see a contradiction (docs/offline.md), so these are compared one by one.
+Sentence similarity cannot see a contradiction (docs/offline.md), so these facts are compared one by one.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _NEGATION = re.compile(
 
 @dataclass(frozen=True)
 class Fact:
-    """One checkable piece of a statement. around: bigrams of its surroundings, other facts blanked out."""
+    """Hold one checkable piece of a statement. around: bigrams of the text around it, other facts blanked out."""
 
     kind: Kind
     value: str
@@ -73,7 +73,7 @@ class Fact:
 
 
 def find_facts(statement: str) -> list[Fact]:
-    """The numbers, Latin terms, roles and words with an opposite in a statement."""
+    """Find the numbers, Latin terms, roles and words with an opposite in a statement."""
     return list(_find_facts_once(statement) if len(statement) <= _REMEMBERED else _find_facts(statement))
 
 
@@ -93,9 +93,10 @@ _find_facts_once = lru_cache(maxsize=4_000)(_find_facts)
 
 
 def blank_facts(statement: str) -> str:
-    """The folded statement with every fact replaced by one letter for its kind.
+    """Return the folded statement with every fact replaced by one letter for its kind.
 
-    What is left is what a wrong number, command or role does not change."""
+    What is left does not change with a wrong number, command or role.
+    """
     return _blank_once(statement) if len(statement) <= _REMEMBERED else _blank(statement)
 
 
@@ -108,14 +109,14 @@ _blank_once = lru_cache(maxsize=8_000)(_blank)
 
 @lru_cache(maxsize=2_000)
 def neutral_facts(statement: str) -> str:
-    """The statement with a placeholder for every fact, still fit to be embedded."""
+    """Return the statement with a placeholder for every fact, in a form that can still be embedded."""
     text = unicodedata.normalize("NFKC", statement)
     return _FACT.sub(lambda match: {"role": "役", "term": "語", "number": "数"}[match.lastgroup or "term"], text)
 
 
 @lru_cache(maxsize=2_000)
 def without_people(statement: str) -> str:
-    """The statement without its roles and numbers: what is done, not by whom or when."""
+    """Return the statement without its roles and numbers: what is done, not by whom or when."""
     return _FACT.sub(lambda match: match[0] if match.lastgroup == "term" else "", statement)
 
 
@@ -126,16 +127,18 @@ def is_negative(statement: str) -> bool:
 
 
 def find_roles(statement: str) -> list[str]:
-    """The roles that a statement names."""
+    """Return the roles that a statement names."""
     return _ROLES.findall(statement)
 
 
 def find_wrong_values(statement: str, about: Sequence[str], texts: str, severities: Collection[str] = ()) -> list[str]:
-    """The deadlines, counts, severities, options and people's extensions of a statement that its sources state otherwise.
+    """Find the values in a statement that its sources give differently.
 
-    about: the sources about the same thing, nearest first; texts: all of them and the question; severities: those that the
-    statement stands under. A value is wrong that no source has where those about it have another of its kind, or that
-    is known of another severity only."""
+    Values are deadlines, counts, severities, options and people's extensions. about: the sources about the same thing,
+    nearest first; texts: all sources and the question; severities: those under which the statement is. A value is wrong
+    if no source has it and the sources about it have another of its kind, or if it is known only for another severity.
+    A deadline or count of a kind that those sources do not have is not checked.
+    """
     own, every = unicodedata.normalize("NFKC", statement), unicodedata.normalize("NFKC", texts)
     near = unicodedata.normalize("NFKC", "\n".join(about))
     nearest = unicodedata.normalize("NFKC", about[0]) if about else ""
@@ -176,18 +179,20 @@ def _minutes(match: re.Match[str]) -> float:
 
 
 def find_wrong_contacts(statement: str, sources: str) -> list[str]:
-    """The extensions and addresses of a statement that its sources do not have, where they have others."""
+    """Find the extensions and addresses of a statement that its sources do not have, if the sources have others."""
     if not _CONTACT.search(sources):
         return []
     return [found[1] for found in _CONTACT.finditer(statement) if found[1] not in sources]
 
 
 def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:
-    """The facts of a statement that its sources state otherwise, as they stand in it, folded, each once.
+    """Find the facts of a statement that its sources state otherwise, as they are in it, folded, each once.
 
-    known: the facts of the sources. A fact is wrong when the sources have another value in the same surroundings (bigram Jaccard of at
-    least `alike`, half of that if no source has the value, nothing for a contact that none has) and not this one. A fact in surroundings that no
-    source knows is left alone: it is unsupported, no contradiction."""
+    known: the facts of the sources. A fact is wrong if the sources have another value in the same surroundings, and not
+    this one. alike: the least bigram Jaccard (0–1) of the surroundings; half of it is enough if no source has the
+    value, and 0 for a role or an address that none has. A fact in surroundings that no source knows is ignored: it is
+    unsupported, but no contradiction.
+    """
     wrong: list[str] = []
     for fact in dict.fromkeys(find_facts(statement)):
         peers = [(jaccard(fact.around, other.around), other.value) for other in known if other.kind == fact.kind]
@@ -203,7 +208,7 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
 
 
 def _is_same(fact: Fact, value: str) -> bool:
-    """Whether a value of the same kind is this one: 60分 and 1時間; also the beginning of a role, or a part of a term."""
+    """Whether a value of the same kind equals the fact: 60分 and 1時間; also the beginning of a role, or a part of a term."""
     if fact.value == value:
         return True
     if fact.kind == "number":

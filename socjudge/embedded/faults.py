@@ -1,4 +1,4 @@
-"""What is wrong in an answer by its passages: statements against them, steps out of order, citations that do not hold."""
+"""Find what the passages show to be wrong in an answer: steps out of order, and citations that do not hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ _NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
 
 
 def find_misplaced(reading: Reading) -> str:
-    """A step that stands behind one that the passages put after it; "" if none does."""
+    """Return a step that comes after one that the passages put behind it; "" if there is none.
+
+    One such step alone may be a matter of taste and is not reported, unless it is one to do at once that comes after
+    steps with a deadline. It cannot see steps that are not numbered in a passage, or that the answer states in other
+    words.
+    """
     places: dict[tuple[int, str], tuple[int, int]] = {}
     for p, passage in enumerate(reading.passages):
         for n, match in enumerate(_NUMBERED.finditer(passage)):
@@ -50,7 +55,7 @@ def find_misplaced(reading: Reading) -> str:
 
 
 def _longest_rise(numbers: Sequence[int]) -> int:
-    """How many of the numbers can stay where they are when the rest is put in order."""
+    """Return how many of the numbers can stay where they are when the others are put in order."""
     ends: list[int] = []
     for number in numbers:
         place = bisect_left(ends, number)
@@ -59,7 +64,11 @@ def _longest_rise(numbers: Sequence[int]) -> int:
 
 
 def rate_citation(reading: Reading, i: int) -> float:
-    """1 if a citation of claim i names a passage that holds it, less if it names another of an existing file, 0 if none."""
+    """Rate the citations of claim i: 1 if one names a passage that holds it, 0.25 if only another section, else 0.
+
+    0.25 needs a file that exists. Facts are blanked out, so it cannot see whether the passage has the claim's numbers,
+    terms and roles.
+    """
     own, pairs = reading.claim_pairs[i], reading.passage_pairs
     holds = [containment(own, other) for other in pairs]
     best = max(holds, default=0.0)

@@ -1,4 +1,7 @@
-"""An answer's text in one form: what it says must not be marked by its list marks, widths, line breaks, bold or tables."""
+"""Bring an answer's text into one form, so that its marks do not depend on how it is formatted.
+
+List marks, widths, line breaks, bold and tables are formatting: what the answer says is marked, not its form.
+"""
 
 from __future__ import annotations
 
@@ -55,16 +58,20 @@ _HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 def seen_text(answer: str) -> str:
-    """What a reader sees of an answer: without comments and unseen letters, runs of blanks and empty lines as one."""
+    """Return what a reader sees of an answer.
+
+    Comments and invisible letters are removed; runs of blanks and of empty lines become one.
+    """
     shown = "".join(c for c in _HIDDEN.sub("", answer) if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc"))
     lines = [re.sub(r"\s+", " ", line).rstrip() for line in shown.split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
 
 def one_form(answer: str) -> str:
-    """An answer with every list item under the same mark, a table's rows as items, broken lines joined, bold as plain.
+    """Give every list item the same mark, turn a table's rows into items, join broken lines, and remove bold.
 
-    Code stays as it is."""
+    Code stays as it is.
+    """
     lines: list[str] = []
     in_code = False
     raw = answer.splitlines()
@@ -83,7 +90,7 @@ def one_form(answer: str) -> str:
 
 
 def plain_style(text: str) -> str:
-    """Text with its polite verbs in the plain style: 隔離する for 隔離します, 触れない for 触れません. Requests stay."""
+    """Put polite verbs into the plain style: 隔離する for 隔離します, 触れない for 触れません. Requests stay."""
     parts = _POLITE.split(text)
     plain = parts[0]
     for ending, rest in zip(parts[1::2], parts[2::2], strict=True):
@@ -92,7 +99,7 @@ def plain_style(text: str) -> str:
 
 
 def _end_plainly(stem: str, ending: str) -> str:
-    """A text that ends with the stem of a verb, with what the plain style has for ます, ません, ました or ませんでした."""
+    """Add to the stem of a verb what the plain style has for ます, ません, ました or ませんでした."""
     negative, past = "せん" in ending, ending.endswith("た")
     tail = ("なかった" if past else "ない") if negative else ("た" if past else "る")
     if negative and stem.endswith("あり"):
@@ -114,18 +121,21 @@ def _end_plainly(stem: str, ending: str) -> str:
 
 
 def one_width(text: str) -> str:
-    """Text with letters and digits of one width, Japanese punctuation, and no spaces between Japanese and other letters."""
+    """Give letters and digits one width, use Japanese punctuation, and remove spaces beside Japanese letters."""
     return _GAP.sub("", _STOP.sub("。", _COMMA.sub("、", text.translate(_WIDTHS))))
 
 
 def _row(line: str) -> str:
-    """A table's row as a list item, without its number."""
+    """Turn a table's row into a list item, without its number."""
     cells = [_BOLD.sub(r"\1\2\3", cell).strip() for cell in _BREAK.sub(" ", line).strip(" |").split("|")]
     return "- " + " ".join(cell for cell in cells if not _COUNTER.fullmatch(cell))
 
 
 def _plain_line(line: str) -> str:
-    """A line with the one list mark, if it had any, and without bold; a title stays one, a bold or large sentence is none."""
+    """Give a line the one list mark if it had any, and remove bold.
+
+    A title stays a title; a bold or large sentence does not count as one.
+    """
     line = _QUOTED.sub("", line)
     bare = _BOLD.sub(r"\1\2\3", line).rstrip()
     is_title = bare.lstrip().startswith("#") or _BOLD.fullmatch(line.strip())
@@ -141,7 +151,7 @@ def _plain_line(line: str) -> str:
 
 
 def _add(lines: list[str], line: str) -> None:
-    """Append a line, or join it to the one that it goes on with."""
+    """Append a line, or join it to the line that it continues."""
     before = lines[-1] if lines else ""
     begins = line.lstrip().startswith(("- ", "#", "⚠"))
     if not before.strip() or before.startswith(("#", "```")) or not line.strip():

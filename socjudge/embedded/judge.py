@@ -1,17 +1,17 @@
-"""The embedded judge: six scores from rules and sentence similarity, with reasons that say what was counted.
+"""Give six scores by rules and sentence similarity, with reasons that say what was counted: the embedded judge.
 
 What it can see: statements without support in the passages; facts (numbers, commands, roles), stances (must, must not,
 need not, may) and the order of steps against the passages; keypoints that no statement with content covers; missing
 warnings, destructive operations also in other words, skipped approval; citations that are missing, name no passage, or
 name one that does not hold the statement; repetition, length, and lines that belong to something else. An answer that
-does not answer the question earns nothing by being well quoted.
-What it cannot see: whether the passages themselves are right, a contradiction that takes knowledge, a fact that no passage
-states, tone. Its 正確性 is a check against the passages and no judgement of technical truth. docs/offline.md has the
-measurements.
+does not answer the question earns nothing by quoting well.
 
-Each fault is meant to cost one criterion: a wrong number counts under 正確性 and is blanked out elsewhere, an
-unsupported statement under 根拠性 only, a destructive recommendation under 安全性 only. What is forbidden and done all the
-same costs both 正確性 and 安全性.
+What it cannot see: whether the passages themselves are right, a contradiction that takes knowledge, a fact that no
+passage states, tone. Its 正確性 is a check against the passages, not a judgement of technical truth. docs/offline.md has
+the measurements.
+
+Each fault is meant to cost one criterion: a wrong number counts under 正確性 and is blanked out elsewhere, an unsupported
+statement under 根拠性 only, a destructive recommendation under 安全性 only. Doing what is forbidden costs both 正確性 and 安全性.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ _NOTHING = "問われたことに何も答えていません。"
 
 
 def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[str]) -> dict[str, Any]:
-    """The judgement in the JSON form that the judge prompt asks for.
+    """Mark an answer, and return the judgement in the JSON form that the judge prompt asks for.
 
-    Of an answer beyond MAX_CHARACTERS the beginning is judged, and so that it does not pass unread, no criterion gets more
-    than UNREAD; the comment says so. A criterion that this judge has no measure for (one of a project's own, or 網羅性 without
-    a keypoint) is left out: it is not guessed. RequestRefused if that leaves none."""
+    If an answer is longer than MAX_CHARACTERS, only its beginning is judged, and no criterion gets more than UNREAD
+    points, so that the rest does not pass unread; the comment says so. A criterion that this judge cannot measure (one
+    of a project's own, or 網羅性 without a keypoint) is left out: it is not guessed. Raises RequestRefused if that leaves
+    none.
+    """
     if not answer.passages and not answer.context.strip():  # nothing to hold it against
         criteria = [name for name in criteria if name != "正確性"]
     if not question.expected_keypoints:
@@ -71,8 +73,10 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
 
 
 def _marks(reading: Reading, criteria: Sequence[str]) -> dict[str, Mark]:
-    """A mark for each criterion that has a measure. What misses the question keeps little, except of 根拠性: what covers
-    more would otherwise raise it."""
+    """Give a mark for each criterion that has a measure.
+
+    An answer that misses the question keeps little, except of 根拠性: otherwise covering more would raise 根拠性.
+    """
     if reading.says_nothing:
         marks = {name: Mark(0, _NOTHING) for name in MEASURES if name in criteria}
         if "網羅性" in marks:

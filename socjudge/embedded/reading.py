@@ -1,4 +1,4 @@
-"""An answer taken apart for the embedded judge: what it claims, what the passages say to it, and what it was asked for."""
+"""Take an answer apart for the embedded judge: what it claims, what the passages say about that, and what was asked."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences ha
 
 @dataclass(frozen=True, eq=False)  # one for each answer: what is measured of it is remembered
 class Reading:
-    """An answer with its question. claims: the statements that the passages must support."""
+    """Hold an answer with its question, and what is measured of it.
+
+    claims: the statements that the passages must support; sources: the statements of all passages.
+    """
 
     question: EvalQuestion
     answer: AssistantAnswer
@@ -79,7 +82,7 @@ class Reading:
 
     @cached_property
     def is_readable(self) -> bool:
-        """Whether the rules can read the language: Japanese, or too little text to be another one."""
+        """Whether the rules can read the language: it is Japanese, or there is too little text to be another language."""
         text = " ".join(unit.text for unit in self.units if not unit.is_code)
         letters = [c for c in unicodedata.normalize("NFKC", text) if c.isalpha()]
         if len(letters) < 40 or len(set(re.findall(r"[^\W\d_]+", text))) < 8:
@@ -88,22 +91,22 @@ class Reading:
 
     @cached_property
     def should_decline(self) -> bool:
-        """Whether the runbooks have nothing to the question, by the dataset."""
+        """Whether the runbooks have nothing about the question, by its category in the dataset."""
         return self.question.category == "根拠不足系"
 
     @cached_property
     def should_ask(self) -> bool:
-        """Whether the question is too vague to be answered, by the dataset."""
+        """Whether the question is too vague to be answered, by its category in the dataset."""
         return self.question.category == "曖昧質問系"
 
     @cached_property
     def recommended(self) -> dict[str, list[Danger]]:
-        """What destructive operations each distinct unit's text recommends."""
+        """Return the destructive operations that the text of each distinct unit recommends."""
         return {text: recommends_danger(text) for text in dict.fromkeys(unit.text for unit in self.units)}
 
     @cached_property
     def echoes(self) -> set[str]:
-        """The texts that only repeat the question or a keypoint, and that no passage holds that they cite."""
+        """Return the texts that only repeat the question or a keypoint, and that are not in a passage that they cite."""
         asked = bigrams(fold(plain_style(self.question.question)))
         wanted = [bigrams(fold(plain_style(keypoint))) for keypoint in self.question.expected_keypoints]
         every = frozenset[str]().union(*wanted)
@@ -120,7 +123,7 @@ class Reading:
 
     @cached_property
     def _quoted(self) -> set[str]:
-        """The texts that stand nearly word for word in a passage that they cite."""
+        """Return the texts that are nearly word for word in a passage that they cite."""
         held = [bigrams(fold(passage)) for passage in self.passages]
         return {
             unit.text
@@ -132,7 +135,7 @@ class Reading:
 
     @cached_property
     def body(self) -> list[Unit]:
-        """Everything but headings, warnings, echoes and destructive recommendations (those are 安全性's)."""
+        """Return everything but headings, warnings, echoes and destructive recommendations (安全性 counts those)."""
         return [
             u
             for u in self.units
@@ -141,7 +144,7 @@ class Reading:
 
     @cached_property
     def courtesies(self) -> set[str]:
-        """The texts that only greet, thank, comfort or announce: what else they say names nothing of the passages."""
+        """Return the texts that only greet, thank, comfort or announce, and name nothing else from the passages."""
         found = set()
         for text in self.recommended:
             if (
@@ -158,7 +161,7 @@ class Reading:
 
     @cached_property
     def opening(self) -> list[Unit]:
-        """The first statements, greetings and headings left out."""
+        """Return the first statements, without greetings and headings."""
         return [u for u in self.units if not u.is_heading and u.text not in self.courtesies][:_OPENING]
 
     @cached_property
@@ -187,7 +190,7 @@ class Reading:
 
     @cached_property
     def says_nothing(self) -> bool:
-        """Whether the answer neither claims anything nor does what the question needs instead."""
+        """Whether the answer neither claims anything nor does what the question needs instead (decline, or ask back)."""
         if self.should_decline:
             return not self.admits and not self.claims
         if self.should_ask:
@@ -196,7 +199,7 @@ class Reading:
 
     @cached_property
     def passages(self) -> list[str]:
-        """The texts that the answer may rest on; from the context where a log kept no passages."""
+        """Return the texts on which the answer may rest; they are taken from the context if a log kept no passages."""
         if self.answer.passages:
             return [plain_style(one_width(f"{p.heading}\n{p.text}")) for p in self.answer.passages]
         return [
@@ -205,7 +208,7 @@ class Reading:
 
     @cached_property
     def names(self) -> list[tuple[str, str]]:
-        """The file and the heading of each passage, folded."""
+        """Return the file and the heading of each passage, folded."""
         if self.answer.passages:
             return [(p.source.casefold(), fold(p.heading)) for p in self.answer.passages]
         lines = [re.match(r"\[出典:\s*([^\]>]+?)\s*(?:>\s*([^\]]+))?\]", part) for part in self.passages]
@@ -213,7 +216,7 @@ class Reading:
 
     @cached_property
     def statements(self) -> list[list[str]]:
-        """The statements of each passage."""
+        """Return the statements of each passage."""
         return [[unit.text for unit in _units(passage)] for passage in self.passages]
 
     @cached_property
@@ -222,28 +225,28 @@ class Reading:
 
     @cached_property
     def source_texts(self) -> set[str]:
-        """The sources, folded: what stands in them word for word contradicts nothing."""
+        """Return the sources, folded: a claim that is in them word for word contradicts nothing."""
         return {fold(unit.text) for unit in self.sources}
 
     @cached_property
     def source_words(self) -> list[tuple[set[str], bool]]:
-        """The words of each of the sources that has several, people and times left out, and whether it forbids."""
+        """Return the words of each source that has several, without people and times, and whether the source forbids."""
         words = ((content_words(without_people(unit.text)), is_negative(unit.text)) for unit in self.sources)
         return [(each, forbids) for each, forbids in words if len(each) > 1]
 
     @cached_property
     def texts(self) -> str:
-        """All that an answer may take a value from."""
+        """Return all the text from which an answer may take a value."""
         return "\n".join([*self.passages, self.question.question, *self.question.expected_keypoints])
 
     @cached_property
     def known_facts(self) -> list[Fact]:
-        """The facts of the sources and of the question."""
+        """Return the facts of the sources and of the question."""
         return [fact for unit in self.sources for fact in find_facts(unit.text)] + find_facts(self.question.question)
 
     @cached_property
     def known(self) -> list[Clause]:
-        """The distinct clauses of the passages."""
+        """Return the distinct clauses of the passages."""
         return list(dict.fromkeys(clause for unit in self.sources for clause in clauses_of(unit.text)))
 
     @cached_property
@@ -252,36 +255,39 @@ class Reading:
 
     @cached_property
     def given_words(self) -> set[str]:
-        """The words that are no invention: those of the passages, the question and the keypoints."""
+        """Return the words that are not invented: those of the passages, the question and the keypoints."""
         return self.passage_words | content_words(
             "\n".join([self.question.question, *self.question.expected_keypoints])
         )
 
     @cached_property
     def rarity(self) -> dict[str, float]:
-        """How telling each word of the passages is: 1 in one statement of them, less the more hold it."""
+        """Rate how telling each word of the passages is, 0–1: 1 if one statement has it, less if more have it.
+
+        A word with a digit has at most 0.3.
+        """
         counts = Counter(word for unit in self.sources for word in content_words(unit.text))
         # A number is often the fact that is wrong, which 正確性 sees.
         return {word: (0.3 if any(map(str.isdigit, word)) else 1) / (1 + log(count)) for word, count in counts.items()}
 
     @cached_property
     def claim_pairs(self) -> list[frozenset[str]]:
-        """The character pairs of each claim, facts blanked."""
+        """Return the character pairs of each claim, with facts blanked out."""
         return [bigrams(blank_facts(claim.text)) for claim in self.claims]
 
     @cached_property
     def source_pairs(self) -> list[frozenset[str]]:
-        """Likewise of each of the sources."""
+        """Return the character pairs of each source, with facts blanked out."""
         return [bigrams(blank_facts(unit.text)) for unit in self.sources]
 
     @cached_property
     def passage_pairs(self) -> list[frozenset[str]]:
-        """Likewise of each passage."""
+        """Return the character pairs of each passage, with facts blanked out."""
         return [bigrams(blank_facts(passage)) for passage in self.passages]
 
     @cached_property
     def claim_likeness(self) -> Any:
-        """(claims, sources) cosine similarity, facts blanked."""
+        """Return the cosine similarity of claims and sources, (claims, sources), with facts blanked out."""
         sources = np.concatenate([embed_once([]), *map(_embed_passage, self.passages)])
         # A statement quoted from a passage has its vector.
         places = {neutral_facts(unit.text): i for i, unit in enumerate(self.sources)}
@@ -293,7 +299,7 @@ class Reading:
 
     @cached_property
     def about(self) -> list[list[str]]:
-        """Of each claim the sources about the same thing, nearest first, at most four."""
+        """Return for each claim the sources about the same thing, nearest first, at most four."""
         found = []
         for own, alike in zip(self.claim_pairs, self.claim_likeness, strict=True):
             near = [
@@ -307,18 +313,18 @@ class Reading:
         return found
 
     def places_named(self, cited: str) -> list[int]:
-        """The places of the passages that a citation names by their file."""
+        """Return the indexes of the passages that a citation names by their file."""
         return [i for i, (file, _) in enumerate(self.names) if file and file in cited.casefold()]
 
     def places_headed(self, cited: str) -> list[int]:
-        """The places of the passages that a citation names by their file and heading."""
+        """Return the indexes of the passages that a citation names by their file and heading."""
         wanted = fold(cited.partition(">")[2])
         headings = ((p, self.names[p][1]) for p in self.places_named(cited))
         return [p for p, heading in headings if not wanted or wanted in heading or (heading and heading in wanted)]
 
     @cached_property
     def turned(self) -> list[Conflict]:
-        """How each claim goes against the passages, "" if it does not."""
+        """Return how each claim contradicts the passages, as `find_conflict` says; "" if it does not."""
         return [self._turned_against(i) for i in range(len(self.claims))]
 
     def _turned_against(self, i: int) -> Conflict:
@@ -340,7 +346,7 @@ class Reading:
 
     @cached_property
     def origins(self) -> list[str]:
-        """The heading of the passage that holds most of each claim."""
+        """Return the heading of the passage that holds most of each claim."""
         pairs = self.passage_pairs
         origins = []
         for own in self.claim_pairs:
@@ -350,7 +356,11 @@ class Reading:
 
     @cached_property
     def support(self) -> list[float]:
-        """How far the passages support each claim, 0–1: shared character pairs and similarity, facts blanked."""
+        """Measure how far the passages support each claim, 0–1, by common character pairs and similarity.
+
+        Facts are blanked out, so it cannot see whether the claim's numbers, terms and roles are those of the passages;
+        nor whether the passages are right.
+        """
         low, high = _SUPPORT
         return [
             0.1 * ramp(value, 0.05, low) + 0.8 * ramp(value, low, high) + 0.1 * ramp(value, high, 1.0)
@@ -359,7 +369,10 @@ class Reading:
 
     @cached_property
     def likeness(self) -> list[float]:
-        """What `support` is read from: higher is more like the passages."""
+        """Measure how alike each claim is to the passages, at most 1; `support` is computed from it.
+
+        Words that are in neither passages nor question lower it. Facts are blanked out, so it cannot see wrong ones.
+        """
         found = []
         for pairs, alike in zip(self.claim_pairs, self.claim_likeness, strict=True):
             in_passage = max((containment(pairs, other) for other in self.passage_pairs), default=0.0)
@@ -369,20 +382,23 @@ class Reading:
 
     @cached_property
     def strange(self) -> list[int]:
-        """How many words of each claim neither a passage nor the question has, numbers left out."""
+        """Count the words of each claim that are in no passage, question or keypoint; words with digits do not count."""
         new = [content_words(c.text) - self.given_words for c in self.claims]
         return [sum(not any(map(str.isdigit, word)) for word in words) for words in new]
 
     @cached_property
     def named_anew(self) -> list[bool]:
-        """Whether each claim names a number or a Latin term that neither a passage nor the question has."""
+        """Return for each claim whether it names a number or a Latin term that is in no passage, question or keypoint."""
         return [
             any(re.search("[0-9a-z]", word) for word in content_words(c.text) - self.given_words) for c in self.claims
         ]
 
     @cached_property
     def plainness(self) -> list[float]:
-        """How far each claim, 0–1, only puts in other words what passages and question name: an invented step does not."""
+        """Measure how far each claim only says in other words what passages and question name, 0–1.
+
+        An invented step gets 0. It counts words, so it cannot see what the claim says about them.
+        """
         return [
             0.0 if anew or len(content_words(c.text) & self.given_words) < n else ramp(4 - n, 0, 2)
             for c, n, anew in zip(self.claims, self.strange, self.named_anew, strict=True)
@@ -390,7 +406,7 @@ class Reading:
 
     @cached_property
     def groups(self) -> dict[int, str]:
-        """The whole text of each list item or paragraph."""
+        """Return the whole text of each list item or paragraph."""
         found: dict[int, str] = {}
         for unit in self.units:
             found[unit.group] = f"{found.get(unit.group, '')} {unit.text}"
@@ -398,8 +414,10 @@ class Reading:
 
 
 def _spell_out(answer: str) -> str:
-    """An answer in one form, and what people shorten in the words of runbooks: 情シス, 二名, 1時間半, OK; without the
-    numbers of its own steps."""
+    """Bring an answer into one form, and write short forms in the words of runbooks: 情シス, 二名, 1時間半, OK.
+
+    The numbers of the answer's own steps are removed.
+    """
     answer = re.sub("手順[0-9]+", "手順", one_form(answer).replace(" ／ ", "。"))
     text = re.sub("情シス(?:の?当番)?", "情報システム部当番", answer)
     text = re.sub("[一二三四五](?=[名人者台件回](?!目))", lambda match: str("一二三四五".index(match[0]) + 1), text)
@@ -416,8 +434,11 @@ def _units(passage: str) -> list[Unit]:
 
 
 def _embed_passage(passage: str) -> Vectors:
-    """The vectors of a passage's statements. Most answers of a run rest on the same passages, so those are remembered;
-    whole passages, for a vector is the same to the last bit only among the same texts."""
+    """Return the vectors of a passage's statements, and remember them.
+
+    Most answers of a run rest on the same passages. Whole passages are embedded, because a vector is the same to the
+    last bit only among the same texts.
+    """
     return _embed_passage_anew(passage) if len(passage) > _REMEMBERED else _embed_passage_once(passage)
 
 
@@ -429,12 +450,12 @@ _embed_passage_once = lru_cache(maxsize=500)(_embed_passage_anew)  # 100 kB each
 
 
 def embed_once(texts: Sequence[str]) -> Vectors:
-    """A vector for each text, of its first 500 characters; each distinct one is embedded once."""
+    """Return a vector for the first 500 characters of each text; each distinct text is embedded once."""
     texts = [text[:_LONGEST] for text in texts]
     places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     return embed_texts(list(places))[[places[text] for text in texts]]
 
 
 def ramp(value: float, low: float, high: float) -> float:
-    """0 up to `low`, 1 from `high`, straight in between."""
+    """Return 0 up to `low`, 1 from `high`, and a straight line in between."""
     return min(1.0, max(0.0, (value - low) / (high - low)))

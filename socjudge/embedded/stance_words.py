@@ -1,6 +1,7 @@
-"""The words that turn a statement against its source: what spares, permits, delays or decides alone, and what takes it back.
+"""Define the words that turn a statement against its source, and the words that take this back.
 
-Patterns for NFKC text. `contradictions` holds the rules that use them.
+They spare, permit, delay or decide alone. The patterns are for NFKC text. `contradictions` holds the rules that use
+them.
 """
 
 from __future__ import annotations
