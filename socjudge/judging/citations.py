@@ -250,8 +250,7 @@ class _Cites:
         return "".join(named) if len(named) > 1 and all(named) else ""
 
     def by_name(self, name: str) -> str:
-        """Return the citation of the context with this name; "" if there is none, or if several have it as their
-        heading.
+        """Return the citation of the context with this name; "" if none has it, or if several have it as heading.
 
         The name is a source, with or without its file ending, path or section, or a heading.
         """

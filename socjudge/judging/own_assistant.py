@@ -144,9 +144,7 @@ class Assistant:
         return "\n".join(lines)
 
     def ask(self, question: str, *, index: RunbookIndex | None = None) -> AssistantAnswer:
-        """Ask one question and return the answer as it would be judged; raise NoAnswer with the reason if there is
-        none.
-        """
+        """Ask one question and return the answer as it would be judged; raise NoAnswer with the reason if none."""
         asked = EvalQuestion("", "", question, ())
         return event_loop.wait(self.answer(asked, 0, RunGate(), index=index))
 

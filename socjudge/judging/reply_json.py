@@ -102,8 +102,9 @@ def find_objects(body: str) -> tuple[list[JsonObject], int | None]:
 
 
 def closing_brace(body: str, start: int) -> tuple[int | None, int]:
-    """Return where the object that opens at `start` closes (None if never), and how deep it is nested; braces in
-    strings are skipped.
+    """Return where the object that opens at `start` closes (None if never), and how deep it is nested.
+
+    Braces in strings are skipped.
     """
     stack: list[str] = []
     depth = 0
