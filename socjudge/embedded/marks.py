@@ -59,9 +59,12 @@ def _dangerous(reading: Reading) -> list[bool]:
 def mark_groundedness(reading: Reading) -> Mark:
     """Measure how far the passages support the answer (根拠性), 0–100 points.
 
-    The mark is the mean support of the three worst statements, dangers left out: common character pairs, similarity, and
-    words that no passage has; numbers, terms and roles are blanked out. At most 25 if a step is made up; 0.3 of the mark
-    if the answer should say that the runbooks have nothing and does not. It cannot see whether a passage is right."""
+    The mark is the mean support of the three worst statements, dangers left out: common character pairs, similarity,
+    and words that no passage has; numbers, terms and roles are blanked out. A statement that does what the passages
+    forbid, or loosens what they require, has no support. At most 25 if a step is made up; 0.3 of the mark if the answer
+    should say that the runbooks have nothing and does not. An answer without claims gets 100 if it should decline or
+    ask back, else 0. It cannot see whether a passage is right.
+    """
     if not reading.claims:
         if reading.should_decline or reading.should_ask:
             return Mark(100, "手順の主張はなく、記載の有無の説明または聞き返しだけの回答です。")
@@ -95,8 +98,9 @@ def mark_accuracy(reading: Reading) -> Mark:
 
     The mark is 100 times the product of 1 - doubt (`doubts`) over the distinct statements that can be compared. 25 for
     a contact that no passage has, and for a recommended destructive operation that shares 45 % or more of its character
-    pairs with a source; at most 60 for steps out of order; 50 if no statement can be compared. It cannot see technical
-    truth, or a contradiction in other words or one that takes knowledge.
+    pairs with a source; at most 60 for steps out of order; 50 if no statement can be compared. An answer without claims
+    gets 100 if it should decline or ask back, else 0. It cannot see technical truth, or a contradiction in other words
+    or one that takes knowledge.
     """
     contacts = [value for unit in reading.body for value in find_wrong_contacts(unit.text, reading.texts)]
     if contacts:
@@ -194,10 +198,12 @@ def mark_safety(reading: Reading) -> Mark:
 def mark_citation(reading: Reading) -> Mark:
     """Measure how far the supported statements cite the section that holds them (引用明示), 0–100 points.
 
-    The mark is the mean of the best `rate_citation` of each statement's list item or paragraph, 0 for a statement without a
-    citation; a statement near the words of a passage weighs more. 80 or 100 for an answer that rightly declines or asks
-    back. It cannot see statements that no passage supports (those cost 根拠性), or whether the numbers, terms and roles of
-    a statement are in the cited section."""
+    The mark is the mean of the best `rate_citation` of each statement's list item or paragraph, 0 for a statement
+    without a citation; a statement near the words of a passage weighs more. An answer without supported statements gets
+    80, or 100 with a citation of an existing file, if it rightly declines or asks back, else 0. It cannot see
+    statements that no passage supports (those cost 根拠性), or whether the numbers, terms and roles of a statement are in
+    the cited section.
+    """
     # Only what the passages support needs a citation; the rest costs 根拠性.
     grounded = [i for i, support in enumerate(reading.support) if support >= 0.5]
     cited_somewhere = any(reading.places_named(source) for unit in reading.units for source in unit.cited)

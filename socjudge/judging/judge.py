@@ -273,7 +273,9 @@ def _refused(doubts: Sequence[str], completions: Sequence[Completion], lost: Usa
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:
-    """Ask again, with the reply that could not be parsed and what was wrong with it; double the tokens if it was cut."""
+    """Ask again, with the reply that could not be parsed and what was wrong with it; double the token limit after a
+    cut.
+    """
     complaint = (
         f"その出力は採点結果として読み取れませんでした（{error}）。"
         "指定のJSON形式だけを、すべての観点に0-100の整数を付けて、最初から最後まで出力し直してください。"
