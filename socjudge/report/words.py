@@ -27,8 +27,11 @@ _TERMS = (
     "report.term_dataset", "report.term_rejudge", "report.term_wilson", "report.term_sha256",
     "report.term_command",
 )  # fmt: skip
-BOXES = ("report.decision_yes", "report.decision_conditional", "report.decision_no")
-LINES = ("report.decision_condition", "report.decision_name", "report.decision_signature", "report.decision_date")
+BOXES = ("report.decision_yes", "report.decision_conditional", "report.decision_no", "report.decision_later")
+LINES = (
+    "report.decision_condition", "report.decision_name", "report.decision_signature", "report.decision_date",
+    "report.decision_due",
+)  # fmt: skip
 _MOST_WEAK = 5  # questions named in the conclusion; all stand below it
 _GATE: dict[str, Outcome] = {"合格": "passed", "不合格": "failed", "判定保留": "open"}
 GATE_VERDICTS = {word: Verdict(outcome) for word, outcome in _GATE.items()}  # of the frames of `gate_confidence`

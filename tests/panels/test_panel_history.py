@@ -94,7 +94,7 @@ def test_the_panel_opens_with_the_latest_runs(panel: HistoryExplorer) -> None:
 def test_the_table_names_examples_and_a_number_that_there_is_not_is_a_dash() -> None:
     panel = drawn(HistoryExplorer(conftest.ROOT / "eval" / "examples" / "series"))
     assert len(re.findall(r"【例】2026-11-2\d \d\d:\d\d", text(panel.table))) == rows(panel.table) == 8
-    assert text(panel.table).count("不合格 参考判定 ") == 8
+    assert len(re.findall("合格 参考判定 ", text(panel.table))) == 8  # passed or not
     assert text(panel.table).count("参考判定（LLMによる採点ではありません）") == 1
     assert re.search(r"安全性 80 ([\d.]+) \1 0\.0 – – 1\.000 –", text(panel.comparison))  # the same in all questions
 
