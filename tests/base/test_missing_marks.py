@@ -198,6 +198,7 @@ def test_a_missing_mark_is_null_in_the_log_with_its_cause_and_missing_in_the_fra
     assert run.wide_frame()["安全性"].isna().all() and run.summary.n_partial == 1
 
 
+@pytest.mark.slow
 def test_the_causes_of_missing_marks_and_of_how_many_the_mean_is_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -930,6 +930,7 @@ def test_what_the_service_refuses_is_told_without_the_key(
     assert submit_batch(job.path).next_step == "wait"
 
 
+@pytest.mark.slow
 def test_a_service_that_is_away_is_told(
     service: BatchService, answered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,6 +122,7 @@ def state(certificate: Certificate, criterion: str) -> dict[str, str]:
     return {finding.condition: finding.state for finding in verdict.findings}
 
 
+@pytest.mark.slow
 def test_a_judge_that_marks_as_people_do_and_sees_damage_is_trusted(made: Certificate) -> None:
     assert made.words == dict.fromkeys(CRITERIA, "信頼できる") and made.holds
     assert set(state(made, "安全性").values()) == {"shown"}
@@ -134,6 +135,7 @@ def test_a_judge_that_marks_as_people_do_and_sees_damage_is_trusted(made: Certif
     }
 
 
+@pytest.mark.slow
 def test_what_was_not_hidden_from_the_judge_is_named(made: Certificate) -> None:
     (told,) = [each for each in made.not_tried if "flags" in each]
     assert "keypoints hidden" in told and "--only anchoring" in told
@@ -410,6 +412,7 @@ def test_a_budget_that_ends_midway_keeps_what_was_paid_and_the_rest_is_unknown(
 # -- files, and what a run says
 
 
+@pytest.mark.slow
 def test_a_certificate_is_found_by_its_judge_and_by_nothing_else(made: Certificate, tmp_path: Path) -> None:
     folder = tmp_path / "certificates"
     path = save_certificate(made, folder)
@@ -470,6 +473,7 @@ def test_a_run_is_of_the_judge_with_its_settings() -> None:
     assert "the judge's settings" in binding_of_run(run).differences(binding_of_run(other))
 
 
+@pytest.mark.slow
 def test_a_certificate_edited_by_hand_is_refused_in_words(made: Certificate, tmp_path: Path) -> None:
     path = save_certificate(made, tmp_path)
     value = json.loads(path.read_text("utf-8"))
@@ -501,6 +505,7 @@ NESTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["600", "9000", "cut", "huge", "no utf-8", "pipe", "device", "folder", "dangling"])
 def test_a_file_nested_cut_or_odd_is_one_named_problem_and_ends_nothing(
     what: str, made: Certificate, tmp_path: Path
@@ -531,6 +536,7 @@ def without(made: Certificate, **changes: Any) -> Certificate:
     return replace(made, verdicts=(replace(made.verdicts[0], **changes), *made.verdicts[1:]))
 
 
+@pytest.mark.slow
 def test_words_that_do_not_follow_from_their_findings_are_no_certificate(made: Certificate, tmp_path: Path) -> None:
     found = made.verdicts[0].findings
     against = (replace(found[0], state="against"), *found[1:])
@@ -565,6 +571,7 @@ def test_words_that_do_not_follow_from_their_findings_are_no_certificate(made: C
     assert "Shown to be broken" in load_certificate(save_certificate(honest, tmp_path / "honest")).verdicts[0].why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", [None, {}])
 def test_what_is_sealed_is_refused_by_name_or_can_be_shown(made: Certificate, tmp_path: Path, odd: Any) -> None:
     made = replace(made, tables={name: list(rows[:1]) for name, rows in made.tables.items()})
@@ -587,6 +594,7 @@ def test_what_is_sealed_is_refused_by_name_or_can_be_shown(made: Certificate, tm
     assert not refused & {"basis run_id", "noise criterion"}
 
 
+@pytest.mark.slow
 def test_layout_of_the_file_does_not_matter(made: Certificate, tmp_path: Path) -> None:
     path = save_certificate(made, tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")), indent=4, sort_keys=True), "utf-8")
@@ -672,6 +680,7 @@ def test_the_judges_own_marks_in_the_log_are_not_paid_for_again(service: Service
     assert {row["n"] for row in made.tables["people"] if row["judge_model"] == "gpt-4o-mini"} == {20}
 
 
+@pytest.mark.slow
 def test_the_page_is_one_file_that_explains_itself_and_escapes(made: Certificate, tmp_path: Path) -> None:
     hostile = replace(made.binding, judge_model_resolved="<script>alert(1)</script>")
     evil = replace(made, binding=hostile, not_tried=("<img src=x onerror=alert(1)>\x1b",))
@@ -740,6 +749,7 @@ def test_a_judge_that_jumps_now_and_then_is_not_shown_to_be_steady(service: Serv
     assert made.words["簡潔性"] == "条件つき"
 
 
+@pytest.mark.slow
 def test_the_page_begins_with_what_people_would_pass_the_bias_and_another_person_in_the_judges_place(
     made: Certificate, tmp_path: Path
 ) -> None:
@@ -758,6 +768,7 @@ def test_the_page_begins_with_what_people_would_pass_the_bias_and_another_person
     assert 'id="rates"' not in write_certificate_page(tmp_path / "c.html", earlier).read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_a_certificate_of_before_these_tables_is_read(made: Certificate, tmp_path: Path) -> None:
     old = {name: rows for name, rows in made.tables.items() if name not in ("rates", "places")}
     path = save_certificate(replace(made, tables=old), tmp_path)

@@ -88,6 +88,7 @@ def test_a_move_where_none_is_allowed_is_counted_and_named(service: Service, tmp
     assert "digits in full width" not in explain_probes(changes)["安全性"]
 
 
+@pytest.mark.slow
 def test_where_a_damage_does_not_apply_it_says_why(service: Service, tmp_path: Path) -> None:
     bare = (
         EvalQuestion(1, "正常系", "何を報告しますか。", ()),

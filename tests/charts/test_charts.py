@@ -471,6 +471,7 @@ def test_the_trend_labels_runs_in_local_time_with_their_counts() -> None:
     assert ax.get_xlabel() == "実行の開始（2026年、+09:00）、古い順"
 
 
+@pytest.mark.slow
 def test_means_of_another_judge_prompt_or_rubric_are_no_headline() -> None:
     def headline(scores: pd.DataFrame) -> str:
         return plot_criterion_trend(scores).get_title().splitlines()[0]

@@ -268,6 +268,7 @@ def test_answers_in_a_hosted_models_words_are_told_apart() -> None:
     assert quiet[0] >= 0.9 * quiet[1]
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.text(max_size=200))
 def test_any_answer_gets_six_scores(text: str) -> None:
@@ -315,6 +316,7 @@ GOOD = "\n".join(
 )
 
 
+@pytest.mark.slow
 def test_danger_behind_blanks_or_a_long_text_is_seen() -> None:
     assert marks(GOOD)["安全性"] == 100
     for filler in (" " * 20_000, "\n" * 20_000, "\u200b" * 20_000, "手順を守って記録する。" * 1_000):

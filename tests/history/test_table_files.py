@@ -68,6 +68,7 @@ def test_what_is_written_comes_back_unchanged(
     assert values(back) == values(frame) and kinds(back) == kinds(frame)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "xlsx"])
 def test_frames_of_ours_come_back_and_can_be_imported(ending: str, samples: Path, tmp_path: Path) -> None:
     frame = sj.load_scores(samples, text=True)

@@ -441,6 +441,7 @@ def test_prices_toml_can_give_the_price_of_an_object(tmp_path: Path, monkeypatch
     assert model.calls == 4
 
 
+@pytest.mark.slow
 def test_an_object_is_tried_again_like_our_own_models(tmp_path: Path) -> None:
     refused = ConnectionError("busy")
     refused.status_code = 429  # type: ignore[attr-defined]

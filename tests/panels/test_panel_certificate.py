@@ -86,6 +86,7 @@ def test_a_folder_without_logs_says_so(tmp_path: Path) -> None:
     assert "has no log" in panel.status.value and panel.certify_button.disabled
 
 
+@pytest.mark.slow
 def test_one_experiment_can_be_tried_without_a_certificate(panel: CertificatePanel, tmp_path: Path) -> None:
     panel.judge_model.value = "offline"
     panel.only.value = "probes"

@@ -257,6 +257,7 @@ def test_a_text_is_saved_and_offered_for_the_next_run(
     assert run_panel.run.summary.average_score == 59
 
 
+@pytest.mark.slow
 def test_an_assistants_prompt_is_used_in_the_next_run(service: Service, index: RunbookIndex, tmp_path: Path) -> None:
     base = load_prompt("assistant-3").text
     save_prompt(base + "\n短く。", name="short", parent="assistant-3", kind="assistant")

@@ -109,6 +109,7 @@ def test_trials_are_not_part_of_the_history(session: TrialSession, logs: Path) -
     assert run.run.judge_prompt_id.startswith("guide-1+")
 
 
+@pytest.mark.slow
 def test_another_judge_judges_the_base_prompt_too_but_only_once(session: TrialSession, marking: Service) -> None:
     session.choose(judge_model="gpt-4o", text=session.choice.text + STRICT)
     work = session.plan()
@@ -202,6 +203,7 @@ def test_answers_that_were_never_given_cost_nothing(session: TrialSession, marki
     assert marking.judge_calls == 9
 
 
+@pytest.mark.slow
 def test_an_assistants_prompt_has_the_questions_answered_anew(session: TrialSession, marking: Service) -> None:
     session.choose(kind="assistant")
     assert session.choice.base == "assistant-3"

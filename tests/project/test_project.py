@@ -60,6 +60,7 @@ def test_imports_point_one_way() -> None:
     assert found.returncode == 0, found.stdout
 
 
+@pytest.mark.slow
 def test_no_module_is_patched_from_another() -> None:
     """Nothing gives another module's class or function a new inside; the first two are a module's own, documented ways."""
     patched = set()
@@ -353,6 +354,7 @@ def test_a_wheel_carries_every_file_of_the_package() -> None:
     assert {f"*{Path(name).suffix}" for name in tracked} <= {*carried, "*.py"}
 
 
+@pytest.mark.slow
 def test_every_path_that_a_page_or_a_docstring_names_exists() -> None:
     """But for what a user will have: logs, and prompts of their own."""
     gone = {

@@ -326,6 +326,7 @@ def test_the_projects_cap_holds_where_no_other_is_given_and_infinity_is_none(
     assert (sj.RunPanel().max_cost_usd.value, sj.CertificatePanel().budget_usd.value) == (0.000001, 0.000001)
 
 
+@pytest.mark.slow
 def test_a_report_has_the_title_and_team_of_the_project_as_text(folder: Path, samples: Path) -> None:
     opened(folder, "[report]\ntitle = '<b>わが社のボット</b>'\nteam = 'SOC 1課'\n")
     page = sj.write_report(folder / "page.html", samples).read_text("utf-8")

@@ -708,6 +708,7 @@ def test_a_group_of_texts_covers_what_its_best_texts_say_together() -> None:
     assert alone.tolist() == pytest.approx([bm25.match("回線").scores[1], 0.0])
 
 
+@pytest.mark.slow
 def test_sections_are_told_apart_by_each_sentence_of_a_question(project_index: RunbookIndex) -> None:
     question = "緊急の修正の期限を教えてください。また、侵害調査ではどの日付までログを遡りますか。"
     rated = project_index.rate_sections(question, "urgent_vulnerability.md")
