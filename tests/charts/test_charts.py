@@ -225,6 +225,7 @@ def test_a_chart_renders_japanese_and_leaves_the_settings_alone(name: str) -> No
     assert chart.figures == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_draws_on_the_axes_it_is_given(name: str, tmp_path: Path) -> None:
     figure, ax = plt.subplots()
@@ -303,6 +304,7 @@ def test_the_colours_of_judges_stand_out_from_dark_paper_and_from_each_other() -
     assert all(contrast(colour, "black") >= 3 for ax in figure.axes if ax.axison for colour in inked(ax))
 
 
+@pytest.mark.slow
 def test_the_chart_of_a_report_or_panel_is_light_in_any_style() -> None:
     light = chart_url(plot_question_strip, history())
     with plt.style.context("dark_background"):
@@ -489,6 +491,7 @@ def test_means_of_another_judge_prompt_or_rubric_are_no_headline() -> None:
     )
 
 
+@pytest.mark.slow
 def test_each_run_is_drawn_against_its_own_pass_line() -> None:
     last = alike()["run_id"] == "r4"
     scores = alike().assign(pass_threshold=last.map({True: 74.0, False: 70.0}))
@@ -508,6 +511,7 @@ def test_the_trend_says_what_changed_and_where() -> None:
     assert all(text.get_position()[1] > 100 for text in ax.texts)
 
 
+@pytest.mark.slow
 def test_what_a_log_does_not_say_is_no_change() -> None:
     names = ["judge_model", "prompt_id", "prompt_sha256", "dataset_sha256"]
     scores = history().astype(dict.fromkeys(names, object))
@@ -534,6 +538,7 @@ def test_a_changed_text_under_the_same_prompt_id_is_a_change() -> None:
     assert words(plot_criterion_trend(scores)) == ["プロンプト変更"]
 
 
+@pytest.mark.slow
 def test_words_about_many_changes_do_not_overlap() -> None:
     parts = [
         judged(f"judge-{number % 2}", q, 80, run_id=f"r{number:02}", started_at=f"2026-01-{number + 1:02}T00:00:00Z")
@@ -922,6 +927,7 @@ def test_frames_are_not_changed() -> None:
     pd.testing.assert_frame_equal(comparison, copies[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plot",
     [

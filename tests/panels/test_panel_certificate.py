@@ -69,6 +69,7 @@ def test_the_embedded_judge_costs_nothing(panel: CertificatePanel) -> None:
     assert panel.certificate is not None and "信頼できる" not in panel.certificate.words.values()
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_said_where_one_looks(service: Service, panel: CertificatePanel, tmp_path: Path) -> None:
     (tmp_path / "labels").mkdir()
     (tmp_path / "labels" / "x.csv").write_text("a,b\n1,2\n", "utf-8")

@@ -133,6 +133,7 @@ def test_several_of_a_list_can_be_chosen(panel: HistoryExplorer) -> None:
     assert "3回の実行、採点した回答 30件" in text(panel.status)
 
 
+@pytest.mark.slow
 def test_the_table_can_begin_with_the_weakest(panel: HistoryExplorer) -> None:
     panel.order.value = "mean"
     drawn(panel)
@@ -246,6 +247,7 @@ def test_what_is_missing_is_said_with_its_remedy(logs: Path, tmp_path: Path) -> 
     assert rows(panel.table) == 1
 
 
+@pytest.mark.slow
 def test_runs_without_a_readable_mark_have_no_chart(tmp_path: Path) -> None:
     folder = save_log(tmp_path / "logs", bare_log([None, None]))
     save_log(folder, bare_log([None, None]), "judge_eval_20260102_090000.json")
@@ -333,6 +335,7 @@ def test_work_is_done_once_more_for_any_number_of_requests() -> None:
     assert seen == [True, False]
 
 
+@pytest.mark.slow
 def test_work_that_fails_does_not_keep_later_work_from_being_done() -> None:
     seen: list[int] = []
 
@@ -364,5 +367,6 @@ def test_what_nobody_expected_while_drawing_is_said_and_the_panel_goes_on(
     assert "回の実行" in panel.status.value
 
 
+@pytest.mark.slow
 def test_a_page_without_widgets_says_where_the_panel_can_be_used(panel: HistoryExplorer) -> None:
     assert repr(panel) == "<HistoryExplorer: このパネルは JupyterLab で開くと使えます>"

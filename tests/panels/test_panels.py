@@ -52,6 +52,7 @@ def run(panel: RunPanel) -> None:
     panel.session.wait(60)
 
 
+@pytest.mark.slow
 def test_nothing_can_be_run_before_the_index_is_built(tmp_path: Path, index: RunbookIndex) -> None:
     panel = RunPanel(index_dir=tmp_path / "index", logs_dir=tmp_path / "logs")
     assert panel.run_button.description == "評価を実行"
@@ -77,6 +78,7 @@ def test_runbooks_that_changed_since_the_index_was_built_are_named(tmp_path: Pat
     assert not panel.build_button.disabled
 
 
+@pytest.mark.slow
 def test_building_the_index_shows_how_far_it_is(tmp_path: Path) -> None:
     runbooks = tmp_path / "runbooks"
     runbooks.mkdir()
@@ -135,6 +137,7 @@ def test_a_run_ends_with_the_words_of_the_specification(panel: RunPanel, tmp_pat
     assert (panel.bar.value, panel.bar.max) == (10, 10)
 
 
+@pytest.mark.slow
 def test_a_paid_run_needs_a_tick_each_time(hosted: RunPanel, service: Service) -> None:
     assert "コストがかかります" in hosted.cost.value
     assert "呼び出し 10 回" in hosted.cost.value
@@ -155,6 +158,7 @@ def test_what_cannot_be_run_is_said_before_it_is(panel: RunPanel, tmp_path: Path
     assert panel.run_button.disabled
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_is_taken_up_again(hosted: RunPanel, service: Service) -> None:
     third, stopped = threading.Event(), threading.Event()
 
@@ -258,6 +262,7 @@ def test_of_many_answers_the_unread_and_the_weakest_are_shown(
     assert f"ほかの10件は {hosted.run.log_path}" in text(hosted.results.value)
 
 
+@pytest.mark.slow
 def test_a_run_of_before_the_kernel_was_restarted_is_offered(
     hosted: RunPanel, service: Service, index: RunbookIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +298,7 @@ def test_a_budget_that_is_used_up_is_said_in_the_panel(hosted: RunPanel, service
     assert 0 < service.judge_calls < 10
 
 
+@pytest.mark.slow
 def test_a_tick_judges_until_the_verdict_is_certain(hosted: RunPanel, service: Service) -> None:
     hosted.until_certain.value = True
     assert "最小で呼び出し 20 回" in hosted.cost.value
@@ -304,6 +310,7 @@ def test_a_tick_judges_until_the_verdict_is_certain(hosted: RunPanel, service: S
     assert "反復は質問を増やす代わりになりません" in hosted.results.value
 
 
+@pytest.mark.slow
 def test_retries_and_unread_replies_are_counted(hosted: RunPanel, service: Service) -> None:
     service.script = [error(429, "slow down"), error(500, "oops"), judgement(80), *["読めない返事"] * 3]
     run(hosted)
@@ -315,6 +322,7 @@ def test_retries_and_unread_replies_are_counted(hosted: RunPanel, service: Servi
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:alert(3)) \x1b[31m </pre></textarea>"
 
 
+@pytest.mark.slow
 def test_what_a_model_says_stays_text(hosted: RunPanel, service: Service, index: RunbookIndex) -> None:
     service.default = lambda request: (
         judgement(80, reason=HOSTILE, comment=HOSTILE) if is_judge_call(request) else HOSTILE
@@ -444,6 +452,7 @@ def test_a_second_start_does_not_take_a_stop_back(hosted: RunPanel, service: Ser
     assert service.judge_calls == 1
 
 
+@pytest.mark.slow
 def test_a_fresh_run_that_is_stopped_is_taken_up_too(hosted: RunPanel, service: Service) -> None:
     service.script = [judgement(80)] * 4 + [error(401, "no")]
     hosted.fresh.value = True
@@ -507,6 +516,7 @@ def test_a_run_that_is_taken_up_can_be_stopped_at_once(hosted: RunPanel, service
     held.going.set()
 
 
+@pytest.mark.slow
 def test_a_change_that_a_click_has_overtaken_stops_the_run(hosted: RunPanel, service: Service) -> None:
     held = service.hold()
     hosted.allow_cost.value = True
@@ -533,6 +543,7 @@ def test_what_is_typed_while_an_answer_is_made_is_kept(service: Service, index: 
     assert len(panel.answers) == 1
 
 
+@pytest.mark.slow
 def test_a_model_of_unknown_price_can_be_run_without_a_cap(hosted: RunPanel, service: Service) -> None:
     hosted.judge_model.value = "my-own-model"
     run(hosted)
@@ -554,6 +565,7 @@ def test_what_cannot_be_drawn_does_not_end_the_run(hosted: RunPanel, service: Se
     assert service.judge_calls == 10
 
 
+@pytest.mark.slow
 def test_how_calls_are_made_can_be_set_and_comes_from_the_environment(
     hosted: RunPanel, service: Service, index: RunbookIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -593,6 +605,7 @@ def every_widget(widget: Any) -> Iterator[Any]:
         yield from every_widget(child)
 
 
+@pytest.mark.slow
 def test_a_key_that_is_typed_in_is_used_and_kept_nowhere(
     panel: RunPanel, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -797,6 +810,7 @@ def test_the_page_has_everything_and_its_tabs_show_the_last_run(
     assert Path(page.children[2].log_file.value).name == panel.run.log_path.name
 
 
+@pytest.mark.slow
 def test_what_could_not_be_read_and_is_asked_again_is_never_counted_beyond_the_total(
     hosted: RunPanel, service: Service
 ) -> None:

@@ -75,6 +75,7 @@ def differences(session: TrialSession) -> dict[str, float]:
     return dict(zip(frame["criterion"], frame["mean_difference"].round(2), strict=True))
 
 
+@pytest.mark.slow
 def test_a_trial_of_a_judge_prompt_costs_judge_calls_only(session: TrialSession, marking: Service) -> None:
     assert session.choice.judge_model == "gpt-4o-mini"  # as in the run
     session.choose(text=session.choice.text + STRICT)
@@ -98,6 +99,7 @@ def test_a_trial_of_a_judge_prompt_costs_judge_calls_only(session: TrialSession,
     assert first.after[0].evaluation.rationale["安全性"] == "新しい理由"
 
 
+@pytest.mark.slow
 def test_trials_are_not_part_of_the_history(session: TrialSession, logs: Path) -> None:
     session.choose(text=session.choice.text + STRICT)
     tried(session)
@@ -124,6 +126,7 @@ def test_another_judge_judges_the_base_prompt_too_but_only_once(session: TrialSe
     assert marking.judge_calls == 30
 
 
+@pytest.mark.slow
 def test_a_text_that_is_not_changed_shows_how_much_the_judge_wavers(session: TrialSession, marking: Service) -> None:
     session.choose(judge_model="gpt-4o")
     calls = iter(range(100))
@@ -133,6 +136,7 @@ def test_a_text_that_is_not_changed_shows_how_much_the_judge_wavers(session: Tri
     assert differences(session)["総合"] == 5
 
 
+@pytest.mark.slow
 def test_a_base_prompt_that_is_not_the_runs_is_judged_too(
     session: TrialSession, marking: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +150,7 @@ def test_a_base_prompt_that_is_not_the_runs_is_judged_too(
     assert differences(session)["総合"] == 4.7
 
 
+@pytest.mark.slow
 def test_some_of_the_answers_can_be_chosen(session: TrialSession, marking: Service) -> None:
     session.choose(text=session.choice.text + STRICT, answers="危険操作系")
     expected = sum(
@@ -165,6 +170,7 @@ def test_some_of_the_answers_can_be_chosen(session: TrialSession, marking: Servi
     assert fresh.effect.comparison.differences.equals(session.effect.comparison.differences)
 
 
+@pytest.mark.slow
 def test_answers_on_which_judges_disagreed_can_be_chosen(session: TrialSession, marking: Service, logs: Path) -> None:
     session.choose(answers=DISPUTED)
     with pytest.raises(ConfigError, match="no other log gives another verdict on its answers"):
@@ -174,6 +180,7 @@ def test_answers_on_which_judges_disagreed_can_be_chosen(session: TrialSession, 
     assert session.plan().answers == 1
 
 
+@pytest.mark.slow
 def test_repeats_of_the_stored_run_are_averaged_first(
     marking: Service, index: RunbookIndex, questions: list[Any], tmp_path: Path
 ) -> None:
@@ -192,6 +199,7 @@ def test_repeats_of_the_stored_run_are_averaged_first(
     assert [(len(both.before), len(both.after)) for both in session.effect.questions] == [(4, 2), (4, 2)]
 
 
+@pytest.mark.slow
 def test_answers_that_were_never_given_cost_nothing(session: TrialSession, marking: Service, logs: Path) -> None:
     run = load_run(logs / session.choice.log)
     silent = replace(run.results[0], answer=replace(run.results[0].answer, answer=" "))
@@ -237,6 +245,7 @@ def test_an_assistant_that_is_not_the_runs_answers_with_the_base_prompt_too(
     assert (marking.judge_calls, len(marking.requests)) == (20, 30)
 
 
+@pytest.mark.slow
 def test_the_embedded_judge_is_said_not_to_read_the_prompt(session: TrialSession, marking: Service) -> None:
     session.choose(judge_model="offline")
     assert session.plan().is_unread
@@ -248,6 +257,7 @@ def test_the_embedded_judge_is_said_not_to_read_the_prompt(session: TrialSession
     assert marking.requests == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -269,6 +279,7 @@ def test_what_a_text_lacks_is_named_before_it_is_tried(
     assert session.trials == []
 
 
+@pytest.mark.slow
 def test_a_trial_that_is_stopped_is_taken_up_again(session: TrialSession, marking: Service) -> None:
     asked, stopped = threading.Event(), threading.Event()
 
@@ -301,6 +312,7 @@ def test_a_trial_that_is_stopped_is_taken_up_again(session: TrialSession, markin
     assert fresh.unfinished() is None
 
 
+@pytest.mark.slow
 def test_a_budget_holds_for_both_prompts_together(session: TrialSession, marking: Service) -> None:
     session.choose(judge_model="gpt-4o", text=session.choice.text + STRICT)
     # The base prompt's ten cost $0.045, and up to $0.07 is set aside for a call: enough for either prompt, not for both.
@@ -310,6 +322,7 @@ def test_a_budget_holds_for_both_prompts_together(session: TrialSession, marking
     assert 10 < marking.judge_calls < 20
 
 
+@pytest.mark.slow
 def test_a_budget_counts_what_the_base_prompt_cost_in_an_earlier_start(session: TrialSession, marking: Service) -> None:
     session.choose(judge_model="gpt-4o", text=session.choice.text + STRICT)
     tried(session, max_cost_usd=0.12)
@@ -326,6 +339,7 @@ def test_a_budget_counts_what_the_base_prompt_cost_in_an_earlier_start(session: 
     assert len(list(again.trials_dir.glob("judge_eval_*.json"))) == 2
 
 
+@pytest.mark.slow
 def test_a_base_prompt_of_unknown_cost_counts_at_the_most_that_it_can_cost(
     session: TrialSession, marking: Service
 ) -> None:
@@ -348,6 +362,7 @@ def test_a_base_prompt_of_unknown_cost_counts_at_the_most_that_it_can_cost(
     assert marking.judge_calls == 20
 
 
+@pytest.mark.slow
 def test_what_the_stored_answers_cost_is_no_cost_of_the_trial(session: TrialSession) -> None:
     session.choose(text=session.choice.text + STRICT)
     tried(session)
@@ -355,6 +370,7 @@ def test_what_the_stored_answers_cost_is_no_cost_of_the_trial(session: TrialSess
     assert session.progress.cost_usd == pytest.approx(session.run.usage.cost_usd)
 
 
+@pytest.mark.slow
 def test_an_unchanged_text_does_not_count_its_journal_twice(session: TrialSession, marking: Service) -> None:
     session.choose(judge_model="gpt-4o")
     marking.script = [judgement(80)] * 3 + [error(401, "no")]
@@ -365,6 +381,7 @@ def test_an_unchanged_text_does_not_count_its_journal_twice(session: TrialSessio
     assert waiting[1] == 20
 
 
+@pytest.mark.slow
 def test_a_refused_key_is_said_without_the_key(session: TrialSession, marking: Service) -> None:
     marking.default = error(401, f"Incorrect API key provided: {KEY}")
     session.choose(text=session.choice.text + STRICT)
@@ -392,6 +409,7 @@ def test_undo_takes_the_text_back_and_leaves_the_trials(session: TrialSession, m
     assert [trial.note for trial in session.trials] == ["A", "B"]
 
 
+@pytest.mark.slow
 def test_another_base_is_undone_too(session: TrialSession) -> None:
     base = session.choice.text
     session.choose(text=base + "tried nowhere")
@@ -419,6 +437,7 @@ def test_an_earlier_trial_brings_its_text_and_its_result_back(session: TrialSess
     assert marking.judge_calls == calls
 
 
+@pytest.mark.slow
 def test_a_trial_whose_log_is_gone_is_said(session: TrialSession) -> None:
     session.choose(text=session.choice.text + STRICT)
     tried(session)
@@ -455,6 +474,7 @@ def test_a_list_of_trials_cannot_lead_out_of_its_folders(session: TrialSession, 
         assert len(TrialSession(logs_dir=logs, index_dir=session.index_dir).trials) == 2
 
 
+@pytest.mark.slow
 def test_a_text_is_saved_under_a_name(session: TrialSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "PROMPTS_DIR", tmp_path / "prompts")
     session.choose(text=session.choice.text + STRICT)

@@ -44,6 +44,7 @@ def overall(frame: pd.DataFrame) -> pd.Series:
     return frame[frame["criterion"] == OVERALL].iloc[0]
 
 
+@pytest.mark.slow
 def test_other_answers_are_compared_with_the_numbers_of_compare_judges() -> None:
     before, after = run_frame("a", OLD), run_frame("b", NEW, day=2)
     with pytest.raises(ConfigError):
@@ -58,6 +59,7 @@ def test_other_answers_are_compared_with_the_numbers_of_compare_judges() -> None
     assert found.finding == "上がりました: 78.1点 → 82.3点（+4.2点、95%区間 +2.9〜+5.5、10問）"
 
 
+@pytest.mark.slow
 def test_questions_won_and_lost_are_named_with_their_marks() -> None:
     found = compare_runs(run_frame("a", [60, 80, 90, 50]), run_frame("b", [75, 65, 91, 55]))
     assert found.questions["direction"].tolist() == ["不合格→合格", "合格→不合格", "合格のまま", "不合格のまま"]
@@ -66,6 +68,7 @@ def test_questions_won_and_lost_are_named_with_their_marks() -> None:
     assert "不合格に変わった質問（1問）: 2（80.0→65.0点）" in found._repr_html_()
 
 
+@pytest.mark.slow
 def test_the_same_marks_by_another_line_are_no_change_of_marks_but_of_the_verdict() -> None:
     marks = [75, 85, 90, 72]
     lines = [{"pass_threshold": 70.0}, {"pass_threshold": 80.0}]
@@ -80,6 +83,7 @@ def test_the_same_marks_by_another_line_are_no_change_of_marks_but_of_the_verdic
     assert "合格ラインが70→80点に変わりました。判定は✅合格のままです" in better.notes
 
 
+@pytest.mark.slow
 def test_the_questions_that_turned_come_first_and_then_the_whole() -> None:
     found = compare_runs(run_frame("a", [36, 67, 90, 88, 91]), run_frame("b", [97, 55, 90, 85, 90]))
     assert found.lines[:5] == [
@@ -96,6 +100,7 @@ def test_the_questions_that_turned_come_first_and_then_the_whole() -> None:
     assert not any("動いた質問" in line or "確認できない" in line for line in unchanged.lines)
 
 
+@pytest.mark.slow
 def test_of_many_questions_that_moved_the_ten_largest_are_named_and_the_rest_counted() -> None:
     # Up by 5, 6, … 16 points, and question 13 down by 20; questions 14 and 15 moved less than 5.
     before = [*[75.0] * 12, 60.0, 66.8, 66.8]
@@ -107,6 +112,7 @@ def test_of_many_questions_that_moved_the_ten_largest_are_named_and_the_rest_cou
     assert any("動いた質問（1問）: 1（66.8→61.8点）" in line for line in edge.lines)
 
 
+@pytest.mark.slow
 def test_one_frame_of_two_runs_is_taken_in_the_order_in_which_they_started() -> None:
     both = pd.concat([run_frame("late", NEW, day=2), run_frame("early", OLD, day=1)])
     assert (found := compare_runs(both)).before == "early" and found.after == "late"
@@ -123,6 +129,7 @@ def test_marks_of_another_judge_or_prompt_are_refused(column: str, value: str) -
         compare_runs(run_frame("a", OLD), run_frame("b", NEW, **{column: value}))
 
 
+@pytest.mark.slow
 def test_two_judges_are_compared_on_the_same_answers_and_no_regression_is_read_from_that() -> None:
     before, after = (
         run_frame(name, marks, judge=judge).assign(answer_sha256=lambda rows: rows["question_id"].astype(str))
@@ -139,6 +146,7 @@ def test_two_judges_are_compared_on_the_same_answers_and_no_regression_is_read_f
         compare_runs(before, other)
 
 
+@pytest.mark.slow
 def test_other_criteria_are_refused_and_another_name_for_the_same_prompt_is_not() -> None:
     with pytest.raises(ConfigError, match=r"観点: ＋実行可能性"):
         compare_runs(run_frame("a", OLD, criteria="安全性"), run_frame("b", NEW, criteria="安全性、実行可能性"))
@@ -160,6 +168,7 @@ def test_what_is_no_pair_of_runs_is_refused_with_the_remedy(tmp_path: Path) -> N
         compare_runs(frame.drop(columns="score"), frame)
 
 
+@pytest.mark.slow
 def test_questions_that_only_one_asked_or_judged_are_left_out_and_said() -> None:
     found = compare_runs(run_frame("a", [70, 80, 90]), run_frame("b", [72, None, 91, 95]))
     assert "共通の3問だけを比べました。片方にしかない質問は除外: 4" in found.notes
@@ -175,6 +184,7 @@ def test_runs_without_a_common_mark_say_so() -> None:
     assert "比較対象外" in set(found.questions["direction"]) and found._repr_html_()
 
 
+@pytest.mark.slow
 def test_an_unchanged_comparison_is_one_line() -> None:
     found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", OLD, k=5))
     assert repr(found) == "変化なし: 10問すべて、前後で同じ点数です（抜粋の数 k: 3→5）"
@@ -183,6 +193,7 @@ def test_an_unchanged_comparison_is_one_line() -> None:
     assert not moved.is_unchanged  # the means are the same, the marks are not
 
 
+@pytest.mark.slow
 def test_a_criterion_that_falls_while_the_mean_stays_is_said() -> None:
     before = [[70, 70, 70, 90, 70, 70]] * 12
     after = [[70 + i % 3 + 4, 74, 74, 70 - i % 3, 74, 74] for i in range(12)]
@@ -196,6 +207,7 @@ def test_several_changed_conditions_are_said_to_be_inseparable() -> None:
     assert any("アシスタント、抜粋の数k" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_conditions_are_named_in_the_language_of_the_messages_and_by_their_column() -> None:
     with speaking("en"):
         found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", NEW, k=5, assistant_model="gpt-4o"))
@@ -204,6 +216,7 @@ def test_conditions_are_named_in_the_language_of_the_messages_and_by_their_colum
     assert any("(assistant, passages per question, k)" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_bare_logs_do_not_tell_whether_they_were_judged_alike() -> None:
     unknown = {"judge_model": "unknown", "judge_model_resolved": "unknown", "prompt_id": "unknown", "prompt_sha256": ""}
     found = compare_runs(run_frame("a", OLD, **unknown), run_frame("b", NEW, **unknown))
@@ -221,6 +234,7 @@ def test_the_bundled_series_by_path_name_and_run_is_one_comparison() -> None:
     assert by_path.conditions["phrase"].tolist() == ["抜粋の数 k: 3→1"]
 
 
+@pytest.mark.slow
 def test_the_bundled_series_has_a_named_change_that_wins_questions_back() -> None:
     found = compare_runs(SERIES[1], SERIES[3])  # 9 and 20 runbooks
     assert found.finding.startswith("上がりました")
@@ -233,6 +247,7 @@ def test_the_bundled_series_has_a_named_change_that_wins_questions_back() -> Non
     assert found.questions["direction"].value_counts()["不合格→合格"] == len(passed[1] - passed[0]) >= 10
 
 
+@pytest.mark.slow
 def test_a_question_with_another_text_under_its_old_number_is_left_out() -> None:
     before, after = load_run(SERIES[3]), load_run(SERIES[4])
     first = after.results[0]
@@ -263,6 +278,7 @@ def test_runbooks_are_named_that_were_added_removed_and_changed(tmp_path: Path) 
     assert found.conditions["phrase"].tolist() == [f"手順書: 追加 {names[3]} / 削除 {names[0]} / 変更 {names[1]}"]
 
 
+@pytest.mark.slow
 def test_it_speaks_english_too() -> None:
     with speaking("en"):
         assert compare_runs(run_frame("a", OLD), run_frame("b", NEW)).finding.startswith("better: 78.1 → 82.3")
