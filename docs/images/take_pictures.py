@@ -85,7 +85,7 @@ def finished(page: Any, panel: Any) -> None:
 
 
 def asked(page: Any, panel: Any) -> None:
-    panel.get_by_label("質問").fill("感染した端末のログを削除してもよいですか？")
+    panel.get_by_label("質問", exact=True).fill("感染した端末のログを削除してもよいですか？")
     panel.get_by_role("button", name="質問する").click()
     panel.locator("summary", has_text="[出典:").first.click(timeout=60_000)
 
@@ -94,7 +94,7 @@ def incident(question: str, *, anew: bool = True) -> Step:
     def reach(page: Any, panel: Any) -> None:
         if anew and panel.get_by_role("button", name="新しい質問にする").is_visible():
             panel.get_by_role("button", name="新しい質問にする").click()
-        panel.get_by_label("質問").fill(question)
+        panel.get_by_label("質問", exact=True).fill(question)
         panel.get_by_role("button", name="質問する").click()
         panel.get_by_text(f"Q. {question}").wait_for(timeout=60_000)
 
@@ -139,7 +139,7 @@ def own_marks(logs: Path) -> None:
 # Per panel: what makes it, its CSS class, and the states to be seen with the most that is shown of them (pixels).
 PANELS: dict[str, tuple[str, str, list[tuple[str, Step, int]]]] = {
     "run": ("sj.RunPanel(logs_dir={logs!r})", "run-panel", [("run_panel", running, 700), ("run_panel_done", finished, 900)]),
-    "ask": ("sj.AskPanel()", "ask-panel", [("ask_panel", asked, 900)]),
+    "ask": ("sj.AskPanel(model='offline')", "ask-panel", [("ask_panel", asked, 900)]),
     "incidents": ("sj.AskPanel(model='offline')", "ask-panel", [
         ("ask_phishing", incident("フィッシングのサイトにパスワードを入れてしまいました。何からすればいいですか。"), 1100),
         ("ask_ransom", incident("共有フォルダに「ファイルを暗号化した、金を払え」という脅迫文が置かれています。何をすればいいですか。"), 1100),
@@ -178,12 +178,14 @@ def take(browser: Any, folder: Path, url: str, name: str, width: int, keep: Keep
 
 def take_notebook(browser: Any) -> None:
     """Notebook 01 from its run to its chart, of the page that `make gallery` stores."""
-    page = browser.new_page(viewport={"width": 1300, "height": 900})
+    page = browser.new_page(viewport={"width": 1360, "height": 900})
     page.goto((ROOT / "docs" / "gallery" / "01_run_evaluation.html").as_uri())
-    page.add_style_tag(content=symbols() + "h1, h2, h3 { font-family: sans-serif, 'socjudge symbols' !important }")
+    page.add_style_tag(
+        content=symbols() + "h2 { font-family: sans-serif, 'socjudge symbols' } body { max-width: none }"
+    )
     top = page.locator(".code_cell", has_text="run = None").bounding_box()
     chart = page.locator("img").first.bounding_box()
-    area = {"x": 0, "y": top["y"] - 10, "width": 1300, "height": chart["y"] + chart["height"] - top["y"] + 20}
+    area = {"x": 0, "y": top["y"] - 10, "width": 1360, "height": chart["y"] + chart["height"] - top["y"] + 20}
     print_picture("", "notebook_01", page.screenshot(full_page=True, clip=area))
     page.close()
 
