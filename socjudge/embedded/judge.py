@@ -34,6 +34,9 @@ COMMENT = (
     "Judgeは内蔵の簡易Judge（規則と文の類似度）で、LLMではありません。手順書の抜粋との照合で分かる範囲の点数です。"
 )
 
+# Whether an answer is about the question shows in the keypoints alone: without them a good answer to another question
+# would keep these marks.
+BY_KEYPOINTS = ("正確性", "網羅性", "引用明示", "簡潔性")
 _AIM = (20, 40)  # below the first coverage an answer misses the question, from the second it answers it
 _AIM_ASIDE = (0, 20)  # likewise of an answer that rightly declines or asks back
 _NOTHING = "問われたことに何も答えていません。"
@@ -44,17 +47,18 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
 
     If an answer is longer than MAX_CHARACTERS, only its beginning is judged, and no criterion gets more than UNREAD
     points, so that the rest does not pass unread; the comment says so. A criterion that this judge cannot measure (one
-    of a project's own, or 網羅性 without a keypoint) is left out: it is not guessed. Raises RequestRefused if that leaves
-    none.
+    of a project's own, or one of `BY_KEYPOINTS` without a keypoint) is left out: it is not guessed. Raises RequestRefused
+    if that leaves none.
     """
+    text = seen_text(answer.answer)
+    reading = Reading(question, replace(answer, answer=text[:MAX_CHARACTERS]))
     if not answer.passages and not answer.context.strip():  # nothing to hold it against
         criteria = [name for name in criteria if name != "正確性"]
     if not question.expected_keypoints:
-        criteria = [name for name in criteria if name != "網羅性"]
+        unknown = {"網羅性"} if reading.says_nothing else BY_KEYPOINTS
+        criteria = [name for name in criteria if name not in unknown]
     if not set(criteria) & set(MEASURES):
         raise RequestRefused(say("models.no_measure", criteria=listed(criteria)), about_content=True)
-    text = seen_text(answer.answer)
-    reading = Reading(question, replace(answer, answer=text[:MAX_CHARACTERS]))
     if not reading.is_readable:
         raise RequestRefused(say("models.not_japanese", id=question.id), about_content=True)
     marks = _marks(reading, criteria)

@@ -43,11 +43,12 @@ class OfflineModel(PacedModel):
     def _reply(self, request: ModelRequest) -> Completion:
         material = request.material
         if request.task == "judge":
-            from ..embedded.judge import judge  # a tenth of a second that an answer does not need
+            from ..embedded.judge import BY_KEYPOINTS, judge  # a tenth of a second that an answer does not need
 
             reply = judge(material["question"], material["answer"], material["criteria"])
             left = [name for name in material["criteria"] if name not in reply["scores"]]
-            missing = {name: "no_keypoints" if name == "網羅性" else "no_measure" for name in left}
+            by_keypoints = () if material["question"].expected_keypoints else BY_KEYPOINTS
+            missing = {name: "no_keypoints" if name in by_keypoints else "no_measure" for name in left}
             text = json.dumps(reply, ensure_ascii=False)
             return Completion(text, JUDGE_NAME, Usage(calls=1), "stop", missing=missing)
         return Completion(compose_answer(**material), ASSISTANT_NAME, Usage(calls=1), "stop")

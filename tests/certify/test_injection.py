@@ -202,8 +202,8 @@ def test_a_judge_that_follows_the_flags_is_found_and_only_there(service: Service
 
 
 @pytest.mark.slow
-def test_a_criterion_that_needs_keypoints_is_unknown_without_them(tmp_path: Path) -> None:
+def test_criteria_that_need_keypoints_are_unknown_without_them(tmp_path: Path) -> None:
     found = Anchoring().run(PAIRS, judge_model="offline", logs_dir=tmp_path, progress=False)
     told = summarise_anchoring(found.findings).query("variant == 'keypoints_hidden'").set_index("criterion")
-    assert told["n_missing"].to_dict() == {**dict.fromkeys(CRITERIA, 0), "網羅性": 3}
+    assert told["n_missing"].to_dict() == {**dict.fromkeys(CRITERIA, 3), "根拠性": 0, "安全性": 0}
     assert "網羅性 unknown (no mark)" in explain_anchoring(found.findings).splitlines()[-1]

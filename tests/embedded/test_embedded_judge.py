@@ -24,6 +24,7 @@ from socjudge import (
     run_evaluation_suite,
 )
 from socjudge.base.texts import split_blocks, split_units
+from socjudge.base.verdict import run_verdict
 from socjudge.embedded import facts, reading
 from socjudge.embedded.contradictions import clauses_of, disguises_destruction, find_conflict, skips_approval
 from socjudge.embedded.facts import find_facts, find_wrong_facts, find_wrong_values, is_negative
@@ -280,16 +281,17 @@ def test_any_answer_gets_six_scores(text: str) -> None:
     assert all(0 <= value <= 100 for value in found.scores.values())
 
 
-def test_without_keypoints_only_their_criterion_is_missing(tmp_path: Path) -> None:
+def test_without_keypoints_no_mark_says_that_the_question_was_answered(tmp_path: Path) -> None:
     questions = [QUESTION, EvalQuestion(2, "正常系", "報告先は？", ())]
-    answers = [AssistantAnswer(question.question, "端末を隔離する。", "", (PASSAGE,)) for question in questions]
+    answers = [AssistantAnswer(question.question, GOOD, "", (PASSAGE,)) for question in questions]
     run = run_evaluation_suite(questions, answers=answers, judge_model="offline", logs_dir=tmp_path, progress=False)
     first, second = (result.evaluation for result in run.results)
-    assert (first.missing, second.missing) == ({}, {"網羅性": "no_keypoints"})
-    assert (second.status, second.scores["網羅性"]) == ("ok", None)
-    marks = {name: mark for name, mark in first.scores.items() if name != "網羅性"}
-    assert {name: mark for name, mark in second.scores.items() if name in marks} == marks
-    assert load_scores(tmp_path)["score"].count() == 11
+    missing = ["正確性", "網羅性", "引用明示", "簡潔性"]
+    assert (first.missing, second.missing) == ({}, dict.fromkeys(missing, "no_keypoints"))
+    assert (second.status, second.passed) == ("ok", False)
+    assert second.scores == first.scores | dict.fromkeys(missing)
+    assert load_scores(tmp_path)["score"].count() == 8
+    assert run_verdict(run).outcome == "open"  # one good answer for all is no pass where nobody said what was asked
 
 
 @pytest.mark.slow
