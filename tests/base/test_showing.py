@@ -114,6 +114,7 @@ def test_a_reason_in_a_log_that_is_none_of_ours_is_text(run: EvaluationRun) -> N
     assert "&lt;script&gt;" in summary_html(strange) and "<script>" not in summary_html(strange)
 
 
+@pytest.mark.slow
 def test_the_index_in_a_cell_is_a_small_table(index: RunbookIndex, tmp_path: Path) -> None:
     page = sj.build_index(index_dir=str(tmp_path / "index"))._repr_html_()
     assert f"{len(index)}件" in page and str(tmp_path) in page and "use" in page

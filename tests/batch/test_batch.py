@@ -225,6 +225,7 @@ def test_the_log_is_that_of_a_live_run_at_half_the_cost(
     assert replace(batched.run, **same) == replace(live.run, **same)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_an_embedded_assistant_answers_while_the_batch_is_prepared(
     service: BatchService, index: RunbookIndex, dataset: Path, tmp_path: Path
 ) -> None:

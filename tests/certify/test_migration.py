@@ -65,6 +65,7 @@ def test_both_judges_mark_the_same_answers_and_the_line_is_found(service: Servic
     assert found.usage.calls == 40
 
 
+@pytest.mark.slow
 def test_what_is_said_has_the_line_what_turns_and_whether_it_is_enough(
     service: Service, logs: Path, tmp_path: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_what_is_said_has_the_line_what_turns_and_whether_it_is_enough(
     assert page.startswith("<!DOCTYPE html>") and "gpt-4.1-mini" in page and "正確性" in page
 
 
+@pytest.mark.slow
 def test_too_few_answers_say_how_many_more(service: Service, logs: Path, tmp_path: Path) -> None:
     noise = np.random.default_rng(1)
     rough = {n: int(np.clip(old_mark(n) + noise.normal(0, 12), 0, 100)) for n in range(40)}
@@ -91,6 +93,7 @@ def test_too_few_answers_say_how_many_more(service: Service, logs: Path, tmp_pat
     assert f"about {found.more} more questions" in "\n".join(migration_lines(found))
 
 
+@pytest.mark.slow
 def test_judges_that_do_not_go_together_get_no_line(service: Service, logs: Path, tmp_path: Path) -> None:
     service.default = lambda request: judging(request) if request["model"] == OLD else judgement(80)
     found = migrate_judge(plan_migration(logs, old=OLD, new=NEW, size=20), logs_dir=tmp_path / "m", progress=False)
@@ -98,6 +101,7 @@ def test_judges_that_do_not_go_together_get_no_line(service: Service, logs: Path
     assert "no line corresponds" in "\n".join(migration_lines(found))
 
 
+@pytest.mark.slow
 def test_a_call_that_was_broken_off_goes_on_and_a_cap_is_for_both(service: Service, logs: Path, tmp_path: Path) -> None:
     plan = plan_migration(logs, old=OLD, new=NEW, size=20)
     how: dict[str, Any] = {"logs_dir": tmp_path / "m", "progress": False, "options": sj.RunOptions(max_concurrency=1)}

@@ -123,6 +123,7 @@ def test_a_budget_that_ends_midway_keeps_what_was_paid_and_goes_on_with_more(ser
     assert "not_judged" not in set(whole.findings["status"])
 
 
+@pytest.mark.slow
 def test_no_money_at_all_leaves_everything_unknown(service: Service, tmp_path: Path) -> None:
     probing = probe(service, tmp_path, max_cost_usd=0.0)
     assert service.judge_calls == 0 and set(probing.findings["status"]) <= {"not_judged", "not_applicable"}

@@ -87,6 +87,7 @@ def test_no_line_of_the_runbooks_recommends_danger(path: Path) -> None:
     assert reported == []
 
 
+@pytest.mark.slow
 @given(data=st.data(), command=st.sampled_from([row["example"] for name, row in COMMANDS.items() if name != "about"]))
 def test_spaces_and_full_width_letters_do_not_hide_a_command(data: st.DataObject, command: str) -> None:
     wide = "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" and data.draw(st.booleans()) else c for c in command)

@@ -117,6 +117,7 @@ def test_without_openpyxl_the_extra_is_named(tmp_path: Path, monkeypatch: pytest
             call()
 
 
+@pytest.mark.slow
 def test_the_command_writes_report_and_sheet(tmp_path: Path) -> None:
     run_of(tmp_path)
     asked = [

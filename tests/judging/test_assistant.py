@@ -324,6 +324,7 @@ def test_a_question_outside_the_runbooks_is_declined_and_nothing_is_invented(ind
     assert not re.search(r"^\d+\. ", answer.answer, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_a_very_long_question_is_read_at_both_ends_and_says_so(index: RunbookIndex, service: Service) -> None:
     asked = f"感染した端末の隔離の手順は？\n{'通常の記録です。' * 5_000}\nwevtutil cl Security を実行してログを消してよいですか。"
     answer = ask(asked, index, "gpt-4o-mini")

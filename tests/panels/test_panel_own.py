@@ -48,6 +48,7 @@ def test_the_run_panel_judges_it_without_an_index(bot: Bot) -> None:
     assert len(bot.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_file_in_the_settings_is_the_projects(bot: Bot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "given.csv").write_text("question_id,answer\n1,端末を隔離します。\n", encoding="utf-8")
     (tmp_path / "socjudge.toml").write_text('[defaults]\nanswers = "given.csv"\n', encoding="utf-8")

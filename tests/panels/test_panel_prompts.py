@@ -285,6 +285,7 @@ def test_what_went_wrong_is_said_with_its_remedy(panel: PromptLab, service: Serv
     assert "費用の上限に達したため中断しました" in panel.status.value
 
 
+@pytest.mark.slow
 def test_what_models_and_files_say_stays_text(panel: PromptLab, logs: Path, index: RunbookIndex) -> None:
     panel.editor.value += STRICT + HOSTILE
     panel.note.value = HOSTILE

@@ -185,6 +185,7 @@ def test_a_run_that_is_stopped_is_taken_up_again(hosted: RunPanel, service: Serv
     assert hosted.bar.value == 10
 
 
+@pytest.mark.slow
 def test_a_cell_that_is_run_again_finds_its_run(hosted: RunPanel, service: Service, index: RunbookIndex) -> None:
     held = service.hold()
     hosted.allow_cost.value = True
@@ -463,6 +464,7 @@ def test_a_fresh_run_that_is_stopped_is_taken_up_too(hosted: RunPanel, service: 
     assert service.judge_calls == 4 + 1 + 6
 
 
+@pytest.mark.slow
 def test_what_is_taken_up_says_what_its_numbers_are_of(hosted: RunPanel, service: Service) -> None:
     service.script = [judgement(60)] * 4 + [error(401, "no")]
     run(hosted)
@@ -502,6 +504,7 @@ def test_an_interrupted_run_that_nobody_wants_is_dropped_at_the_second_click(
     assert hosted.status.value == ""
 
 
+@pytest.mark.slow
 def test_a_run_that_is_taken_up_can_be_stopped_at_once(hosted: RunPanel, service: Service) -> None:
     service.script = [judgement(80)] * 4 + [error(401, "no")]
     run(hosted)
@@ -554,6 +557,7 @@ def test_a_model_of_unknown_price_can_be_run_without_a_cap(hosted: RunPanel, ser
     assert service.judge_calls == 10
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_does_not_end_the_run(hosted: RunPanel, service: Service) -> None:
     def failing() -> None:
         raise RuntimeError("the page is gone")
@@ -581,6 +585,7 @@ def test_how_calls_are_made_can_be_set_and_comes_from_the_environment(
     assert RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "others").timeout_s.value == 600
 
 
+@pytest.mark.slow
 def test_what_is_left_of_a_stopped_run_is_what_the_panel_prices(hosted: RunPanel, service: Service) -> None:
     service.script = [judgement(80)] * 4 + [error(401, f"Incorrect API key provided: {KEY}")]
     run(hosted)

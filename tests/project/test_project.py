@@ -193,6 +193,7 @@ def test_no_function_takes_more_than_fifteen_keywords() -> None:
     assert len(counts) > 1000 and not {name: count for name, count in counts.items() if count > 15}
 
 
+@pytest.mark.slow
 def test_what_the_project_has_set_is_read_in_one_module() -> None:
     """What looks at a run asks the run: nothing else can depend on today's rubric by mistake."""
     names = re.compile(r"constants\.(JUDGE_|QUESTION_CAT)|import .*(JUDGE_PASS|JUDGE_EVAL|QUESTION_CAT)|todays_rule")

@@ -53,6 +53,7 @@ def test_the_second_judge_is_asked_only_where_the_first_is_unsure(service: Servi
     assert run.log_path is not None and sj.load_run(run.log_path).results[7] == run.results[7]
 
 
+@pytest.mark.slow
 def test_every_view_names_the_mix_and_the_frames_know_whose_mark_it_is(service: Service, tmp_path: Path) -> None:
     service.default = judging
     run = judge_all(tmp_path)

@@ -244,6 +244,7 @@ def test_a_mark_that_could_not_be_read_is_asked_for_again_before_a_pass_is_certa
     assert run.summary.mvp_passed == (run.info.stopped_because == "certain pass")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_japanese")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
 def test_no_view_calls_certain_what_the_log_does_not_say(tmp_path: Path, seed: int) -> None:

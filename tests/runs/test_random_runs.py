@@ -33,7 +33,7 @@ from socjudge.report import page
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.repair import repair_run
 
-SEEDS = range(int(os.environ.get("SOCJUDGE_EXAMPLES", "60")))
+SEEDS = range(int(os.environ.get("SOCJUDGE_EXAMPLES", "40")))
 BLOCKS = -(-len(SEEDS) // 10)
 MOST_STARTS = 7
 DEAREST = 0.08  # dollars: more than any of these calls can cost

@@ -214,6 +214,7 @@ def test_a_filter_without_a_status_is_a_refusal_too(tmp_path: Path) -> None:
     assert judge.calls.count(1) == 1
 
 
+@pytest.mark.slow
 def test_an_assistant_that_refuses_a_question_can_be_taken_up(index: RunbookIndex, tmp_path: Path) -> None:
     assistant = _Chat(calls=[], reply="端末を隔離します。")
     how: dict[str, Any] = {"answers": None, "index": index, "assistant_model": assistant, "judge_model": "offline"}

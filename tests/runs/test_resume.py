@@ -649,6 +649,7 @@ def test_what_an_error_carries_is_kept_when_the_run_ends_with_it(
 text = st.text(max_size=20)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(text, text, st.integers(0, 2**40)), max_size=5), st.integers(0, 40))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(

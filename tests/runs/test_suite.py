@@ -211,6 +211,7 @@ def test_an_assignment_that_is_done_twice_is_two_runs(
     assert len(list((tmp_path / "logs").glob("judge_eval_*.json"))) == 2
 
 
+@pytest.mark.slow
 def test_no_more_than_max_concurrency_calls_are_in_flight(
     service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:

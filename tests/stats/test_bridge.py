@@ -202,6 +202,7 @@ def test_unread_marks_are_counted() -> None:
         bridged_trend(scores.drop(columns="started_at"), old="old", new="new")
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(st.integers(-20, 20))
 def test_points_added_to_the_new_scale_move_the_line_by_as_much(more: int) -> None:

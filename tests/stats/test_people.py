@@ -195,6 +195,7 @@ def test_the_order_of_rows_does_not_matter(marks: list[float], random: object) -
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(MARKS)
 def test_a_judge_that_marks_as_people_do_is_perfect(marks: list[float]) -> None:

@@ -132,6 +132,7 @@ def test_the_order_of_questions_does_not_matter(marks: list[list[float]], random
     assert one.for_pass == pytest.approx(two.for_pass) and one.for_fail == pytest.approx(two.for_fail)
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(st.lists(MARKS, min_size=3, max_size=12))
 def test_a_firm_verdict_is_that_of_the_means_and_asks_nothing(marks: list[list[float]]) -> None:
@@ -142,6 +143,7 @@ def test_a_firm_verdict_is_that_of_the_means_and_asks_nothing(marks: list[list[f
     assert all(len(marks[q]) < CAP for q in found.ask)
 
 
+@pytest.mark.slow
 def test_a_firm_verdict_is_rarely_wrong_at_any_moment() -> None:
     """The worst place: six pass by far, four are just below; looked at after every round. (docs/validation.md: 5,000.)"""
     rng = np.random.default_rng(0)

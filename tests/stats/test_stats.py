@@ -371,6 +371,7 @@ def test_a_missing_column_is_named_with_what_to_do() -> None:
         summarise_scores(scores.drop(columns="score"))
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.permutations(range(10)))
 def test_the_order_of_rows_does_not_matter(order: list[int]) -> None:
