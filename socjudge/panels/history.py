@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,6 @@ from ..history.frames import History
 from .controls import MOST_CHOICES, WIDE, Panel, as_choice, button, heading
 from .migration import MigrationBox
 from .state.explorer import Explorer, Filters, RunPair, pair_runs, run_table
-from .state.newest_only import NewestOnly
 from .views.history import (
     answers_html,
     chart_html,
@@ -99,7 +100,8 @@ class HistoryExplorer(Panel):
         self._chosen: Any = None  # what the selection was made of: version and filters
         self._runs = pd.DataFrame()  # of the selection, see `run_table`
         self._drawn: dict[Any, Any] = {}  # what each part was drawn from
-        self._latest = NewestOnly(self._redraw)
+        self._clicks, self._drawing = 0, 0  # of the clicks only the newest one counts: how many, and which is drawn
+        self._drawer = futures.ThreadPoolExecutor(1, f"socjudge-history-{id(self)}")
 
         row = widgets.Layout(flex_flow="row wrap")
         period = [self.since, self.until, self.reload_button]
@@ -140,20 +142,29 @@ class HistoryExplorer(Panel):
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Wait until everything is drawn, or for so many seconds."""
-        self._latest.wait(timeout_s)
+        futures.wait([self._drawer.submit(int)], timeout_s)  # which comes after all clicks so far
 
     def _ask(self, *, reload: bool = False, export: bool = False) -> None:
         """Draw what has changed, in the background."""
-        if self._latest.is_here:
+        if threading.current_thread().name.startswith(f"socjudge-history-{id(self)}"):
             return  # a list that was filled while drawing, not a click
         self._reload, self._export = self._reload or reload, self._export or export
         self.status.value = block("", f'<span role="status">{say("panels.history_updating")}</span>')
-        self._latest.ask()
+        self._clicks += 1
+        self._drawer.submit(self._redraw, self._clicks)
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether something newer was clicked than what is being drawn."""
+        return self._drawing != self._clicks
 
     # -- in the background
 
-    def _redraw(self) -> None:
+    def _redraw(self, click: int) -> None:
         """Draw all parts whose choices have changed; a newer click starts it again."""
+        self._drawing = click
+        if self._is_stale:
+            return
         with in_panel():
             try:
                 self._draw_parts(self._select())
@@ -171,10 +182,10 @@ class HistoryExplorer(Panel):
         self._draw(self.comparison, (chosen, runs), lambda: self._compare(selection, *runs))
         question = self.question.value
         self._draw(self.answers, (chosen, runs, question), lambda: self._answers(question))
-        if self._export and not self._latest.is_stale:
+        if self._export and not self._is_stale:
             self._export = False
             self.report.value = _made(lambda: self._write(selection, *runs))
-        if not self._latest.is_stale:
+        if not self._is_stale:
             self.status.value = self._found(selection)
 
     def _select(self) -> History:
@@ -209,11 +220,11 @@ class HistoryExplorer(Panel):
 
     def _draw(self, part: Any, what: Any, make: Callable[[], str]) -> None:
         """Put the result of `make` into a part of the page, unless it is there already or a newer click came."""
-        if self._drawn.get(part) == what or self._latest.is_stale:
+        if self._drawn.get(part) == what or self._is_stale:
             return
         self._drawn.pop(part, None)  # what is made may leave its traces even if it is not shown
         found = _made(make)
-        if not self._latest.is_stale:
+        if not self._is_stale:
             part.value, self._drawn[part] = found, what
 
     def _clear(self, why: str) -> None:
@@ -222,7 +233,7 @@ class HistoryExplorer(Panel):
             part.value = ""
         self._drawn.clear()
         self.question.options = ()
-        if not self._latest.is_stale:
+        if not self._is_stale:
             self.status.value = why
 
     def _nothing(self) -> str:

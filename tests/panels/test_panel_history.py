@@ -17,7 +17,6 @@ from report_logs import bare_log, save_log
 
 from socjudge import HistoryExplorer
 from socjudge.panels import history as panel_history
-from socjudge.panels.state.newest_only import NewestOnly
 from socjudge.runbooks.index import RunbookIndex
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
@@ -314,43 +313,6 @@ def test_drawing_leaves_pyplot_alone(panel: HistoryExplorer) -> None:
         assert "<img" in panel.chart_view.value
     assert plt.get_fignums() == figures
     assert dict(plt.rcParams) == settings
-
-
-def test_work_is_done_once_more_for_any_number_of_requests() -> None:
-    begun, go = threading.Event(), threading.Event()
-    seen: list[bool] = []
-
-    def work() -> None:
-        begun.set()
-        go.wait(30)
-        seen.append(latest.is_stale)
-
-    latest = NewestOnly(work)
-    latest.ask()
-    assert begun.wait(30)
-    latest.ask()
-    latest.ask()
-    go.set()
-    latest.wait(30)
-    assert seen == [True, False]
-
-
-@pytest.mark.slow
-def test_work_that_fails_does_not_keep_later_work_from_being_done() -> None:
-    seen: list[int] = []
-
-    def work() -> None:
-        seen.append(len(seen))
-        if len(seen) == 1:
-            raise RuntimeError("cannot be drawn")
-
-    latest = NewestOnly(work)
-    with pytest.warns(UserWarning, match="想定外のエラー RuntimeError: cannot be drawn"):
-        latest.ask()
-        latest.wait(30)
-    latest.ask()
-    latest.wait(30)
-    assert seen == [0, 1]
 
 
 @pytest.mark.slow
