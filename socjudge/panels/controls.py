@@ -193,11 +193,11 @@ def usual_model(task: Task) -> str:
     return model if is_named else "auto"
 
 
-def model_box(name: str, value: str = "auto") -> Any:
+def model_box(name: str, value: str = "auto", **more: Any) -> Any:
     """Make a box for a model's name, with some to choose from."""
     models = dict.fromkeys(["auto", OFFLINE, default_model("judge")[0], *constants.OTHER_MODELS])
     return widgets.Combobox(
-        value=value, options=list(models), description=name, ensure_option=False, style=NAMES, layout=WIDE
+        value=value, options=list(models), description=name, ensure_option=False, style=NAMES, layout=WIDE, **more
     )
 
 

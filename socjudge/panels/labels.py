@@ -45,9 +45,8 @@ class LabelPanel(Panel):
     ) -> None:
         logs_dir = logs_dir or constants.LOGS_DIR
         labels_dir = labels_dir or constants.LABELS_DIR
-        dataset = dataset or constants.EVAL_DATASET_PATH
         self.session: LabelSession | None = None
-        self._logs_dir, self._labels_dir, self._dataset = logs_dir, Path(labels_dir), Path(dataset)
+        self._logs_dir, self._labels_dir, self._dataset = logs_dir, Path(labels_dir), dataset
         self._repeats = repeats
         self._started = False
         self._lock = threading.Lock()  # clicks may be handled in several threads

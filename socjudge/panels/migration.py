@@ -28,8 +28,7 @@ class MigrationBox(WorkingPanel):
         self.found: Migration | None = None
         self._stop = threading.Event()
         self.old = choice_box(say("panels.migrate_old"))
-        self.new = model_box(say("panels.migrate_new"), "")
-        self.new.placeholder = say("panels.migrate_new_hint")
+        self.new = model_box(say("panels.migrate_new"), "", placeholder=say("panels.migrate_new_hint"))
         self.size = number_box(say("panels.migrate_size"), SIZE)
         self.max_cost_usd = dollar_box(1.0)
         self.plan_button = button(say("panels.migrate_plan"), "calculator")

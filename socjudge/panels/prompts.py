@@ -29,7 +29,7 @@ from .controls import (
     told_in,
 )
 from .state.trial_store import ALL, DISPUTED
-from .state.trials import TrialSession, get_trials
+from .state.trials import TrialSession
 from .views.common import progress_text, stopped_html
 from .views.prompts import diff_html, effect_html, text_html, trial_label, work_html
 
@@ -50,7 +50,7 @@ class PromptLab(SessionPanel):
     def __init__(self, *, logs_dir: Path | str | None = None, index_dir: Path | str | None = None) -> None:
         logs_dir = logs_dir or constants.LOGS_DIR
         index_dir = index_dir or constants.INDEX_DIR
-        self.session = get_trials(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
+        self.session = TrialSession.over(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
         self._logs: list[str] = []
         self._log_choices: list[tuple[str, str]] = []  # those logs as they are listed
         kinds = [(say("panels.prompts_judge"), "judge"), (say("panels.assistant_prompt"), "assistant")]

@@ -21,12 +21,11 @@ from ..runs.unfinished import UnfinishedRun
 from ..settings import default_answers, default_k
 from .controls import (
     AUTO,
-    NAMES,
     OWN,
     ROW,
-    WIDE,
     KeyBox,
     SessionPanel,
+    choice_box,
     cost_box,
     dataset_box,
     dollar_box,
@@ -42,7 +41,7 @@ from .controls import (
     told_in,
     usual_model,
 )
-from .state.run import HOW, RunPreview, RunSession, Settings, get_session
+from .state.run import HOW, RunPreview, RunSession, Settings
 from .views.common import cost_html, details_html, progress_text, stopped_html, summary_html
 
 # The specification's words, Japanese in every language.
@@ -50,6 +49,14 @@ RUN = "評価を実行"
 RUN_TITLE = "🧪 評価実行"
 SHOWN_FILES = 3  # of the runbooks that changed since the index was built
 RUNNING = "⏳ 評価を実行中... これには数分かかる場合があります"
+
+# The controls that are called as their settings are.
+_MODELS = ("assistant_model", "judge_model", "unsure_judge", "reasons_from")
+_PROMPTS = ("judge_prompt", "assistant_prompt")
+_PLAIN = (
+    "answer_repeats", "judge_repeats", "until_certain", "k", "max_concurrency", "require_certificate", "output_tokens",
+    "timeout_s", "patience_s",
+)  # fmt: skip
 
 
 class RunPanel(SessionPanel):
@@ -73,29 +80,27 @@ class RunPanel(SessionPanel):
         runbooks = runbooks or constants.RUNBOOKS_DIR
         index_dir = index_dir or constants.INDEX_DIR
         logs_dir = logs_dir or constants.LOGS_DIR
-        self.session = get_session(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
+        self.session = RunSession.over(runbooks=Path(runbooks), index_dir=Path(index_dir), logs_dir=Path(logs_dir))
         self.judge_model = model_box("Judge", usual_model("judge"))
-        self.more_judges = [model_box(say(name), "") for name in ("panels.run_second_judge", "panels.run_third_judge")]
-        for box in self.more_judges:
-            box.placeholder = say("panels.run_no_judge")
-            box.tooltip = say("panels.run_more_judges_hint")
-        self.unsure_judge = model_box(say("panels.run_unsure_judge"), "")
-        self.unsure_judge.tooltip = say("panels.run_unsure_judge_hint")
-        self.reasons_from = model_box(say("panels.run_reasons_from"), "")
-        self.reasons_from.tooltip = say("panels.run_reasons_from_hint")
-        for box in (self.unsure_judge, self.reasons_from):
-            box.placeholder = say("panels.run_no_judge")
+        *self.more_judges, self.unsure_judge, self.reasons_from = (
+            model_box(say(name), "", placeholder=say("panels.run_no_judge"), tooltip=say(hint))
+            for name, hint in (
+                ("panels.run_second_judge", "panels.run_more_judges_hint"),
+                ("panels.run_third_judge", "panels.run_more_judges_hint"),
+                ("panels.run_unsure_judge", "panels.run_unsure_judge_hint"),
+                ("panels.run_reasons_from", "panels.run_reasons_from_hint"),
+            )
+        )
         self.assistant_model = model_box(say("panels.assistant"), usual_model("answer"))
         self.judge_prompt = prompt_box(say("panels.judge_prompt"), "judge")
         self.assistant_prompt = prompt_box(say("panels.assistant_prompt"), "assistant")
         self.dataset = dataset_box(say("panels.run_dataset"), dataset)
         self._ask_anew = (say("panels.run_ask_anew"), "")
-        self.answers = widgets.Dropdown(
-            options=[self._ask_anew, *own_choices()], description=say("panels.answers"), style=NAMES, layout=WIDE
+        self.answers = choice_box(
+            say("panels.answers"), options=[self._ask_anew, *own_choices()], tooltip=say("panels.run_answers_hint")
         )
         if default := default_answers():
             self.answers.value = f"{OWN}{default}"
-        self.answers.tooltip = say("panels.run_answers_hint")
         self.answer_repeats = number_box(say("panels.run_answer_repeats"), 1)
         self.judge_repeats = number_box(say("panels.run_judge_repeats"), 1)
         self.until_certain = tick_box(say("panels.run_until_certain"))
@@ -127,22 +132,16 @@ class RunPanel(SessionPanel):
 
         if self.session.settings is not None:  # the cell was run again: what is under way, or was, is what is shown
             self._take(self.session.settings)
-        settings = widgets.Accordion(
-            [
-                widgets.HBox(
-                    [
-                        self.judge_model, *self.more_judges, self.unsure_judge, self.reasons_from, self.judge_prompt,
-                        self.answers, self.assistant_model,
-                        self.assistant_prompt, self.dataset, self.answer_repeats, self.judge_repeats, self.k, self.max_concurrency,
-                        self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
-                        self.until_certain, self.require_certificate, widgets.HTML(block("muted", say("panels.run_calls_help"))),
-                    ],
-                    layout=ROW,  # two columns where there is room
-                ),
-                self.key,
-            ],
-            titles=(say("panels.run_settings"), say("panels.key")),
-        )  # fmt: skip
+        boxes = [
+            self.judge_model, *self.more_judges, self.unsure_judge, self.reasons_from, self.judge_prompt, self.answers,
+            self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.judge_repeats, self.k,
+            self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
+            self.until_certain, self.require_certificate,
+        ]  # fmt: skip
+        self._controls = [*boxes, self.allow_cost, self.fresh]
+        # Two columns where there is room.
+        shown = widgets.HBox([*boxes, widgets.HTML(block("muted", say("panels.run_calls_help")))], layout=ROW)
+        settings = widgets.Accordion([shown, self.key], titles=(say("panels.run_settings"), say("panels.key")))
         super().__init__(
             [
                 heading(RUN_TITLE), widgets.HBox([self.build_button, self.index_text]),
@@ -173,25 +172,16 @@ class RunPanel(SessionPanel):
         own = chosen.removeprefix(OWN) if chosen.startswith(OWN) else ""
         return Settings(
             dataset=Path(self.dataset.value), answers=Path(chosen) if chosen and not own else None, own=own,
-            assistant_model=self.assistant_model.value.strip(),
-            judge_model=self.judge_model.value.strip(), judge_prompt=self.judge_prompt.value,
             more_judges=tuple(name for box in self.more_judges if (name := box.value.strip())),
-            unsure_judge=self.unsure_judge.value.strip(), reasons_from=self.reasons_from.value.strip(),
-            assistant_prompt=self.assistant_prompt.value,
-            answer_repeats=self.answer_repeats.value, judge_repeats=self.judge_repeats.value, k=self.k.value,
-            until_certain=self.until_certain.value, require_certificate=self.require_certificate.value,
-            max_concurrency=self.max_concurrency.value, output_tokens=self.output_tokens.value,
-            timeout_s=self.timeout_s.value, patience_s=self.patience_s.value, fresh=self.fresh.value,
-            max_cost_usd=self.max_cost_usd.value or math.inf if self._costs else None,
+            max_cost_usd=self.max_cost_usd.value or math.inf if self._costs else None, fresh=self.fresh.value,
+            **{name: getattr(self, name).value.strip() for name in _MODELS},
+            **{name: getattr(self, name).value for name in (*_PROMPTS, *_PLAIN)},
         )  # fmt: skip
 
     def _take(self, settings: Settings) -> None:
         """Set the controls to these settings; a prompt that no longer exists is left out."""
         self.dataset.value = str(settings.dataset)
-        for name in (
-            "assistant_model", "judge_model", "unsure_judge", "reasons_from", "answer_repeats", "judge_repeats", "until_certain", "k", "max_concurrency",
-            "require_certificate", "output_tokens", "timeout_s", "patience_s",
-        ):  # fmt: skip
+        for name in (*_MODELS, *_PLAIN):
             getattr(self, name).value = getattr(settings, name)
         for box, name in zip(self.more_judges, settings.more_judges, strict=False):
             box.value = name
@@ -201,17 +191,9 @@ class RunPanel(SessionPanel):
             self.answers.value = chosen
         if settings.max_cost_usd is not None:
             self.max_cost_usd.value = 0 if settings.max_cost_usd == math.inf else settings.max_cost_usd
-        for name in ("judge_prompt", "assistant_prompt"):
+        for name in _PROMPTS:
             if getattr(settings, name) in getattr(self, name).options:
                 getattr(self, name).value = getattr(settings, name)
-
-    @property
-    def _controls(self) -> list[Any]:
-        return [
-            *self._asking, self.judge_model, *self.more_judges, self.unsure_judge, self.reasons_from, self.judge_prompt, self.answers, self.judge_repeats,
-            self.until_certain, self.require_certificate, self.max_concurrency, self.max_cost_usd, self.output_tokens, self.timeout_s, self.patience_s,
-            self.allow_cost, self.fresh,
-        ]  # fmt: skip
 
     @property
     def _asking(self) -> list[Any]:

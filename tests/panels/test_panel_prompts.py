@@ -14,7 +14,6 @@ from service import KEY, Service, error, is_judge_call, judgement
 
 from socjudge import PromptLab, RunPanel, constants, load_prompt, save_prompt
 from socjudge.panels.state import run as session
-from socjudge.panels.state import trials
 from socjudge.panels.views.prompts import diff_html
 from socjudge.runbooks.index import RunbookIndex
 
@@ -26,7 +25,6 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:
 
 @pytest.fixture(autouse=True)
 def _folders_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(trials, "_sessions", {})
     monkeypatch.setattr(session, "_sessions", {})
     monkeypatch.setattr(constants, "PROMPTS_DIR", tmp_path / "prompts")
 

@@ -19,7 +19,7 @@ from service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgeme
 from socjudge import ConfigError, RunOptions, constants, load_run, load_runs, rejudge, run_evaluation_suite, save_prompt
 from socjudge.judge import save_evaluation_results
 from socjudge.panels.state.trial_store import DISPUTED
-from socjudge.panels.state.trials import TrialSession, get_trials
+from socjudge.panels.state.trials import TrialSession
 from socjudge.runbooks.index import RunbookIndex
 
 STRICT = "\n厳しく採点してください。"
@@ -492,5 +492,8 @@ def test_a_folder_without_logs_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_the_session_over_the_same_folders_is_the_same(tmp_path: Path) -> None:
-    assert get_trials(logs_dir=tmp_path) is get_trials(logs_dir=tmp_path / "." / "x" / "..")
-    assert get_trials(logs_dir=tmp_path) is not get_trials(logs_dir=tmp_path / "other")
+    def over(logs: Path) -> TrialSession:
+        return TrialSession.over(logs_dir=logs, index_dir=tmp_path)
+
+    assert over(tmp_path) is over(tmp_path / "." / "x" / "..")
+    assert over(tmp_path) is not over(tmp_path / "other")

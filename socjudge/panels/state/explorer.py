@@ -74,8 +74,7 @@ class Explorer:
     ConfigError if there is no such folder.
     """
 
-    def __init__(self, logs_dir: Path | str | None = None) -> None:
-        logs_dir = logs_dir or constants.LOGS_DIR
+    def __init__(self, logs_dir: Path | str) -> None:
         self.logs_dir = logs_dir
         self._texts: dict[str, EvaluationRun] = {}
         self.reload()

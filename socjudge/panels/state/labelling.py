@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ... import constants
 from ...base.messages import listed, say
 from ...errors import ConfigError
 from ...history.labels import Key, Mark, append_mark, rater_name, read_rater
@@ -44,13 +43,10 @@ class LabelSession:
         run: EvaluationRun,
         rater: str,
         *,
-        folder: Path | None = None,
-        dataset: Path | None = None,
+        folder: Path,
+        dataset: Path | str | None = None,
         repeats: int = 0,
-        seed: int = 0,
     ) -> None:
-        folder = folder or constants.LABELS_DIR
-        dataset = dataset or constants.EVAL_DATASET_PATH
         self.rater = rater_name(rater)
         self.run, self.folder = run, folder
         self._keypoints = _keypoints(dataset)
@@ -60,7 +56,7 @@ class LabelSession:
                 key = (result.question.id, answer_sha256(result.answer.answer, result.answer.context))
                 self._places.setdefault(key, []).append(place)
         # By hash: the same in whatever order a log has them, and not changed by answers that come in addition.
-        order = sorted(self._places, key=lambda key: hashlib.sha256(repr((seed, self.rater, key)).encode()).digest())
+        order = sorted(self._places, key=lambda key: hashlib.sha256(repr((0, self.rater, key)).encode()).digest())
         self._to_repeat = order[: max(repeats, 0)]
         self._read()
         # What was looked at, the current one last: an answer, and whether it is there for the second time.
@@ -188,7 +184,7 @@ class LabelSession:
         self._shown_at = time.monotonic()
 
 
-def _keypoints(dataset: Path) -> dict[tuple[int | str, str], tuple[str, ...]]:
+def _keypoints(dataset: Path | str | None) -> dict[tuple[int | str, str], tuple[str, ...]]:
     """Return the keypoints by question id and text, for logs that do not hold them."""
     try:
         questions = load_eval_dataset(dataset)

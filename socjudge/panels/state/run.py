@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self, cast
 
 from ... import constants
 from ...base.messages import in_panel, say
@@ -152,6 +152,9 @@ class Progress:
     unread: int = 0
 
 
+_sessions: dict[tuple[Any, ...], Session] = {}
+
+
 class Session:
     """Run one task at a time, in its own thread, so that the kernel stays free.
 
@@ -173,6 +176,14 @@ class Session:
         self._thread: threading.Thread | None = None
         self._scored, self._told = (0, 0.0), 0.0
         self._later: threading.Timer | None = None  # tells the last of what came too fast
+
+    @classmethod
+    def over(cls, **folders: Path) -> Self:
+        """Return the session over these folders, the same one each time, so that a cell that is run again finds it."""
+        key = cls, *(folder.resolve() for folder in folders.values())
+        if key not in _sessions:
+            _sessions[key] = cls(**folders)
+        return cast(Self, _sessions[key])
 
     @property
     def is_busy(self) -> bool:
@@ -282,16 +293,7 @@ class RunSession(Session):
     before it.
     """
 
-    def __init__(
-        self,
-        *,
-        runbooks: Path | None = None,
-        index_dir: Path | None = None,
-        logs_dir: Path | None = None,
-    ) -> None:
-        runbooks = runbooks or constants.RUNBOOKS_DIR
-        index_dir = index_dir or constants.INDEX_DIR
-        logs_dir = logs_dir or constants.LOGS_DIR
+    def __init__(self, *, runbooks: Path, index_dir: Path, logs_dir: Path) -> None:
         super().__init__()
         self.settings: Settings | None = None
         self._stored: tuple[Path, EvaluationRun] | None = None  # the log that was looked at last
@@ -460,20 +462,3 @@ def _task(settings: Settings, questions: Sequence[EvalQuestion], answering: dict
     judging = {"judge_prompt": settings.judge_prompt, "rubric": rubric, "judge_repeats": repeats}
     judges = with_reasons(settings.judges, settings.reasons_from or None)
     return _Task(questions, judges, judging, answering, settings.until_certain)
-
-
-_sessions: dict[tuple[Path, ...], RunSession] = {}
-
-
-def get_session(
-    *,
-    runbooks: Path | None = None,
-    index_dir: Path | None = None,
-    logs_dir: Path | None = None,
-) -> RunSession:
-    """Return the session over these folders: one object for all calls, so a cell that is run again finds its run."""
-    runbooks = runbooks or constants.RUNBOOKS_DIR
-    index_dir = index_dir or constants.INDEX_DIR
-    logs_dir = logs_dir or constants.LOGS_DIR
-    key = (runbooks.resolve(), index_dir.resolve(), logs_dir.resolve())
-    return _sessions.setdefault(key, RunSession(runbooks=runbooks, index_dir=index_dir, logs_dir=logs_dir))

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ... import constants
 from ...base.messages import say
 from ...base.texts import encodable
 from ...errors import ConfigError, RunStopped
@@ -54,9 +53,7 @@ class TrialSession(Session):
     with their logs. trial, effect: the one shown, if any, and what it changed. tried: what the last start tried.
     """
 
-    def __init__(self, *, logs_dir: Path | None = None, index_dir: Path | None = None) -> None:
-        logs_dir = logs_dir or constants.LOGS_DIR
-        index_dir = index_dir or constants.INDEX_DIR
+    def __init__(self, *, logs_dir: Path, index_dir: Path) -> None:
         super().__init__()
         self.logs_dir, self.index_dir = logs_dir, index_dir
         self.trials_dir = logs_dir / "trials"  # a folder below, so that trials are no part of the history
@@ -321,16 +318,3 @@ class TrialSession(Session):
 
 def _log_name(run: EvaluationRun) -> str:
     return run.log_path.name if run.log_path else ""
-
-
-_sessions: dict[tuple[Path, ...], TrialSession] = {}
-
-
-def get_trials(*, logs_dir: Path | None = None, index_dir: Path | None = None) -> TrialSession:
-    """Return the session over these folders, the same one each time, so that a cell that is run again finds its trials."""
-    logs_dir = logs_dir or constants.LOGS_DIR
-    index_dir = index_dir or constants.INDEX_DIR
-    key = (logs_dir.resolve(), index_dir.resolve())
-    if key not in _sessions:
-        _sessions[key] = TrialSession(logs_dir=logs_dir, index_dir=index_dir)
-    return _sessions[key]
