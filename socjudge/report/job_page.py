@@ -41,6 +41,7 @@ from .words import conclusion
 _MOST_ROWS, _MOST_COMPARED = 20, 12  # answers, and lines on the run before
 _LONGEST = 160  # characters of a cell
 _MARK = f"<!-- socjudge {__version__} -->"
+_KINDS: dict[Outcome, str] = {"passed": "", "failed": "failure", "open": "skipped", "unscored": "error"}  # in JUnit
 _OURS = (b"<!-- socjudge ", b'<testsuites name="socjudge"')
 
 # What Markdown or HTML could take for more than text, where no line begins with it; links that GitHub makes of bare addresses too.
@@ -57,42 +58,28 @@ def job_page(run: EvaluationRun, *, against: RunComparison | str = "", uncertifi
     """
     runs = (run, *run.others)
     verdict, why, next_step = _head(run, uncertified)
-    rows = sorted(
-        (
-            (*row, each.judge_model)
-            for each in runs
-            for row in _rows(each)
-            if row[0].outcome != "passed" or row[0].warning
-        ),
-        key=lambda row: OUTCOMES.index(row[0].outcome),
-    )
+    rows = [(*row, each.judge_model) for each in runs for row in _rows(each)]
+    rows = [row for row in rows if row[0].outcome != "passed" or row[0].warning]
+    rows.sort(key=lambda row: OUTCOMES.index(row[0].outcome))
     lines = ["", *filter(None, [verdict.warning and f"**⚠️ {_text(verdict.warning)}**", _text(verdict.note)])]
     if rows:
-        heads = [
-            say("report.job_question"),
-            say("report.job_verdict"),
-            say("report.job_mean"),
-            say("report.job_reason"),
-        ]
+        heads = say("report.job_question"), say("report.job_verdict"), say("report.job_mean"), say("report.job_reason")
         lines += ["", f"| {' | '.join(heads)} |", "|---|---|---|---|"]
-        lines += [
-            f"| {_text(f'{result.question.id} {result.question.question}', 60)} | {verdict.said} | {f'{result.evaluation.average_score:.1f}' if result.evaluation.status == 'ok' else '–'} | {_text(f'{judge}: {reason}' if len(runs) > 1 else reason)} |"
-            for verdict, result, reason, judge in rows[:_MOST_ROWS]
-        ]
-        if len(rows) > _MOST_ROWS:
-            lines += ["", say("report.job_more_rows", count=len(rows) - _MOST_ROWS)]
+    for answered, result, reason, judge in rows[:_MOST_ROWS]:
+        marks, question = result.evaluation, _text(f"{result.question.id} {result.question.question}", 60)
+        mean = f"{marks.average_score:.1f}" if marks.status == "ok" else "–"
+        cause = _text(f"{judge}: {reason}" if len(runs) > 1 else reason)
+        lines.append(f"| {question} | {answered.said} | {mean} | {cause} |")
+    if len(rows) > _MOST_ROWS:
+        lines += ["", say("report.job_more_rows", count=len(rows) - _MOST_ROWS)]
     if against:
         told = [against] if isinstance(against, str) else against.lines
         lines += ["", f"### {say('report.job_against')}", ""]
         lines += [f"- {_text(line, 400)}" for line in told[:_MOST_COMPARED]]
     lines += ["", f"### {say('report.job_facts')}", ""]
     lines += [f"- {_text(line, 400)}" for line in _facts(run, [row[0].outcome for row in rows])]
-    return (
-        "\n".join(
-            [f"## {_text(verdict.headline, 400)}", f"{_text(why, 400)}  ", _text(next_step, 400), *lines, "", _MARK]
-        )
-        + "\n"
-    )
+    head = [f"## {_text(verdict.headline, 400)}", f"{_text(why, 400)}  ", _text(next_step, 400)]
+    return "\n".join([*head, *lines, "", _MARK]) + "\n"
 
 
 def _head(run: EvaluationRun, uncertified: str) -> tuple[Verdict, str, str]:
@@ -138,12 +125,8 @@ def _reason(result: EvaluationResult, verdict: Verdict) -> str:
 def _facts(run: EvaluationRun, outcomes: list[Outcome]) -> list[str]:
     info, runs = run.run, (run, *run.others)
     costs = [each.cost_usd for each in runs]
-    known = sum(cost for cost in costs if cost is not None)
-    cost = (
-        say("report.job_cost_unknown")
-        if None in costs
-        else say("report.job_cost", usd=known, yen=known * yen_per_usd())
-    )
+    usd = None if None in costs else sum(cost or 0.0 for cost in costs)
+    cost = say("report.job_cost_unknown") if usd is None else say("report.job_cost", usd=usd, yen=usd * yen_per_usd())
     return [
         *([judges_text(run)] if run.judges_asked > 1 else []),
         say("report.job_counts", open=outcomes.count("open"), unscored=outcomes.count("unscored")),
@@ -179,63 +162,52 @@ def job_junit(run: EvaluationRun, *, uncertified: str = "") -> bytes:
     failure: not passed; error: no answer, or a reply that could not be parsed; skipped: 判定保留.
     """
     verdict, why, next_step = _head(run, uncertified)
-    kind = {"passed": "", "failed": "failure", "open": "skipped", "unscored": "error"}
-    root = _root()
-    suite = _suite(root, say("report.job_verdict"))
-    _case(suite, "socjudge", say("report.job_of_run"), 0.0, "failure" if uncertified else kind[verdict.outcome],
-          verdict.headline if verdict.outcome != "passed" else "", f"{why}\n{next_step}")  # fmt: skip
-    for each in (run, *run.others):
-        suite = _suite(root, each.judge_model)
-        for verdict, result, reason in _rows(each):
-            seconds = result.answer.processing_time + result.evaluation.processing_time
-            name = f"{result.question.id}. {result.question.question}"
-            if run.run.answer_repeats > 1 or run.run.judge_repeats > 1:
-                name += f" #{result.answer_repeat + 1}.{result.judge_repeat + 1}"
-            told = [
-                mean_text(result.evaluation),
-                *(
-                    f"{name} {mark_text(mark)}: {reason_text(result.evaluation, name)}"
-                    for name, mark in result.evaluation.scores.items()
-                ),
-            ]
-            body = "\n".join(told) if result.evaluation.status == "ok" else result.evaluation.raw_text
-            _case(suite, f"socjudge.{result.question.category}", name, seconds, kind[verdict.outcome], reason, body)
-    for suite in (*root, root):
-        cases = list(suite.iter("testcase"))
-        counts = {f"{name}s" if name != "skipped" else name: sum(case.find(name) is not None for case in cases)
-                  for name in ("failure", "error", "skipped")}  # fmt: skip
-        counts |= {"tests": len(cases)}
-        suite.attrib |= {name: str(count) for name, count in counts.items()}
-        suite.set("time", f"{sum(float(case.attrib['time']) for case in cases):.3f}")
-    return _xml(root)
+    kind, message = "failure" if uncertified else _KINDS[verdict.outcome], verdict.headline
+    is_repeated = run.run.answer_repeats > 1 or run.run.judge_repeats > 1
+    answers = [
+        (each.judge_model, [_of_answer(*row, is_repeated) for row in _rows(each)]) for each in (run, *run.others)
+    ]
+    return _junit(_of_run(kind, message if verdict.outcome != "passed" else "", f"{why}\n{next_step}"), answers)
 
 
 def stopped_junit(reason: str) -> bytes:
     """Write JUnit's XML of a job that ended before there was a run: one error."""
-    root = _root()
-    counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0", "time": "0.000"}
-    root.attrib |= counts
-    suite = _suite(root, say("report.job_verdict"))
-    suite.attrib |= counts
-    _case(suite, "socjudge", say("report.job_of_run"), 0.0, "error", say("report.job_stopped"), reason)
-    return _xml(root)
+    return _junit(_of_run("error", say("report.job_stopped"), reason), [])
 
 
-def _root() -> ET.Element:
-    return ET.Element("testsuites", {"name": "socjudge"})
+def _junit(of_run: ET.Element, answers: list[tuple[str, list[ET.Element]]]) -> bytes:
+    """Write the case of the run and, per judge, those of its answers, with the counts that JUnit wants of them."""
+    root = ET.Element("testsuites", {"name": "socjudge"})
+    for name, own in [(say("report.job_verdict"), [of_run]), *answers]:
+        ET.SubElement(root, "testsuite", {"name": _xml_text(name)}).extend(own)
+    for suite in (*root, root):
+        cases = list(suite.iter("testcase"))
+        tags = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+        counts = {name: sum(case.find(tag) is not None for case in cases) for name, tag in tags.items()}
+        suite.attrib |= {name: str(count) for name, count in (counts | {"tests": len(cases)}).items()}
+        suite.set("time", f"{sum(float(case.attrib['time']) for case in cases):.3f}")
+    ET.indent(root)
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def _suite(root: ET.Element, name: str) -> ET.Element:
-    return ET.SubElement(root, "testsuite", {"name": _xml_text(name)})
+def _of_run(kind: str, message: str, body: str) -> ET.Element:
+    return _case("socjudge", say("report.job_of_run"), 0.0, kind, message, body)
 
 
-def _case(suite: ET.Element, group: str, name: str, seconds: float, kind: str, message: str, body: str) -> None:
-    """Add a case to a suite.
+def _of_answer(verdict: Verdict, result: EvaluationResult, reason: str, is_repeated: bool) -> ET.Element:
+    marks, question = result.evaluation, result.question
+    name = f"{question.id}. {question.question}"
+    name += f" #{result.answer_repeat + 1}.{result.judge_repeat + 1}" if is_repeated else ""
+    told = [f"{name} {mark_text(mark)}: {reason_text(marks, name)}" for name, mark in marks.scores.items()]
+    body = "\n".join([mean_text(marks), *told]) if marks.status == "ok" else marks.raw_text
+    seconds = result.answer.processing_time + marks.processing_time
+    return _case(f"socjudge.{question.category}", name, seconds, _KINDS[verdict.outcome], reason, body)
 
-    kind: the tag of its body (failure, error or skipped), empty if it passed.
-    """
+
+def _case(group: str, name: str, seconds: float, kind: str, message: str, body: str) -> ET.Element:
+    """Make a case. kind: the tag of its body (failure, error or skipped), empty if it passed."""
     names = {"classname": _xml_text(group), "name": _xml_text(" ".join(name.split())), "time": f"{seconds:.3f}"}
-    case = ET.SubElement(suite, "testcase", names)
+    case = ET.Element("testcase", names)
     if kind:
         told = ET.SubElement(case, kind, {"message": _xml_text(message)})
         if kind != "skipped":
@@ -243,15 +215,11 @@ def _case(suite: ET.Element, group: str, name: str, seconds: float, kind: str, m
             told.text = _xml_text(body)
     elif message:
         ET.SubElement(case, "system-out").text = _xml_text(message)
+    return case
 
 
 def _xml_text(text: str) -> str:
     return _NO_XML.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", visible(text))
-
-
-def _xml(root: ET.Element) -> bytes:
-    ET.indent(root)
-    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
 # -- files
