@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from socjudge.constants import PROJECT_DIR, RUNBOOKS_DIR
-from socjudge.runbooks.embeddings import VectorCache
+from socjudge.runbooks.embeddings import VectorCache, _embed_query
 from socjudge.runbooks.index import BUNDLED_INDEX_DIR, RunbookIndex, get_bm25_weight, known_vectors, mix_scores
 from socjudge.runbooks.index_files import StoredIndex
 from socjudge.runbooks.reading import Chunk, add_questions, load_runbooks, load_synonyms
@@ -92,7 +92,7 @@ def rank_all(
 
     right: for each question, the texts or the sources of the passages that answer it."""
     index.search("warm up")
-    index._cache._queries.clear()  # a second run over the same questions must embed them again
+    _embed_query.cache_clear()  # a second run over the same questions must embed them again
     milliseconds: dict[str, list[float]] = {"BM25": [], "dense": []}
     ranks: dict[str, list[int]] = {}
     for question, wanted in zip(questions, right, strict=True):
@@ -110,7 +110,8 @@ def rank_all(
         orders = {
             method: [index.passages[i] for i in np.argsort(-values, kind="stable")] for method, values in scores.items()
         }
-        index._cache._queries.clear()
+        _embed_query.cache_clear()
+        index._cosines.cache_clear()
         start = time.perf_counter()
         orders["**as built: and reranked**"] = index.search(question["question"], k=25)
         milliseconds.setdefault("**as built: and reranked**", []).append(1000 * (time.perf_counter() - start))

@@ -9,7 +9,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -166,9 +166,7 @@ class VectorCache:
         self.name = get_embedder_name(embeddings)
         self.n_embedded = 0
         self._named = embeddings
-        self._embeddings: Embedder | None = None
         self._known = dict(known or {})
-        self._queries: dict[str, Vectors] = {}
         self._lock = threading.RLock()
 
     def embed(self, texts: Sequence[str], on_progress: Callable[[int, int], Any] | None = None) -> Vectors:
@@ -185,7 +183,7 @@ class VectorCache:
             new = list(missing.items())
             for start in range(0, len(new), BATCH):
                 part = new[start : start + BATCH]
-                vectors = _normalise(self._load().embed_documents([encodable(text) for _, text in part]), len(part))
+                vectors = _normalise(self._embedder.embed_documents([encodable(text) for _, text in part]), len(part))
                 self.n_embedded += len(part)
                 self._known.update(zip((key for key, _ in part), vectors, strict=True))
                 if on_progress is not None:
@@ -194,20 +192,12 @@ class VectorCache:
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a search query, (dimension,) float32."""
-        vector = self._queries.get(text)
-        if vector is None:
-            vector = _normalise([self._load().embed_query(encodable(text))], 1)[0]
-            with self._lock:
-                if len(self._queries) >= 4096:  # a long-lived server must not grow without end
-                    self._queries.clear()
-                self._queries[text] = vector
+        vector: Vectors = _normalise([self._embedder.embed_query(encodable(text))], 1)[0]
         return vector
 
-    def _load(self) -> Embedder:
-        with self._lock:
-            if self._embeddings is None:
-                self._embeddings = make_embeddings(self._named)
-            return self._embeddings
+    @cached_property
+    def _embedder(self) -> Embedder:
+        return make_embeddings(self._named)
 
 
 def hash_text(text: str) -> str:

@@ -185,15 +185,14 @@ def choose_guide(
     found: Sequence[Passage],
     index: RunbookIndex,
     *,
-    source: str | None = None,
     safer: str | None = None,
     detail: str = "",
 ) -> Guide:
     """Choose what an answer follows.
 
-    found: what search found, best first, with scores; source: the runbook, if it is known; safer: what to do instead if
-    the question is dangerous: what is forbidden is then quoted separately, not among the steps. detail: what a
-    follow-up asks about the rest of the question.
+    found: what search found, best first, with scores; safer: what to do instead if the question is dangerous: what is
+    forbidden is then quoted separately, not among the steps. detail: what a follow-up asks about the rest of the
+    question.
 
     For a report of something that happened, the first response of the runbook comes first, unless the report is long
     and asks for another section; for every other question, the statements that answer it.
@@ -201,8 +200,8 @@ def choose_guide(
     if not found:
         return Guide()
     asking = "" if detail else find_asking(question)
-    each = [index.search(clause, len(found)) for clause in split_clauses(question)] if asking and not source else []
-    source = source or choose_runbook(found, each)
+    each = [index.search(clause, len(found)) for clause in split_clauses(question)] if asking else []
+    source = choose_runbook(found, each)
     own = _rate_sections(f"{question} {safer}" if safer else question, asking, source, index)
     topic = asking or question
     wanted, forbidding = _wanted(own, question, topic, is_dangerous=safer is not None)

@@ -103,7 +103,7 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
     runbooks = []
     for path, source in find_runbooks(folder):
         data = _read_bytes(path)
-        text, notes = _decode_runbook(data, path)
+        text, notes = decode_runbook(data, path)
         chunks = split_runbook(text, source)
         if not chunks:
             notes = [*notes, say("runbooks.no_text", path=path)]
@@ -247,15 +247,6 @@ def _is_texts(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) and value.strip() for value in values)
 
 
-def load_runbook_text(path: Path | str) -> tuple[str, list[str]]:
-    """Load a runbook's text as Markdown (front matter included), and notes on what had to be guessed.
-
-    Reads UTF-8 (with or without BOM), else detects UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP; converts .docx,
-    .xlsx, .pdf and .html. ConfigError when that is impossible.
-    """
-    return _decode_runbook(_read_bytes(Path(path)), Path(path))
-
-
 def split_front_matter(text: str, name: str) -> tuple[dict[str, Any], str]:
     """Split a text into its YAML front matter (empty if there is none) and the rest. ConfigError on bad YAML."""
     match = re.match(r"---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", text, re.DOTALL)
@@ -323,7 +314,12 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def _decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
+def decode_runbook(data: bytes, path: Path) -> tuple[str, list[str]]:
+    """Return a runbook's text as Markdown (front matter included), and notes on what had to be guessed.
+
+    Reads UTF-8 (with or without BOM), else detects UTF-16, Shift_JIS (cp932), EUC-JP or ISO-2022-JP; converts .docx,
+    .xlsx, .pdf and .html. ConfigError when that is impossible.
+    """
     suffix = path.suffix.lower()
     if suffix in CONVERTERS and not suffix.startswith(".htm"):
         return convert_to_markdown(data, suffix, str(path)), []

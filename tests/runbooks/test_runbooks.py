@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from socjudge.errors import ConfigError
 from socjudge.runbooks.bm25 import Bm25, content_words, normalise_text, tokenise
 from socjudge.runbooks.reading import (
+    decode_runbook,
     find_runbooks,
-    load_runbook_text,
     load_runbooks,
     split_front_matter,
     split_runbook,
@@ -45,6 +45,11 @@ Get-NetAdapter
 ## 禁止事項
 - 電源を切らない。
 """
+
+
+def text_of(path: Path) -> tuple[str, list[str]]:
+    """What is read of a runbook, and what had to be guessed."""
+    return decode_runbook(path.read_bytes(), path)
 
 
 def without_space(text: str) -> str:
@@ -222,14 +227,14 @@ def test_other_encodings_are_read_with_a_warning_that_names_the_file(tmp_path: P
 
 def test_windows_characters_in_old_encodings(tmp_path: Path) -> None:
     for encoding in ("cp932", "euc_jis_2004"):
-        text, notes = load_runbook_text(write(tmp_path, "a.md", "① 端末を隔離する。\n② 電話する。\n".encode(encoding)))
+        text, notes = text_of(write(tmp_path, "a.md", "① 端末を隔離する。\n② 電話する。\n".encode(encoding)))
         assert text.startswith("① 端末") and len(notes) == 1
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 def test_utf8_needs_no_warning_and_windows_line_ends_are_evened(tmp_path: Path, encoding: str) -> None:
     path = write(tmp_path, "a.md", "## 節\r\n本文\r\n".encode(encoding))
-    assert load_runbook_text(path) == ("## 節\n本文\n", [])
+    assert text_of(path) == ("## 節\n本文\n", [])
 
 
 @pytest.mark.parametrize("data", [b"\x80\x81\xff\xfe\xfd" * 9, b"PK\x03\x04\0\0\0\xff\xff\x9c" * 9])
@@ -285,7 +290,7 @@ HTML = (
 @pytest.mark.parametrize("encoding", ["utf-8", "cp932"])
 def test_html(tmp_path: Path, encoding: str) -> None:
     pytest.importorskip("markdownify")
-    text, notes = load_runbook_text(write(tmp_path, "a.html", HTML.encode(encoding)))
+    text, notes = text_of(write(tmp_path, "a.html", HTML.encode(encoding)))
     (chunk,) = split_runbook(text, "a.html")
     assert (chunk.title, chunk.heading, chunk.text) == ("手順", "初動", "端末を隔離する。")
     assert bool(notes) == (encoding == "cp932")
@@ -296,7 +301,7 @@ def test_html(tmp_path: Path, encoding: str) -> None:
 def test_html_whose_tags_never_close_is_read_once(tmp_path: Path, tags: str) -> None:
     pytest.importorskip("markdownify")
     before = "<h1>手順</h1><p>端末を隔離する。</p>"
-    text, _ = load_runbook_text(write(tmp_path, "a.html", (before + 30_000 * tags).encode()))  # minutes, if quadratic
+    text, _ = text_of(write(tmp_path, "a.html", (before + 30_000 * tags).encode()))  # minutes, if quadratic
     assert text.startswith("# 手順\n\n端末を隔離する。")
     assert text.count("<script") == (30_000 if tags == "<script" else 0)  # what has no end is text, and never a tag
 
@@ -308,7 +313,7 @@ def test_excel_keeps_sheets_rows_and_empty_cells(tmp_path: Path) -> None:
     book.active.append(["役割", "内線", None])
     book.active.append([None, 7111, "夜間"])
     book.save(tmp_path / "a.xlsx")
-    (chunk,) = split_runbook(load_runbook_text(tmp_path / "a.xlsx")[0], "a.xlsx")
+    (chunk,) = split_runbook(text_of(tmp_path / "a.xlsx")[0], "a.xlsx")
     assert (chunk.heading, chunk.text) == ("連絡先", "| 役割 | 内線 |  |\n|  | 7111 | 夜間 |")
 
 
@@ -344,7 +349,7 @@ def make_docx() -> bytes:
 def test_word_headings_are_kept(tmp_path: Path) -> None:
     pytest.importorskip("mammoth")
     pytest.importorskip("markdownify")
-    text, _ = load_runbook_text(write(tmp_path, "a.docx", make_docx()))
+    text, _ = text_of(write(tmp_path, "a.docx", make_docx()))
     (chunk,) = split_runbook(text, "a.docx")
     assert (chunk.title, chunk.heading, chunk.text) == ("手順", "初動", "端末を隔離する。")
 
@@ -358,7 +363,7 @@ def test_pdf(tmp_path: Path) -> None:
     FigureCanvasPdf(figure)
     figure.text(0.1, 0.8, "Isolate the host first.")
     figure.savefig(tmp_path / "a.pdf")
-    text, _ = load_runbook_text(tmp_path / "a.pdf")
+    text, _ = text_of(tmp_path / "a.pdf")
     assert "Isolate the host first." in text
 
 
@@ -366,13 +371,13 @@ def test_pdf(tmp_path: Path) -> None:
 def test_damaged_office_file_names_itself(tmp_path: Path, suffix: str) -> None:
     pytest.importorskip({".docx": "mammoth", ".xlsx": "openpyxl", ".pdf": "pypdfium2"}[suffix])
     with pytest.raises(ConfigError, match=rf"bad\{suffix}: cannot be read"):
-        load_runbook_text(write(tmp_path, f"bad{suffix}", b"not really such a file"))
+        text_of(write(tmp_path, f"bad{suffix}", b"not really such a file"))
 
 
 def test_missing_converter_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     with pytest.raises(ConfigError, match=r"a\.xlsx.*pip install 'socjudge\[convert\]'"):
-        load_runbook_text(write(tmp_path, "a.xlsx", b"x"))
+        text_of(write(tmp_path, "a.xlsx", b"x"))
 
 
 @pytest.mark.parametrize(("folder", "count"), [("aws_ja", 5), ("counteractive_en", 6)])
@@ -380,7 +385,7 @@ def test_real_playbooks_split_without_losing_a_line(folder: str, count: int) -> 
     paths = sorted((OTHERS / folder).glob("*.md"))
     assert len(paths) == count
     for path in paths:
-        text, notes = load_runbook_text(path)
+        text, notes = text_of(path)
         chunks = split_runbook(text, path.name)
         shown = without_space("".join(chunk.text for chunk in chunks))
         lost = [s for s in text.splitlines() if without_space(s) not in shown and not s.lstrip().startswith("#")]
