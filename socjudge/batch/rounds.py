@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..base.messages import say
 from ..errors import ConfigError, ProviderError, RequestRefused
 from ..judging.assistant import answering
-from ..judging.dialogue import Dialogue, Finished, advance, run_dialogue
+from ..judging.dialogue import Dialogue, Finished, advance, replay, run_dialogue
 from ..judging.judge import failed_evaluation, judging
 from ..models.decision_model import DecisionModel
 from ..models.openai_model import OpenAIModel
@@ -172,10 +172,7 @@ def _replay(assignment: Assignment, journal: Journal, line: Line) -> tuple[Dialo
     assert answer is not None
     sample = assignment.sample_at(line.sample)
     dialogue = judging(sample.question, answer, prompt=assignment.plan.judge_prompt, rubric=assignment.plan.rubric)
-    request = advance(dialogue, None)
-    for reply in journal.replies(line.sample, line.repeat):
-        request = advance(dialogue, reply)
-    return dialogue, request
+    return dialogue, replay(dialogue, journal.replies(line.sample, line.repeat))
 
 
 def _answering(assignment: Assignment, i: int) -> Dialogue[AssistantAnswer]:

@@ -15,14 +15,14 @@ from ..base.messages import say
 from ..base.pass_rule import rule_of
 from ..base.verdict import summarise_results
 from ..errors import BudgetReached, ConfigError, RequestRefused
-from ..models.budget import Budget, as_budget
+from ..models.budget import Budget
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt
 from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, RunOptions, Usage, total_usage
 from ..runs.assignment import Assignment, assign_suite
 from ..runs.estimate import Estimate, estimate_run
 from ..runs.finished_parts import FinishedParts
-from ..runs.running import RunTerms, note_journal, note_run, run_assignment, terms_of
+from ..runs.running import RunTerms, run_assignment, shared_budget, terms_of
 from ..runs.unfinished import journal_folder, load_unfinished, newest
 from .subjects import Subject
 
@@ -115,13 +115,9 @@ def judge_parts(
     assignments = [_assign(cases, judge, prompt, rubric) for cases, prompt in parts]
     folder = journal_folder(terms.logs_dir or constants.LOGS_DIR)
     finished = FinishedParts(folder, assignments, fresh=terms.fresh)
-    runs, budget = dict(finished.load()), as_budget(terms.max_cost_usd)
-    for run in runs.values():
-        note_run(budget, run)
-    for assignment in () if terms.fresh else assignments:
-        note_journal(budget, folder, assignment)
-    given = terms.max_cost_usd
-    terms = replace(terms, max_cost_usd=budget)
+    runs, given = dict(finished.load()), terms.max_cost_usd
+    interrupted = [] if terms.fresh else assignments
+    terms = replace(terms, max_cost_usd=shared_budget(given, runs.values(), folder, interrupted))
     judged: list[Judged] = []
     for place, (assignment, (cases, _)) in enumerate(zip(assignments, parts, strict=True)):
         if place in runs:

@@ -38,6 +38,14 @@ def advance(dialogue: Dialogue[Any], reply: Completion | ProviderError | None) -
         raise Finished(stop.value) from None
 
 
+def replay(dialogue: Dialogue[Any], earlier: Iterable[Completion]) -> ModelRequest:
+    """Begin the dialogue, give it the replies that were paid for before, and return its open request."""
+    request = advance(dialogue, None)
+    for reply in earlier:
+        request = advance(dialogue, reply)
+    return request
+
+
 def run_dialogue(dialogue: Dialogue[T], complete: Callable[[ModelRequest], Completion]) -> T:
     """Run the dialogue to its end and return its result; `complete` answers each request."""
     reply: Completion | ProviderError | None = None
@@ -66,9 +74,7 @@ async def run_dialogue_async(
     """
     reply: Completion | ProviderError | None = None
     try:
-        request = advance(dialogue, None)
-        for paid in earlier:
-            request = advance(dialogue, paid)
+        request = replay(dialogue, earlier)
         while True:
             try:
                 reply = await complete(request)

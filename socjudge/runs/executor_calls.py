@@ -19,6 +19,7 @@ from ..base.texts import encodable
 from ..errors import BudgetReached, ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
 from ..judging.assistant import OUTPUT_TOKENS
 from ..judging.citations import format_context
+from ..judging.dialogue import replay
 from ..judging.judge import judging
 from ..models import event_loop
 from ..models.opening import Model
@@ -27,7 +28,7 @@ from ..prompts.templates import assistant_values, fill
 from ..records import AssistantAnswer, Completion, EvalQuestion, Evaluation, Flags, ModelRequest, Usage
 from ..runbooks.guide import MOST_PASSAGES
 from .assignment import Plan
-from .remote_calls import RemoteCall, RemoteResult, get_terms, next_request, run_remote_call, stop_remote_calls
+from .remote_calls import RemoteCall, RemoteResult, get_terms, run_remote_call, stop_remote_calls
 
 
 class ExecutorCalls:
@@ -65,7 +66,7 @@ class ExecutorCalls:
         while True:
             request = None
             if self._gate.budget.max_usd is not None:
-                request = next_request(judging(question, answer, prompt=plan.judge_prompt, rubric=plan.rubric), paid)
+                request = replay(judging(question, answer, prompt=plan.judge_prompt, rubric=plan.rubric), paid)
             done: Evaluation | Completion = await self._send(
                 plan.judge, self._most_usd(plan.judge, request), prompt=plan.judge_prompt,
                 question=question, answer=answer, rubric=plan.rubric, paid=tuple(paid),

@@ -36,12 +36,9 @@ def finish_run(
     What decides no mark (such as categories) is taken from the last start, except the pass line, which stays the
     journal's. spent_usd: the most that the run has cost, US dollars, None if no price is known.
     """
-    line = run_rule(journal.info).line
-    totals = _Totals(line)
-    starts = array("q")
     lost, rule = journal.lost_usage, run_rule(journal.info)
     small, began, categories = assignment.total <= IN_MEMORY, journal.info, _categories(journal.info, assignment)
-    in_memory: list[EvaluationResult] = []
+    totals = _Totals(rule.line)
     finished_at = datetime.now().astimezone().isoformat(timespec="seconds")
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -49,18 +46,19 @@ def finish_run(
             row["category"] = categories.get(row["question_id"], row["category"])
             totals.add(row)
             if small:
-                in_memory.append(result_from_dict(row, where=str(journal.path)))
+                totals.in_memory.append(result_from_dict(row, where=str(journal.path)))
             yield row
 
     def chunks() -> Iterator[bytes]:
-        nonlocal totals, starts, in_memory
-        totals, starts, in_memory, size = _Totals(line), array("q"), [], 0
+        nonlocal totals
+        totals, size = _Totals(rule.line), 0
         for chunk in log_chunks(rows(), lambda: (totals.tally.summary(rule), info())):
-            starts.append(size)
+            totals.starts.append(size)
             size += len(chunk)
             yield chunk
 
     def info() -> RunInfo:
+        told = (totals.judge_usage + totals.assistant_usage).cost_usd  # the most is no less than the sum over the rows
         return replace(
             assignment.info,
             run_id=began.run_id,
@@ -79,7 +77,7 @@ def finish_run(
             n_unsure=totals.n_unsure,
             reasons_usage=totals.reasons_usage,
             n_reasons=totals.n_reasons,
-            most_usd=_most_usd(spent_usd, totals),
+            most_usd=max([cost for cost in (spent_usd, told) if cost is not None], default=None),
             wall_time_s=journal.wall_time_s + in_session_s,
             sessions=journal.sessions,
             repeats={} if certainty is None else certainty.repeats,
@@ -89,7 +87,7 @@ def finish_run(
     if certainty is not None:
         journal.note_end()
     path = write_log(chunks, journal.info.started_at, logs_dir)
-    results = tuple(in_memory) if small else LoggedResults(path, starts[1:])
+    results = tuple(totals.in_memory) if small else LoggedResults(path, totals.starts[1:])
     return EvaluationRun(results, totals.tally.summary(rule), info(), path)
 
 
@@ -101,18 +99,12 @@ def _categories(there: RunInfo, assignment: Assignment) -> dict[int | str, str]:
     return {sample.question.id: sample.question.category for sample in samples}
 
 
-def _most_usd(spent_usd: float | None, totals: _Totals) -> float | None:
-    """Return the most that a run has cost in US dollars, which is no less than the sum over its rows."""
-    told = (totals.judge_usage + totals.assistant_usage).cost_usd
-    known = [cost for cost in (spent_usd, told) if cost is not None]
-    return max(known, default=None)
-
-
 class _Totals:
-    """Sum over the rows of a log, which come question by question."""
+    """Sum over the rows of a log, which come question by question. starts: where each begins in the log."""
 
     def __init__(self, line: float) -> None:
         self._line = line
+        self.starts, self.in_memory = array("q"), list[EvaluationResult]()
         self.tally = Tally()
         self.judge_usage = self.assistant_usage = self.unsure_usage = self.reasons_usage = Usage()
         self.n_unsure = self.n_reasons = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from ..judging.own_assistant import Assistant
 from ..judging.stored_answers import SUFFIXES, StoredAnswers, load_answers
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import assistant_tables
-from .log_json import answer_from_dict
-from .unfinished import SUFFIX, lines
+from .unfinished import SUFFIX, load_unjudged
 
 Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Runnable, Assistant, name in socjudge.toml
 
@@ -29,8 +28,10 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
         return given
     if isinstance(given, Path) or (isinstance(given, str) and _is_file(given)):
         path = Path(given)
-        stored = _of_journal(path) if path.name.endswith(SUFFIX) else load_answers(path)
-        return stored.for_questions(questions)
+        if not path.name.endswith(SUFFIX):
+            return load_answers(path).for_questions(questions)
+        answers = load_unjudged(path).values()
+        return StoredAnswers(tuple(("", each.question, each) for each in answers), str(path)).for_questions(questions)
     if isinstance(given, StoredAnswers):
         return given.for_questions(questions)
     if hasattr(given, "to_dict") and hasattr(given, "columns"):
@@ -63,16 +64,3 @@ def _one(given: str | Mapping[str, Any] | AssistantAnswer, question: EvalQuestio
         return AssistantAnswer(question.question, "")
     except ConfigError as error:
         raise ConfigError(say("runs.given_answer", place=place, reason=error)) from None
-
-
-def _of_journal(path: Path) -> StoredAnswers:
-    """Read the answers in the journal of an interrupted run."""
-    return StoredAnswers(tuple(("", answer.question, answer) for answer in _answers(path)), str(path))
-
-
-def _answers(path: Path) -> Iterator[AssistantAnswer]:
-    found: dict[int, AssistantAnswer] = {}
-    for _, line in lines(path):
-        if "answer" in line:
-            found[line["sample"]] = answer_from_dict(line["answer"], where=str(path))
-    yield from found.values()

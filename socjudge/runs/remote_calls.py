@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import socket
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from ..base.messages import say
 from ..base.redact import surprise_text
 from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError
 from ..judging.assistant import answering
-from ..judging.dialogue import Dialogue, Finished, advance
+from ..judging.dialogue import Dialogue, Finished, advance, replay
 from ..judging.judge import judging
 from ..models import event_loop
 from ..models.opening import Model, open_model
@@ -104,7 +103,7 @@ def _one_reply(call: RemoteCall, model: Model, gate: RunGate) -> AssistantAnswer
         with _loading:  # once for all threads
             index = _load_index(call.index_dir, call.fingerprint)
         dialogue = answering(call.question.question, index=index, k=call.k, prompt=call.prompt)
-    request = next_request(dialogue, call.paid)
+    request = replay(dialogue, call.paid)
     reply: Completion | ProviderError
     try:
         reply = event_loop.wait(model.complete_async(request, gate))
@@ -116,13 +115,6 @@ def _one_reply(call: RemoteCall, model: Model, gate: RunGate) -> AssistantAnswer
         return finished.value  # type: ignore[no-any-return]
     assert isinstance(reply, Completion)  # a dialogue ends with an error
     return reply
-
-
-def next_request(dialogue: Dialogue[Any], paid: Sequence[Completion]) -> ModelRequest:
-    request = advance(dialogue, None)
-    for reply in paid:
-        request = advance(dialogue, reply)
-    return request
 
 
 def _admit(run_id: str, gate: RunGate) -> None:

@@ -142,19 +142,26 @@ def _take_over(journal: Journal, assignment: Assignment, known: Iterable[Evaluat
             journal.add_result(i, result, 0.0)
 
 
-def note_run(budget: Budget, run: EvaluationRun) -> None:
-    """Count what a finished run has cost; ConfigError if there is a limit and the cost is unknown."""
-    paid = run.cost_usd if run.run.most_usd is None else run.run.most_usd
-    if paid is None and budget.max_usd is not None:
-        raise ConfigError(say("runs.paid_unknown", judge=run.judge_model, log=run.log_path))
-    budget.note(run.run.run_id, paid or 0.0)
-
-
-def note_journal(budget: Budget, folder: Path, assignment: Assignment) -> None:
-    """Count what an interrupted run has cost, if there is a limit."""
-    if budget.max_usd is not None and (journal := newest(folder, assignment.key)) is not None:
-        counted = count(journal)
-        budget.note(counted.run_id, counted.spent_usd)
+def shared_budget(
+    given: Budget | float | None,
+    finished: Iterable[EvaluationRun],
+    folder: Path,
+    interrupted: Iterable[Assignment],
+) -> Budget:
+    """Return the budget of several runs, with what the finished and the interrupted ones (journals in `folder`) have
+    cost; ConfigError if there is a limit and a cost is unknown.
+    """
+    budget = as_budget(given)
+    for run in finished:
+        paid = run.cost_usd if run.run.most_usd is None else run.run.most_usd
+        if paid is None and budget.max_usd is not None:
+            raise ConfigError(say("runs.paid_unknown", judge=run.judge_model, log=run.log_path))
+        budget.note(run.run.run_id, paid or 0.0)
+    for assignment in interrupted if budget.max_usd is not None else ():
+        if (journal := newest(folder, assignment.key)) is not None:
+            counted = count(journal)
+            budget.note(counted.run_id, counted.spent_usd)
+    return budget
 
 
 def _unpriced(plan: Plan) -> str:

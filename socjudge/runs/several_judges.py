@@ -9,7 +9,7 @@ others: starting the call again requests only the rest (finished_parts.py).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +18,14 @@ from .. import constants
 from ..base.messages import aside, say
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..judging.judge import failed_evaluation
-from ..models.budget import Budget, as_budget
 from ..models.opening import OFFLINE
 from ..prompts.templates import load_prompt
 from ..records import EvalQuestion, EvaluationResult, EvaluationRun
 from .assignment import Assignment, assign_rejudging, assign_suite
 from .estimate import Estimate, estimate_run
 from .finished_parts import FinishedParts
-from .log_json import answer_from_dict
-from .running import RunTerms, note_journal, note_run, run_assignment
-from .unfinished import count, journal_folder, lines, load_unfinished, newest, note_handed_on
+from .running import RunTerms, run_assignment, shared_budget
+from .unfinished import count, journal_folder, load_unfinished, load_unjudged, newest, note_handed_on
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -137,7 +135,11 @@ def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -
     problems: dict[int, SocJudgeError] = {}
     given: list[EvaluationResult] = []  # answers of a run that failed later, and its journal
     giver: Path | None = None
-    terms = replace(terms, max_cost_usd=_one_budget(terms, folder, assignments, over, runs))
+    waiting = [] if terms.fresh else [place for place in range(len(assignments)) if place not in runs]
+    interrupted = [assignments[place] for place in waiting]
+    if runs:
+        interrupted += [over(next(iter(runs.values())), place) for place in waiting]
+    terms = replace(terms, max_cost_usd=shared_budget(terms.max_cost_usd, runs.values(), folder, interrupted))
     for place, assignment in enumerate(assignments):
         if place in runs:
             continue
@@ -177,26 +179,6 @@ def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -
     return replace(first, others=others, judges_asked=len(assignments))
 
 
-def _one_budget(
-    terms: RunTerms,
-    folder: Path,
-    assignments: Sequence[Assignment],
-    over: Over,
-    finished: Mapping[int, EvaluationRun],
-) -> Budget:
-    """Return the budget that all judges share, including what finished and interrupted judges have spent before."""
-    budget = as_budget(terms.max_cost_usd)
-    for run in finished.values():
-        note_run(budget, run)
-    first = next(iter(finished.values()), None)
-    for place, assignment in enumerate(() if terms.fresh else assignments):
-        if place not in finished:
-            note_journal(budget, folder, assignment)
-            if first is not None:
-                note_journal(budget, folder, over(first, place))
-    return budget
-
-
 def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
     """Whether the journal of a judge that failed as the first one holds the answers that the judge has to mark now,
     which shows that it is no other run's journal.
@@ -215,8 +197,6 @@ def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:
 def _answers(journal: Path, assignment: Assignment) -> Iterator[EvaluationResult]:
     """Yield the answers in a journal, without marks, as `run_assignment` takes known results."""
     unmarked = failed_evaluation(ProviderError(""), model="", criteria=())
-    for _, line in lines(journal):
-        if "answer" in line:
-            sample = assignment.sample_at(line["sample"])
-            answer = answer_from_dict(line["answer"], where=str(journal))
-            yield EvaluationResult(sample.question, answer, unmarked, sample.answer_repeat)
+    for place, answer in load_unjudged(journal).items():
+        sample = assignment.sample_at(place)
+        yield EvaluationResult(sample.question, answer, unmarked, sample.answer_repeat)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from ...base.messages import say
 from ...base.texts import encodable
 from ...errors import ConfigError, RunStopped
-from ...models.budget import as_budget
 from ...prompts.saved import check_prompt, check_prompt_name, save_prompt
 from ...prompts.templates import Prompt, default_prompt_id, load_prompt
 from ...records import UNKNOWN, EvaluationResult, EvaluationRun, Rubric, is_embedded
@@ -21,7 +20,7 @@ from ...runs.assignment import STORED
 from ...runs.estimate import Estimate
 from ...runs.load import load_run
 from ...runs.logs import log_files
-from ...runs.running import RunTerms, note_journal, note_run, run_assignment
+from ...runs.running import RunTerms, run_assignment, shared_budget
 from ...settings import project_rubric
 from .run import Progress, Session, State
 from .trial_effect import Effect, disputed_questions, measure_effect
@@ -193,11 +192,8 @@ class TrialSession(Session):
         self.progress = Progress(done, sum(side.assignment.total for side in sides), before=done)
         self._notify()
         own = self._known(before)
-        budget = as_budget(max_cost_usd)
-        if own is not None and trial.before:  # judged in an earlier start of this trial
-            note_run(budget, own)
-        for side in sides:  # broken off in an earlier start
-            note_journal(budget, self.trials_dir, side.assignment)
+        judged = [own] if own is not None and trial.before else []  # in an earlier start of this trial
+        budget = shared_budget(max_cost_usd, judged, self.trials_dir, [side.assignment for side in sides])
         for side in sides:
             if self._stop.is_set():
                 raise RunStopped(say("panels.stopped_between"))
