@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -146,15 +147,7 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
 
 def _rows(questions: Sequence[EvalQuestion]) -> list[dict[str, object]]:
     """Return the questions as they are written in a file."""
-    return [
-        {
-            "id": question.id,
-            "category": question.category,
-            "question": question.question,
-            "expected_keypoints": list(question.expected_keypoints),
-        }
-        for question in questions
-    ]
+    return [asdict(question) | {"expected_keypoints": list(question.expected_keypoints)} for question in questions]
 
 
 def _read(data: object) -> tuple[list[EvalQuestion], list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -176,15 +177,10 @@ class Assistant:
             return Completion("", self.name, made[-1].usage)
 
         try:
-            if self._places is not None:
-                await self._places.acquire()
-            try:
+            async with self._places or contextlib.nullcontext():
                 done = await send_with_retries(
                     send, what=self.name, account=self._account, run=run, timeout_s=timeout_s
                 )
-            finally:
-                if self._places is not None:
-                    self._places.release()
         except (ConfigError, RunStopped, BudgetReached, NoAnswer):
             raise
         except SocJudgeError as error:

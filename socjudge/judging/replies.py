@@ -6,7 +6,6 @@ criterion, "2/5", 105 or two different verdicts raise UnparsableJudgement, and t
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 import unicodedata
@@ -230,12 +229,7 @@ def _number(criterion: str, value: Any, notes: list[str]) -> float:
 
 def _plain(name: object) -> str:
     """Return a criterion's name without what models vary: other width, spaces, "1. ", asterisks."""
-    return _plain_text(str(name))
-
-
-@functools.lru_cache(maxsize=1024)
-def _plain_text(name: str) -> str:
-    return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", name)))
+    return re.sub(r"^\d+[.)]", "", re.sub(r"[\s*]", "", unicodedata.normalize("NFKC", str(name))))
 
 
 def _text(value: Any) -> str:

@@ -381,7 +381,7 @@ class Journal:
             self._handle, problem = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)), error
         _lock(self._handle)  # it may have another name elsewhere
         header: dict[str, Any] = {}
-        for number, (start, line) in enumerate(lines(path, to_go_on=True), start=1):
+        for number, (start, line) in enumerate(lines(path), start=1):
             header = header or line
             self._size = start + len(line.pop("raw"))
             try:

@@ -91,12 +91,12 @@ def log_chunks(rows: Iterable[dict[str, Any]], end: Callable[[], tuple[RunSummar
 def write_log(chunks: Callable[[], Iterable[bytes]], started_at: str, logs_dir: Path | str) -> Path:
     """Write a log as `save_evaluation_results` does; `chunks` returns its bytes, again after a failed attempt."""
     place = as_path(logs_dir)
-    write = _upload_new if is_remote(place) else _write_new
+    write = _upload_new if is_remote(place) else write_new
     try:
-        return write(place, started_at, chunks())
+        return write(place, _names(started_at, ".json"), chunks())
     except OSError as problem:
         try:
-            path = _write_new(make_fallback_folder(), started_at, chunks())
+            path = write_new(make_fallback_folder(), _names(started_at, ".json"), chunks())
             path.chmod(0o600)
         except OSError as error:
             raise nowhere("runs.log_nowhere", problem, error, place=logs_dir) from None
@@ -286,11 +286,7 @@ def from_json(raw: bytes) -> Any:
             raise error from None
 
 
-def _write_new(folder: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
-    return write_new(folder, _names(started_at, ".json"), chunks)
-
-
-def _upload_new(place: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
+def _upload_new(place: Path, names: Iterator[str], chunks: Iterable[bytes]) -> Path:
     """Write to an object that was not there before, from a temporary file, because half an upload must not become a
     log.
     """
@@ -298,7 +294,6 @@ def _upload_new(place: Path, started_at: str, chunks: Iterable[bytes]) -> Path:
         file = Path(temporary) / "log.json"
         with file.open("wb") as handle:
             handle.writelines(chunks)
-        names = _names(started_at, ".json")
         while True:
             path = place / next(names)
             with contextlib.suppress(FileExistsError):

@@ -9,7 +9,7 @@ others: starting the call again requests only the rest (finished_parts.py).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,14 +79,11 @@ def judged_already(assignments: Sequence[Assignment], over: Over, logs_dir: Path
     runs = dict(FinishedParts(folder, assignments, fresh=False).load())
     found = []
     for place, assignment in enumerate(assignments):
-        done, old = 0, newest(folder, assignment.key) if runs or place == 0 else None
-        if place in runs:
-            done, old = assignment.total, None
-        elif runs:  # it may have failed over these answers, or while it made them
-            own = over(next(iter(runs.values())), place)
-            done = count(old).done if old is not None and _has_answers_of(old, assignment, own) else 0
-            old = newest(folder, own.key)
-        found.append(done if old is None else max(done, count(old).done))
+        own, old = _left_to_do(place, assignment, over, runs, folder)
+        # It may have failed over these answers, or while it made them.
+        journals = [old, newest(folder, own.key)] if runs or place == 0 else []
+        done = [count(journal).done for journal in journals if journal is not None]
+        found.append(assignment.total if place in runs else max(done, default=0))
     return found
 
 
@@ -143,15 +140,10 @@ def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -
     for place, assignment in enumerate(assignments):
         if place in runs:
             continue
-        own, known, old = assignment, given, None
-        if runs:
-            own, known = over(next(iter(runs.values())), place), []
-            # Over answers that were stored already it is the same run.
-            old = None if terms.fresh or own.key == assignment.key else newest(folder, assignment.key)
-            old = old if old is not None and _has_answers_of(old, assignment, own) else None
+        own, old = _left_to_do(place, assignment, over, runs, folder)
         try:
             own = replace(own, info=replace(own.info, judges_asked=len(assignments)))
-            run = run_assignment(own, terms, known=known, old=old)
+            run = run_assignment(own, terms, known=[] if runs else given, old=None if terms.fresh else old)
         except (SocJudgeError, KeyboardInterrupt) as problem:
             journal = newest(folder, own.key)
             if giver is not None and journal is not None:
@@ -177,6 +169,20 @@ def run_judges(assignments: Sequence[Assignment], over: Over, terms: RunTerms) -
     first = next(iter(runs.values()))
     others = tuple(run for run in runs.values() if run is not first)
     return replace(first, others=others, judges_asked=len(assignments))
+
+
+def _left_to_do(
+    place: int, assignment: Assignment, over: Over, runs: Mapping[int, EvaluationRun], folder: Path
+) -> tuple[Assignment, Path | None]:
+    """Return what the judge of this place has to do now (over the answers of the first finished run, if there is one),
+    and the journal in which it judged these answers while it made them.
+    """
+    if not runs or place in runs:
+        return assignment, None
+    own = over(next(iter(runs.values())), place)
+    # Over answers that were stored already it is the same run.
+    old = None if own.key == assignment.key else newest(folder, assignment.key)
+    return own, old if old is not None and _has_answers_of(old, assignment, own) else None
 
 
 def _has_answers_of(journal: Path, first: Assignment, over: Assignment) -> bool:

@@ -278,11 +278,8 @@ def _read_header(path: Path) -> dict[str, Any]:
     return line if isinstance(line, dict) and raw.endswith(b"\n") else {}
 
 
-def lines(path: Path, *, to_go_on: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (start, line) for each whole line, with its bytes as "raw"; ConfigError for a damaged one.
-
-    to_go_on: also raise ConfigError for a row that lacks what a log's totals need.
-    """
+def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (start, line) for each whole line, with its bytes as "raw"; ConfigError for a damaged one."""
     start = 0
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
@@ -290,8 +287,6 @@ def lines(path: Path, *, to_go_on: bool = False) -> Iterator[tuple[int, dict[str
                 return  # it was being written when the process was killed
             try:
                 line = _parsed(raw, is_first=number == 1)
-                if to_go_on and "row" in line:
-                    _check_totals(line["row"])
             except ValueError as error:
                 raise ConfigError(say("runs.journal_damaged", path=path, number=number, reason=error)) from None
             yield start, {**line, "raw": raw}
@@ -299,7 +294,7 @@ def lines(path: Path, *, to_go_on: bool = False) -> Iterator[tuple[int, dict[str
 
 
 def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
-    """Parse a line; ValueError unless it has everything that is counted."""
+    """Parse a line; ValueError unless it has everything that is counted, and of a row what a log's totals need."""
     line: dict[str, Any] = orjson.loads(raw)
     try:
         fits = is_first == ("journal" in line)
@@ -308,9 +303,13 @@ def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
             run_info_from_dict(line["run"], where="run")
             fits, places = fits and isinstance(line["key"], dict), [line["total"]]
         elif "row" in line:
-            evaluation, places = line["row"]["evaluation"], [line["sample"], line["repeat"]]
-            fits = fits and isinstance(evaluation["status"], str)
-            numbers.append(evaluation["usage"]["cost_usd"] or 0)
+            row, places = line["row"], [line["sample"], line["repeat"]]
+            evaluation, assistant = row["evaluation"], row["assistant"]
+            Usage(**evaluation["usage"]) + Usage(**assistant["usage"])
+            numbers += [evaluation["usage"]["cost_usd"] or 0, row["answer_repeat"], evaluation["average_score"]]
+            numbers += [evaluation["attempts"], *(each for each in evaluation["scores"].values() if each is not None)]
+            texts = evaluation["status"], evaluation["model"], assistant["model"]
+            fits = fits and {*map(type, texts)} == {str} and type(row["question_id"]) in (int, str)
         elif "answer" in line:
             places = [line["sample"]]
             numbers.append(line["answer"]["assistant"]["usage"]["cost_usd"] or 0)
@@ -323,22 +322,6 @@ def _parsed(raw: bytes, *, is_first: bool) -> dict[str, Any]:
     if not fits:
         raise ValueError(say("runs.journal_no_line"))
     return line
-
-
-def _check_totals(row: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the row has what a log's totals need."""
-    try:
-        evaluation, assistant = row["evaluation"], row["assistant"]
-        Usage(**evaluation["usage"]) + Usage(**assistant["usage"])
-        scores = [score for score in evaluation["scores"].values() if score is not None]
-        numbers = evaluation["average_score"], evaluation["attempts"], row["answer_repeat"], *scores
-        texts = evaluation["model"], assistant["model"]
-        fits = {*map(type, numbers)} <= {int, float} and {*map(type, texts)} == {str}
-        fits = fits and type(row["question_id"]) in (int, str)
-    except (LookupError, TypeError, AttributeError):
-        fits = False
-    if not fits:
-        raise ValueError(say("runs.journal_no_line"))
 
 
 def _shown(value: Any) -> str:
