@@ -22,7 +22,6 @@ from ..runs.log_json import answer_sha256
 from ..runs.logs import from_json, load_log, parse_log
 from ..runs.unfinished import journal_folder, stubs, unfinished_runs
 from .cache import find_logs, with_progress
-from .schema import LogFile
 
 # Left out by the loaders, at the latest when texts are asked for; numbers to be doubted; good to know.
 LEVELS = ["error", "warning", "note"]
@@ -68,7 +67,7 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     0
     """
     logs_dir = logs_dir or constants.LOGS_DIR
-    rows: list[dict[str, str]] = []
+    rows: list[tuple[str, ...]] = []
     owners: dict[str, str] = {}
     files = find_logs(logs_dir)
     for file in with_progress(files, say("history.checking")):
@@ -77,18 +76,18 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
             run = parse_log(raw, file.path)
         except ConfigError as error:
             remedy = say("history.mend_or_remove")
-            rows.append(_row("error", file.name, "", "unreadable", _plain(error, file), remedy))
+            rows.append(("error", file.name, "", "unreadable", str(error).removeprefix(f"{file.path}: "), remedy))
             continue
         except OSError as error:
             what, remedy = say("history.not_readable", reason=os_reason(error)), say("history.check_permissions")
-            rows.append(_row("error", file.name, "", "unreadable", what, remedy))
+            rows.append(("error", file.name, "", "unreadable", what, remedy))
             continue
         hashes = [row.get("answer_sha256") for row in from_json(raw)["results"]]
-        rows += [_row(level, file.name, *rest) for level, *rest in _problems(run, file.name, hashes)]
+        rows += [(level, file.name, *rest) for level, *rest in _problems(run, file.name, hashes)]
         owner = owners.setdefault(run.run.run_id, file.name)
         if owner != file.name:
             what = say("history.same_run", run=run.run.run_id, owner=owner)
-            rows.append(_row("error", file.name, "run", "duplicate run", what, say("history.remove_one")))
+            rows.append(("error", file.name, "run", "duplicate run", what, say("history.remove_one")))
     rows += _journals(logs_dir)
     frame = pd.DataFrame(rows, columns=["level", "log", "where", "problem", "what", "remedy"])
     frame = frame.assign(level=pd.Categorical(frame["level"], categories=LEVELS, ordered=True))
@@ -140,20 +139,9 @@ def check_verdicts(results: pd.DataFrame) -> pd.DataFrame:
         points, means = spans["mean"], spans.groupby(part["question_id"], sort=False).mean()
         scored = means["mean"].dropna()
         worst, best = _passes(means["low"], rule), _passes(means["high"], rule)
-        rows.append(
-            {
-                "run_id": run_id,
-                "log": log,
-                "n": len(means),
-                "n_unscored": len(means) - len(scored),
-                "n_missing": int(points.isna().sum()),
-                "passed": int(reaches(scored, rule.line).sum()),
-                "mvp_passed": _passes(scored, rule) if len(scored) else pd.NA,
-                "worst_case": worst,
-                "best_case": best,
-                "note": _open_note(int((spans["low"] < spans["high"]).sum()), worst, best),
-            }
-        )
+        counts = len(means), len(means) - len(scored), int(points.isna().sum()), int(reaches(scored, rule.line).sum())
+        note = _open_note(int((spans["low"] < spans["high"]).sum()), worst, best)
+        rows.append((run_id, log, *counts, _passes(scored, rule) if len(scored) else pd.NA, worst, best, note))
     names = ["run_id", "log", "n", "n_unscored", "n_missing", "passed", "mvp_passed", "worst_case", "best_case", "note"]
     kinds = dict.fromkeys(["mvp_passed", "worst_case", "best_case"], "boolean")
     return pd.DataFrame(rows, columns=names).astype(kinds)
@@ -197,13 +185,8 @@ def _problems(run: EvaluationRun, log: str, hashes: list[str | None]) -> Iterato
         for found in _row_problems(result, usual, run_rule(info).line, log, rejudge):
             places.setdefault(found, []).append(place)
         if sha256 and sha256 != answer_sha256(result.answer.answer, result.answer.context):
-            changed = (
-                "warning",
-                "answer changed",
-                say("history.answer_changed"),
-                say("history.put_back", rejudge=rejudge),
-            )
-            places.setdefault(changed, []).append(place)
+            remedy = say("history.put_back", rejudge=rejudge)
+            places.setdefault(("warning", "answer changed", say("history.answer_changed"), remedy), []).append(place)
     for (level, problem, what, remedy), at in places.items():
         yield level, _where(run, at), problem, what, remedy
     yield from _summary_problems(run)
@@ -267,26 +250,14 @@ def _said(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
-def _journals(logs_dir: Path | str) -> list[dict[str, str]]:
+def _journals(logs_dir: Path | str) -> Iterator[tuple[str, ...]]:
     try:
         runs = unfinished_runs(logs_dir)
     except ConfigError as error:
-        return [_row("warning", "", "", "damaged journal", str(error), say("history.mend_journal"))]
-    return [
-        _row(
-            "note", run.path.name, "", "unfinished run",
-            say("history.unfinished", done=run.done, total=run.total, judge=run.run.judge_model), say("history.go_on"),
-        )
-        for run in runs
-    ] + [
-        _row("note", path.name, "", "unfinished run", say("history.stub"), say("history.remove_stub"))
-        for path in stubs(journal_folder(logs_dir))
-    ]  # fmt: skip
-
-
-def _row(level: str, log: str, where: str, problem: str, what: str, remedy: str) -> dict[str, str]:
-    return {"level": level, "log": log, "where": where, "problem": problem, "what": what, "remedy": remedy}
-
-
-def _plain(error: ConfigError, file: LogFile) -> str:
-    return str(error).removeprefix(f"{file.path}: ")
+        yield "warning", "", "", "damaged journal", str(error), say("history.mend_journal")
+        return
+    for run in runs:
+        what = say("history.unfinished", done=run.done, total=run.total, judge=run.run.judge_model)
+        yield "note", run.path.name, "", "unfinished run", what, say("history.go_on")
+    for path in stubs(journal_folder(logs_dir)):
+        yield "note", path.name, "", "unfinished run", say("history.stub"), say("history.remove_stub")

@@ -112,10 +112,12 @@ def read_rater(path: Path) -> RaterFile:
             those = again if mark.again else marks
             those.pop(mark.key, None)  # the last saved goes last
             those[mark.key] = mark
-    if not broken:
-        return RaterFile(marks, again)
+    return RaterFile(marks, again, say("history.broken_lines", path=path, lines=_first(broken)) if broken else "")
+
+
+def _first(broken: list[str]) -> str:
     more = say("history.more_lines", count=len(broken) - _NAMED) if len(broken) > _NAMED else ""
-    return RaterFile(marks, again, say("history.broken_lines", path=path, lines="; ".join(broken[:_NAMED]) + more))
+    return "; ".join(broken[:_NAMED]) + more
 
 
 def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
@@ -220,8 +222,7 @@ def _sheet_marks(path: Path) -> list[tuple[str, Mark]]:
         except (ConfigError, ValueError) as error:
             wrong.append(say("history.broken_line", number=number, reason=error))
     if wrong:
-        more = say("history.more_lines", count=len(wrong) - _NAMED) if len(wrong) > _NAMED else ""
-        raise ConfigError(say("history.sheet_wrong", path=path, lines="; ".join(wrong[:_NAMED]) + more))
+        raise ConfigError(say("history.sheet_wrong", path=path, lines=_first(wrong)))
     if empty:
         more = "…" if len(empty) > _NAMED else ""
         rows_named = ", ".join(empty[:_NAMED]) + more

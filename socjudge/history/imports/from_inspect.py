@@ -29,11 +29,6 @@ def is_log(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("eval"), dict) and "status" in value
 
 
-def read_log(document: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
-    """Read a `.json` log."""
-    return _read(document, document.get("samples") or (), path, scale)
-
-
 def read_archive(path: Path, scale: Scale) -> Imported:
     """Read an `.eval` log; one without a header is of an interrupted run. Samples that cannot be read are left out and
     named.
@@ -50,12 +45,12 @@ def read_archive(path: Path, scale: Scale) -> Imported:
             if head not in names:
                 raise unfit(path, say("history.import_no_header"))
             header = _member(archive, path, head)
-            samples = list(_samples(archive, path, names, left_out))
+            header = {**header, "samples": list(_samples(archive, path, names, left_out))}
     except (zipfile.BadZipFile, OSError) as error:
         raise unfit(path, say("history.import_cut_zip", reason=error)) from None
     if head != "header.json":
         left_out.append(say("history.import_interrupted"))
-    found = _read(header, samples, path, scale)
+    found = read_log(header, path, scale)
     return Imported(found.tool, found.rows, (*left_out, *found.left_out), found.started_at)
 
 
@@ -94,14 +89,15 @@ def _member(archive: zipfile.ZipFile, path: Path, name: str) -> Mapping[str, Any
     return found
 
 
-def _read(header: Mapping[str, Any], samples: Any, path: Path, scale: Scale) -> Imported:
+def read_log(header: Mapping[str, Any], path: Path, scale: Scale) -> Imported:
+    """Read a `.json` log."""
     version = header.get("version", _VERSION)
     if not isinstance(version, int) or version > _VERSION:
         raise unfit(path, say("history.import_version", tool="Inspect", version=version, known=_VERSION), "version")
     about = header["eval"]
     told = (about.get("packages") or {}).get("inspect_ai", "")
     judge = _judge(about)
-    samples = list(samples)
+    samples = list(header.get("samples") or ())
     criteria = _criteria(samples)
     rows = [_row(sample, path, scale, criteria, about.get("model") or "", judge) for sample in samples]
     rows.sort(key=lambda row: (row.answer_repeat, str(row.question_id)))

@@ -238,7 +238,7 @@ def _id(told: Any) -> int | str:
     return told if isinstance(told, int) and not isinstance(told, bool) else str(told)
 
 
-def open_table(path: Path, raw: bytes | None = None) -> pd.DataFrame:
+def open_table(path: Path) -> pd.DataFrame:
     """Open a file as a frame: CSV in UTF-8, with or without its mark, or cp932; Parquet; Excel's first sheet."""
     import pandas as pd
 
@@ -248,8 +248,7 @@ def open_table(path: Path, raw: bytes | None = None) -> pd.DataFrame:
             return pd.read_parquet(path)
         if kind in (".xlsx", ".xlsm"):
             return pd.read_excel(path)
-        text = table_text(path.read_bytes() if raw is None else raw)
-        return pd.read_csv(io.StringIO(text), sep="\t" if kind == ".tsv" else ",")
+        return pd.read_csv(io.StringIO(table_text(path.read_bytes())), sep="\t" if kind == ".tsv" else ",")
     except ImportError as error:
         raise unfit(path, say("history.import_extra", reason=error)) from None
     except (ValueError, OSError, KeyError) as error:

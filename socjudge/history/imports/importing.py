@@ -36,12 +36,13 @@ from ...records import (
 )
 from ...runs.assignment import IMPORTED
 from . import from_deepeval, from_inspect, from_promptfoo, from_tables
-from .rows import MOST_BYTES, SHARE, Imported, Row, as_mark, as_scale, unfit
+from .rows import MOST_BYTES, SHARE, Imported, Row, Scale, as_mark, as_scale, unfit
 
 if TYPE_CHECKING:
     import pandas as pd
 
 UNPAID = Usage(cost_usd=None)  # nobody knows what another tool paid
+_LINES = {".jsonl", ".ndjson"}
 _TABLES = {".csv", ".tsv", ".parquet", ".xlsx", ".xlsm"}
 
 
@@ -123,14 +124,15 @@ def import_runs(
     from ..tables import without_collection
 
     with without_collection():
+        known = as_scale(scale)
         if isinstance(source, pd.DataFrame):
             path = Path("DataFrame")
-            found = from_tables.read_table(source, path, columns=columns, scale=as_scale(scale))
-            if not found.rows:
-                raise unfit(path, say("history.import_empty"))
+            found = from_tables.read_table(source, path, columns=columns, scale=known)
         else:
-            path = Path(source)
-            found = read_file(path, columns=columns, scale=scale)
+            path = _in_folder(Path(source)) if Path(source).is_dir() else Path(source)
+            found = _read_file(path, columns, known)
+        if not found.rows:
+            raise unfit(path, say("history.import_empty"))
         if found.left_out:
             warnings.warn(say("history.import_left_out", path=path, what=listed(found.left_out)), stacklevel=3)
         groups: dict[tuple[str, ...], list[Row]] = {}
@@ -220,42 +222,25 @@ def _modified(path: Path) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat()
 
 
-def read_file(
-    path: Path,
-    *,
-    columns: Mapping[str, Any] | None = None,
-    scale: float | tuple[float, float] | None = None,
-) -> Imported:
-    """Read a file of another tool; see `import_results`."""
-    told = as_scale(scale)
-    path = _in_folder(path) if path.is_dir() else path
+def _read_file(path: Path, columns: Mapping[str, Any] | None, told: Scale | None) -> Imported:
     kind = path.suffix.lower()
     try:
         if path.stat().st_size > MOST_BYTES:
             raise unfit(path, say("history.import_too_large", most=MOST_BYTES // 2**20))
         if kind == ".eval":
-            found = from_inspect.read_archive(path, told or SHARE)
-        elif kind in _TABLES:
-            found = from_tables.read_table(from_tables.open_table(path), path, columns=columns, scale=told)
-        elif kind in (".jsonl", ".ndjson"):
-            found = _read_lines(path, columns, told)
-        else:
-            found = _read_json(path, columns, told)
+            return from_inspect.read_archive(path, told or SHARE)
+        if kind in _TABLES:
+            return from_tables.read_table(from_tables.open_table(path), path, columns=columns, scale=told)
+        return _read_lines(path, columns, told) if kind in _LINES else _read_json(path, columns, told)
     except OSError as error:
         raise unfit(path, os_reason(error)) from None
-    if not found.rows:
-        raise unfit(path, say("history.import_empty"))
-    return found
 
 
 def read_columns(path: Path, names: Sequence[str]) -> list[list[float | bool | None]]:
     """Read columns of a table as marks or verdicts; ConfigError with the place of a value that is neither."""
     import pandas as pd
 
-    if path.suffix.lower() in (".jsonl", ".ndjson"):
-        frame = pd.DataFrame(_records(path)[0])
-    else:
-        frame = from_tables.open_table(path)
+    frame = pd.DataFrame(_records(path)[0]) if path.suffix.lower() in _LINES else from_tables.open_table(path)
     if missing := [name for name in names if name not in frame.columns]:
         raise unfit(path, say("history.import_no_column", names=listed(missing), known=listed(map(str, frame.columns))))
     return [
